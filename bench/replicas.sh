@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Three daemons over one throwaway PostgreSQL that share a data directory and with it the key file. Prints where they
-# are and how to log in; Ctrl-C ends them and leaves nothing behind.
+# Starts three daemons on a temporary PostgreSQL that share a data directory and with it the key file. Prints their
+# addresses and how to log in; Ctrl-C stops them and removes everything.
 #   REPLICAS=5 FIRST_PORT=9000 AGENTD_BINARY=target/debug/agentd bench/replicas.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,10 +23,10 @@ stop() {
 trap stop EXIT
 trap 'exit 0' INT TERM
 
-# The key stands in a file of the owner alone, and every daemon is told of it the same way.
+# The key is in a file readable only by the owner, and passed to every daemon in the same way.
 (umask 077; printf 'svc_%s\n' "$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')" >"$folder/key")
 start() {
-  # In a group of its own: Ctrl-C reaches this script alone, which ends them in order.
+  # In its own process group: Ctrl-C only reaches this script, which stops them in order.
   SVC_DATABASE_URL=$AGENTD_TEST_DATABASE_URL SVC_DATA_DIR=$folder/data SVC_SECRET_KEY_FILE=$folder/data/secret.key \
     SVC_MODELS_DIR=$PWD/models SVC_BOOTSTRAP_API_KEY_FILE=$folder/key SVC_PORT=$1 SVC_LOG=${SVC_LOG:-warn} \
     setsid "$binary" >"$folder/log-$1" 2>&1 &

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the page into ui/dist, and into ui/muxer the library that the daemon makes videos with, unless nothing changed
-# since they were built. Node comes as a package into .venv, unless this machine has one that is new enough.
+# Builds the web UI into ui/dist, and the library for videos into ui/muxer, unless their sources are unchanged. Node is
+# installed as a package into .venv, unless this machine has a recent version.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 built=ui/dist/index.html
@@ -9,5 +9,5 @@ sources=(docs/openapi.json ui/index.html ui/package.json ui/package-lock.json ui
 source scripts/node.sh
 scripts/fetch-ui-packages.sh
 cd ui
-echo "== building the page"
+echo "== building the web UI"
 npm run --silent build

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes crates/testing/chat-platforms/data from the packages that hold the vendors' descriptions of their APIs.
+# Generates crates/testing/chat-platforms/data from the packages with the platforms' API descriptions.
 set -euo pipefail
 cd "$(dirname "$0")/chat-apis"
 work=$(mktemp -d)

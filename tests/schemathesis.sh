@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Sends generated requests, valid and not, for every operation of the served OpenAPI document to a
-# fresh daemon. Fails on any 5xx but the documented 502 and 503, and on any answer that is not in the
-# document. Streams are left out, and what would end the key that all of it is sent with. EXAMPLES sets how many requests an operation gets.
+# Sends generated valid and invalid requests for every operation of the served OpenAPI document to a new daemon. Fails on
+# any 5xx except the documented 502 and 503, and on any undocumented response. Omits streams and operations that would
+# revoke the key in use. EXAMPLES sets the number of requests per operation.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 examples=${EXAMPLES:-10}
@@ -10,7 +10,7 @@ if [ ! -x .venv/bin/schemathesis ]; then
   python3 -m venv .venv
   .venv/bin/pip install --quiet --requirement scripts/schemathesis.txt
 fi
-# The program that the tests run: after them nothing is left to build.
+# The same program as in the tests, so that it is already built.
 cargo test --quiet --workspace --test it --no-run
 folder=$(mktemp -d /tmp/agentd-schemathesis.XXXXXX)
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
@@ -34,12 +34,12 @@ status=0
   --exclude-path-regex '/stream$' --exclude-operation-id logout --exclude-operation-id rotate_key --exclude-operation-id delete_key \
   --suppress-health-check all --no-color || status=$?
 
-# A refused request proves nothing about its operation.
+# A refused request does not test its operation.
 curl --silent --fail --output /dev/null "$url/api/agents" -H "Authorization: Bearer $key" || {
   echo "The key does not work any more, so that what came last was only refused." >&2
   status=1
 }
-# How long a transaction takes depends on the machine.
+# The duration of a transaction depends on the machine.
 if grep -E ' (WARN|ERROR) ' "$folder/log" | grep -v 'a transaction held up all other writers'; then
   echo "The daemon logged above info on generated input." >&2
   status=1

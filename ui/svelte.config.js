@@ -1,6 +1,6 @@
 import { vitePreprocess } from '@sveltejs/vite-plugin-svelte';
 
-// The page's Content-Security-Policy refuses style attributes in markup, which some components of bits-ui have.
+// The Content-Security-Policy blocks style attributes in markup, which some bits-ui components have.
 const withoutStyleAttributes = {
   name: 'without-style-attributes',
   markup: ({ content, filename }) => (filename?.includes('/bits-ui/') ? { code: content.replaceAll('style="display: contents;"', 'class="contents"') } : undefined),

@@ -2,7 +2,7 @@ import { svelte } from '@sveltejs/vite-plugin-svelte';
 import tailwindcss from '@tailwindcss/vite';
 import { defineConfig } from 'vite';
 
-// `npm run dev` talks to this daemon; with a key it is signed in without a cookie.
+// Daemon used by `npm run dev`; with a key, requests are authenticated without a session.
 const daemon = process.env.AGENTD_URL ?? 'http://127.0.0.1:7878';
 const key = process.env.AGENTD_KEY;
 const proxy = {
@@ -17,7 +17,7 @@ export default defineConfig({
   plugins: [svelte(), tailwindcss()],
   build: {
     target: 'es2022',
-    // The page's Content-Security-Policy allows files only: nothing may be written into the document.
+    // The Content-Security-Policy allows only files, so nothing may be inlined.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     manifest: true,

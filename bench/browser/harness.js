@@ -1,4 +1,4 @@
-// In each page of the suite: `$` and `$$` look where the task's page is, `report` says what it came to.
+// Included in each page of the suite: `$` and `$$` query the task's page, `report` reports the result.
 window.root = document;
 const $ = (selector) => root.querySelector(selector);
 const $$ = (selector) => [...root.querySelectorAll(selector)];

@@ -1,4 +1,4 @@
-// Does tasks of the suite with Playwright: one request a line on stdin, one answer a line on stdout.
+// Runs tasks of the suite with Playwright: one request per line on stdin, one response per line on stdout.
 import { createInterface } from 'node:readline';
 import { chromium } from 'playwright-core';
 

@@ -1,4 +1,4 @@
-//! The daemon under test: the release binary on a fresh data directory.
+//! Daemon under test: the release binary on a fresh data directory.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::Outcome;
 use crate::load::request;
 
-/// A running daemon; killed when dropped.
+/// Running daemon; killed when dropped.
 #[derive(Debug)]
 pub struct DaemonUnderTest {
     child: Child,
@@ -18,7 +18,7 @@ pub struct DaemonUnderTest {
     pub data_dir: PathBuf,
 }
 
-/// The release binary beside this one, or the one that `AGENTD_BINARY` names.
+/// Returns the release binary next to this one, or that of `AGENTD_BINARY`.
 #[must_use]
 pub fn binary() -> PathBuf {
     if let Some(path) = std::env::var_os("AGENTD_BINARY") {
@@ -28,32 +28,32 @@ pub fn binary() -> PathBuf {
     own.parent().unwrap_or(Path::new(".")).join("agentd")
 }
 
-/// A port that is free now.
+/// Returns a port that is currently free.
 ///
 /// # Errors
-/// None can be had.
+/// No port is available.
 pub fn free_port() -> Outcome<u16> {
     Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
 impl DaemonUnderTest {
-    /// Starts the process; does not wait.
+    /// Starts the process without waiting for it.
     ///
     /// # Errors
-    /// The binary is not there.
+    /// The binary does not exist.
     pub fn spawn(data_dir: &Path) -> Outcome<Self> {
         Self::spawn_with(data_dir, &[])
     }
 
-    /// The same, with more environment variables.
+    /// Like [`Self::spawn`], with more environment variables.
     ///
     /// # Errors
-    /// The binary is not there.
+    /// The binary does not exist.
     #[allow(clippy::disallowed_methods, reason = "a benchmark is no daemon")]
     pub fn spawn_with(data_dir: &Path, variables: &[(&str, &str)]) -> Outcome<Self> {
         let port = free_port()?;
         let child = Command::new(binary())
-            // What `make models` fetched.
+            // Models downloaded by `make models`.
             .env("SVC_MODELS_DIR", "models")
             .envs(variables.iter().copied())
             .env("SVC_PORT", port.to_string())
@@ -69,16 +69,16 @@ impl DaemonUnderTest {
         Ok(Self { child, address: format!("127.0.0.1:{port}"), key: String::new(), data_dir: data_dir.to_path_buf() })
     }
 
-    /// A daemon that runs in a child process already.
+    /// Wraps a daemon that already runs in a child process.
     #[must_use]
     pub fn adopt(child: Child, address: &str, data_dir: &Path) -> Self {
         Self { child, address: address.to_owned(), key: String::new(), data_dir: data_dir.to_path_buf() }
     }
 
-    /// Waits for the first 200 on `/health/ready` and answers how long it took from now.
+    /// Waits for the first 200 on `/health/ready` and returns the elapsed time.
     ///
     /// # Errors
-    /// Not ready within ten seconds.
+    /// The daemon is not ready within ten seconds.
     pub fn wait_until_ready(&self) -> Outcome<Duration> {
         let started = Instant::now();
         loop {
@@ -92,18 +92,18 @@ impl DaemonUnderTest {
         }
     }
 
-    /// Starts on an empty folder, with an account and a key.
+    /// Starts a daemon on an empty folder, with an account and a key.
     ///
     /// # Errors
-    /// Whatever goes wrong on the way.
+    /// Any failure during startup.
     pub fn start_with_owner(data_dir: &Path) -> Outcome<Self> {
         Self::spawn(data_dir)?.with_owner()
     }
 
-    /// Makes an account and a key on a daemon that has none.
+    /// Creates an account and a key on a daemon without an account.
     ///
     /// # Errors
-    /// Whatever goes wrong on the way.
+    /// Any failure of the requests.
     pub fn with_owner(self) -> Outcome<Self> {
         let mut daemon = self;
         daemon.wait_until_ready()?;
@@ -113,10 +113,10 @@ impl DaemonUnderTest {
         Ok(daemon)
     }
 
-    /// Calls the API; anything but success is an error.
+    /// Calls the API; any status except success is an error.
     ///
     /// # Errors
-    /// The connection fails or the status is no success.
+    /// The connection fails or the status is not a success.
     pub fn call(&self, method: &str, path: &str, body: &Value) -> Outcome<Value> {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let (status, answer) =
@@ -127,19 +127,19 @@ impl DaemonUnderTest {
         Ok(serde_json::from_str(&answer)?)
     }
 
-    /// Resident memory of the daemon and its children, in bytes.
+    /// Returns the resident memory of the daemon and its children, in bytes.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         self.memory().resident
     }
 
-    /// Memory of the daemon and its children.
+    /// Returns the memory of the daemon and its children.
     #[must_use]
     pub fn memory(&self) -> MemoryUsage {
         self.children().into_iter().map(MemoryUsage::of).fold(MemoryUsage::of(self.child.id()), MemoryUsage::add)
     }
 
-    /// The processes that it started and that are still there.
+    /// Returns the ids of its running child processes.
     #[must_use]
     pub fn children(&self) -> Vec<u32> {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten().flatten();
@@ -151,31 +151,31 @@ impl DaemonUnderTest {
             .collect()
     }
 
-    /// Threads of the daemon without its children.
+    /// Returns the number of threads of the daemon without its children.
     #[must_use]
     pub fn threads(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/task", self.child.id())).map_or(0, Iterator::count)
     }
 
-    /// Resident memory of the daemon without its children, in bytes.
+    /// Returns the resident memory of the daemon without its children, in bytes.
     #[must_use]
     pub fn own_resident_bytes(&self) -> u64 {
         MemoryUsage::of(self.child.id()).resident
     }
 
-    /// Open files and sockets of the daemon without its children.
+    /// Returns the number of open files and sockets of the daemon without its children.
     #[must_use]
     pub fn descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).map_or(0, Iterator::count)
     }
 
-    /// What the daemon without its children has used until now.
+    /// Returns the CPU time used so far by the daemon without its children.
     #[must_use]
     pub fn processor_time(&self) -> Duration {
         processor_time_of(self.child.id())
     }
 
-    /// How often the daemon without its children has gone to sleep until now.
+    /// Returns the number of voluntary context switches of the daemon without its children.
     #[must_use]
     pub fn sleeps(&self) -> u64 {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten().flatten();
@@ -186,10 +186,10 @@ impl DaemonUnderTest {
         tasks.filter_map(count).sum()
     }
 
-    /// Ends it in order.
+    /// Stops the daemon gracefully.
     ///
     /// # Errors
-    /// It could not be waited for.
+    /// Waiting for the process failed.
     #[allow(clippy::disallowed_methods, reason = "a benchmark is no daemon")]
     pub fn stop(mut self) -> Outcome<()> {
         Command::new("kill").arg(self.child.id().to_string()).status()?;
@@ -198,11 +198,11 @@ impl DaemonUnderTest {
     }
 }
 
-/// User and system time of a process, of which the kernel counts hundredths of a second.
+/// Returns user and system time of a process, which the kernel counts in hundredths of a second.
 #[must_use]
 pub fn processor_time_of(process: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // The name in parentheses may hold spaces; `utime` and `stime` are the 14th and 15th field.
+    // The name in parentheses may contain spaces; `utime` and `stime` are fields 14 and 15.
     let after_name = stat.rsplit(')').next().unwrap_or_default();
     let ticks: u64 = after_name.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
     Duration::from_millis(ticks * 10)
@@ -212,7 +212,7 @@ pub fn processor_time_of(process: u32) -> Duration {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MemoryUsage {
     pub resident: u64,
-    /// Pages that several processes share count in proportion.
+    /// Pages shared by several processes count proportionally.
     pub proportional: u64,
     /// Memory without a backing file: heap and stacks.
     pub anonymous: u64,

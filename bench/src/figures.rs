@@ -1,6 +1,6 @@
-//! Minimum, median, maximum; percentiles.
+//! Statistics: minimum, median, maximum, percentiles.
 
-/// A sorted sample.
+/// Sorted sample.
 #[derive(Debug, Clone)]
 pub struct Sample(Vec<f64>);
 
@@ -11,7 +11,7 @@ impl Sample {
         Self(values)
     }
 
-    /// The value below which `share` (0 to 1) of the sample lies; 0 for an empty sample.
+    /// Returns the value below which `share` (0 to 1) of the sample lies; 0 for an empty sample.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "an index")]
     pub fn percentile(&self, share: f64) -> f64 {

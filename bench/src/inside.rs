@@ -1,4 +1,4 @@
-//! A daemon inside the benchmark's own process.
+//! Daemon inside the benchmark's own process.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use agentd::config::{Config, ConfigSource};
 use crate::Outcome;
 use crate::daemon::binary;
 
-/// Its configuration. Its children are started from the release binary: from the benchmark's own they would
-/// be the whole benchmark once more, beside what is measured.
+/// Returns the configuration. Child processes are started from the release binary: those of the benchmark's own binary
+/// would be much larger and distort the measurement.
 ///
 /// # Errors
-/// The release binary is not there, or a value is not valid.
+/// The release binary does not exist, or a value is invalid.
 pub fn config(source: ConfigSource, data_dir: &Path) -> Outcome<Config> {
     let program = binary();
     if !program.is_file() {

@@ -1,7 +1,7 @@
-//! What the benchmarks share: a daemon under test, a load that costs little itself, and figures.
+//! Shared parts of the benchmarks: a daemon under test, an efficient load generator, and statistics.
 //!
-//! Every benchmark prints its figure next to a reference that was measured in the same run, in
-//! turns, because machines drift; quote the ratio.
+//! Every benchmark prints its result next to a reference measured alternately in the same run, because machines drift;
+//! quote the ratio.
 
 pub mod daemon;
 pub mod figures;
@@ -9,5 +9,5 @@ pub mod figures;
 pub mod inside;
 pub mod load;
 
-/// A failure ends a benchmark with its sentence.
+/// Result of a benchmark step; an error ends the benchmark with its message.
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;

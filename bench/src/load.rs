@@ -1,4 +1,4 @@
-//! A client that costs little: plain sockets, kept open, no parsing beyond what is needed.
+//! Efficient HTTP client: plain persistent sockets, with a minimum of parsing.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::Outcome;
 
-/// The bytes of a request.
+/// Returns the bytes of a request.
 #[must_use]
 pub fn render(method: &str, path: &str, key: &str, body: Option<&str>, keep_open: bool) -> String {
     let authorization = if key.is_empty() { String::new() } else { format!("Authorization: Bearer {key}\r\n") };
@@ -23,10 +23,10 @@ pub fn render(method: &str, path: &str, key: &str, body: Option<&str>, keep_open
     )
 }
 
-/// One request on a connection of its own; status and body.
+/// Sends one request on its own connection; returns status and body.
 ///
 /// # Errors
-/// The connection fails or the answer is no HTTP.
+/// The connection fails or the response is not HTTP.
 pub fn request(address: &str, method: &str, path: &str, key: &str, body: Option<&str>) -> Outcome<(u16, String)> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
@@ -39,7 +39,7 @@ pub fn request(address: &str, method: &str, path: &str, key: &str, body: Option<
     Ok((status, body.to_owned()))
 }
 
-/// A connection that stays open, for one request after the other.
+/// Persistent connection for consecutive requests.
 #[derive(Debug)]
 pub struct Connection {
     stream: tokio::net::TcpStream,
@@ -48,17 +48,17 @@ pub struct Connection {
 
 impl Connection {
     /// # Errors
-    /// Nobody listens there.
+    /// The connection is refused.
     pub async fn open(address: &str) -> Outcome<Self> {
         let stream = tokio::net::TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, bytes: Vec::with_capacity(64 * 1024) })
     }
 
-    /// Sends a request of [`render`] and answers status and body, which must have a length.
+    /// Sends a request of [`render`] and returns status and body, which must have a length.
     ///
     /// # Errors
-    /// The connection fails, or the answer is no such HTTP.
+    /// The connection fails, or the response is not valid HTTP.
     pub async fn ask(&mut self, request: &[u8]) -> Outcome<(u16, String)> {
         self.stream.write_all(request).await?;
         self.bytes.clear();
@@ -85,11 +85,11 @@ impl Connection {
     }
 }
 
-/// Asks the same again and again on `connections` open connections for `duration`; answers per
-/// second. Every answer must be 200.
+/// Repeats a request on `connections` connections for `duration` and returns the rate per second. Every response must
+/// be 200.
 ///
 /// # Errors
-/// A connection fails or an answer is not 200.
+/// A connection fails or a response is not 200.
 pub async fn requests_per_second(
     address: &str,
     path: &str,
@@ -151,17 +151,16 @@ async fn read_answer(stream: &mut tokio::net::TcpStream, buffer: &mut [u8]) -> O
     }
 }
 
-/// What one streamed reply looked like from outside.
+/// Timing and body of a streamed reply.
 #[derive(Debug)]
 pub struct StreamedReply {
     pub first_token: Duration,
     pub whole: Duration,
-    /// The bytes of the body, chunk framing included.
+    /// Body including chunk framing.
     pub body: String,
 }
 
-/// Sends a request and reads its stream of events to the end. `first_mark` is what the first token
-/// looks like in the bytes.
+/// Sends a request and reads its event stream to the end. `first_mark` is the byte sequence of the first token.
 ///
 /// # Errors
 /// The connection fails.
@@ -171,7 +170,7 @@ pub async fn streamed(address: &str, request: &[u8], first_mark: &str, end_mark:
     streamed_on(&mut stream, request, first_mark, end_mark).await
 }
 
-/// The same on a connection that is open already; it is left open.
+/// Like [`streamed`], on an open connection that stays open.
 ///
 /// # Errors
 /// The connection fails.

@@ -1,9 +1,9 @@
-"""Writes what the fakes of chat platforms check requests against: for each vendor the operations and the schemas that
-are used, reduced to names, types, what is required, enums and lengths.
+"""Writes the API descriptions against which the fake chat platforms check requests: the operations and schemas in use of
+each platform, reduced to names, types, required fields, enums and lengths.
 
     extract.py FOLDER
 
-A schema that is not named in KEEP is an object that may hold anything, and no alternative to one that is.
+A schema not listed in KEEP becomes an unrestricted object, which is never an alternative to a listed one.
 """
 
 import datetime
@@ -35,14 +35,14 @@ def cases(kind):
 
 def any_of(schemas):
     unique = [schema for at, schema in enumerate(schemas) if schema not in schemas[:at]]
-    # Beside alternatives that are kept, those that are not would let everything pass.
+    # An unrestricted alternative would accept everything, so it is removed if others remain.
     if any("$ref" in schema for schema in unique):
         unique = [schema for schema in unique if schema != ANY_OBJECT]
     return unique[0] if len(unique) == 1 else {"anyOf": unique}
 
 
 class Classes:
-    """Python classes with annotations, to definitions."""
+    """Converts annotated Python classes to definitions."""
 
     PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object", datetime.datetime: "integer"}
 
@@ -117,7 +117,7 @@ class Pydantic(Classes):
 
 
 class Telegram(Pydantic):
-    """Classes that are generated from the tables of the Bot API."""
+    """Reads classes generated from the tables of the Bot API."""
 
     nullable = False
     METHODS = ["AnswerCallbackQuery", "DeleteWebhook", "EditMessageText", "GetFile", "GetMe", "GetUpdates",
@@ -138,7 +138,7 @@ class Telegram(Pydantic):
             method = getattr(methods, name)
             operations[f"POST {method.__api_method__}"] = {"body": classes.named(method)}
         events = {"Update": classes.named(models.Update)}
-        # The tables name these in words.
+        # The tables describe these in prose.
         classes.definitions["Chat"]["properties"]["type"] = cases(enums.ChatType)
         classes.definitions["MessageEntity"]["properties"]["type"] = cases(enums.MessageEntityType)
         classes.definitions["SendChatAction"]["properties"]["action"] = cases(enums.ChatAction)
@@ -149,7 +149,7 @@ class Telegram(Pydantic):
 
 
 class Discord(Pydantic):
-    """Classes that are generated from Discord's OpenAPI document."""
+    """Reads classes generated from Discord's OpenAPI document."""
 
     nullable = True
     OPERATIONS = ["bulk_set_application_commands", "create_interaction_response", "create_message", "execute_webhook",
@@ -192,12 +192,12 @@ class Discord(Pydantic):
 
 
 class Slack(Classes):
-    """The methods and blocks of Slack's own SDK."""
+    """Reads the methods and blocks of Slack's own SDK."""
 
     METHODS = ["apps_connections_open", "auth_test", "chat_postMessage", "chat_update"]
     KEEP = ["ActionsBlock", "Block", "ButtonElement", "InteractiveElement", "MarkdownTextObject", "PlainTextObject",
             "SectionBlock", "TextObject"]
-    # What these are, of those that are used.
+    # Variants in use of these types.
     CASES = {"Block": ["SectionBlock", "ActionsBlock"], "InteractiveElement": ["ButtonElement"],
              "TextObject": ["MarkdownTextObject", "PlainTextObject"]}
 
@@ -240,7 +240,7 @@ class Slack(Classes):
             hints = typing.get_type_hints(method)
             properties, required = {}, []
             for field, parameter in inspect.signature(method).parameters.items():
-                # The token stands in a header.
+                # The token is sent in a header.
                 if field in ("self", "kwargs", "app_token"):
                     continue
                 properties[field] = without_objects(classes.schema(hints[field]))
@@ -252,7 +252,7 @@ class Slack(Classes):
 
 
 def without_objects(schema):
-    """The SDK takes any object, and a text for some, beside those that are known."""
+    """Removes the unrestricted object and string alternatives that the SDK accepts in addition to known types."""
     if "anyOf" in schema:
         named = [case for case in schema["anyOf"] if "$ref" in case]
         return any_of(named or [without_objects(case) for case in schema["anyOf"]])
@@ -262,7 +262,7 @@ def without_objects(schema):
 
 
 class Teams:
-    """Classes that Microsoft generated from the document of the Connector API."""
+    """Reads classes that Microsoft generated from the description of the Connector API."""
 
     KEEP = ["Activity", "Attachment", "ChannelAccount", "ConversationAccount", "Entity"]
     PLAIN = {"str": "string", "bool": "boolean", "int": "integer", "float": "number"}
@@ -276,7 +276,7 @@ class Teams:
                 return {"type": "array", "items": schema(kind[1:-1])}
             if kind == "iso-8601":
                 return {"type": "string", "format": "date-time"}
-            # `object`: of any kind.
+            # `object` means any type.
             return {"type": cls.PLAIN[kind]} if kind in cls.PLAIN else ref(kind) if kind in cls.KEEP else {}
 
         definitions = {}
@@ -286,10 +286,10 @@ class Teams:
             required = [model._attribute_map[field]["key"] for field, rule in
                         getattr(model, "_validation", {}).items() if rule.get("required")]
             definitions[name] = closed(properties, required)
-        # The other fields of an entity are those of its type.
+        # The remaining fields of an entity depend on its type.
         del definitions["Entity"]["additionalProperties"]
         account = definitions["ConversationAccount"]["properties"]
-        # Written in capitals in this one of the SDKs; the service writes it as the others have it.
+        # Upper case only in this SDK; the service uses the spelling of the others.
         account["tenantId"] = account.pop("tenantID")
         for field, kind in (("type", models.ActivityTypes), ("textFormat", models.TextFormatTypes)):
             definitions["Activity"]["properties"][field] = cases(kind)
@@ -306,7 +306,7 @@ class Teams:
 
 
 class GoogleChat:
-    """The discovery document."""
+    """Reads the discovery document."""
 
     KEEP = ["ActionParameter", "Attachment", "CardWithId", "CommonEventObject", "DeprecatedEvent", "FormAction",
             "GoogleAppsCardV1Action", "GoogleAppsCardV1ActionParameter", "GoogleAppsCardV1Button",
@@ -348,7 +348,7 @@ def installed(package, ending):
 
 
 def written(parts):
-    """One line for each operation and definition, so that a difference can be read."""
+    """Writes one line per operation and definition, so that diffs are readable."""
     lines = []
     for name, part in parts.items():
         if isinstance(part, dict):

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Writes the sentence encoder all-MiniLM-L6-v2 as one GGUF file of eight bits a weight.
+"""Writes the sentence encoder all-MiniLM-L6-v2 as one GGUF file with eight bits per weight.
 
     convert.py SOURCE TARGET
 
 SOURCE is the folder with `config.json`, `vocab.txt`, `tokenizer_config.json`, `1_Pooling/config.json`
-and `model.safetensors`. The same source gives the same bytes on every machine: every step is done
-element by element in IEEE arithmetic, and nothing of the machine or the time goes into the file.
+and `model.safetensors`. The output is identical on every machine: every step is done element
+by element in IEEE arithmetic, and the file contains no machine- or time-dependent data.
 
-What the engine adds or takes is kept from the publisher's model: `[CLS]` in front, `[SEP]` behind,
-one segment, lower case, accents dropped, the mean over all tokens. The head that the publisher's
-file carries for classification (`pooler`) is not part of a sentence's vector and is left out.
+Preprocessing and pooling are those of the published model: `[CLS]` first, `[SEP]` last, one segment,
+lower case, no accents, mean over all tokens. The classification head of the published file (`pooler`)
+is not part of a sentence vector and is omitted.
 """
 
 import json
@@ -22,10 +22,10 @@ from safetensors.numpy import load_file
 
 SPECIAL = {"[PAD]", "[CLS]", "[SEP]", "[MASK]"}
 UNKNOWN = "[UNK]"
-# Marks the beginning of a word in the engine's vocabulary; the publisher marks the pieces that go on.
+# Marks the beginning of a word in the engine's vocabulary; the publisher marks continuations instead.
 WORD_START = "\u2581"
 LEFT_OUT = {"embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias"}
-# Rows of these are added to others, which the engine only does in full precision.
+# The engine adds rows of these tensors to others, which requires full precision.
 KEPT_WHOLE = {"embeddings.position_embeddings.weight", "embeddings.token_type_embeddings.weight"}
 
 

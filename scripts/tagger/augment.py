@@ -1,7 +1,7 @@
-"""Sentences made of the names of the corpora: templates filled with them, and sentences with other names.
+"""Generates sentences from the names of the corpora: filled templates, and sentences with replaced names.
 
-The templates are in `messages.txt` and `headlines.txt`. Names that stand in the labelled messages of the evaluation are
-left out, so that those stay unseen.
+The templates are in `messages.txt` and `headlines.txt`. Names in the labelled evaluation
+messages are excluded, so that those messages stay unseen.
 """
 
 import os
@@ -13,10 +13,10 @@ from collections import Counter, defaultdict
 import corpora
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# How often each template of an organization, and each other one, is filled.
+# Number of sentences per template with an organization, and per other template.
 PER_ORGANIZATION, PER_OTHER, PER_HEADLINE = 22, 12, 25
 SUBSTITUTED = 1200
-# Of the occurrences of a name, so many have its type.
+# Minimum share of the occurrences of a name that have its type.
 MIN_SHARE = 0.8
 WORD = re.compile(r"[^\W\d_]+(?:[.'’&-][^\W\d_]+)*\.?")
 NO_FIRST_NAMES = {
@@ -56,18 +56,18 @@ def names_of_evaluation():
 
 
 def is_clean(name):
-    """A name as messages have it: few words of letters, with capitals."""
+    """Returns whether a name has the form used in messages: few words of letters, capitalized."""
     parts = name.split(" ")
     return (
         1 < len(name) <= 40 and len(parts) <= 4 and name[0].isupper() and parts[-1][0].isupper()
         and all(part == "&" or WORD.fullmatch(part) for part in parts)
-        # Accounts of social networks have capitals in the middle.
+        # Social network accounts contain capitals in the middle.
         and not re.search(r"[a-z][A-Z].*[A-Z]|[a-z]{3}[A-Z]", name)
     )
 
 
 def name_lists(texts):
-    """Names by slot. What many texts name stands there more often."""
+    """Returns names by slot, with frequent names repeated."""
     kinds = defaultdict(Counter)
     for text, spans in texts:
         for start, end, kind in spans:
@@ -79,7 +79,7 @@ def name_lists(texts):
             continue
         times, parts = min(3, count), name.split(" ")
         if kind == "ORG":
-            # Most organizations of messages have a name of one word, those of the corpora do not.
+            # Most organizations in messages have one-word names, unlike those in the corpora.
             lists["org"] += [name] * times * (2 if len(parts) == 1 else 1)
         elif kind == "LOC":
             lists["loc"] += [name] * times
@@ -109,7 +109,7 @@ def filled(template, lists, chance):
             text += name
         else:
             text += chance.choice(FILLERS[slot])
-    # People leave the period out.
+    # Message authors omit the period.
     if template.endswith(".") and chance.random() < 0.15:
         text = text[:-1]
     return text, spans
@@ -121,7 +121,7 @@ def templates(file):
 
 
 def substituted(sentence, lists, chance):
-    """The sentence with other names of the same types."""
+    """Returns the sentence with its names replaced by others of the same type."""
     text, spans = sentence
     new, new_spans, at = "", [], 0
     for start, end, kind in spans:
@@ -138,7 +138,7 @@ def substituted(sentence, lists, chance):
 
 
 def read(by_corpus, chance):
-    """Yields (name, has_misc, sentences), as `corpora.read` does. `by_corpus` are the corpora as that yields them."""
+    """Yields (name, has_misc, sentences), as `corpora.read` does. `by_corpus` contains the corpora in that form."""
     sentences = [sentence for _, _, own in by_corpus for sentence in own]
     lists = name_lists(sentences)
     made = []
@@ -150,7 +150,7 @@ def read(by_corpus, chance):
     made = [filled(template, lists, chance) for template in templates("headlines.txt") for _ in range(PER_HEADLINE)]
     chance.shuffle(made)
     yield "headlines", True, made
-    # Corpora without MISC labels are left out here, since most of their texts are noisy.
+    # Corpora without MISC labels are excluded, because most of their texts are noisy.
     with_organization = [
         sentence for _, has_misc, own in by_corpus if has_misc for sentence in own
         if any(kind == "ORG" and is_clean(sentence[0][a:b]) for a, b, kind in sentence[1]) and len(sentence[0]) < 250
@@ -160,7 +160,7 @@ def read(by_corpus, chance):
 
 
 def main():
-    """Shows some of the sentences: `augment.py CORPORA`."""
+    """Prints some of the sentences: `augment.py CORPORA`."""
     chance = random.Random(2)
     by_corpus = list(corpora.read(sys.argv[1], "en"))
     for name, _, sentences in read(by_corpus, chance):

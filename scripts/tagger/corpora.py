@@ -1,4 +1,4 @@
-"""Reads the corpora: sentences as a text with the spans of its names."""
+"""Reads the corpora as texts with the spans of their names."""
 
 import glob
 import html
@@ -33,7 +33,7 @@ CLITICS = {"'s", "n't", "'m", "'re", "'ve", "'d", "'ll", "’s", "n’t", "’m"
 
 
 def rows(path, token, tag):
-    """Sentences as lists of (token, tag)."""
+    """Yields sentences as lists of (token, tag)."""
     sentence = []
     with open(path, encoding="utf-8") as lines:
         for line in lines:
@@ -52,8 +52,8 @@ def rows(path, token, tag):
 
 
 def without_mentions(pairs):
-    """The Broad Twitter Corpus cuts "@name" into "@" and "name" and labels both; such a name is one token without a
-    label. An "@" without a label mostly means "at"."""
+    """Merges "@" and "name", which the Broad Twitter Corpus splits and labels, into one token without a label. An "@"
+    without a label mostly means "at"."""
     joined, is_mention = [], False
     for token, tag in pairs:
         if is_mention:
@@ -67,7 +67,7 @@ def without_mentions(pairs):
 
 
 def sentence_of(pairs, kinds):
-    """The text as somebody would write it, and its spans (start, end, kind)."""
+    """Returns the text with natural spacing, and its spans (start, end, kind)."""
     text, spans, is_quoted, glued, before = "", [], False, True, "O"
     for token, tag in pairs:
         prefix, _, name = tag.partition("-")
@@ -96,8 +96,8 @@ def sentence_of(pairs, kinds):
 
 
 def read(folder, language):
-    """Yields (name, has_misc, sentences) of what is trained on. Where the corpus does not label MISC, a word without a
-    label may be one. Of the sentences without a name every fourth is taken, of the others every one or every second."""
+    """Yields (name, has_misc, sentences) of the training data. If the corpus does not label MISC, a word without a label
+    may be one. Uses every fourth sentence without a name, and all or every second of the others."""
     def sentences(paths, token, tag, kinds, every=1):
         found = [
             sentence_of(without_mentions(pairs), kinds) for path in sorted(paths) for pairs in rows(path, token, tag)
@@ -118,7 +118,7 @@ def read(folder, language):
 
 
 def message_of(line):
-    """A line of the labelled messages, [surface|type] or [surface|type|key], as a text and its spans."""
+    """Parses a line of the labelled messages, [surface|type] or [surface|type|key], into a text and its spans."""
     text, spans, at = "", [], 0
     for label in LABEL.finditer(line):
         text += line[at : label.start()]
@@ -134,8 +134,8 @@ def messages(file):
 
 
 def read_evaluation(folder, language):
-    """Yields (role, name, sentences) of what is not trained on: settings are chosen by the development texts, and the
-    test texts only tell what came of it."""
+    """Yields (role, name, sentences) of the evaluation data: development texts are used for tuning, test texts only for
+    the final evaluation."""
     def sentences(file, token, tag, kinds):
         return [sentence_of(pairs, kinds) for pairs in rows(os.path.join(folder, file), token, tag)]
 

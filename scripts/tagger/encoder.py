@@ -1,6 +1,6 @@
-"""The embedder in numpy: word pieces, and the vectors before its first and after its last layer.
+"""The embedding model in numpy: word pieces, and the vectors before its first and after its last layer.
 
-The engine computes with eight-bit activations, this with floats; the vectors differ by about one in a thousand.
+The engine uses eight-bit activations, this code floats; the vectors differ by about 0.1 %.
 """
 
 import unicodedata
@@ -27,7 +27,7 @@ def is_han(code):
 
 
 class Tokenizer:
-    """Word pieces as the engine cuts them."""
+    """Splits a text into the same word pieces as the engine."""
 
     UNKNOWN, BEGIN, END = 100, 101, 102
 
@@ -89,12 +89,12 @@ class Encoder:
         self.layers = 6
 
     def pieces(self, tokens):
-        """Vectors of word pieces by themselves, whatever their position."""
+        """Returns the vectors of word pieces independent of their position."""
         w = self.weights
         return normalized(w["token_embd.weight"][tokens] + w["token_types.weight"][0], w, "token_embd_norm")
 
     def encode(self, rows):
-        """For rows of tokens the vectors after the last layer, without the tokens around the row."""
+        """Returns the vectors after the last layer for rows of tokens, without the special tokens."""
         w = self.weights
         rows = [[Tokenizer.BEGIN, *row, Tokenizer.END] for row in rows]
         ends = np.cumsum([len(row) for row in rows])
@@ -117,7 +117,7 @@ class Encoder:
             x = normalized(x + mixed @ w[p + "attn_output.weight"].T + w[p + "attn_output.bias"], w,
                            p + "attn_output_norm")
             h = x @ w[p + "ffn_up.weight"].T + w[p + "ffn_up.bias"]
-            # The engine's GELU, by the hyperbolic tangent, which is a sigmoid.
+            # The engine's GELU approximation by tanh, written as a sigmoid.
             power = h * h
             power *= np.float32(-2 * np.sqrt(2 / np.pi) * 0.044715)
             power -= np.float32(2 * np.sqrt(2 / np.pi))

@@ -1,7 +1,9 @@
-"""Writes what the tests compare and what recognizes the embedder: `examples.py MODEL CRATE_TAGGER_FOLDER`.
+"""Writes the reference data of the tests and the probe that identifies the embedding model.
 
-`probe.bin` has the mean vectors of the probe's words; `examples.json` has words, tokens and features of some texts, for
-the probe with the vectors of each word in thousandths.
+    examples.py MODEL CRATE_TAGGER_FOLDER
+
+`probe.bin` contains the mean vectors of the probe's words. `examples.json` contains words, tokens and features of some
+texts, and for the probe the vectors of each word in thousandths.
 """
 
 import json

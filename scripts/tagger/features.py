@@ -1,4 +1,4 @@
-"""Runs the embedder over the corpora and stores what the training reads: `features.py MODEL CORPORA OUTPUT [LANGUAGE…]`."""
+"""Runs the embedding model over the corpora and stores the training features: `features.py MODEL CORPORA OUTPUT [LANGUAGE…]`."""
 
 import os
 import pickle
@@ -14,12 +14,12 @@ import words
 
 MAX_TOKENS = 200
 BATCH_TOKENS = 1500
-# Texts of one file.
+# Number of texts per file.
 PART = 250
 
 
 def grouped(sentences, tokenize, chance):
-    """Some sentences alone and some with those that follow, as messages have them."""
+    """Yields single sentences and groups of consecutive sentences, like messages."""
     group, count = None, 0
     for text, spans in sentences:
         size = len(tokenize(text))
@@ -38,7 +38,7 @@ def grouped(sentences, tokenize, chance):
 
 
 def labels_of(cut, spans):
-    """A BIO tag for each word."""
+    """Returns a BIO tag for each word."""
     labels, before = [], None
     for start, end, _ in cut:
         over = next((i for i, (a, b, _) in enumerate(spans) if a < end and start < b), None)
@@ -51,11 +51,11 @@ def labels_of(cut, spans):
 
 
 def compute(model, examples):
-    """For texts with spans: what is needed of each, and the vectors of all words."""
+    """Returns the data of texts with spans, and the vectors of all words."""
     items = []
     for text, spans in examples:
         cut = words.words_of(text, model.tokenize)
-        # Longer ones are rare; the engine cuts them.
+        # Longer texts are rare; the engine truncates them.
         while sum(len(tokens) for _, _, tokens in cut) > 250:
             cut.pop()
         items.append((text, spans, cut))
@@ -97,7 +97,7 @@ def store(path, model, examples):
 
 
 def parts(model, folder, language):
-    """What is stored for a language: file names and texts, the corpora mixed."""
+    """Yields the files of a language: names and texts, with shuffled corpora."""
     by_corpus = list(corpora.read(folder, language))
     sources = [("train", 1, by_corpus)]
     if language == "en":

@@ -1,7 +1,7 @@
 """Trains the network: `train.py LANGUAGE FEATURES OUTPUT [epochs [seed]]`, or with `--test` at the end.
 
-Only numpy is needed. The result is written as `crates/libs/inference/src/tagger/network.rs` reads it. It is evaluated on the
-development texts; on the test texts only with `--test`, so that nothing is chosen by them.
+Requires only numpy. The output has the format read by `crates/libs/inference/src/tagger/network.rs`. The network is
+evaluated on the development texts, and on the test texts only with `--test`, so that they do not influence tuning.
 """
 
 import glob
@@ -19,20 +19,20 @@ import words
 HIDDEN, TAGS, WIDTH, ROLES, LAYERS = 128, 9, 384, 3, 2
 INPUTS = ROLES * LAYERS * WIDTH
 MAX_SHAPES = 40
-# Shares of the texts that are read in lower case and in capitals. The embedder ignores case, so only the shapes change.
+# Shares of the texts read in lower case and in capitals. The embedding model ignores case, so only the shapes change.
 LOWERED_SHARE, CAPITALS_SHARE = 0.2, 0.05
 AS_IS, LOWERED, CAPITALS = 0, 1, 2
 BATCH = 512
-# Shares of what is left out while training: single inputs, whole vectors of a word or of a neighbour, hidden units.
-# Without whole vectors the network cannot rely on knowing a name, nor on the context alone.
+# Dropout rates: single inputs, whole vectors of a word or a neighbour, hidden units.
+# Dropping whole vectors prevents the network from relying only on known names or only on the context.
 DROPPED_INPUTS, DROPPED_VECTORS, DROPPED_HIDDEN = 0.1, 0.05, 0.3
 RATE = 1e-3
-# The weights that are kept are the mean of those after every `MEAN_EVERY`th step.
+# The final weights are the mean of the weights after every `MEAN_EVERY`th step.
 MEAN_EVERY, MEAN_SHARE = 10, 0.99
 
 
 class Words:
-    """All words of some texts, one after the other."""
+    """Concatenated words of several texts."""
 
     def __init__(self, paths, has_capitals=False):
         self.items, vectors, self.allowed, labels, items_of = [], [], [], [], []
@@ -57,7 +57,7 @@ class Words:
         self.shapes = [padded(shapes), padded(lowered)] + ([padded(capitals)] if has_capitals else [])
 
     def near(self, index, role):
-        """The places of the words before (0), of (1) and after (2); one behind the end where there is none."""
+        """Returns the indices of the words before (0), at (1) and after (2); one past the end if there is none."""
         at = index + role - 1
         inside = (at >= 0) & (at < len(self.items_of))
         same = inside & (self.items_of[np.clip(at, 0, len(self.items_of) - 1)] == self.items_of[index])
@@ -68,7 +68,7 @@ def shapes_in_capitals(item):
     text = item["text"].upper()
     if len(text) != len(item["text"]):
         return item["shapes"]
-    # `words.shapes` wants the tokens for their number alone, and the last feature of a word is that number.
+    # `words.shapes` uses only the number of tokens, which is the last feature of a word.
     tokens = [range(on[-1] - words.SHAPES + 5) for on in item["shapes"]]
     return words.shapes(text, [(start, end, own) for (start, end), own in zip(item["words"], tokens)])
 
@@ -81,7 +81,7 @@ def padded(lists):
 
 
 def inputs(data, index, case, scale):
-    """The inputs of some words; `case` is the case of each."""
+    """Returns the inputs of words; `case` is the case of each."""
     x = np.zeros((len(index), INPUTS + words.SHAPES + 1), np.float32)
     for role in range(ROLES):
         at = data.near(index, role)
@@ -98,7 +98,7 @@ def inputs(data, index, case, scale):
 
 
 def best(scores):
-    """Viterbi with the rule that a further word of a name follows a word of such a name."""
+    """Viterbi decoding with the rule that an inside tag follows a tag of the same type."""
     further = [tag > 0 and tag % 2 == 0 for tag in range(TAGS)]
     allowed = np.array([[not further[t] or b == t or b + 1 == t for t in range(TAGS)] for b in range(TAGS)])
     sums = np.where(further, -np.inf, scores[0])
@@ -151,7 +151,7 @@ def report(counts, kinds=(0, 1, 2, 3)):
 
 
 def kept(chance, shape, share):
-    """Factors that leave out a share of what they are multiplied with, and keep the expectation."""
+    """Returns dropout factors that preserve the expected value."""
     limit = round(share * 256)
     return (chance.integers(0, 256, shape, np.uint8) >= limit) * np.float32(256 / (256 - limit))
 
@@ -187,7 +187,7 @@ class Network:
         q /= q.sum(1, keepdims=True)
         target = np.zeros_like(q)
         target[np.arange(len(labels)), labels] = 1
-        # Where MISC is not labelled, a word without a label may be one.
+        # If MISC is not labelled, a word without a label may be one.
         open_rows = (labels == 0) & ~has_misc
         part = q[open_rows][:, [0, 7, 8]]
         soft = np.zeros((len(part), TAGS), np.float32)
@@ -209,7 +209,7 @@ class Network:
                 change += 0.01 * p[name]
             p[name] -= rate * change
         if self.steps % MEAN_EVERY == 0:
-            # Early steps count little.
+            # Early steps have a low weight.
             share = min(MEAN_SHARE, (1 + self.steps / MEAN_EVERY) / (10 + self.steps / MEAN_EVERY))
             for name, mean in self.means.items():
                 mean += (1 - share) * (p[name] - mean)
@@ -219,7 +219,7 @@ class Network:
         return [slice(i * WIDTH, (i + 1) * WIDTH) for i in range(ROLES * LAYERS)] + [slice(INPUTS, INPUTS + words.SHAPES)]
 
     def quantized(self):
-        """Rounds the weights of the hidden layer to bytes; answers bytes and scales."""
+        """Rounds the weights of the hidden layer to bytes; returns bytes and scales."""
         w1, scales, rows = self.parts["w1"], [], []
         for block in self.blocks():
             scale = np.maximum(np.abs(w1[block]).max(0), 1e-9) / 127
@@ -237,7 +237,7 @@ def store(network, scale, path):
         file.write(b"agentd names 1\n\0")
         file.write(struct.pack("<4I", HIDDEN, WIDTH, words.SHAPES, TAGS))
         for number, part in enumerate(scales):
-            # The vectors come as they are.
+            # The vectors are used unchanged.
             own = scale[number % LAYERS] if number < ROLES * LAYERS else 1
             file.write((part * own).astype("<f4").tobytes())
         for part in (p["b1"], p["w2"], p["b2"]):

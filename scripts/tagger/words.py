@@ -1,7 +1,7 @@
-"""Words of a text and what their letters look like.
+"""Words of a text and the shape features of their letters.
 
-`crates/libs/inference/src/tagger/words.rs` and `shape.rs` do the same; a test in `crates/libs/inference` compares both on
-stored examples, so a change here needs the same change there and new weights.
+`crates/libs/inference/src/tagger/words.rs` and `shape.rs` are equivalent; a test in `crates/libs/inference` compares both
+implementations on stored examples, so a change here requires the same change there and new weights.
 """
 
 JOINERS = ".-&_'’+@"
@@ -18,7 +18,7 @@ SHAPES = 3 * BASE + 2 * len(FAR) + 3 + 4
 
 
 def is_abbreviation(word):
-    """Whether a period after `word` belongs to it."""
+    """Returns whether a period after `word` belongs to it."""
     pieces = word.split(".")
     if len(pieces) > 1:
         return all(0 < len(piece) <= 2 and piece.isalpha() for piece in pieces)
@@ -26,7 +26,7 @@ def is_abbreviation(word):
 
 
 def split_word(word):
-    """Cuts what stands between white space into words and punctuation: offsets in characters."""
+    """Splits text between white space into words and punctuation; returns offsets in characters."""
     parts, at, length = [], 0, len(word)
 
     def possessive(place):
@@ -60,7 +60,7 @@ def split_word(word):
 
 
 def spaced_words(text):
-    """Offsets of what stands between white space."""
+    """Returns the offsets of text between white space."""
     found, start = [], None
     for at, character in enumerate(text):
         if character.isspace():
@@ -75,7 +75,7 @@ def spaced_words(text):
 
 
 def words_of(text, tokenize):
-    """Words of a text: (start, end, tokens). What the tokenizer cuts in another way stays whole."""
+    """Returns the words of a text: (start, end, tokens). Text that the tokenizer splits differently stays whole."""
     words = []
     for start, end in spaced_words(text):
         whole = tokenize(text[start:end])
@@ -88,7 +88,7 @@ def words_of(text, tokenize):
 
 
 def base_shape(word, is_first, is_last):
-    """The places of the base features that are 1."""
+    """Returns the indices of the base features that are 1."""
     letters = [c for c in word if c.isalpha()]
     alnum = [c for c in word if c.isalnum()]
     upper = sum(c.isupper() for c in letters)
@@ -139,7 +139,7 @@ def base_shape(word, is_first, is_last):
 
 
 def shapes(text, words):
-    """For each word the places of its features that are 1."""
+    """Returns the indices of the features that are 1, for each word."""
     base = []
     for index, (start, end, _) in enumerate(words):
         is_first = index == 0

@@ -1,13 +1,13 @@
-// Shows what the daemon pushes to this device, also where no page is open. Served as it stands: nothing builds it. It
-// answers no requests of the page, so that nothing old is ever shown.
+// Shows push notifications, also while no page is open. Served unbuilt. It does not handle fetch events, so the page is
+// never served from a cache.
 
-/** A path of this page: whatever else stands there leads to its beginning. */
+/** Resolves a path of this page; anything else becomes the start page. */
 function address(path) {
   const url = new URL(typeof path === 'string' && path.startsWith('/') ? path : '/', self.location.origin);
   return url.origin === self.location.origin ? url : new URL('/', self.location.origin);
 }
 
-/** What was pushed; a message that cannot be read is still shown, because a browser wants one for every push. */
+/** Parses a push message. An unreadable one is still shown, because browsers require a notification for every push. */
 function read(data) {
   const text = (value) => (typeof value === 'string' ? value : '');
   try {
@@ -25,12 +25,12 @@ self.addEventListener('push', (event) => {
   const { title, body, url, tag, silent, close } = read(event.data);
   const options = { body, icon: '/icon-192.png', badge: '/icon-192.png', data: { url }, silent };
   event.waitUntil(self.registration.showNotification(title, tag ? { ...options, tag, renotify: !silent } : options));
-  // A browser wants something shown for every push: what takes a message away stands in its place for a moment. Where
-  // the browser ends this worker before, it stays, and says what is so.
-  if (close && tag) setTimeout(() => void takeAway(tag), 1000);
+  // Browsers require a notification for every push, so a message that closes another one replaces it briefly. If the
+  // browser stops this worker first, the replacement stays.
+  if (close && tag) setTimeout(() => void closeNotifications(tag), 1000);
 });
 
-async function takeAway(tag) {
+async function closeNotifications(tag) {
   for (const notification of await self.registration.getNotifications({ tag })) notification.close();
 }
 
@@ -48,7 +48,7 @@ self.addEventListener('notificationclick', (event) => {
   event.waitUntil(show(event.notification.data?.url));
 });
 
-/** The browser has given the device another address. */
+/** Registers the new subscription after the browser has changed it. */
 async function subscribeAgain({ oldSubscription, newSubscription }) {
   const options = oldSubscription?.options;
   const subscription = newSubscription ?? (options && (await self.registration.pushManager.subscribe(options)));

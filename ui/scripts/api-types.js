@@ -1,5 +1,5 @@
-// Writes the API's types. What has a default may be left out of a request, but is always there in an answer: fields
-// of schemas that only answers use are marked so.
+// Generates the API's types. Fields with a default are optional in requests but always present in responses, so they
+// are marked as required in schemas that only responses use.
 import { readFileSync, writeFileSync } from 'node:fs';
 import openapiTS, { astToString } from 'openapi-typescript';
 
@@ -34,7 +34,7 @@ function complete(part) {
 }
 for (const [name, schema] of Object.entries(schemas)) if (!sent.has(name)) complete(schema);
 
-// The settings' forms are made from what the document says of their fields.
+// Settings forms are generated from the fields in the OpenAPI document.
 const CATEGORIES = { sandbox: '/api/sandbox/config' };
 for (const name of ['profile', 'interface', 'agent', 'strategy', 'proactive', 'memory', 'browser', 'email', 'security', 'backup']) CATEGORIES[name] = `/api/settings/${name}`;
 
@@ -69,7 +69,7 @@ const forms = Object.fromEntries(
 );
 writeFileSync('src/lib/settings-forms.json', JSON.stringify(forms));
 
-// By these the page's own words for fields and choices are held against the document.
+// These types verify the page's labels of fields and choices against the document.
 const paths = (inside, fields) => fields.flatMap((each) => [{ ...each, path: `${inside}.${each.name}` }, ...paths(`${inside}.${each.name}`, each.fields ?? [])]);
 const all = Object.entries(forms).flatMap(([category, { fields }]) => paths(category, fields));
 const union = (names) => names.map((name) => `\n  | ${JSON.stringify(name)}`).join('');

@@ -1,4 +1,4 @@
-// Measures the page in a real browser before a daemon of its own, and ends with 1 where a bound is missed:
+// Measures the page in a real browser against a daemon of its own, and exits with 1 if a bound is exceeded:
 //
 //   node scripts/figures.js [messages streamed into one session, default 10000]
 import { begin, openPage } from '../tests/harness.js';
@@ -24,7 +24,7 @@ const rows = [];
 let missed = 0;
 function row(what, value, bound, unit, holds = value <= bound) {
   if (!holds) missed += 1;
-  rows.push([what, `${value} ${unit}`, `${bound} ${unit}`, holds ? 'holds' : 'MISSED']);
+  rows.push([what, `${value} ${unit}`, `${bound} ${unit}`, holds ? 'ok' : 'EXCEEDED']);
   console.log(`${holds ? '  ' : '! '}${what}: ${value} ${unit} (bound ${bound} ${unit})`);
 }
 const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
@@ -34,24 +34,24 @@ try {
   await call('PUT', '/api/providers/openai/key', { api_key: KEY, base_url: provider.url, default_model: 'fake-model' });
   await call('PUT', '/api/settings/agent', { default_provider: 'openai' });
   await call('PUT', '/api/settings/memory', { enabled: false });
-  // What is measured is the page: a model is not shown all of 10,000 messages each time.
+  // The page is measured, not the model: it does not get all 10,000 messages each time.
   await call('PUT', '/api/settings/strategy', { planning: 'off', compaction_threshold: 0.3 });
   const { id: long } = await call('POST', '/api/chat/conversations', { title: 'The long one' });
   for (let i = 0; i < 1000; i += 1) await call('POST', '/api/chat/messages/inject', { conversation_id: long, role: i % 2 ? 'assistant' : 'user', content: i % 2 ? `${REPLY}Message ${i}` : `Question ${i}` });
   const state = await context.storageState();
-  /** A browser that was never here, signed in. */
+  /** Opens a signed-in page with an empty cache. */
   const fresh = async () => {
     const opened = await openPage(browser, daemon.url, { storageState: state });
     opened.context.setDefaultTimeout(60_000);
     return opened;
   };
 
-  // First load, with nothing in the cache.
+  // First load with an empty cache.
   const loads = [];
   for (let i = 0; i < LOADS; i += 1) {
     const opened = await fresh();
     await opened.page.goto(`${daemon.url}/`);
-    await opened.page.getByRole('heading', { name: 'What is to be done?' }).waitFor();
+    await opened.page.getByRole('heading', { name: /^How can/ }).waitFor();
     await opened.page.getByText('The long one').first().waitFor();
     loads.push(
       await opened.page.evaluate(async () => {
@@ -74,7 +74,7 @@ try {
   for (let i = 0; i < LOADS; i += 1) {
     const opened = await fresh();
     await opened.page.goto(`${daemon.url}/chat`);
-    await opened.page.getByRole('heading', { name: 'What is to be done?' }).waitFor();
+    await opened.page.getByRole('heading', { name: /^How can/ }).waitFor();
     await opened.page.getByText('The long one').first().waitFor();
     const took = opened.page.evaluate(
       () =>
@@ -85,7 +85,7 @@ try {
             const last = [...document.querySelectorAll('main article')].at(-1);
             const box = last?.textContent.includes('Message 999') ? last.getBoundingClientRect() : null;
             if (!begun || !box || box.top > innerHeight) return requestAnimationFrame(look);
-            // The frame that shows it is made after this one's callbacks.
+            // The frame that shows it is rendered after this one's callbacks.
             requestAnimationFrame(() => {
               const { port1, port2 } = new MessageChannel();
               port1.onmessage = () => resolve(performance.now() - begun);
@@ -101,7 +101,7 @@ try {
   }
   row(`a conversation of 1,000 messages, from click to painted, median of ${LOADS}`, Math.round(median(opens)), 300, 'ms');
 
-  // No task may hold up the page while a fast model writes.
+  // No task may block the page while a fast model streams.
   const composer = page.getByRole('textbox', { name: /^Message to/ });
   const streams = [];
   for (let i = 0; i < STREAMS; i += 1) {
@@ -113,16 +113,16 @@ try {
     });
     await composer.fill('stream');
     await composer.press('Enter');
-    await page.getByRole('button', { name: 'Stop the reply' }).waitFor();
+    await page.getByRole('button', { name: 'Stop generating' }).waitFor();
     const begun = performance.now();
     await page.getByRole('button', { name: 'Regenerate' }).and(page.locator(':enabled')).waitFor();
     streams.push({ rate: (RATE * SECONDS) / ((performance.now() - begun) / 1000), longest: Math.max(0, ...(await page.evaluate(() => window.tasks))) });
   }
   console.log(`   longest tasks of each stream: ${streams.map(({ rate, longest }) => `${longest} ms at ${Math.round(rate)} tokens/s`).join(', ')}`);
-  // The browser tells only of tasks longer than 50 ms: 0 is none. Whatever else the machine does can only lengthen one.
+  // The browser only reports tasks longer than 50 ms: 0 means none. Other load can only lengthen tasks.
   row(`longest task while ${RATE} tokens/s stream for ${SECONDS} s, least of ${STREAMS}`, Math.round(Math.min(...streams.map(({ longest }) => longest))), 50, 'ms');
 
-  // One session of the page, many messages.
+  // Many messages in one session of the page.
   const devtools = await context.newCDPSession(page);
   const heap = async () => {
     for (let i = 0; i < 3; i += 1) await devtools.send('HeapProfiler.collectGarbage');
@@ -136,10 +136,10 @@ try {
   const begun = performance.now();
   let first;
   let last;
-  // A page keeps 100 messages: before it has so many, it grows.
+  // A page keeps up to 100 messages and grows until then.
   const marks = [MESSAGES / 10, MESSAGES / 2, MESSAGES].map((count) => Math.max(100, count));
   for (const until of marks) {
-    // What is typed while a reply is written is sent after it: the page itself goes from one to the next.
+    // Messages typed during a reply are queued by the page.
     while (streamed < until) {
       const count = Math.min(50, until - streamed);
       for (let i = 0; i < count; i += 1) {
@@ -151,7 +151,7 @@ try {
         await page.locator('main article').getByText(`Noted, message ${streamed - 1}.`).waitFor();
         await page.getByRole('button', { name: 'Regenerate' }).and(page.locator(':enabled')).waitFor();
       } catch (error) {
-        console.log(`! it stands still before message ${streamed - 1}: ${(await page.locator('main').innerText()).slice(-600)}`);
+        console.log(`! stalled before message ${streamed - 1}: ${(await page.locator('main').innerText()).slice(-600)}`);
         throw error;
       }
       if (streamed % 500 === 0) console.log(`   ${streamed} messages after ${Math.round((performance.now() - begun) / 1000)} s`);

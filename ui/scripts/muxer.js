@@ -1,4 +1,4 @@
-// Builds the library that the daemon's own page muxes videos with, as one script; the crate `browser` takes it in.
+// Bundles the video muxing library into one script, which the crate `browser` embeds.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { build } from 'vite';
@@ -16,7 +16,7 @@ const [{ output }] = await build({
   },
 });
 const script = `/*! mp4-muxer ${JSON.parse(of('package.json')).version}\n\n${of('LICENSE')}*/\n${output[0].code}`;
-// Crates are built again for a newer file.
+// A newer file would rebuild the crate.
 if (!existsSync(file) || readFileSync(file, 'utf8') !== script) {
   mkdirSync('muxer', { recursive: true });
   writeFileSync(file, script);

@@ -1,9 +1,9 @@
-// Takes pictures of every view, at the size of a desktop and of a phone, in both themes, before a daemon of its own
-// that is filled with the same data every time:
+// Takes screenshots of every view in desktop and phone size and both themes, against a daemon of its own that is
+// filled with the same data every time:
 //
 //   node scripts/pictures.js [folder] [--only pattern] [--guide]
 //
-// `--guide` writes the pictures of the README and the guide into docs/pictures instead.
+// `--guide` writes the screenshots of the README and the guide to docs/pictures instead.
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,9 +16,9 @@ import { fill, script } from './pictures/household.js';
 const { values, positionals } = parseArgs({ allowPositionals: true, options: { only: { type: 'string' }, guide: { type: 'boolean' } } });
 const only = new RegExp(values.only ?? '');
 const folder = resolve(values.guide ? '../docs/pictures' : (positionals[0] ?? '../target/pictures'));
-/** What the README and the guide show, and how. */
+/** Screenshots of the README and the guide, with size and theme. */
 const GUIDE = { chat: ['desktop', 'light'], approval: ['phone', 'dark'], memory_graph: ['desktop', 'dark'], 'calendar-week': ['desktop', 'light'], browser: ['desktop', 'light'] };
-const MOST_BYTES = 90_000;
+const MAX_BYTES = 90_000;
 
 const embedder = resolve('../models/all-minilm-l6-v2-q8_0.gguf');
 if (existsSync(embedder)) process.env.SVC_EMBEDDING_MODEL ??= embedder;
@@ -37,7 +37,7 @@ const call = async (method, path, data) => {
   return response.json();
 };
 
-// A view is there when it has loaded what it shows; streams go on for ever and do not count.
+// A view is ready when all requests except streams have finished.
 const loading = new Set();
 let quietSince = Date.now();
 const isStream = (url) => /\/stream|\/ws$/.test(new URL(url).pathname);
@@ -56,16 +56,16 @@ async function rest() {
 
 async function save(name, theme) {
   if (!values.guide) return page.screenshot({ path: `${folder}/${name}.png` });
-  // The best quality that fits.
+  // Uses the best quality that fits.
   for (let quality = 92; quality > 20; quality -= 6) {
     const picture = await page.screenshot({ type: 'jpeg', quality });
-    if (picture.length > MOST_BYTES) continue;
+    if (picture.length > MAX_BYTES) continue;
     return writeFileSync(`${folder}/${name}.jpg`, picture);
   }
-  throw new Error(`${name} does not fit into ${MOST_BYTES} bytes`);
+  throw new Error(`${name} does not fit into ${MAX_BYTES} bytes`);
 }
 
-/** One view in every size and theme. `prepare` opens what is not at an address. */
+/** Takes a view in every size and theme. `prepare` opens states without an address. */
 async function take(name, path, prepare = async () => {}) {
   if (!only.test(name) || (values.guide && !GUIDE[name])) return;
   try {
@@ -112,7 +112,7 @@ try {
   await take('chat-top', `/chat/${it.tariffs}`, () => page.locator('main article').first().scrollIntoViewIfNeeded());
   await take('chat-card', `/chat/${it.tariffs}`, () => page.getByText('read_file').last().click());
   await take('chat-new', '/chat');
-  await take('chat-trace', `/chat/${it.tariffs}`, () => page.getByRole('button', { name: 'How this reply came about' }).last().click());
+  await take('chat-trace', `/chat/${it.tariffs}`, () => page.getByRole('button', { name: 'Trace' }).last().click());
   await take('approval', `/chat/${it.waiting}`);
   await take('chat-menu', '/chat', (size) => press(size === 'phone' ? 'Menu' : /^Account and appearance/));
   await take('chat-list', '/chat', (size) => (size === 'phone' ? press('Conversations') : press(/^Actions for/)));
@@ -151,7 +151,7 @@ try {
     await page.getByLabel('Name', { exact: true }).fill('Briefing');
     await page.getByLabel('When should it run?').fill('every weekday at 7');
     await page.keyboard.press('Enter');
-    await page.getByText('The next runs').waitFor();
+    await page.getByText('Next runs').waitFor();
   });
   await take('calendar', '/scheduler/calendar');
   await take('calendar-week', '/scheduler/calendar?view=week');
@@ -188,5 +188,5 @@ try {
   provider.stop();
   rmSync(scratch, { recursive: true, force: true });
 }
-for (const line of [...problems, ...strays.map((url) => `it asked ${url}`)]) console.error(line);
+for (const line of [...problems, ...strays.map((url) => `requested ${url}`)]) console.error(line);
 process.exit(problems.length + strays.length ? 1 : 0);

@@ -1,15 +1,15 @@
-// The daemon's browser, as a person sees it, takes it over and keeps what was done. It drives a real Chromium.
+// The daemon's browser: live view, control, requests, recordings and sign-ins. Drives a real Chromium.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { after, before, test } from 'node:test';
-import { axe, begin, DESKTOP, PHONE, walkThrough } from './harness.js';
+import { axe, begin, DESKTOP, PHONE, checkTabOrder } from './harness.js';
 
 let site;
 let it;
 let call, dialog, page, row, show;
 
-/** A shop whose order button can become another one, or go. */
+/** Starts a shop whose order button can be replaced or removed. */
 function startSite() {
   const state = { button: '<button id="order">Order</button>', ordered: [] };
   const shop = () => `<!doctype html><title>Coffee \u202eshop</title>
@@ -55,17 +55,17 @@ after(async () => {
 });
 
 const frame = () => page.getByRole('application');
-/** Waits for what the page of the site has come to. */
-async function until(look, what) {
+/** Waits until `check` holds. */
+async function until(check, message) {
   for (const end = Date.now() + 10_000; ; ) {
-    if (await look()) return;
-    assert.ok(Date.now() < end, what);
+    if (await check()) return;
+    assert.ok(Date.now() < end, message);
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }
-const titled = (title) => until(async () => (await call('GET', '/api/browser/tabs')).tabs.some((tab) => tab.title === title), `no tab is called ${title}`);
+const titled = (title) => until(async () => (await call('GET', '/api/browser/tabs')).tabs.some((tab) => tab.title === title), `no tab is titled ${title}`);
 
-test('where there is no Chromium, the view says so and what to do', async () => {
+test('the view without Chromium explains how to install it', async () => {
   const problem = 'there is no browser: install Chromium (`apt-get install chromium` on Debian)';
   await page.route('**/api/settings/skills/builtin', (route) => route.fulfill({ json: { tools: [{ name: 'browser_open', description: '', effect: 'acts', enabled: true, available: false, problem }], total: 1 } }));
   await show('/browser');
@@ -74,30 +74,30 @@ test('where there is no Chromium, the view says so and what to do', async () => 
   await page.unroute('**/api/settings/skills/builtin');
   await page.route('**/api/browser/status', (route) => route.fulfill({ status: 404, json: { error: 'There is nothing at this path', code: 'not_found', fields: [] } }));
   await show('/browser');
-  await page.getByText('This daemon has no browser').waitFor();
+  await page.getByText('Browser not available').waitFor();
   await page.unroute('**/api/browser/status');
 });
 
-test('a page is opened, seen live, and taken over with keys, the wheel and the list', async () => {
+test('a page is opened, shown live, and controlled by keys, wheel and the element list', async () => {
   await show('/browser');
-  await page.getByText('No page is open').waitFor();
+  await page.getByText('No page open').waitFor();
   await page.getByLabel('Address').fill(site.url.replace('http://', ''));
   await page.getByLabel('Address').press('Enter');
   await page.locator('main canvas:visible').waitFor();
-  // A name that turns its direction around is shown as it is.
+  // Direction marks in a title are shown escaped.
   await page.getByRole('list', { name: 'Tabs' }).getByText('Coffee \\u{202e}shop').waitFor();
   const colours = () => page.locator('main canvas').evaluate((canvas) => new Set(canvas.getContext('2d').getImageData(0, 0, canvas.width, 200).data).size);
-  await until(async () => (await colours()) > 4, 'nothing is drawn');
+  await until(async () => (await colours()) > 4, 'the canvas is empty');
 
   await page.keyboard.press('Escape');
   assert.equal(await frame().count(), 0);
-  await page.getByRole('button', { name: 'Take over' }).click();
-  await page.getByText('You are in control.').waitFor();
+  await page.getByRole('button', { name: 'Take control' }).click();
+  await page.getByText('You’re in control.').waitFor();
   await page.getByRole('button', { name: 'Type into Name' }).click();
   await page.getByLabel('Text for Name').fill('Ada');
   await page.getByLabel('Text for Name').press('Enter');
   await page.getByText('value "Ada"').waitFor();
-  // Tab and the `g` that leads elsewhere in this page belong to the other one now.
+  // Tab and the shortcut `g` go to the controlled page.
   await frame().focus();
   await page.keyboard.press('Tab');
   await page.keyboard.type('g?');
@@ -118,13 +118,13 @@ test('a page is opened, seen live, and taken over with keys, the wheel and the l
   await page.keyboard.press('Escape');
   await page.keyboard.press('Escape');
   await frame().waitFor({ state: 'detached' });
-  await page.getByRole('button', { name: 'Take over' }).waitFor();
+  await page.getByRole('button', { name: 'Take control' }).waitFor();
 });
 
-test('what is clicked in the picture is clicked on the page, at the same place', async () => {
+test('clicks in the live view hit the same position of the page', async () => {
   await act('goto', { url: `${site.url}pad` });
   await titled('Pad');
-  await page.getByRole('button', { name: 'Take over' }).click();
+  await page.getByRole('button', { name: 'Take control' }).click();
   const { x, y, width, height } = await page.locator('main canvas').boundingBox();
   await page.mouse.click(x + width * 0.25, y + height / 2);
   await titled('Clicked 25');
@@ -132,11 +132,11 @@ test('what is clicked in the picture is clicked on the page, at the same place',
   await titled('Twice');
   await page.mouse.click(x + width / 2, y + height / 2, { button: 'right' });
   await titled('Menu');
-  await page.getByRole('button', { name: 'Give it back' }).click();
+  await page.getByRole('button', { name: 'Release control' }).click();
   await act('goto', { url: site.url });
 });
 
-test('clicks and keys are sent as they were done, and one that waits is forgotten with the control', async () => {
+test('clicks and keys are sent in order, and releasing control drops pending ones', async () => {
   await act('goto', { url: `${site.url}pad` });
   await titled('Pad');
   const sent = [];
@@ -145,7 +145,7 @@ test('clicks and keys are sent as they were done, and one that waits is forgotte
     sent.push(key ?? `${action} ${Math.round(Number(/=(\d+)/.exec(selector)[1]) / 10)}`);
     await route.continue();
   });
-  const take = () => page.getByRole('button', { name: 'Take over' }).click();
+  const take = () => page.getByRole('button', { name: 'Take control' }).click();
   await take();
   const { x, y, width, height } = await page.locator('main canvas').boundingBox();
   const at = (percent) => [x + (width * percent) / 100, y + height / 2];
@@ -161,32 +161,32 @@ test('clicks and keys are sent as they were done, and one that waits is forgotte
   await until(() => sent.length === 5, `sent: ${sent}`);
   await page.evaluate(([clientX, clientY]) => {
     document.querySelector('main canvas').dispatchEvent(new MouseEvent('click', { clientX, clientY, detail: 1, bubbles: true }));
-    [...document.querySelectorAll('button')].find(({ textContent }) => textContent.includes('Give it back')).click();
+    [...document.querySelectorAll('button')].find(({ textContent }) => textContent.includes('Release control')).click();
   }, at(81));
   await take();
   await page.mouse.click(...at(51));
   await until(() => sent.some((one) => one.endsWith(' 5')), `sent: ${sent}`);
   assert.deepEqual(sent, ['click 2', 'click 6', 'x', 'click 3', 'click 3', 'click 5']);
   await page.unroute('**/api/browser/action');
-  await page.getByRole('button', { name: 'Give it back' }).click();
+  await page.getByRole('button', { name: 'Release control' }).click();
   await act('goto', { url: site.url });
 });
 
-test('the list does what it names, however elements are numbered by then, and an older answer is dropped', async () => {
+test('the element list acts on the named element after renumbering, and ignores outdated snapshots', async () => {
   await act('goto', { url: `${site.url}three` });
   await titled('Three');
-  await page.getByRole('button', { name: 'Take over' }).click();
+  await page.getByRole('button', { name: 'Take control' }).click();
   await page.getByRole('button', { name: 'Click Third' }).waitFor();
   const waiting = [];
   let holds = true;
   await page.route('**/api/browser/snapshot*', (route) => void (holds ? waiting.push(route) : route.continue()));
   await act('click', { selector: '#First' });
-  await until(() => waiting.length, 'it was not looked again');
-  // Whoever else looks numbers them anew: what was @2 here is the third now.
+  await until(() => waiting.length, 'no new snapshot was requested');
+  // Another snapshot renumbers the elements: @2 is now the third.
   await call('GET', '/api/browser/snapshot');
   await page.getByRole('button', { name: 'Click Second' }).click();
   await titled('Second');
-  await until(() => waiting.length > 1, 'it was not looked again');
+  await until(() => waiting.length > 1, 'no new snapshot was requested');
   holds = false;
   await waiting.pop().continue();
   await page.getByRole('button', { name: 'Click Second' }).waitFor({ state: 'detached' });
@@ -194,11 +194,11 @@ test('the list does what it names, however elements are numbered by then, and an
   await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
   assert.equal(await page.getByRole('button', { name: 'Click Old' }).count(), 0);
   await page.unrouteAll({ behavior: 'ignoreErrors' });
-  await page.getByRole('button', { name: 'Give it back' }).click();
+  await page.getByRole('button', { name: 'Release control' }).click();
   await act('goto', { url: site.url });
 });
 
-test('what is typed goes to the tab that was shown, whichever is active when it is sent', async () => {
+test('typed keys go to the tab that was shown when they were pressed', async () => {
   const listed = async () => (await call('GET', '/api/browser/tabs')).tabs;
   const first = (await listed()).find(({ active }) => active).tab_id;
   const sent = [];
@@ -208,7 +208,7 @@ test('what is typed goes to the tab that was shown, whichever is active when it 
     if (sent.push(route.request().postDataJSON()) === 1) await held;
     await route.continue();
   });
-  await page.getByRole('button', { name: 'Take over' }).click();
+  await page.getByRole('button', { name: 'Take control' }).click();
   await frame().focus();
   await page.keyboard.type('abc');
   await until(() => sent.length === 1, 'nothing was sent');
@@ -216,35 +216,35 @@ test('what is typed goes to the tab that was shown, whichever is active when it 
   await page.locator('[aria-current=true]').getByText('About us').waitFor();
   release();
   await page.keyboard.press('d');
-  await until(() => sent.length > 1, 'nothing more was sent');
+  await until(() => sent.length > 1, 'no further key was sent');
   assert.deepEqual(sent.map(({ key, tab_id }) => [key, tab_id]), [['a', first], ['d', second]]);
   await page.unroute('**/api/browser/action');
-  await page.getByRole('button', { name: 'Give it back' }).click();
+  await page.getByRole('button', { name: 'Release control' }).click();
   await call('DELETE', `/api/browser/tabs/${second}`);
   await page.getByRole('list', { name: 'Tabs' }).getByText('About us').waitFor({ state: 'detached' });
 });
 
-test('what a page asks is shown and answered in its own tab', async () => {
+test('a page dialog is shown and answered in its own tab', async () => {
   const tabs = page.getByRole('list', { name: 'Tabs' });
-  await page.getByRole('button', { name: 'Take over' }).click();
+  await page.getByRole('button', { name: 'Take control' }).click();
   await page.getByRole('button', { name: 'Click Rename' }).click();
   await page.getByText('Which title?').waitFor();
   const second = (await call('POST', '/api/browser/tabs', { url: `${site.url}about` })).tab_id;
   await page.locator('[aria-current=true]').getByText('About us').waitFor();
   await page.getByText('Which title?').waitFor({ state: 'detached' });
-  await page.getByRole('button', { name: 'Load again', exact: true }).click();
+  await page.getByRole('button', { name: 'Reload', exact: true }).click();
   await tabs.getByRole('button').first().click();
   await page.getByLabel('Answer').fill('Asked');
   await page.getByRole('button', { name: 'OK', exact: true }).click();
   await titled('Asked');
   await page.getByText('Which title?').waitFor({ state: 'detached' });
-  await page.getByRole('button', { name: 'Give it back' }).click();
+  await page.getByRole('button', { name: 'Release control' }).click();
   await call('DELETE', `/api/browser/tabs/${second}`);
   await tabs.getByText('About us').waitFor({ state: 'detached' });
   await act('goto', { url: site.url });
 });
 
-test('tabs are listed with windows that pages open, chosen and closed, and what may not be reached is said', async () => {
+test('tabs and popups are listed, selected and closed, and a blocked address is reported', async () => {
   await act('click', { selector: 'text=About us' });
   const tabs = page.getByRole('list', { name: 'Tabs' });
   await tabs.getByText('About us').waitFor();
@@ -257,62 +257,62 @@ test('tabs are listed with windows that pages open, chosen and closed, and what 
   await page.getByRole('alert').getByText(/ssrf_allowlist/).waitFor();
 });
 
-test('requests follow, are filtered, answered by mocks, and kept as a HAR', async () => {
+test('requests are listed live, filtered, mocked, and recorded as a HAR', async () => {
   await show('/browser/requests?type=fetch');
   await row('/api/order').first().waitFor();
   await page.getByLabel('Type').selectOption('');
   await row('document').first().waitFor();
-  await page.getByLabel('Address contains').fill('/api/order');
+  await page.getByLabel('URL contains').fill('/api/order');
   await row('document').first().waitFor({ state: 'detached' });
   await row('/api/order').first().getByRole('button').click();
   await dialog().getByText('text/plain').waitFor();
-  await dialog().getByRole('button', { name: 'Answer it with a mock' }).click();
+  await dialog().getByRole('button', { name: 'Mock this request' }).click();
   await dialog().getByLabel('Body').fill('Sold out');
   await dialog().getByLabel('Status').fill('503');
   await dialog().getByLabel('Headers').fill('Cache-Control no-store');
   await dialog().getByRole('button', { name: 'Add' }).click();
-  await dialog().getByText('this is none: Cache-Control no-store').waitFor();
+  await dialog().getByText('use “Name: value”: Cache-Control no-store').waitFor();
   await dialog().getByLabel('Headers').fill('Cache-Control: no-store\n');
   await dialog().getByRole('button', { name: 'Add' }).click();
   await dialog().getByRole('list', { name: 'Mocks' }).getByText('Sold out').waitFor();
   assert.deepEqual(await axe(page), []);
   await page.keyboard.press('Escape');
-  await page.getByRole('button', { name: 'Start a HAR' }).click();
-  const end = page.getByRole('button', { name: 'End and download the HAR' });
+  await page.getByRole('button', { name: 'Record HAR' }).click();
+  const end = page.getByRole('button', { name: 'Stop and download HAR' });
   await end.waitFor();
-  await page.getByLabel('Address contains').fill(`${site.url}api/order`);
+  await page.getByLabel('URL contains').fill(`${site.url}api/order`);
   const before = site.ordered.length;
   await act('goto', { url: site.url });
   await act('click', { selector: '#order' });
-  // It comes by itself.
+  // The list updates live.
   await row('mock').getByText('503').waitFor();
   assert.equal(site.ordered.length, before);
   const [download] = await Promise.all([page.waitForEvent('download'), end.click()]);
   const har = JSON.parse(await readFile(await download.path(), 'utf8'));
   assert.ok(har.log.entries.some(({ response }) => response.content.text === 'Sold out'));
   await page.getByRole('button', { name: 'Mocks' }).click();
-  await dialog().getByRole('button', { name: /^Remove the mock/ }).click();
-  await page.getByText('The mock is removed.').waitFor();
+  await dialog().getByRole('button', { name: /^Remove mock for/ }).click();
+  await page.getByText('Mock removed.').waitFor();
   assert.equal((await call('GET', '/api/browser/mock')).total, 0);
 });
 
-test('what is done is recorded with pictures and without secrets, done again, and says what has changed', async () => {
+test('a recording has screenshots but no secrets, and its replay reports page changes', async () => {
   await show('/browser/recordings');
-  await page.getByText('Nothing is recorded yet').waitFor();
+  await page.getByText('No recordings yet').waitFor();
   await page.getByRole('button', { name: 'Record' }).click();
   await dialog().getByLabel('Name').fill('Order <img src=x onerror="window.harmed=1">');
   await dialog().getByRole('button', { name: 'Record' }).click();
-  await page.getByRole('button', { name: 'Stop, 0 steps' }).waitFor();
+  await page.getByRole('button', { name: 'Stop (0 steps)' }).waitFor();
   await act('goto', { url: site.url });
   await act('type_text', { selector: '#who', text: 'Grace' });
   await act('type_text', { selector: '#secret', text: 'hunter2' });
   await act('click', { selector: '#order' });
-  await page.getByRole('button', { name: 'Stop, 4 steps' }).click();
-  await page.getByText('4 steps are recorded').waitFor();
+  await page.getByRole('button', { name: 'Stop (4 steps)' }).click();
+  await page.getByText('4 steps recorded').waitFor();
   await row('Order <img').getByRole('button').click();
   const steps = dialog().getByRole('list', { name: 'Steps' }).locator('> li');
   await steps.nth(3).getByText('click button "Order"').waitFor();
-  await until(() => dialog().locator('img').first().evaluate((image) => image.complete && image.naturalWidth > 100), 'no picture of the first step');
+  await until(() => dialog().locator('img').first().evaluate((image) => image.complete && image.naturalWidth > 100), 'the first step has no screenshot');
   assert.doesNotMatch(await dialog().innerText(), /hunter2/);
   assert.deepEqual(await axe(page), []);
 
@@ -324,41 +324,41 @@ test('what is done is recorded with pictures and without secrets, done again, an
   const done = () => site.ordered.filter((of) => of === 'Grace hunter2').length;
   const before = done();
   await replay();
-  await dialog().getByText('All 4 steps were done again.').waitFor();
-  await until(() => done() === before + 1, 'it was not ordered again');
+  await dialog().getByText('All 4 steps replayed.').waitFor();
+  await until(() => done() === before + 1, 'the replay did not order');
   site.button = '<p><button id="buy">Order</button></p>';
   await replay();
-  await dialog().getByText('At 1 step the page has changed since it was recorded.').waitFor();
-  await steps.nth(3).getByText('done, page changed').waitFor();
+  await dialog().getByText('The page has changed at 1 step since it was recorded.').waitFor();
+  await steps.nth(3).getByText('Done, page changed').waitFor();
   site.button = '';
   await replay();
-  await dialog().getByText('Step 4 could not be done.').waitFor({ timeout: 30_000 });
-  await dialog().getByAltText('The page when the step failed').waitFor();
+  await dialog().getByText('Step 4 failed.').waitFor({ timeout: 30_000 });
+  await dialog().getByAltText('Page when the step failed').waitFor();
   assert.deepEqual(await axe(page), []);
 
-  await dialog().getByRole('button', { name: 'Make a video' }).click();
+  await dialog().getByRole('button', { name: 'Create video' }).click();
   await dialog().locator('video').waitFor();
   const [download] = await Promise.all([page.waitForEvent('download'), dialog().getByRole('button', { name: /^Download \(/ }).click()]);
   assert.match((await readFile(await download.path())).subarray(0, 64).toString('latin1'), /ftyp/);
   assert.equal(await page.evaluate(() => window.harmed), undefined);
 });
 
-test('sign-ins are saved, restored after a question, and deleted', async () => {
+test('sign-ins are saved and restored after confirmation', async () => {
   await act('goto', { url: site.url });
   await show('/browser/signins');
-  await page.getByText('No sign-in is saved yet').waitFor();
-  await page.getByRole('button', { name: 'Save sign-ins' }).click();
+  await page.getByText('No saved sign-ins yet').waitFor();
+  await page.getByRole('button', { name: 'Save sign-in' }).click();
   await dialog().getByLabel('Name').fill('shop');
   await dialog().getByRole('button', { name: 'Save' }).click();
-  await row('shop').getByText(/1 cookie · storage of 1 site/).waitFor();
+  await row('shop').getByText(/1 cookie · storage for 1 site/).waitFor();
   await call('DELETE', '/api/browser/cookies');
   await row('shop').getByRole('button', { name: 'Restore shop' }).click();
   await dialog().getByRole('button', { name: 'Restore' }).click();
-  await page.getByText('Restored. Load open pages again.').waitFor();
+  await page.getByText('Sign-in restored. Reload open pages.').waitFor();
   assert.equal((await call('GET', '/api/browser/cookies')).cookies[0].name, 'visit');
 });
 
-test('the picture is not streamed while nobody sees it', async () => {
+test('the live view is not streamed while the page is hidden', async () => {
   const sockets = [];
   page.on('websocket', (socket) => void (new URL(socket.url()).pathname === '/api/browser/stream' && sockets.push(socket)));
   await show('/browser');
@@ -369,65 +369,65 @@ test('the picture is not streamed while nobody sees it', async () => {
   }, hidden);
   const frames = () => page.locator('[data-frames]').getAttribute('data-frames');
   await see(true);
-  await until(() => sockets.length === 1 && sockets[0].isClosed(), 'the stream goes on');
+  await until(() => sockets.length === 1 && sockets[0].isClosed(), 'the stream is still open');
   const before = Number(await frames());
   await see(false);
-  await until(async () => Number(await frames()) > before, 'the stream does not go on');
+  await until(async () => Number(await frames()) > before, 'the stream did not resume');
   assert.equal(sockets.length, 2);
 });
 
 for (const [size, viewport] of [['desktop', DESKTOP], ['phone', PHONE]]) {
   for (const colorScheme of ['light', 'dark']) {
-    test(`the browser keeps to WCAG 2.2 AA and fits: ${size}, ${colorScheme}`, async () => {
+    test(`the browser view conforms to WCAG 2.2 AA without overflow: ${size}, ${colorScheme}`, async () => {
       await page.setViewportSize(viewport);
       await page.emulateMedia({ colorScheme });
-      const wrong = [];
-      const look = async (view) => {
-        wrong.push(...(await axe(page)).map((line) => `${view} ${line}`));
+      const violations = [];
+      const check = async (view) => {
+        violations.push(...(await axe(page)).map((line) => `${view} ${line}`));
         const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-        if (overflow > 0 || (await fits()) > 0) wrong.push(`${view} is wider than the window`);
+        if (overflow > 0 || (await fits()) > 0) violations.push(`${view} is wider than the window`);
       };
       const fits = () => page.locator('main').evaluate((main) => main.scrollWidth - main.clientWidth);
       const { recordings } = await call('GET', '/api/browser/recordings');
       for (const view of ['/browser', '/browser/requests', '/browser/recordings', `/browser/recordings?recording=${recordings[0].recording_id}`, '/browser/signins']) {
         await show(view);
-        await look(view);
+        await check(view);
       }
       await show('/browser');
       await page.locator('main canvas:visible').waitFor();
-      await page.getByRole('button', { name: 'Take over' }).click();
+      await page.getByRole('button', { name: 'Take control' }).click();
       await page.getByRole('button', { name: 'Click Rename' }).waitFor();
-      await look('taken over');
-      await page.getByRole('button', { name: 'Give it back' }).click();
+      await check('in control');
+      await page.getByRole('button', { name: 'Release control' }).click();
     });
   }
 }
 
-test('the browser can be walked through by Tab, and a recording is deleted only after a question', async () => {
+test('the browser view is reachable by Tab, and a recording is deleted only after confirmation', async () => {
   await page.emulateMedia({ colorScheme: 'light' });
   const { recordings } = await call('GET', '/api/browser/recordings');
   const opened = `/browser/recordings?recording=${recordings[0].recording_id}`;
-  assert.deepEqual(await walkThrough(it, ['/browser', '/browser/requests', '/browser/recordings', opened, '/browser/signins']), []);
+  assert.deepEqual(await checkTabOrder(it, ['/browser', '/browser/requests', '/browser/recordings', opened, '/browser/signins']), []);
   await show('/browser/recordings');
   await row('Order <img').getByRole('button').click();
   await dialog().getByRole('button', { name: 'Delete' }).click();
   await dialog().getByRole('button', { name: 'Cancel' }).click();
   await dialog().getByRole('button', { name: 'Delete' }).click();
   await dialog().getByRole('button', { name: 'Delete' }).click();
-  await page.getByText('Nothing is recorded yet').waitFor();
+  await page.getByText('No recordings yet').waitFor();
 });
 
-test('the browser is closed after a question, and the view waits for the next page', async () => {
+test('the browser is closed after confirmation, and the view shows the next page', async () => {
   await show('/browser');
   await page.locator('main canvas:visible').waitFor();
-  await page.getByRole('button', { name: 'Close the browser' }).click();
-  await dialog().getByRole('button', { name: 'Close the browser' }).click();
-  await page.getByText('No page is open').waitFor();
+  await page.getByRole('button', { name: 'Close browser' }).click();
+  await dialog().getByRole('button', { name: 'Close browser' }).click();
+  await page.getByText('No page open').waitFor();
   await act('goto', { url: site.url });
   await page.locator('main canvas:visible').waitFor();
 });
 
-test('nothing left the daemon, and no script failed', () => {
+test('pages request no external host and raise no script error', () => {
   assert.deepEqual(it.strays, []);
   assert.deepEqual(it.problems, []);
 });

@@ -1,8 +1,8 @@
-// Chat platforms, set up and looked after by a person.
+// Setup and operation of chat platforms.
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { after, before, test } from 'node:test';
-import { begin, lookAt, walkThrough } from './harness.js';
+import { begin, checkViews, checkTabOrder } from './harness.js';
 
 const TOKEN = '4711:a-token-of-a-bot';
 const HOSTILE = '<img src="http://evil.test/a.png" onerror="window.harmed=1">\u202egnp';
@@ -11,7 +11,7 @@ let platform;
 let it;
 let page;
 
-/** A server that answers as Telegram's Bot API does, and keeps what it was told. */
+/** Starts a fake of Telegram's Bot API that records its requests. */
 async function startTelegram() {
   const asked = [];
   const answers = { getMe: { id: 77, is_bot: true, first_name: 'Ada', username: 'ada_bot' }, getWebhookInfo: { url: 'https://elsewhere.example/hook', pending_update_count: 0 }, sendMessage: { message_id: 5, date: 1, chat: { id: 1, type: 'private' } } };
@@ -31,7 +31,7 @@ async function startTelegram() {
 
 let secret;
 let updates = 0;
-/** Somebody writes to the bot, and Telegram says so to the daemon. */
+/** Delivers a message of a sender to the webhook. */
 async function write(id, name) {
   updates += 1;
   const from = { id, is_bot: false, first_name: name };
@@ -50,65 +50,65 @@ after(async () => {
   platform?.stop();
 });
 
-test('a platform is set up step by step, and its secrets are never shown again', async () => {
+test('a platform is set up step by step, and saved secrets are never shown', async () => {
   await it.show('/channels');
   assert.equal(await page.getByRole('list', { name: 'Platforms' }).getByRole('listitem').count(), 6);
-  await page.getByRole('link', { name: /Telegram off/ }).click();
+  await page.getByRole('link', { name: /Telegram Off/ }).click();
   await page.getByRole('heading', { level: 1, name: 'Telegram' }).waitFor();
-  // Asked before there is anything, the API's own sentence says what to do.
-  await page.getByRole('button', { name: 'Check the values' }).click();
+  // Before setup, the API's error message is shown.
+  await page.getByRole('button', { name: 'Verify credentials' }).click();
   await page.getByRole('alert').getByText('the channel is switched off').waitFor();
 
-  await page.getByRole('radio', { name: /connects to Telegram by itself/ }).check();
-  await page.getByRole('button', { name: 'Save and switch on' }).click();
+  await page.getByRole('radio', { name: /Connect to Telegram from agentd/ }).check();
+  await page.getByRole('button', { name: 'Save and enable' }).click();
   await page.getByRole('alert').getByText('must be set before the mode is').first().waitFor();
   assert.equal(await page.getByLabel('Bot token').getAttribute('aria-invalid'), 'true');
 
-  await page.getByRole('radio', { name: /Telegram sends them/ }).check();
+  await page.getByRole('radio', { name: /Receive a webhook from Telegram/ }).check();
   await page.getByLabel('Bot token').fill(TOKEN);
-  await page.getByRole('button', { name: 'Make one up' }).click();
-  secret = await page.getByLabel('Secret', { exact: true }).inputValue();
+  await page.getByRole('button', { name: 'Generate' }).click();
+  secret = await page.getByLabel('Webhook secret', { exact: true }).inputValue();
   assert.match(secret, /^[0-9a-f]{48}$/);
-  await page.getByLabel('Agent that answers').selectOption('ada');
-  await page.getByRole('button', { name: 'Save and switch on' }).click();
+  await page.getByLabel('Agent', { exact: true }).selectOption('ada');
+  await page.getByRole('button', { name: 'Save and enable' }).click();
   await page.getByRole('button', { name: 'Replace Bot token' }).waitFor();
   const { telegram } = await it.call('GET', '/api/channels/settings');
   assert.deepEqual([telegram.enabled, telegram.agent_id, telegram.bot_token], [true, 'ada', { set: true }]);
   assert.doesNotMatch(await page.content(), new RegExp(`${TOKEN}|${secret}`));
 
-  await page.getByText(/Platforms cannot reach this address/).waitFor();
-  await page.getByRole('button', { name: 'Tell Telegram the address' }).click();
-  await page.getByText('Telegram was told:').waitFor();
-  const told = platform.asked.find(({ method }) => method === 'setWebhook').body;
-  assert.deepEqual([told.secret_token, told.url], [secret, `${it.daemon.direct}/api/channels/telegram/webhook`]);
-  await page.getByRole('button', { name: 'Check the values' }).click();
-  await page.getByText('Telegram knows this as @ada_bot.').waitFor();
-  await page.getByText('That is not the address of this daemon.').waitFor();
+  await page.getByText(/Platforms can’t reach this address/).waitFor();
+  await page.getByRole('button', { name: 'Register webhook with Telegram' }).click();
+  await page.getByText('Registered with Telegram:').waitFor();
+  const registered = platform.asked.find(({ method }) => method === 'setWebhook').body;
+  assert.deepEqual([registered.secret_token, registered.url], [secret, `${it.daemon.direct}/api/channels/telegram/webhook`]);
+  await page.getByRole('button', { name: 'Verify credentials' }).click();
+  await page.getByText('Verified on Telegram as @ada_bot.').waitFor();
+  await page.getByText('This is not the address of this server.').waitFor();
   await page.getByLabel('Chat', { exact: true }).fill('42');
   await page.getByRole('button', { name: 'Send', exact: true }).click();
-  await page.getByText('Telegram knows it as 5').waitFor();
+  await page.getByText('Telegram ID: 5').waitFor();
   assert.equal(platform.asked.findLast(({ method }) => method === 'sendMessage').body.chat_id, 42);
 });
 
-test('a stranger shows without a reload, is let in by the code, and stays text', async () => {
+test('an unknown sender appears without a reload and is approved, and its name is not interpreted', async () => {
   await it.show('/channels/telegram');
-  await page.getByText('Nobody waits just now.').waitFor();
+  await page.getByText('No access requests.').waitFor();
   await write(101, HOSTILE);
   await write(102, 'Mallory');
-  const waits = page.getByRole('list', { name: 'Who wants to be let in' });
-  const stranger = waits.getByRole('listitem').filter({ hasText: 'evil.test' });
+  const requests = page.getByRole('list', { name: 'Access requests' });
+  const stranger = requests.getByRole('listitem').filter({ hasText: 'evil.test' });
   await stranger.waitFor();
   assert.match(await stranger.innerText(), /<img src="http:\/\/evil.test\/a.png" onerror="window.harmed=1">\\u\{202e\}gnp/);
   const { pairings } = await it.call('GET', '/api/channels/pairings');
   assert.match(await stranger.innerText(), new RegExp(pairings.find(({ sender_id }) => sender_id === '101').code));
-  await stranger.getByRole('button', { name: /^Let in/ }).click();
+  await stranger.getByRole('button', { name: /^Approve/ }).click();
   await stranger.waitFor({ state: 'detached' });
 
   await it.show('/channels');
-  await it.row('Mallory').getByRole('button', { name: /^Refuse/ }).click();
-  await it.dialog().getByRole('button', { name: 'Refuse' }).click();
+  await it.row('Mallory').getByRole('button', { name: /^Reject/ }).click();
+  await it.dialog().getByRole('button', { name: 'Reject' }).click();
   await it.row('Mallory').waitFor({ state: 'detached' });
-  await page.getByRole('link', { name: /Telegram on/ }).click();
+  await page.getByRole('link', { name: /Telegram On/ }).click();
   await page.getByRole('tab', { name: /^People/ }).click();
   const person = page.getByRole('list', { name: 'People' }).getByRole('listitem');
   await person.getByText('101').waitFor();
@@ -117,7 +117,7 @@ test('a stranger shows without a reload, is let in by the code, and stays text',
   assert.equal(await person.getByRole('button', { name: /^Make owner/ }).count(), 0);
   await person.getByRole('button', { name: /^Remove/ }).click();
   await it.dialog().getByRole('button', { name: 'Remove' }).click();
-  await page.getByRole('heading', { name: 'Nobody was let in yet' }).waitFor();
+  await page.getByRole('heading', { name: 'No approved people yet' }).waitFor();
   assert.equal((await it.call('GET', '/api/channels/telegram/senders')).total, 0);
   assert.equal(await page.evaluate(() => window.harmed), undefined);
 });
@@ -126,11 +126,11 @@ test('owner is the first approved person, and can be changed', async () => {
   await write(201, 'Ada');
   await write(202, 'Bea');
   await it.show('/channels/telegram?part=people');
-  await page.getByText('The first person you approve becomes the owner, who may approve actions from the chat.', { exact: false }).first().waitFor();
-  const waits = page.getByRole('list', { name: 'Who wants to be let in' });
+  await page.getByText('The first person you approve becomes the owner and can approve actions from the chat.', { exact: false }).first().waitFor();
+  const requests = page.getByRole('list', { name: 'Access requests' });
   for (const name of ['Ada', 'Bea']) {
-    await waits.getByRole('button', { name: `Let in ${name}` }).click();
-    await waits.getByRole('button', { name: `Let in ${name}` }).waitFor({ state: 'detached' });
+    await requests.getByRole('button', { name: `Approve ${name}` }).click();
+    await requests.getByRole('button', { name: `Approve ${name}` }).waitFor({ state: 'detached' });
   }
   const person = (name) => page.getByRole('list', { name: 'People' }).getByRole('listitem').filter({ hasText: name });
   await person('Ada').getByText('Owner', { exact: true }).waitFor();
@@ -145,24 +145,24 @@ test('owner is the first approved person, and can be changed', async () => {
   await page.getByText('This channel has no owner.', { exact: false }).waitFor();
   await it.call('PUT', '/api/channels/settings', { telegram: { allowed_senders: ['303'] } });
   await it.show('/channels/telegram?part=people');
-  await page.getByRole('list', { name: 'Allowed without a code' }).getByRole('button', { name: 'Make owner 303' }).click();
+  await page.getByRole('list', { name: 'Allowlist' }).getByRole('button', { name: 'Make owner 303' }).click();
   await it.dialog().getByRole('button', { name: 'Make owner' }).click();
   await page.getByText('This channel has no owner.', { exact: false }).waitFor({ state: 'detached' });
   assert.equal((await it.call('GET', '/api/channels/telegram/senders')).owner_id, '303');
 });
 
-test('rules are saved, a wrong one is said at its field, and what is not saved is not lost without a question', async () => {
+test('rules are saved, errors appear at their field, and leaving with unsaved changes asks first', async () => {
   await it.show('/channels/telegram?part=rules');
-  await page.getByRole('radio', { name: /Only those in the list/ }).check();
-  await page.getByLabel('Ids that are always let in').fill('12 34\n56');
+  await page.getByRole('radio', { name: /Allowlist only/ }).check();
+  await page.getByLabel('Always allowed sender IDs').fill('12 34\n56');
   await page.getByRole('button', { name: 'Save', exact: true }).click();
   await page.getByText(/must be a sender's id on the platform/).waitFor();
   assert.equal((await it.call('GET', '/api/channels/settings')).telegram.sender_policy, 'pairing');
-  await page.getByLabel('Ids that are always let in').fill('1234\n56');
+  await page.getByLabel('Always allowed sender IDs').fill('1234\n56');
   await page.getByRole('link', { name: 'All channels' }).click();
   await it.dialog().getByRole('button', { name: 'Cancel' }).click();
-  await page.getByLabel('In groups the agent answers').selectOption('never');
-  await page.getByRole('switch', { name: 'Take files' }).click();
+  await page.getByLabel('In groups, reply').selectOption('never');
+  await page.getByRole('switch', { name: 'Accept files' }).click();
   await page.getByRole('button', { name: 'Save', exact: true }).click();
   await page.getByRole('button', { name: 'Save', exact: true }).waitFor({ state: 'detached' });
   const { telegram } = await it.call('GET', '/api/channels/settings');
@@ -170,62 +170,62 @@ test('rules are saved, a wrong one is said at its field, and what is not saved i
   assert.deepEqual(telegram.bot_token, { set: true });
 });
 
-test('what is changed elsewhere is followed, and what is not saved is neither checked nor sent', async () => {
+test('changes made elsewhere are merged, and actions are disabled while there are unsaved changes', async () => {
   await it.show('/channels/telegram?part=rules');
-  await page.getByLabel('Tools beyond those that only read').fill('memory_search');
+  await page.getByLabel('Allowed tools').fill('memory_search');
   await it.call('PUT', '/api/channels/settings', { telegram: { groups: 'always' } });
-  const onOff = page.getByRole('switch', { name: /^Telegram is on/ });
+  const onOff = page.getByRole('switch', { name: /^Enable Telegram/ });
   await onOff.click();
   await onOff.and(page.getByRole('switch', { checked: false })).waitFor();
   await onOff.click();
   await page.waitForFunction(() => document.querySelector('main select').value === 'always');
-  assert.equal(await page.getByLabel('Tools beyond those that only read').inputValue(), 'memory_search');
-  await page.getByText('Not saved yet').waitFor();
+  assert.equal(await page.getByLabel('Allowed tools').inputValue(), 'memory_search');
+  await page.getByText('Unsaved changes').waitFor();
 
-  await page.getByRole('tab', { name: 'Set-up' }).click();
-  const asks = ['Check the values', 'Tell Telegram the address', 'Send'].map((name) => page.getByRole('button', { name, exact: true }));
-  for (const ask of asks) assert.equal(await ask.isDisabled(), true);
-  assert.equal(await page.getByText(/^Save first/).count(), 3);
+  await page.getByRole('tab', { name: 'Setup' }).click();
+  const actions = ['Verify credentials', 'Register webhook with Telegram', 'Send'].map((name) => page.getByRole('button', { name, exact: true }));
+  for (const action of actions) assert.equal(await action.isDisabled(), true);
+  assert.equal(await page.getByText('Save your changes first.').count(), 3);
   await page.getByRole('button', { name: 'Discard' }).click();
-  await asks[0].click();
-  await page.getByText('Telegram knows this as @ada_bot.').waitFor();
-  await page.getByLabel('Agent that answers').selectOption('');
+  await actions[0].click();
+  await page.getByText('Verified on Telegram as @ada_bot.').waitFor();
+  await page.getByLabel('Agent', { exact: true }).selectOption('');
   await page.getByRole('button', { name: 'Save', exact: true }).click();
-  await page.getByText('Telegram knows this as @ada_bot.').waitFor({ state: 'detached' });
-  assert.deepEqual(await Promise.all(asks.map((ask) => ask.isDisabled())), [false, false, false]);
+  await page.getByText('Verified on Telegram as @ada_bot.').waitFor({ state: 'detached' });
+  assert.deepEqual(await Promise.all(actions.map((action) => action.isDisabled())), [false, false, false]);
 });
 
-test('what a platform refuses stands with the platform, and it is switched off again', async () => {
+test('a failed message is listed, and the platform can be disabled', async () => {
   platform.stop();
   await it.call('POST', '/api/hooks', { name: 'Told', event_type: 'memory.stored', hook_type: 'builtin', config: { action: 'send_to_channel', channel: 'telegram:42', subject: 'Told', template: `Remembered ${HOSTILE}` } });
   await it.call('POST', '/api/memory/episodes', { content: 'The door is green.', agent_id: 'ada' });
   await it.show('/channels/telegram?part=sent');
   const message = page.getByRole('list', { name: 'Sent' }).getByRole('listitem').filter({ hasText: 'Told' });
-  await message.getByRole('button', { name: /^waits/ }).click();
+  await message.getByRole('button', { name: /^Pending/ }).click();
   await message.getByText('1 attempt', { exact: false }).waitFor();
   await message.getByText(/Remembered <img src="http:\/\/evil.test\/a.png" onerror="window.harmed=1">\\u\{202e\}gnp/).waitFor();
   assert.equal(await page.evaluate(() => window.harmed), undefined);
-  // Where others are more than are asked for, it is not said that there is nothing.
+  // With more messages than are loaded, the list does not claim to be empty.
   await page.route('**/api/notifications?*', (route) => route.fulfill({ json: { notifications: [], total: 201 } }));
   await it.show('/channels/telegram?part=sent');
-  await page.getByText('None of the newest 200 messages', { exact: false }).waitFor();
-  assert.equal(await page.getByText('Nothing was sent yet').count(), 0);
+  await page.getByText('None of the latest 200 messages', { exact: false }).waitFor();
+  assert.equal(await page.getByText('No messages sent yet').count(), 0);
   await page.unroute('**/api/notifications?*');
   await it.show('/channels/telegram');
   await page.getByLabel('Chat', { exact: true }).fill('42');
   await page.getByRole('button', { name: 'Send', exact: true }).click();
   await page.getByRole('alert').waitFor();
-  await page.getByRole('switch', { name: /^Telegram is on/ }).click();
-  await page.getByRole('button', { name: 'Switch on', exact: true }).waitFor();
+  await page.getByRole('switch', { name: /^Enable Telegram/ }).click();
+  await page.getByRole('button', { name: 'Enable', exact: true }).waitFor();
   assert.equal((await it.call('GET', '/api/channels/settings')).telegram.enabled, false);
 });
 
 const VIEWS = ['/channels', ...['telegram', 'slack', 'discord', 'whatsapp', 'teams', 'google_chat'].map((id) => `/channels/${id}`), '/channels/telegram?part=rules', '/channels/teams?part=rules', '/channels/telegram?part=people', '/channels/telegram?part=sent', '/channels/irc'];
 
-test('channels keep to WCAG 2.2 AA and fit', async () => assert.deepEqual(await lookAt(it, VIEWS), []));
-test('channels can be walked through by Tab', async () => assert.deepEqual(await walkThrough(it, VIEWS.slice(0, 4)), []));
+test('channels conform to WCAG 2.2 AA without overflow', async () => assert.deepEqual(await checkViews(it, VIEWS), []));
+test('channels are reachable by Tab', async () => assert.deepEqual(await checkTabOrder(it, VIEWS.slice(0, 4)), []));
 
-test('nothing left the daemon, and no script failed', () => {
+test('pages request no external host and raise no script error', () => {
   assert.deepEqual(it.strays, []);
   assert.deepEqual(it.problems, []);
 });

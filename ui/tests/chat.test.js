@@ -1,4 +1,4 @@
-// Conversations, as a person has them.
+// Conversations.
 import assert from 'node:assert/strict';
 import { after, afterEach, before, test } from 'node:test';
 import { axe, begin, talking } from './harness.js';
@@ -9,7 +9,7 @@ let provider;
 let rolls = 0;
 let refusals = 0;
 
-/** Answers that differ each time, so that a second answer can be told from the first. */
+/** Replies that differ each time, so that a regenerated reply can be recognized. */
 function script(asked, round) {
   if (/foreign page/.test(asked)) return [{ tool: ['http_fetch', { url: 'http://127.0.0.1:1/page' }] }, { tool: ['memory_forget', { id: 'mem_1' }] }][round] ?? { text: 'It was not forgotten.' };
   if (/dice/.test(asked)) return { text: `You rolled number ${(rolls += 1)}.` };
@@ -32,19 +32,19 @@ after(async () => {
   provider?.stop();
 });
 
-// What a failed test left behind must not disturb the next one.
+// Cleans up after a failed test.
 afterEach(async () => {
   provider.release();
   await page.unrouteAll({ behavior: 'ignoreErrors' });
 });
 
-/** Without loading the page anew. */
+/** Starts a conversation without reloading the page. */
 async function newConversationByLink() {
   await page.getByRole('link', { name: 'New conversation' }).first().click();
-  await page.getByRole('heading', { name: 'What is to be done?' }).waitFor();
+  await page.getByRole('heading', { name: 'How can ada help?' }).waitFor();
 }
 
-test('another conversation goes on, what is typed meanwhile is sent afterwards, and stop stops', async () => {
+test('replies continue in the background, queued messages are sent afterwards, and stop works', async () => {
   await newConversation();
   const half = provider.halfway();
   await say('answer slowly please');
@@ -52,32 +52,32 @@ test('another conversation goes on, what is typed meanwhile is sent afterwards, 
   await replies().last().getByText('The first half.').waitFor();
   const slow = page.url();
   await say('and then this');
-  await page.getByText('Will be sent next').waitFor();
+  await page.getByText('Queued').waitFor();
   await newConversationByLink();
-  await page.getByRole('img', { name: 'A reply is being written' }).first().waitFor();
+  await page.getByRole('img', { name: 'Reply in progress' }).first().waitFor();
   provider.release();
-  await page.getByRole('img', { name: 'A reply is being written' }).first().waitFor({ state: 'hidden' });
+  await page.getByRole('img', { name: 'Reply in progress' }).first().waitFor({ state: 'hidden' });
   await page.locator(`a[href="${new URL(slow).pathname}"]`).first().click();
   await page.locator('main article').getByText('You said: and then this').waitFor();
   await settled();
   const again = provider.halfway();
   await say('slowly once more');
   await again;
-  await page.getByRole('button', { name: 'Stop the reply' }).click();
+  await page.getByRole('button', { name: 'Stop generating' }).click();
   await page.getByText('Stopped').waitFor();
   await settled();
 });
 
-test('what is typed between two replies is sent behind what waits, also where the daemon is not ready yet', async () => {
+test('a message sent between two replies stays behind the queue while the daemon is busy', async () => {
   await newConversation();
   const half = provider.halfway();
   await say('answer slowly please');
   await half;
   await say('number two');
-  await page.getByText('Will be sent next').waitFor();
-  // What was made of the first reply comes late, and the next one is refused at first.
-  let go;
-  const held = new Promise((resolve) => (go = resolve));
+  await page.getByText('Queued').waitFor();
+  // The reload after the first reply is delayed, and the next message is rejected once.
+  let release;
+  const held = new Promise((resolve) => (release = resolve));
   const asked = new Promise((resolve) => {
     void page.route(/\/api\/chat\/conversations\/[^/?]+\?/, async (route) => {
       resolve();
@@ -93,7 +93,7 @@ test('what is typed between two replies is sent behind what waits, also where th
   provider.release();
   await asked;
   await say('number three');
-  go();
+  release();
   await page.locator('main article').getByText('You said: number three').waitFor();
   await settled();
   await page.unrouteAll({ behavior: 'wait' });
@@ -104,17 +104,17 @@ test('what is typed between two replies is sent behind what waits, also where th
   assert.equal(await composer().inputValue(), '');
 });
 
-test('what waits to be sent outlives a reload, and is said once', async () => {
+test('queued messages survive a reload and are sent once', async () => {
   await newConversation();
   const half = provider.halfway();
   await say('answer slowly please');
   await half;
   await say('after the reload');
   await say('and this is taken back');
-  await page.getByRole('button', { name: 'Do not send' }).last().click();
+  await page.getByRole('button', { name: 'Remove from queue' }).last().click();
   await page.reload();
-  await page.getByText('Will be sent next').waitFor();
-  assert.equal(await page.getByText('Will be sent next').count(), 1);
+  await page.getByText('Queued').waitFor();
+  assert.equal(await page.getByText('Queued').count(), 1);
   provider.release();
   await page.locator('main article').getByText('You said: after the reload').waitFor();
   await settled();
@@ -125,7 +125,7 @@ test('what waits to be sent outlives a reload, and is said once', async () => {
   assert.deepEqual(await page.evaluate(() => Object.entries(sessionStorage).filter(([key]) => key.startsWith('queue:'))), []);
 });
 
-test('a message is edited and everything after it said anew', async () => {
+test('editing a message replaces the rest of the conversation', async () => {
   await newConversation();
   await say('first');
   await settled();
@@ -140,7 +140,7 @@ test('a message is edited and everything after it said anew', async () => {
   assert.equal(await page.locator('main article').count(), 2);
 });
 
-/** Presses Regenerate, and answers what was sent for it. */
+/** Presses Regenerate and returns the requests it sent. */
 async function regenerate() {
   const sent = [];
   const note = (request) => request.method() === 'POST' && sent.push([new URL(request.url()).pathname, request.postDataJSON()]);
@@ -161,7 +161,7 @@ test('regenerate replaces the last reply with a new one', async () => {
   await settled();
   const id = new URL(page.url()).pathname.split('/').at(-1);
   const [cut, sent] = await regenerate();
-  // Of requests that can be repeated the browser does not show the body.
+  // The browser does not expose the body of retryable requests.
   assert.deepEqual([cut[0], sent[0]], ['/api/chat/messages/truncate', '/api/chat/messages/stream']);
   await replies().last().getByText('You rolled number 2.').waitFor();
   await settled();
@@ -182,7 +182,7 @@ test('regenerate retries a reply that failed', async () => {
   assert.equal(await page.getByText('The vendor is out of order.').count(), 0);
 });
 
-test('regenerate that is refused keeps the reply and says why', async () => {
+test('a rejected regenerate keeps the reply and shows the error', async () => {
   await newConversation();
   await say('throw the dice');
   await settled();
@@ -194,7 +194,7 @@ test('regenerate that is refused keeps the reply and says why', async () => {
   assert.equal(await replies().last().innerText(), text);
 });
 
-/** A conversation that was written elsewhere: so many questions, each with an answer. */
+/** Creates a conversation of `questions` questions and answers, and opens it. */
 async function written(questions) {
   const [agent] = (await it.call('GET', '/api/agents')).agents;
   const { id } = await it.call('POST', '/api/chat/conversations', { agent_id: agent.id });
@@ -207,43 +207,43 @@ async function written(questions) {
   return id;
 }
 
-/** Says `text` in place of a message of the owner. */
-async function sayInPlaceOf(article, text) {
+/** Replaces a message of the owner by `text`. */
+async function replaceMessage(article, text) {
   await article.hover();
   await article.getByRole('button', { name: 'Edit message' }).click();
   await page.getByRole('textbox', { name: 'Edit message' }).fill(text);
   await page.getByRole('button', { name: 'Save and resend' }).click();
 }
 
-test('the first message that is shown is edited, and what stands before it stays', async () => {
+test('editing the first visible message keeps the earlier ones', async () => {
   const id = await written(20);
-  await page.getByRole('button', { name: 'Earlier messages (10)' }).waitFor();
-  await sayInPlaceOf(page.getByRole('article', { name: 'You' }).first(), 'instead of the sixth');
+  await page.getByRole('button', { name: 'Show earlier messages (10)' }).waitFor();
+  await replaceMessage(page.getByRole('article', { name: 'You' }).first(), 'instead of the sixth');
   await replies().last().getByText('You said: instead of the sixth').waitFor();
   await settled();
   const { messages } = await it.call('GET', `/api/chat/conversations/${id}`);
   assert.deepEqual(messages.slice(8).map(({ content }) => content), ['question 5', 'answer 5', 'instead of the sixth', 'You said: *instead of the sixth*']);
 });
 
-test('earlier messages that are asked for twice come once, and go where the conversation is cut off', async () => {
+test('earlier messages requested twice are loaded once, and are removed when the conversation is truncated', async () => {
   await written(20);
-  let go;
-  const held = new Promise((resolve) => (go = resolve));
+  let release;
+  const held = new Promise((resolve) => (release = resolve));
   await page.route(/\/api\/chat\/conversations\/[^/?]+\?/, async (route) => (await held, route.continue()));
-  const earlier = page.getByRole('button', { name: 'Earlier messages (10)' });
+  const earlier = page.getByRole('button', { name: 'Show earlier messages (10)' });
   await earlier.click();
   await earlier.click();
-  go();
+  release();
   await page.getByText('answer 1', { exact: true }).waitFor();
   await page.unrouteAll({ behavior: 'wait' });
   assert.equal(await page.locator('main article').count(), 40);
-  await sayInPlaceOf(page.getByRole('article', { name: 'You' }).nth(1), 'instead of the second');
+  await replaceMessage(page.getByRole('article', { name: 'You' }).nth(1), 'instead of the second');
   await replies().last().getByText('You said: instead of the second').waitFor();
   await settled();
   assert.equal(await page.locator('main article').count(), 4);
 });
 
-test('what is refused is not lost, and is not tried for ever', async () => {
+test('a rejected message is kept and not retried forever', async () => {
   await newConversation();
   await say('before the refusals');
   await settled();
@@ -259,10 +259,10 @@ test('what is refused is not lost, and is not tried for ever', async () => {
   await composer().press('Enter');
   await page.getByText('No model can be asked.').first().waitFor();
   assert.equal(await composer().inputValue(), 'too expensive');
-  // What it was to take the place of is gone by then.
+  // The replaced message has already been deleted.
   await composer().fill('');
-  await sayInPlaceOf(page.locator('main article').first(), 'the same, changed');
-  await page.getByText('Will be sent next').waitFor();
+  await replaceMessage(page.locator('main article').first(), 'the same, changed');
+  await page.getByText('Queued').waitFor();
   await page.getByText('the same, changed').waitFor();
   assert.equal(refused, 3);
   await page.unrouteAll({ behavior: 'wait' });
@@ -271,12 +271,12 @@ test('what is refused is not lost, and is not tried for ever', async () => {
   await settled();
 });
 
-test('an edit that cannot be made keeps its text', async () => {
+test('a rejected edit keeps its text', async () => {
   await newConversation();
   await say('to be edited');
   await settled();
   await page.route('**/api/chat/messages/truncate', (route) => route.fulfill({ status: 409, json: { error: 'It is answering.', code: 'conversation_busy' } }));
-  await sayInPlaceOf(page.locator('main article').first(), 'a long new text');
+  await replaceMessage(page.locator('main article').first(), 'a long new text');
   await page.getByText('It is answering.').first().waitFor();
   assert.equal(await page.getByRole('textbox', { name: 'Edit message' }).inputValue(), 'a long new text');
   await page.unrouteAll({ behavior: 'wait' });
@@ -285,7 +285,7 @@ test('an edit that cannot be made keeps its text', async () => {
   await settled();
 });
 
-test('more replies at once than a browser has connections hold nothing up', async () => {
+test('more concurrent replies than browser connections do not block each other', async () => {
   const places = [];
   for (let n = 1; n <= 6; n += 1) {
     await newConversationByLink();
@@ -303,21 +303,21 @@ test('more replies at once than a browser has connections hold nothing up', asyn
   }
 });
 
-test('an approval after untrusted text says where that text comes from', async () => {
+test('an approval lists the sources of untrusted text', async () => {
   await newConversation();
   await say('read the foreign page');
   const card = page.locator('main article').filter({ hasText: 'memory_forget' });
-  await card.getByText('the turn contains untrusted text from:').waitFor();
+  await card.getByText('this turn contains untrusted text from:').waitFor();
   await card.getByText('http://127.0.0.1:1/page (http_fetch)').waitFor();
   await page.getByRole('link', { name: /Approvals/ }).first().click();
   const item = page.getByRole('listitem').filter({ hasText: 'memory_forget' }).first();
   await item.getByText('http://127.0.0.1:1/page (http_fetch)').waitFor();
   assert.deepEqual(await axe(page), []);
   await page.keyboard.press('r');
-  await page.getByRole('heading', { name: 'Nothing waits for you' }).waitFor();
+  await page.getByRole('heading', { name: 'No pending approvals' }).waitFor();
 });
 
-test('the keys of the inbox answer what is marked, never what came meanwhile', async () => {
+test('inbox shortcuts apply to the selected approval only', async () => {
   const [agent] = (await it.call('GET', '/api/agents')).agents;
   await it.show('/approvals');
   const ask = async () => {
@@ -329,7 +329,7 @@ test('the keys of the inbox answer what is marked, never what came meanwhile', a
     return card;
   };
   const first = await ask();
-  // The second key of a shortcut answers nothing.
+  // The second key of a navigation shortcut decides nothing.
   await page.keyboard.press('g');
   await page.keyboard.press('a');
   const second = await ask();
@@ -338,10 +338,10 @@ test('the keys of the inbox answer what is marked, never what came meanwhile', a
   await first.waitFor({ state: 'detached' });
   assert.equal(await second.count(), 1);
   await page.keyboard.press('r');
-  await page.getByRole('heading', { name: 'Nothing waits for you' }).waitFor();
+  await page.getByRole('heading', { name: 'No pending approvals' }).waitFor();
 });
 
-test('a conversation is found, renamed and deleted, and a draft is kept', async () => {
+test('a conversation is renamed, moved, found and deleted, and its draft is kept', async () => {
   await newConversation();
   await say('the one to be renamed');
   await settled();
@@ -355,7 +355,7 @@ test('a conversation is found, renamed and deleted, and a draft is kept', async 
   await page.getByRole('heading', { name: 'Quarterly figures' }).waitFor();
   await page.getByRole('button', { name: 'Actions for Quarterly figures' }).focus();
   await page.keyboard.press('Enter');
-  await page.getByRole('menuitem', { name: 'Move to a project' }).press('Enter');
+  await page.getByRole('menuitem', { name: 'Move to project' }).press('Enter');
   await page.getByRole('textbox', { name: 'New project' }).fill('Figures');
   await page.getByRole('button', { name: 'Move', exact: true }).click();
   await page.getByRole('dialog').waitFor({ state: 'hidden' });
@@ -368,11 +368,11 @@ test('a conversation is found, renamed and deleted, and a draft is kept', async 
   await page.getByRole('button', { name: 'Actions for Quarterly figures' }).click();
   await page.getByRole('menuitem', { name: 'Delete' }).click();
   await page.getByRole('button', { name: 'Delete conversation' }).click();
-  await page.getByRole('heading', { name: 'What is to be done?' }).waitFor();
-  await page.getByText('No conversation is called that.').waitFor();
+  await page.getByRole('heading', { name: 'How can ada help?' }).waitFor();
+  await page.getByText('No results').waitFor();
 });
 
-test('a second tab sees what the first one says, as it is said', async () => {
+test('a second tab shows a reply while it streams', async () => {
   await newConversation();
   await say('the beginning');
   await settled();
@@ -390,7 +390,7 @@ test('a second tab sees what the first one says, as it is said', async () => {
   await other.close();
 });
 
-test('a daemon that is killed in the middle of a reply loses nothing of it', async () => {
+test('a daemon killed during a reply keeps the partial text', async () => {
   await newConversation();
   const half = provider.halfway();
   await say('slowly until the end');
@@ -402,7 +402,7 @@ test('a daemon that is killed in the middle of a reply loses nothing of it', asy
   await settled();
 });
 
-test('a killed daemon is told, and the page goes on by itself', async () => {
+test('the page reconnects after the daemon is killed', async () => {
   await newConversation();
   await say('before the end');
   await settled();
@@ -412,7 +412,7 @@ test('a killed daemon is told, and the page goes on by itself', async () => {
   await settled();
 });
 
-test('nothing left the daemon, and no script failed', () => {
+test('pages request no external host and raise no script error', () => {
   assert.deepEqual(it.strays, []);
   assert.deepEqual(it.problems, []);
 });

@@ -1,4 +1,4 @@
-// Every control of a conversation does what it says.
+// Controls of a conversation.
 import assert from 'node:assert/strict';
 import { after, afterEach, before, test } from 'node:test';
 import { PHONE, begin, talking } from './harness.js';
@@ -41,7 +41,7 @@ const shownId = () => new URL(page.url()).pathname.split('/').at(-1);
 const stored = () => it.call('GET', `/api/chat/conversations/${shownId()}`);
 const contents = async () => (await stored()).messages.map(({ content }) => content);
 
-/** Presses Enter or a button, and answers the request that asks for a reply. */
+/** Performs an action and returns the reply request that it sends. */
 async function asked(action) {
   const request = page.waitForRequest('**/api/chat/messages/stream');
   await action();
@@ -53,28 +53,28 @@ async function choose(menu, item) {
   await page.getByRole('menuitemradio', { name: item }).click();
 }
 
-/** Texts and tools of the last reply in the order in which they are shown. */
+/** Texts and tools of the last reply, in display order. */
 const outline = () =>
   replies().last().locator('.markdown, summary > code').evaluateAll((all) => all.map((each) => each.textContent.trim()));
 
-test('text and tool calls keep their order over a reload', async () => {
+test('text and tool calls keep their order after a reload', async () => {
   await newConversation();
   await say('two steps');
   await replies().last().getByText('Both are written.').waitFor();
   await settled();
   const expected = ['First the plan.', 'write_file', 'Then the report.', 'write_file', 'Both are written.'];
-  // The texts inside a card are its input and output, which have no `summary` of their own.
+  // Texts inside a card are its input and output.
   assert.deepEqual((await outline()).filter((text) => expected.includes(text)), expected);
   await page.reload();
   await replies().last().getByText('Both are written.').waitFor();
   assert.deepEqual((await outline()).filter((text) => expected.includes(text)), expected);
   const cards = await replies().last().locator('summary').allInnerTexts();
   assert.equal(cards.length, 2);
-  for (const [i, path] of ['plan.txt', 'report.txt'].entries()) assert.match(cards[i].replace(/\s+/g, ' '), new RegExp(`write_file ${path} done · [\\d.]+ m?s`));
+  for (const [i, path] of ['plan.txt', 'report.txt'].entries()) assert.match(cards[i].replace(/\s+/g, ' '), new RegExp(`write_file ${path} Done · [\\d.]+ m?s`));
   assert.match(await page.locator('main article').last().innerText(), /fake-model/);
 });
 
-test('the button sends, and Shift Enter begins a new line', async () => {
+test('the button sends, and Shift Enter inserts a line break', async () => {
   await newConversation();
   const send = page.getByRole('button', { name: 'Send', exact: true });
   assert.equal(await send.isDisabled(), true);
@@ -88,10 +88,9 @@ test('the button sends, and Shift Enter begins a new line', async () => {
   assert.equal(await composer().inputValue(), '');
 });
 
-test('an idea is put into the field', async () => {
+test('a suggestion fills the composer', async () => {
   await newConversation();
-  const idea = page.getByRole('button', { name: 'What can you do?' });
-  await idea.click();
+  await page.getByRole('button', { name: 'What can you do?' }).click();
   assert.equal(await composer().inputValue(), 'What can you do?');
   assert.equal(await composer().evaluate((area) => area === document.activeElement), true);
 });
@@ -127,36 +126,36 @@ test('an edit is cancelled by button and by Escape, and sent by Enter', async ()
   assert.equal((await contents())[0], 'two\nlines');
 });
 
-test('a message is copied as it was written', async () => {
+test('a message is copied as Markdown', async () => {
   await newConversation();
   await say('to be copied');
   await settled();
-  await page.getByRole('button', { name: 'Copy the message' }).last().click();
+  await page.getByRole('button', { name: 'Copy message' }).last().click();
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'You said: *to be copied*');
 });
 
-test('mode and approvals are chosen before a conversation and changed in it', async () => {
+test('mode and approvals can be set before and during a conversation', async () => {
   await newConversation();
-  await choose(/^What the agent may do/, 'Plan, touches nothing');
-  await choose(/^Whether it asks first/, 'Asks before it changes something');
+  await choose(/^Mode:/, 'Plan only (read-only)');
+  await choose(/^Approvals:/, 'Asks before making changes');
   await say('the beginning');
   await settled();
   let now = await stored();
   assert.deepEqual([now.mode, now.execution_mode], ['plan', 'approval_required']);
   const changed = page.waitForResponse((response) => response.request().method() !== 'GET' && /mode$/.test(response.url()));
-  await choose(/^What the agent may do/, 'Chat, without tools');
+  await choose(/^Mode:/, 'Chat (no tools)');
   await changed;
   const changedToo = page.waitForResponse((response) => response.request().method() !== 'GET' && /execution-mode$/.test(response.url()));
-  await choose(/^Whether it asks first/, 'Works by itself');
+  await choose(/^Approvals:/, 'Runs tools without asking');
   await changedToo;
   now = await stored();
   assert.deepEqual([now.mode, now.execution_mode], ['chat', 'autonomous']);
 });
 
-test('agent and model of a conversation are chosen', async () => {
+test('agent and model of a conversation can be selected', async () => {
   await newConversation();
   await choose(/^Agent/, 'grace');
-  await choose(/^Model of the next message/, 'groq/other-model');
+  await choose(/^Model:/, 'groq/other-model');
   const body = await asked(() => say('who are you'));
   assert.deepEqual([body.agent_id, body.model], ['grace', 'groq/other-model']);
   await settled();
@@ -165,7 +164,7 @@ test('agent and model of a conversation are chosen', async () => {
   assert.equal(agent_id, grace.id);
   assert.deepEqual([messages[1].agent_id, messages[1].provider, messages[1].model], [grace.id, 'groq', 'other-model']);
   assert.match(await page.locator('main article').last().innerText(), /other-model/);
-  await choose(/^Model of the next message/, 'The agent’s own');
+  await choose(/^Model:/, 'Default: fake-model');
   assert.equal((await asked(() => say('and now'))).model, null);
   await settled();
 });
@@ -175,30 +174,30 @@ test('a note is added without a reply', async () => {
   await say('the beginning');
   await settled();
   await composer().fill('only a note');
-  await page.getByRole('button', { name: 'Add without an answer' }).click();
-  await page.getByText('Added to the conversation').waitFor();
+  await page.getByRole('button', { name: 'Add as a note (no reply)' }).click();
+  await page.getByText('Note added').waitFor();
   await page.locator('main article').getByText('only a note').waitFor();
   assert.equal(await composer().inputValue(), '');
   assert.deepEqual((await contents()).at(-1), 'only a note');
 });
 
-test('a call is refused inside its card', async () => {
+test('a tool call is rejected in its card', async () => {
   await newConversation();
-  await choose(/^Whether it asks first/, 'Asks before it changes something');
+  await choose(/^Approvals:/, 'Asks before making changes');
   await say('write a file');
   const card = page.locator('main article').filter({ hasText: 'write_file' });
-  await card.getByRole('button', { name: 'Refuse' }).click();
+  await card.getByRole('button', { name: 'Reject' }).click();
   await settled();
   assert.deepEqual((await stored()).messages[1].tool_calls.map(({ status }) => status), ['rejected']);
-  await card.getByText('refused').waitFor();
+  await card.getByText('Rejected').waitFor();
 });
 
-test('tokens are shown with a reply, unless the settings say otherwise', async () => {
+test('token usage is shown with a reply unless disabled in the settings', async () => {
   await newConversation();
   await say('count them');
   await settled();
   await page.getByText('18 tokens').waitFor();
-  // They are still known after a reload.
+  // Usage is stored with the message.
   await page.reload();
   await page.getByText('18 tokens').waitFor();
   await it.call('PUT', '/api/settings/interface', { show_token_usage: false });
@@ -208,7 +207,7 @@ test('tokens are shown with a reply, unless the settings say otherwise', async (
   await it.call('PUT', '/api/settings/interface', { show_token_usage: true });
 });
 
-test('a button leads to the end of a long conversation', async () => {
+test('a button jumps to the latest message', async () => {
   const [agent] = (await it.call('GET', '/api/agents')).agents;
   const { id } = await it.call('POST', '/api/chat/conversations', { agent_id: agent.id });
   for (let n = 0; n < 20; n += 1) await it.call('POST', '/api/chat/messages/inject', { conversation_id: id, role: 'user', content: `line\n`.repeat(10) + n });
@@ -216,7 +215,7 @@ test('a button leads to the end of a long conversation', async () => {
   const last = page.locator('main article').last();
   await page.waitForFunction(() => document.querySelectorAll('main article').length === 20);
   const scroller = page.getByRole('region', { name: 'Conversations' });
-  const toEnd = page.getByRole('button', { name: 'To the latest message' });
+  const toEnd = page.getByRole('button', { name: 'Jump to latest message' });
   assert.equal(await toEnd.count(), 0);
   await scroller.evaluate((element) => (element.scrollTop = 0));
   await toEnd.click();
@@ -225,14 +224,14 @@ test('a button leads to the end of a long conversation', async () => {
   assert.ok(bottom > 0 && bottom < height, `the last message ends at ${bottom}`);
 });
 
-test('older conversations are listed when they are asked for, and one is found by the palette', async () => {
+test('older conversations are loaded on demand and found by the palette', async () => {
   const [agent] = (await it.call('GET', '/api/agents')).agents;
   for (let n = 0; n < 55; n += 1) await it.call('POST', '/api/chat/conversations', { agent_id: agent.id, title: `Old one ${n}` });
   await newConversation();
   const list = page.getByRole('navigation', { name: 'Conversations' });
   await list.getByText('Old one 54').waitFor();
   assert.equal(await list.getByText('Old one 2', { exact: true }).count(), 0);
-  await page.getByRole('button', { name: 'Older conversations' }).click();
+  await page.getByRole('button', { name: 'Show older conversations' }).click();
   await list.getByText('Old one 2', { exact: true }).waitFor();
   await page.keyboard.press('Control+k');
   await page.getByRole('combobox', { name: 'Search and commands' }).fill('Old one 3');
@@ -240,7 +239,7 @@ test('older conversations are listed when they are asked for, and one is found b
   await page.getByRole('heading', { name: /^Old one 3/ }).waitFor();
 });
 
-test('on a phone the conversations are in a drawer', async () => {
+test('conversations are in a drawer on a phone', async () => {
   await page.setViewportSize(PHONE);
   await newConversation();
   await page.getByRole('button', { name: 'Conversations' }).click();
@@ -251,31 +250,31 @@ test('on a phone the conversations are in a drawer', async () => {
   await page.setViewportSize({ width: 1440, height: 900 });
 });
 
-test('a conversation that cannot be loaded is tried again', async () => {
+test('loading a conversation can be retried', async () => {
   const [{ id }] = (await it.call('GET', '/api/chat/conversations?limit=1')).conversations;
   await page.route(`**/api/chat/conversations/${id}?*`, (route) => route.abort());
   await page.goto(`${daemon.url}/chat/${id}`);
-  const retry = page.locator('main').getByRole('button', { name: 'Try again' });
+  const retry = page.locator('main').getByRole('button', { name: 'Retry' });
   await retry.waitFor();
   await page.unrouteAll({ behavior: 'wait' });
   await retry.click();
   await retry.waitFor({ state: 'detached' });
   await page.goto(`${daemon.url}/chat/conv_missing`);
-  await page.getByRole('heading', { name: 'This conversation does not exist' }).waitFor();
+  await page.getByRole('heading', { name: 'Conversation not found' }).waitFor();
   await page.locator('main').getByRole('link', { name: 'New conversation' }).last().click();
   await composer().waitFor();
 });
 
-test('a used up budget is said above the field, in plain words', async () => {
+test('an exhausted budget is shown above the composer', async () => {
   await newConversation();
   await it.call('PUT', '/api/settings/agent', { daily_token_limit: 1 });
   await page.reload();
   await say('too expensive');
   const notice = page.getByRole('alert');
-  await notice.getByText('Today’s budget of 1 tokens is used up. It resets at 12:00 AM').waitFor();
+  await notice.getByText('Today’s budget of 1 tokens is used up. Resets at 12:00 AM').waitFor();
   assert.equal(await composer().inputValue(), 'too expensive');
   assert.equal(await page.getByText('PUT /api').count(), 0);
-  // It covers nothing: the message can be sent again at once.
+  // The notice does not cover the Send button.
   await it.call('PUT', '/api/settings/agent', { daily_token_limit: null });
   await page.getByRole('button', { name: 'Send', exact: true }).click();
   await settled();
@@ -284,22 +283,22 @@ test('a used up budget is said above the field, in plain words', async () => {
   await page.reload();
   await say('too expensive again');
   await notice.getByText('The total budget of 1 tokens is used up.').waitFor();
-  await notice.getByRole('link', { name: 'Change the limit' }).click();
+  await notice.getByRole('link', { name: 'Change limit' }).click();
   await page.getByRole('heading', { level: 1, name: 'Agents' }).waitFor();
   await it.call('PUT', '/api/settings/agent', { total_token_limit: null });
   await it.call('PATCH', '/api/agents/ada', { profile: { daily_token_limit: 2 } });
   await newConversation();
   await say('too expensive for ada');
   await notice.getByText('Today’s budget of 2 tokens for ada is used up.').waitFor();
-  await notice.getByRole('link', { name: 'Change the limit of ada' }).click();
+  await notice.getByRole('link', { name: 'Change limit for ada' }).click();
   await page.waitForURL('**/agents/ada');
   await it.call('PATCH', '/api/agents/ada', { profile: { daily_token_limit: null } });
 });
 
-test('the small model inside says what it is', async () => {
+test('the small built-in model is labelled as a demo', async () => {
   const note = page.getByText('Small built-in demo model.');
   await newConversation();
-  await page.getByRole('button', { name: /^Model of the next message/ }).waitFor();
+  await page.getByRole('button', { name: /^Model:/ }).waitFor();
   assert.equal(await note.count(), 0);
   await page.route('**/api/providers', async (route) => {
     const { providers, total } = await (await route.fetch()).json();
@@ -307,13 +306,13 @@ test('the small model inside says what it is', async () => {
     await route.fulfill({ json: { total, providers: providers.map((each) => (each.id === 'local' ? { ...each, configured: true, local } : each)) } });
   });
   await newConversation();
-  await choose(/^Model of the next message/, 'local/small.gguf');
+  await choose(/^Model:/, 'local/small.gguf');
   await note.waitFor();
   await page.getByRole('link', { name: 'Connect a provider' }).click();
   await page.waitForURL('**/settings/providers');
 });
 
-test('nothing left the daemon, and no script failed', () => {
+test('pages request no external host and raise no script error', () => {
   assert.deepEqual(it.strays, []);
   assert.deepEqual(it.problems, []);
 });

@@ -1,4 +1,4 @@
-// Devices: paired by a code, seen, and removed.
+// Pairing, listing and removing devices.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { encode } from 'uqr';
-import { axe, begin, lookAt, program, walkThrough } from './harness.js';
+import { axe, begin, checkViews, program, checkTabOrder } from './harness.js';
 
 const HOSTILE = '<img src="http://evil.test/a.png" onerror="window.harmed=1">\u202egnp';
 const folder = mkdtempSync(join(tmpdir(), 'agentd-device-'));
@@ -24,12 +24,12 @@ after(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-test('a device is paired by the code that is shown, and is there without a reload', async () => {
+test('a device is paired by code and appears without a reload', async () => {
   await it.show('/devices');
-  await page.getByRole('heading', { name: 'No device yet' }).waitFor();
-  await page.getByRole('button', { name: 'Pair a device' }).click();
-  await it.dialog().getByLabel('Name of the device').fill("Ada's bench");
-  await it.dialog().getByLabel('Address of this daemon').fill('https://agents.example.com');
+  await page.getByRole('heading', { name: 'No devices yet' }).waitFor();
+  await page.getByRole('button', { name: 'Pair device' }).click();
+  await it.dialog().getByLabel('Device name').fill("Ada's bench");
+  await it.dialog().getByLabel('Address of this server').fill('https://agents.example.com');
   const drawing = it.dialog().getByRole('img', { name: /^QR code/ });
   await drawing.and(page.getByLabel(/agents\.example\.com/)).waitFor();
   const code = (await it.dialog().locator('code').first().innerText()).trim();
@@ -42,56 +42,56 @@ test('a device is paired by the code that is shown, and is there without a reloa
   assert.equal((await drawing.locator('path').getAttribute('d')).match(/M/g).length, dark);
   assert.deepEqual(await axe(page), []);
 
-  // What no code holds is said, and the one before does not stay.
-  await it.dialog().getByLabel('Address of this daemon').fill(`https://${'a'.repeat(2040)}`);
-  await it.dialog().getByLabel('Name of the device').fill("'".repeat(64));
-  await it.dialog().getByText('This is too long for a QR code.').waitFor();
+  // A command that is too long replaces the QR code by a message.
+  await it.dialog().getByLabel('Address of this server').fill(`https://${'a'.repeat(2040)}`);
+  await it.dialog().getByLabel('Device name').fill("'".repeat(64));
+  await it.dialog().getByText('The command is too long for a QR code.').waitFor();
   assert.equal(await drawing.count(), 0);
-  await it.dialog().getByLabel('Name of the device').fill('bench');
+  await it.dialog().getByLabel('Device name').fill('bench');
   await drawing.waitFor();
 
   device = spawn(program, ['device', 'join', it.daemon.direct, code, '--name', 'workshop', '--allow-shell', '--no-sandbox', '--state', folder], { stdio: 'ignore' });
-  await it.dialog().getByText('workshop has joined').waitFor();
+  await it.dialog().getByText('workshop is connected').waitFor();
   await it.dialog().getByRole('button', { name: 'Done' }).click();
   const row = it.row('workshop');
-  await row.getByText('connected', { exact: true }).waitFor();
+  await row.getByText('Connected', { exact: true }).waitFor();
   await row.getByText('1 tool').click();
   await row.getByText('device_workshop_shell').waitFor();
 });
 
-test('what a device says of itself stays text, and what is not known is not made up', async () => {
+test('device metadata is not interpreted as markup', async () => {
   const { code } = await it.call('POST', '/api/auth/device/code');
   await it.call('POST', '/api/auth/device/pair', { code, name: HOSTILE, platform: HOSTILE, metadata: { [HOSTILE]: HOSTILE } });
   await it.show('/devices');
   const row = it.row('evil.test');
-  await row.getByText('was never connected').waitFor();
+  await row.getByText('Never connected').waitFor();
   await row.getByText('Details').click();
   assert.match(await row.locator('dd').last().innerText(), /^<img src="http:\/\/evil.test\/a.png" onerror="window.harmed=1">\\u\{202e\}gnp$/);
   assert.equal(await page.evaluate(() => window.harmed), undefined);
 });
 
-test('a device is removed only after a question, and its connection ends', async () => {
+test('a device is removed only after confirmation, and its connection is closed', async () => {
   const ended = new Promise((resolve) => device.once('exit', resolve));
   await it.show('/devices');
   const remove = async (answer) => {
-    await page.getByRole('button', { name: 'Actions of workshop' }).click();
+    await page.getByRole('button', { name: 'Actions for workshop' }).click();
     await page.getByRole('menuitem', { name: 'Remove' }).click();
     await it.dialog().getByRole('button', { name: answer }).click();
   };
   await remove('Cancel');
   assert.equal((await it.call('GET', '/api/devices')).total, 2);
   await remove('Remove');
-  await page.getByRole('button', { name: 'Actions of workshop' }).waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Actions for workshop' }).waitFor({ state: 'detached' });
   assert.equal((await it.call('GET', '/api/devices')).total, 1);
   await ended;
 });
 
 const VIEWS = ['/devices', '/devices?pair=1'];
 
-test('devices keep to WCAG 2.2 AA and fit', async () => assert.deepEqual(await lookAt(it, VIEWS), []));
-test('devices can be walked through by Tab', async () => assert.deepEqual(await walkThrough(it, VIEWS.slice(0, 1)), []));
+test('devices conform to WCAG 2.2 AA without overflow', async () => assert.deepEqual(await checkViews(it, VIEWS), []));
+test('devices are reachable by Tab', async () => assert.deepEqual(await checkTabOrder(it, VIEWS.slice(0, 1)), []));
 
-test('nothing left the daemon, and no script failed', () => {
+test('pages request no external host and raise no script error', () => {
   assert.deepEqual(it.strays, []);
   assert.deepEqual(it.problems, []);
 });

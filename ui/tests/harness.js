@@ -1,4 +1,4 @@
-// A daemon on an empty directory, and a browser that looks at its page.
+// Starts a daemon on an empty directory and a browser that opens its page.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -21,10 +21,10 @@ const freePort = () =>
     });
   });
 
-/** The daemon, and whatever else the program is. */
+/** The agentd program, which is also the device client. */
 export const program = process.env.AGENTD_BIN ?? '../target/debug/agentd';
 
-/** `AGENTD_BIN` is the daemon; `AGENTD_TEST_PAGE` a server that shows the page before a daemon on `AGENTD_TEST_PORT`. */
+/** `AGENTD_BIN` is the program; `AGENTD_TEST_PAGE` a server that serves the page for a daemon on `AGENTD_TEST_PORT`. */
 export async function startDaemon() {
   const folder = mkdtempSync(join(tmpdir(), 'agentd-page-'));
   const port = process.env.AGENTD_TEST_PORT ?? (await freePort());
@@ -66,7 +66,7 @@ export async function startBrowser() {
   return chromium.launch({ executablePath, args: process.getuid() === 0 ? ['--no-sandbox'] : [] });
 }
 
-/** A page whose every request is looked at: none may leave the daemon, and no script may fail. */
+/** Opens a page and records requests to other hosts and script errors. */
 export async function openPage(browser, url, options = {}) {
   const context = await browser.newContext({ viewport: DESKTOP, locale: 'en-US', ...options });
   context.setDefaultTimeout(15_000);
@@ -88,18 +88,18 @@ export async function openPage(browser, url, options = {}) {
 }
 
 const STANDARDS = { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] };
-/** What depends on the theme. */
+/** Rules that depend on the theme. */
 const COLOURS = { runOnly: { type: 'rule', values: ['color-contrast', 'link-in-text-block'] } };
 
-/** What axe-core finds wrong against WCAG 2.2 AA, as lines. */
+/** Returns the WCAG 2.2 AA violations that axe-core finds, as lines. */
 export async function axe(page, rules = STANDARDS) {
-  // Evaluated by the browser's tools, so that the page's own policy stays in force.
+  // Evaluated by DevTools, so that the page's Content-Security-Policy still applies.
   if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(AXE);
   const { violations } = await page.evaluate((rules) => window.axe.run(document, rules), rules);
   return violations.flatMap(({ id, help, nodes }) => nodes.map(({ target, failureSummary }) => `${id}: ${help}\n  ${target.join(' ')}\n  ${failureSummary}`));
 }
 
-/** Walks with Tab until focus comes to somewhere again; answers where it was, and what it never came to. */
+/** Presses Tab until focus repeats; returns the visited and the unreachable elements. */
 export async function walk(page) {
   await page.locator('a[href="#main"]').focus();
   await page.evaluate(() => {
@@ -117,7 +117,7 @@ export async function walk(page) {
   return page.evaluate(() => {
     const { seen } = window.walk;
     const nameOf = (element) => element.getAttribute('aria-label') ?? element.labels?.[0]?.textContent ?? element.textContent?.trim().slice(0, 40);
-    const told = (element) => ({ name: nameOf(element), tag: element.tagName });
+    const describe = (element) => ({ name: nameOf(element), tag: element.tagName });
     const inside = document.querySelector('dialog:modal') ?? document;
     const isSeen = (element) => {
       const { width, height } = element.getBoundingClientRect();
@@ -125,23 +125,23 @@ export async function walk(page) {
     };
     const missed = [...inside.querySelectorAll('a[href], button, input, select, textarea, summary, [role=button], [role=switch], [tabindex="0"]')].filter((element) => {
       if (seen.has(element) || element.matches(':disabled') || element.closest('[inert]') || !isSeen(element)) return false;
-      // Of what belongs together one is come to, and arrows lead to the others.
+      // Composite widgets have one tab stop; arrow keys reach the other items.
       if (element.tabIndex < 0) return !element.closest('[role=tablist], [role=radiogroup], [role=menu], [role=listbox], [role=grid], [role=toolbar]');
       return element.type !== 'radio' || ![...seen].some((other) => other.type === 'radio' && other.name === element.name);
     });
-    return { seen: [...seen].map(told), missed: missed.map(told) };
+    return { seen: [...seen].map(describe), missed: missed.map(describe) };
   });
 }
 
 export const PASSWORD = 'correct horse battery';
 
-/** Gives a page its half of the session that a request in its context has begun. */
+/** Stores the page secret of a session that was created in the page's context. */
 export async function signIn({ page }, url, { page_secret }) {
   await page.goto(`${url}/manifest.webmanifest`);
   await page.evaluate((secret) => localStorage.setItem('page-secret', secret), page_secret);
 }
 
-/** A daemon that is set up, with an agent, and a page of it that is signed in. */
+/** Starts a daemon with an account and an agent, and opens a signed-in page. */
 export async function begin() {
   const [daemon, browser] = await Promise.all([startDaemon(), startBrowser()]);
   const opened = await openPage(browser, daemon.url);
@@ -150,13 +150,13 @@ export async function begin() {
   const call = async (method, path, data) => {
     const response = await page.request.fetch(daemon.url + path, { method, data, headers });
     assert.ok(response.ok(), `${method} ${path}: ${response.status()} ${await response.text()}`);
-    // A stream of events is text.
+    // Event streams are returned as text.
     const text = await response.text();
     return response.headers()['content-type']?.startsWith('application/json') ? JSON.parse(text) : text;
   };
   await signIn(opened, daemon.url, await call('POST', '/api/auth/register', { username: 'owner', password: PASSWORD, cookie: true }));
   const { key } = await call('POST', '/api/auth/keys', { name: 'page' });
-  // What a test prepares is not what the page does: a key needs no confirmed password.
+  // Test setup uses an API key, which requires no password confirmation.
   headers.Authorization = `Bearer ${key}`;
   await call('PUT', '/api/settings/profile', { display_name: 'Owner' });
   await call('POST', '/api/agents', { svc_name: 'ada', user_name: 'Owner', archetype: 'assistant' });
@@ -166,14 +166,14 @@ export async function begin() {
     daemon,
     call,
     headers,
-    /** Enters the password where the page asks for it. */
+    /** Enters the password in the confirmation dialog. */
     async confirmPassword() {
       const asked = page.getByRole('dialog', { name: 'Confirm your password' });
       await asked.getByRole('textbox', { name: 'Password' }).fill(PASSWORD);
       await asked.getByRole('button', { name: 'Confirm' }).click();
       await asked.waitFor({ state: 'hidden' });
     },
-    /** Opens a view and waits until everything that it loads is there. */
+    /** Opens a view and waits until it has loaded. */
     async show(view) {
       await page.goto(daemon.url + view);
       await page.locator('main h1').waitFor();
@@ -188,7 +188,7 @@ export async function begin() {
   };
 }
 
-/** Does something, and answers the longest task of the page meanwhile, in milliseconds of processor time. */
+/** Performs an action and returns the page's longest task meanwhile, in milliseconds of CPU time. */
 export async function longestTask(page, browser, action) {
   await browser.startTracing(page, { categories: ['toplevel'] });
   await action();
@@ -196,18 +196,18 @@ export async function longestTask(page, browser, action) {
   const place = ({ pid, tid }) => `${pid}:${tid}`;
   const main = new Set(traceEvents.filter(({ name, args }) => name === 'thread_name' && args.name === 'CrRendererMain').map(place));
   const tasks = traceEvents.filter((event) => event.name === 'ThreadControllerImpl::RunTask' && main.has(place(event)));
-  assert.ok(tasks.length > 0, 'the browser reports no tasks');
+  assert.ok(tasks.length > 0, 'the trace contains no tasks');
   return Math.round(Math.max(...tasks.map(({ tdur }) => tdur)) / 1000);
 }
 
-/** The text of a code editor, once it has loaded in place of the plain field. */
+/** Returns the text of a code editor once it has loaded. */
 export async function codeIn(field) {
   const lines = field.locator('.cm-line');
   await lines.first().waitFor();
   return (await lines.allTextContents()).join('\n');
 }
 
-/** A conversation, as a person has it. */
+/** Helpers for a conversation. */
 export function talking(page, daemon) {
   const composer = () => page.getByRole('textbox', { name: /^Message to/ });
   return {
@@ -217,7 +217,7 @@ export function talking(page, daemon) {
       await composer().fill(text);
       await composer().press('Enter');
     },
-    /** Waits until the last reply is whole: only then can it be answered anew. */
+    /** Waits until the last reply is complete and can be regenerated. */
     async settled() {
       await page.getByRole('button', { name: 'Regenerate' }).and(page.locator(':enabled')).waitFor();
     },
@@ -228,10 +228,10 @@ export function talking(page, daemon) {
   };
 }
 
-/** What is wrong with views, on either size in either theme. */
-export async function lookAt({ page, show }, views) {
+/** Returns accessibility violations and overflow of views, in both sizes and themes. */
+export async function checkViews({ page, show }, views) {
   const wrong = [];
-  // Colours that are on their way to others are neither.
+  // Colours in transition would distort the contrast.
   await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
   for (const viewport of [DESKTOP, PHONE]) {
     await page.setViewportSize(viewport);
@@ -252,20 +252,20 @@ export async function lookAt({ page, show }, views) {
   return wrong;
 }
 
-/** Places without a name that Tab leads to, and those that it never leads to, on either size. */
-export async function walkThrough({ page, show }, views) {
+/** Returns unnamed tab stops and unreachable elements of views, in both sizes. */
+export async function checkTabOrder({ page, show }, views) {
   const wrong = [];
   for (const viewport of [DESKTOP, PHONE]) {
     await page.setViewportSize(viewport);
     for (const view of views) {
       await show(view);
       let { seen, missed } = await walk(page);
-      // What came while it was walked through, as a live picture does, is met the next time.
+      // Elements that appeared during the walk, such as a live picture, are found by a second one.
       if (missed.length) ({ seen, missed } = await walk(page));
       const at = `${view} at ${viewport.width} px`;
-      if (seen.length <= 5) wrong.push(`${at}: ${seen.length} places`);
+      if (seen.length <= 5) wrong.push(`${at}: ${seen.length} tab stops`);
       wrong.push(...seen.filter(({ name, tag }) => !name && !['INPUT', 'SELECT', 'TEXTAREA', 'DIV', 'LI', 'PRE'].includes(tag)).map(({ tag }) => `${at}: a ${tag} without a name`));
-      wrong.push(...missed.map(({ name, tag }) => `${at}: Tab never leads to the ${tag} “${name}”`));
+      wrong.push(...missed.map(({ name, tag }) => `${at}: Tab does not reach the ${tag} “${name}”`));
     }
   }
   await page.setViewportSize(DESKTOP);

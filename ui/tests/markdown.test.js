@@ -1,7 +1,7 @@
-// Texts made to take long: reading and colouring them never holds the page up, and nothing of them is missing.
+// Pathological Markdown and code: rendering never blocks the page, and no text is lost.
 //
-// AGENTD_MARKDOWN_FUZZ=1 tries every grammar with every pattern and hundreds of generated texts, which takes most of an
-// hour, holds every task of the page to 100 ms of processor time and prints the longest. AGENTD_MARKDOWN_SEED repeats a run.
+// AGENTD_MARKDOWN_FUZZ=1 runs every grammar with every pattern and hundreds of generated texts (almost an hour), limits
+// tasks of the page to 100 ms of CPU time and prints the longest. AGENTD_MARKDOWN_SEED repeats a run.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { begin, longestTask, talking } from './harness.js';
@@ -10,7 +10,7 @@ import { KEY, startProvider } from './provider.js';
 const ALL = process.env.AGENTD_MARKDOWN_FUZZ === '1';
 const SEED = Number(process.env.AGENTD_MARKDOWN_SEED ?? Date.now() % 1_000_000);
 const SIZE = 64_000;
-/** Caches that other programs use as well lengthen every task, but not to this. */
+/** Generous by default: other programs on the machine lengthen tasks. */
 const MAX_TASK_MS = ALL ? 100 : 500;
 
 const GRAMMARS = ['bash', 'c', 'cpp', 'csharp', 'css', 'diff', 'dockerfile', 'go', 'ini', 'java', 'javascript', 'json', 'makefile', 'markdown', 'php', 'python', 'ruby', 'rust', 'sql', 'swift', 'typescript', 'xml', 'yaml', 'ts'];
@@ -41,7 +41,7 @@ after(async () => {
   provider?.stop();
 });
 
-/** Shows a conversation of these texts, and waits until everything is drawn. */
+/** Opens a conversation of these texts and waits until it is rendered. */
 async function shown(texts, label) {
   const { id } = await it.call('POST', '/api/chat/conversations', { agent_id: agent.id });
   const question = `number ${longest.length}`;
@@ -84,13 +84,13 @@ async function drawn(replies) {
 const written = () => page.locator('main article:has(.markdown)').evaluateAll((all) => all.map((article) => [...article.querySelectorAll('.markdown')].map(({ textContent }) => textContent).join('\n')));
 const codes = () => page.locator('main article pre > code').evaluateAll((all) => all.map((code) => [...code.children].map(({ textContent }) => textContent).join('\n')));
 
-/** Which of the words `w0x … w<count>x` are missing. They end with a letter, because a line break is no text. */
+/** Returns the missing words among `w0x … w<count>x`. They end with a letter because line breaks are not text. */
 const missing = (text, count) => {
   const found = new Set(text.match(/w\d+x/g));
   return Array.from({ length: count }, (_, i) => `w${i}x`).filter((word) => !found.has(word));
 };
 
-/** Text that carries the words `w0x`, `w1x`, … at places that must be seen. */
+/** Builds a text with the words `w0x`, `w1x`, … at visible positions. */
 function numbered(make) {
   let count = 0;
   const text = make(() => `w${count++}x`);
@@ -120,7 +120,7 @@ const HOSTILE = {
   'one word of 64,000 letters': (word) => `${word()} ${'a'.repeat(SIZE)} ${word()}`,
 };
 
-test('hostile Markdown holds nothing up, and nothing of it is missing', async () => {
+test('hostile Markdown does not block the page or lose text', async () => {
   for (const [label, make] of Object.entries(HOSTILE)) {
     const { text, count } = numbered(make);
     await shown([text, '**The end.**'], label);
@@ -131,7 +131,7 @@ test('hostile Markdown holds nothing up, and nothing of it is missing', async ()
   }
 });
 
-test('a block that takes too long leaves the others as they are', async () => {
+test('a slow block does not affect the others', async () => {
   const bad = `*${'*a _b '.repeat(40_000)}`;
   await shown([`## Before\n\n- one\n- two\n\n${bad}\n\n## After\n\n\`\`\`js\nconst a = 1;\n\`\`\`\n\n1. three`], 'a bad block among others');
   const article = page.locator('main article');
@@ -141,7 +141,7 @@ test('a block that takes too long leaves the others as they are', async () => {
   assert.ok((await written())[0].includes(bad.trim().slice(0, 50_000)));
 });
 
-test('code that takes too long to colour is shown without colours', async () => {
+test('code that is slow to highlight is shown without highlighting', async () => {
   const [grammars, patterns] = ALL ? [GRAMMARS, PATTERNS] : [['ini', 'java', 'c', 'bash'], ['a', '0', '"', '[']];
   for (const grammar of grammars) {
     for (let i = 0; i < patterns.length; i += 6) {
@@ -149,16 +149,16 @@ test('code that takes too long to colour is shown without colours', async () => 
       const label = `${grammar}, ${JSON.stringify(patterns.slice(i, i + 6))}`;
       await shown([...blocks.map((code) => `\`\`\`\`\`\`${grammar}\n${code}\n\`\`\`\`\`\``), '```js\nconst a = 1;\n```'], label);
       const found = await codes();
-      for (const [at, code] of blocks.entries()) assert.ok(found[at] === code, `${label}: block ${at} is not whole`);
+      for (const [at, code] of blocks.entries()) assert.ok(found[at] === code, `${label}: block ${at} is incomplete`);
       assert.equal(await page.locator('main article .hljs-keyword').last().innerText(), 'const', label);
     }
   }
 });
 
-test('a table that streams in holds nothing up', async () => {
+test('a streaming table does not block the page', async () => {
   const { newConversation, say, settled } = talking(page, it.daemon);
   await newConversation();
-  await measured('a table that streams in', async () => {
+  await measured('a streaming table', async () => {
     await say('table');
     await settled();
     await drawn(1);
@@ -166,7 +166,7 @@ test('a table that streams in holds nothing up', async () => {
   assert.equal(await page.locator('main article td').count(), 60 * 300);
 });
 
-/** Numbers that a seed decides. */
+/** Seeded random numbers. */
 function random(seed) {
   let state = seed >>> 0;
   return (below) => {
@@ -197,7 +197,7 @@ function generated(seed) {
   });
 }
 
-test('generated Markdown holds nothing up, and nothing of it is missing', async () => {
+test('generated Markdown does not block the page or lose text', async () => {
   console.log(`seed ${SEED}`);
   for (let n = 0; n < (ALL ? 300 : 4); n += 1) {
     const { text, count } = generated(SEED + n);
@@ -208,14 +208,14 @@ test('generated Markdown holds nothing up, and nothing of it is missing', async 
   }
 });
 
-test('no task of the page was too long', () => {
+test('no task of the page exceeds the limit', () => {
   longest.sort((a, b) => b.task - a.task);
-  const told = longest.map(({ task, label }) => `${task} ms: ${label}`);
-  console.log(`longest tasks of ${longest.length} conversations, in processor time:\n${told.slice(0, ALL ? 30 : 3).join('\n')}`);
-  assert.deepEqual(told.slice(0, longest.filter(({ task }) => task > MAX_TASK_MS).length), []);
+  const lines = longest.map(({ task, label }) => `${task} ms: ${label}`);
+  console.log(`longest tasks of ${longest.length} conversations, in processor time:\n${lines.slice(0, ALL ? 30 : 3).join('\n')}`);
+  assert.deepEqual(lines.slice(0, longest.filter(({ task }) => task > MAX_TASK_MS).length), []);
 });
 
-test('nothing left the daemon, and no script failed', () => {
+test('pages request no external host and raise no script error', () => {
   assert.deepEqual(it.strays, []);
   assert.deepEqual(it.problems, []);
 });

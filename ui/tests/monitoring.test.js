@@ -1,7 +1,7 @@
-// Health, costs, prices, alerts and activity, as a person uses them.
+// Health, costs, prices, alerts and activity.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { axe, begin, lookAt, walkThrough } from './harness.js';
+import { axe, begin, checkViews, checkTabOrder } from './harness.js';
 import { KEY, startProvider } from './provider.js';
 
 let provider;
@@ -17,7 +17,7 @@ after(async () => {
   provider?.stop();
 });
 
-/** One turn, to its end. */
+/** Runs one turn to completion. */
 async function turn(content) {
   const response = await page.request.fetch(`${it.daemon.url}/api/chat/messages/stream`, { method: 'POST', data: { content, agent_id: 'ada' }, headers: it.headers });
   assert.match(await response.text(), /event: done/);
@@ -25,7 +25,7 @@ async function turn(content) {
 const tile = (name) => page.locator('main dl > div').filter({ has: page.getByText(name, { exact: true }) });
 const alerts = async () => (await it.call('GET', '/api/monitoring/alerts')).alerts;
 
-test('the overview says how each part does, and asks it anew', async () => {
+test('the overview shows the health of each component and checks it on demand', async () => {
   await it.show('/monitoring');
   const health = page.getByRole('region', { name: 'Health' });
   await health.getByText('agentd 0.').waitFor();
@@ -38,56 +38,56 @@ test('the overview says how each part does, and asks it anew', async () => {
   assert.ok(Number(await memory.getAttribute('aria-valuenow')) > 0);
 });
 
-test('a cost that is not known is called so, and a price makes those to come known', async () => {
+test('an unknown cost is marked, and setting a price applies to future calls', async () => {
   await it.show('/monitoring/costs');
-  await page.getByRole('heading', { name: 'No tokens were used yet' }).waitFor();
+  await page.getByRole('heading', { name: 'No usage yet' }).waitFor();
   await it.call('PUT', '/api/providers/openai/key', { api_key: KEY, base_url: provider.url, default_model: 'fake-model' });
   await it.call('PUT', '/api/settings/agent', { default_provider: 'openai' });
   await turn('good morning');
-  // What happens meanwhile shows without a reload.
-  await tile('Cost').getByText('unknown', { exact: true }).waitFor();
-  await tile('Cost').getByText('1 call of unknown price is not in it').waitFor();
+  // The view updates live.
+  await tile('Cost').getByText('Unknown', { exact: true }).waitFor();
+  await tile('Cost').getByText('Excludes 1 call with unknown price.').waitFor();
   assert.equal(await page.getByText('$0.00').count(), 0);
 
-  await page.getByText('No price is known for fake-model.').waitFor();
-  await page.getByRole('button', { name: 'Set that of fake-model' }).click();
+  await page.getByText('Unknown price: fake-model.').waitFor();
+  await page.getByRole('button', { name: 'Set price of fake-model' }).click();
   assert.deepEqual([await it.dialog().getByLabel('Provider').inputValue(), await it.dialog().getByLabel('Model').inputValue()], ['openai', 'fake-model']);
   await it.dialog().getByLabel('Input', { exact: true }).fill('1000');
   await it.dialog().getByLabel('Output', { exact: true }).fill('2000');
   assert.deepEqual(await axe(page), []);
   await it.dialog().getByRole('button', { name: 'Save' }).click();
-  await page.getByText('No price is known for').waitFor({ state: 'detached' });
+  await page.getByText('Unknown price:').waitFor({ state: 'detached' });
   await turn('and again');
   // 11 tokens in and 7 out; the first call's price stays unknown.
   await tile('Cost').getByText('≥ $0.025').waitFor();
 });
 
-test('prices are found, set to another one, and given back, and a wrong one is said at its field', async () => {
+test('prices are searched, overridden and reset, and errors appear at their field', async () => {
   await it.show('/monitoring/costs');
   const table = page.getByRole('region', { name: 'Prices' });
   const rows = () => table.locator('tbody tr');
-  await page.getByLabel('Search provider or model').fill('anthropic claude-3-5-haiku');
+  await page.getByLabel('Search providers or models').fill('anthropic claude-3-5-haiku');
   await page.waitForFunction(() => [...document.querySelectorAll('table')].at(-1).querySelectorAll('tbody tr').length === 1);
-  await rows().getByText('the daemon').waitFor();
+  await rows().getByText('Built-in').waitFor();
   const act = async (item) => {
-    await rows().getByRole('button', { name: 'Actions of claude-3-5-haiku' }).click();
+    await rows().getByRole('button', { name: 'Actions for claude-3-5-haiku' }).click();
     await page.getByRole('menuitem', { name: item }).click();
   };
-  await act('Set another price');
+  await act('Override price');
   await it.dialog().getByLabel('Input', { exact: true }).fill('0.5');
   await it.dialog().getByRole('button', { name: 'Save' }).click();
-  await rows().getByText('you', { exact: true }).waitFor();
+  await rows().getByText('Custom', { exact: true }).waitFor();
   assert.match(await rows().innerText(), /\$0\.5/);
   const overrides = async () => (await it.call('GET', '/api/monitoring/prices')).prices.filter(({ origin }) => origin === 'override').map(({ model, output }) => [model, output]);
   assert.deepEqual(await overrides(), [['claude-3-5-haiku', 4], ['fake-model', 2000]]);
 
-  await act('Take your price away');
-  await rows().getByText('the daemon').waitFor();
+  await act('Remove custom price');
+  await rows().getByText('Built-in').waitFor();
   await page.getByRole('button', { name: 'Undo' }).click();
-  await rows().getByText('you', { exact: true }).waitFor();
+  await rows().getByText('Custom', { exact: true }).waitFor();
   assert.equal((await overrides()).length, 2);
-  await act('Take your price away');
-  await rows().getByText('the daemon').waitFor();
+  await act('Remove custom price');
+  await rows().getByText('Built-in').waitFor();
 
   await page.getByRole('button', { name: 'New price' }).click();
   await it.dialog().getByLabel('Model').fill('a b');
@@ -98,16 +98,16 @@ test('prices are found, set to another one, and given back, and a wrong one is s
   assert.deepEqual(await overrides(), [['fake-model', 2000]]);
 });
 
-test('response times stand in charts, and as a table that knows no 0 for what was not measured', async () => {
+test('response times are shown as chart and table, with gaps as unknown', async () => {
   await it.show('/monitoring/performance');
   await page.locator('canvas').first().waitFor();
   const chart = page.locator('figure').filter({ has: page.getByRole('heading', { name: 'Response time' }) });
-  await chart.getByText('As a table').click();
-  // The minute that is under way comes with the next look.
-  for (const text of [/^unknown$/, /\d.*m?s$/]) await chart.locator('tbody td').filter({ hasText: text }).first().waitFor({ timeout: 90_000 });
+  await chart.getByText('Show as table').click();
+  // The current minute appears with the next refresh.
+  for (const text of [/^Unknown$/, /\d.*m?s$/]) await chart.locator('tbody td').filter({ hasText: text }).first().waitFor({ timeout: 90_000 });
 });
 
-test('an alert shows what it would come to, fires, is acknowledged, resolved and deleted', async () => {
+test('an alert is previewed, fires, is acknowledged, snoozed and deleted', async () => {
   await it.show('/monitoring/alerts');
   await page.getByRole('button', { name: 'New alert' }).first().click();
   await it.dialog().getByLabel('Name', { exact: true }).fill('Any disk at all');
@@ -115,22 +115,22 @@ test('an alert shows what it would come to, fires, is acknowledged, resolved and
   await it.dialog().getByRole('alert').waitFor();
   await it.dialog().getByLabel('Condition').fill('disk_percent >= threshold');
   await it.dialog().getByLabel('Threshold').fill('0');
-  await it.dialog().getByText('would fire').waitFor();
+  await it.dialog().getByText('Would fire').waitFor();
   assert.deepEqual(await axe(page), []);
   await it.dialog().getByRole('button', { name: 'Create' }).click();
   const row = it.row('Any disk at all');
-  // It is judged at least every 15 seconds.
-  await row.getByText('firing').waitFor({ timeout: 30_000 });
+  // Alerts are evaluated at least every 15 seconds.
+  await row.getByText('Firing').waitFor({ timeout: 30_000 });
   await row.getByRole('button', { name: 'Acknowledge' }).click();
-  await row.getByText('acknowledged').waitFor();
+  await row.getByText('Acknowledged').waitFor();
   const act = async (item) => {
-    await row.getByRole('button', { name: 'Actions of Any disk at all' }).click();
+    await row.getByRole('button', { name: 'Actions for Any disk at all' }).click();
     await page.getByRole('menuitem', { name: item }).click();
   };
-  await act('Snooze for an hour');
-  await row.getByText('snoozed').waitFor();
+  await act('Snooze for 1 hour');
+  await row.getByText('Snoozed', { exact: true }).waitFor();
   await act('History');
-  await it.dialog().getByText('goes on').waitFor();
+  await it.dialog().getByText('ongoing').waitFor();
   assert.deepEqual(await axe(page), []);
   await page.keyboard.press('Escape');
   await act('Delete');
@@ -142,7 +142,7 @@ test('an alert shows what it would come to, fires, is acknowledged, resolved and
   assert.ok(!(await alerts()).some(({ name }) => name === 'Any disk at all'));
 });
 
-test('what happened is counted, and goes on while it is looked at', async () => {
+test('activity is counted live', async () => {
   await it.show('/monitoring/activity');
   const done = page.getByRole('listitem').filter({ has: page.getByRole('heading', { name: 'task.completed' }) });
   await done.getByText('2', { exact: true }).waitFor();
@@ -152,10 +152,10 @@ test('what happened is counted, and goes on while it is looked at', async () => 
 
 const VIEWS = ['/monitoring', '/monitoring/costs', '/monitoring/performance', '/monitoring/alerts', '/monitoring/activity'];
 
-test('monitoring keeps to WCAG 2.2 AA and fits', async () => assert.deepEqual(await lookAt(it, VIEWS), []));
-test('monitoring can be walked through by Tab', async () => assert.deepEqual(await walkThrough(it, VIEWS), []));
+test('monitoring conforms to WCAG 2.2 AA without overflow', async () => assert.deepEqual(await checkViews(it, VIEWS), []));
+test('monitoring is reachable by Tab', async () => assert.deepEqual(await checkTabOrder(it, VIEWS), []));
 
-test('nothing left the daemon, and no script failed', () => {
+test('pages request no external host and raise no script error', () => {
   assert.deepEqual(it.strays, []);
   assert.deepEqual(it.problems, []);
 });

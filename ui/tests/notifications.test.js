@@ -1,9 +1,9 @@
-// Being woken: a device is switched on, gets what only it can read, shows it, and leads to what it is about.
+// Push notifications: subscription, delivery, display and clicks.
 import assert from 'node:assert/strict';
 import { createDecipheriv, createECDH, hkdfSync, randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import { after, afterEach, before, test } from 'node:test';
-import { axe, begin, DESKTOP, lookAt, PHONE, walkThrough } from './harness.js';
+import { axe, begin, DESKTOP, checkViews, PHONE, checkTabOrder } from './harness.js';
 import { KEY, startProvider } from './provider.js';
 
 let it;
@@ -12,7 +12,7 @@ let provider;
 let service;
 let worker;
 
-/** A push service that reads what comes, because it has the keys that the browser would have. */
+/** Starts a push service that decrypts messages with the subscription's keys. */
 async function startPushService() {
   const key = createECDH('prime256v1');
   key.generateKeys();
@@ -48,14 +48,14 @@ async function startPushService() {
   };
 }
 
-/** What stands on the device. */
+/** Notifications that are displayed on the device. */
 const shown = () => page.evaluate(async () => (await (await navigator.serviceWorker.getRegistration('/')).getNotifications()).map(({ title, body, tag, data }) => ({ title, body, tag, data })));
 
 async function until(wanted) {
   for (const end = Date.now() + 15_000; ; ) {
     const now = await shown();
     if (wanted(now)) return now;
-    assert.ok(Date.now() < end, `there is ${JSON.stringify(now)}`);
+    assert.ok(Date.now() < end, `displayed: ${JSON.stringify(now)}`);
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }
@@ -73,28 +73,28 @@ after(async () => {
   service?.stop();
 });
 
-// AGENTD_TEST_PICTURES is a folder for what was seen last.
+// AGENTD_TEST_PICTURES is a folder for a final screenshot of each test.
 afterEach(async (t) => {
   if (process.env.AGENTD_TEST_PICTURES) await page.screenshot({ path: `${process.env.AGENTD_TEST_PICTURES}/${t.name.replace(/\W+/g, '-')}.png` });
 });
 
-test('where nothing can be shown, the switch says why, and everything else is there', async () => {
+test('the switch explains why notifications are unsupported', async () => {
   await page.addInitScript(() => {
     if (sessionStorage.getItem('without')) Object.defineProperty(window, 'isSecureContext', { value: false });
   });
   await it.show('/settings/notifications');
   await page.evaluate(() => sessionStorage.setItem('without', '1'));
   await it.show('/settings/notifications');
-  await page.getByText('Browsers allow this only for addresses that begin with https').waitFor();
-  assert.ok(await page.getByRole('switch', { name: 'Wake this device' }).isDisabled());
-  await page.getByRole('heading', { name: 'No device is woken yet' }).waitFor();
+  await page.getByText('Push notifications require HTTPS or localhost.').waitFor();
+  assert.ok(await page.getByRole('switch', { name: 'Push notifications' }).isDisabled());
+  await page.getByRole('heading', { name: 'No devices yet' }).waitFor();
   assert.deepEqual(await axe(page), []);
   await page.evaluate(() => sessionStorage.clear());
 });
 
-// Chromium subscribes at Google's service, which is not there: what it would answer stands in its place. The service
-// worker, the permission, what is sent and how it is shown are real.
-test('a device is switched on, and is there with what it is', async () => {
+// Chromium subscribes at Google's push service, which tests cannot reach, so the subscription is faked. The service
+// worker, the permission, the messages and their display are real.
+test('enabling notifications adds the device to the list', async () => {
   await it.context.grantPermissions(['notifications'], { origin: it.daemon.url });
   await page.addInitScript((given) => {
     let kept = sessionStorage.getItem('subscribed');
@@ -118,11 +118,11 @@ test('a device is switched on, and is there with what it is', async () => {
     };
   }, service.subscription);
   await it.show('/settings/notifications');
-  const on = page.getByRole('switch', { name: 'Wake this device' });
+  const on = page.getByRole('switch', { name: 'Push notifications' });
   assert.equal(await on.getAttribute('aria-checked'), 'false');
   await on.click();
-  await it.row('this device').getByText('Chrome').waitFor();
-  await page.getByRole('switch', { name: 'Wake this device', checked: true }).waitFor();
+  await it.row('This device').getByText('Chrome').waitFor();
+  await page.getByRole('switch', { name: 'Push notifications', checked: true }).waitFor();
   const { subscriptions } = await it.call('GET', '/api/notifications/push/subscriptions');
   assert.equal(subscriptions.length, 1);
   assert.ok(!JSON.stringify(subscriptions).includes('/push/this'));
@@ -134,14 +134,14 @@ test('a device is switched on, and is there with what it is', async () => {
 
 let registration;
 
-/** Hands the service worker what a push service would. The session stays open: what was handed over may get lost with it. */
+/** Delivers a message to the service worker. The DevTools session stays open, because closing it may lose the message. */
 async function push(data) {
   registration ??= await registered();
   await registration.cdp.send('ServiceWorker.deliverPushMessage', { origin: it.daemon.url, registrationId: registration.id, data });
 }
 
 async function registered() {
-  // One that is still being activated gets nothing.
+  // A worker that is still activating receives nothing.
   await page.waitForFunction(async () => (await navigator.serviceWorker.ready).active.state === 'activated');
   const cdp = await it.context.newCDPSession(page);
   const id = new Promise((resolve) => cdp.on('ServiceWorker.workerRegistrationUpdated', ({ registrations }) => {
@@ -152,12 +152,12 @@ async function registered() {
   return { cdp, id: await id };
 }
 
-test('a test arrives, and is shown by the service worker', async () => {
+test('a test notification is shown by the service worker', async () => {
   await it.show('/settings/notifications');
   await page.getByRole('button', { name: /^Actions for Chrome/ }).click();
-  await page.getByRole('menuitem', { name: 'Send a test' }).click();
+  await page.getByRole('menuitem', { name: 'Send test notification' }).click();
   const message = await service.next();
-  await page.getByText('A test is on its way').waitFor();
+  await page.getByText('Test notification sent to').waitFor();
   await push(message);
   const [notification] = await until((now) => now.length === 1);
   for (const size of [PHONE, DESKTOP]) {
@@ -168,7 +168,7 @@ test('a test arrives, and is shown by the service worker', async () => {
   assert.deepEqual(notification.data, { url: '/settings/notifications' });
 });
 
-test('what cannot be read is shown as well, and leads nowhere else', async () => {
+test('an unreadable message is shown, and external links are ignored', async () => {
   await push('not json <img src=x onerror=alert(1)>');
   await push(JSON.stringify({ title: '<b>x</b>', body: 7, url: 'https://evil.test/', tag: 'evil' }));
   const now = await until((now) => now.length === 3);
@@ -177,7 +177,7 @@ test('what cannot be read is shown as well, and leads nowhere else', async () =>
   await page.waitForURL(`${it.daemon.url}/chat`);
 });
 
-/** A click on a notification, which no test can make on the screen. */
+/** Dispatches a click on a notification, which Playwright cannot do. */
 async function click(tag) {
   const [running] = it.context.serviceWorkers();
   await running.evaluate(async (tag) => {
@@ -185,12 +185,12 @@ async function click(tag) {
     try {
       self.dispatchEvent(new NotificationEvent('notificationclick', { notification }));
     } catch {
-      // It may not be waited for, as a click of a person may.
+      // `waitUntil` is not allowed for untrusted events.
     }
   }, tag);
 }
 
-test('an approval wakes the device, a click leads to it, and its answer takes the message away', async () => {
+test('an approval notifies the device, a click opens it, and its answer closes the notification', async () => {
   const { id } = await it.call('POST', '/api/chat/conversations', { agent_id: 'ada', execution_mode: 'approval_required' });
   await it.show('/monitoring');
   await page.evaluate(([headers, id]) => void fetch('/api/chat/messages/stream', { method: 'POST', headers: { ...headers, 'Content-Type': 'application/json' }, body: JSON.stringify({ conversation_id: id, content: 'write a file' }) }), [it.headers, id]);
@@ -205,18 +205,18 @@ test('an approval wakes the device, a click leads to it, and its answer takes th
   const card = page.locator('main li').filter({ hasText: 'write_file' });
   await card.waitFor();
   await page.waitForFunction(() => document.activeElement?.matches('main li') && document.activeElement.textContent.includes('write_file'));
-  // Shown again, as on another device.
+  // Displayed again, as on another device.
   await push(message);
   await until((now) => now.some(({ tag }) => tag === asked.tag));
-  await card.getByRole('button', { name: 'Refuse' }).click();
+  await card.getByRole('button', { name: 'Reject' }).click();
   await until((now) => !now.some(({ tag }) => tag === asked.tag));
   const answered = JSON.parse(await service.next());
-  assert.deepEqual([answered.tag, answered.close], [asked.tag, true], 'other devices show it still');
+  assert.deepEqual([answered.tag, answered.close], [asked.tag, true], 'other devices still display it');
 });
 
-test('an approval that is answered elsewhere goes away on the device, whose page is closed', async () => {
+test('an approval answered elsewhere closes the notification without an open page', async () => {
   const { id } = await it.call('POST', '/api/chat/conversations', { agent_id: 'ada', execution_mode: 'approval_required' });
-  // Nothing of the page is open meanwhile that could take it away.
+  // No page is open that could close the notification.
   await page.goto(`${it.daemon.url}/icon.svg`);
   const stream = page.request.post(`${it.daemon.url}/api/chat/messages/stream`, { data: { conversation_id: id, content: 'write a file' }, headers: it.headers, timeout: 60_000 });
   const asked = JSON.parse(await service.next());
@@ -226,7 +226,7 @@ test('an approval that is answered elsewhere goes away on the device, whose page
     for (const end = Date.now() + 15_000; ; ) {
       const now = await shownTo(asked.tag);
       if (wanted(now)) return;
-      assert.ok(Date.now() < end, `there is ${JSON.stringify(now)}`);
+      assert.ok(Date.now() < end, `displayed: ${JSON.stringify(now)}`);
     }
   };
   await push(JSON.stringify(asked));
@@ -242,43 +242,43 @@ test('an approval that is answered elsewhere goes away on the device, whose page
   assert.deepEqual(notifications, []);
 });
 
-test('what wakes can be chosen', async () => {
+test('notification types can be turned off', async () => {
   await it.show('/settings/notifications');
-  await page.getByRole('switch', { name: 'An alert fires' }).click();
-  await page.getByRole('switch', { name: 'An alert fires', checked: false }).waitFor();
+  await page.getByRole('switch', { name: 'Firing alerts' }).click();
+  await page.getByRole('switch', { name: 'Firing alerts', checked: false }).waitFor();
   await page.waitForFunction(async (headers) => !(await (await fetch('/api/settings/proactive', { headers })).json()).push_alerts, it.headers);
   await it.show('/settings/proactive');
-  assert.equal(await page.getByText('An alert fires').count(), 0, 'it stands in one place');
+  assert.equal(await page.getByText('Firing alerts').count(), 0, 'the setting appears in one place only');
 });
 
-test('devices that are woken keep to WCAG 2.2 AA and fit', async () => assert.deepEqual(await lookAt(it, ['/settings/notifications']), []));
-test('devices that are woken can be walked through by Tab', async () => assert.deepEqual(await walkThrough(it, ['/settings/notifications']), []));
+test('notification settings conform to WCAG 2.2 AA without overflow', async () => assert.deepEqual(await checkViews(it, ['/settings/notifications']), []));
+test('notification settings are reachable by Tab', async () => assert.deepEqual(await checkTabOrder(it, ['/settings/notifications']), []));
 
-test('a device is woken no more after a question, or where its service has forgotten it', async () => {
+test('a device is removed after confirmation, or when its push service reports it gone', async () => {
   await it.show('/settings/notifications');
   const act = async (name) => {
     await page.getByRole('button', { name: /^Actions for Chrome/ }).click();
     await page.getByRole('menuitem', { name }).click();
   };
-  await act('Wake no more');
+  await act('Remove device');
   assert.deepEqual(await axe(page), []);
-  await it.dialog().getByRole('button', { name: 'Wake no more' }).click();
-  await page.getByRole('heading', { name: 'No device is woken yet' }).waitFor();
-  await page.getByRole('switch', { name: 'Wake this device', checked: false }).click();
-  await it.row('this device').waitFor();
+  await it.dialog().getByRole('button', { name: 'Remove device' }).click();
+  await page.getByRole('heading', { name: 'No devices yet' }).waitFor();
+  await page.getByRole('switch', { name: 'Push notifications', checked: false }).click();
+  await it.row('This device').waitFor();
   service.answers.push(410);
-  await act('Send a test');
+  await act('Send test notification');
   await service.next();
   await page.getByText('the device is not there any more').waitFor();
-  await page.getByRole('heading', { name: 'No device is woken yet' }).waitFor();
-  // The browser has not noticed, and would give the same address again.
+  await page.getByRole('heading', { name: 'No devices yet' }).waitFor();
+  // The browser still holds the expired subscription.
   await page.evaluate(() => (window.ended = false));
-  await page.getByRole('switch', { name: 'Wake this device', checked: false }).click();
-  await it.row('this device').waitFor();
+  await page.getByRole('switch', { name: 'Push notifications', checked: false }).click();
+  await it.row('This device').waitFor();
   assert.ok(await page.evaluate(() => window.ended));
 });
 
-test('nothing left the daemon, and no script failed', () => {
+test('pages request no external host and raise no script error', () => {
   assert.deepEqual(it.strays, []);
   assert.deepEqual(it.problems, []);
 });

@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import { begin, PASSWORD } from './harness.js';
 
 const TOKEN = /svc_session=(sess_[0-9a-f]{64})/;
-/** Cookies for paths under which the owner's page makes requests, and one in place of the session's own. */
+/** Cookie paths that cover the requests of the owner's page, including the session's own. */
 const PLANTED = ['/', '/api', '/api/', '/api/auth', '/api/auth/', '/api/auth/login', '/api/chat', '/api/chat/', '/api/chat/conversations'];
 
 let it;
@@ -32,7 +32,7 @@ after(async () => {
 
 const keyNames = async () => (await it.call('GET', '/api/auth/keys')).keys.map(({ name }) => name).sort();
 
-/** Visits the neighbour in another tab of the owner's browser. */
+/** Opens the neighbouring server in another tab of the owner's browser. */
 async function visit(path = '/') {
   const tab = await it.context.newPage();
   await tab.goto(hostile.url + path);
@@ -41,7 +41,7 @@ async function visit(path = '/') {
 
 async function signInAgain() {
   await page.getByRole('heading', { name: 'Sign in' }).waitFor();
-  await page.getByLabel('Name').fill('owner');
+  await page.getByLabel('Username').fill('owner');
   await page.getByLabel('Password').fill(PASSWORD);
   await page.getByRole('button', { name: 'Sign in' }).click();
 }
@@ -89,7 +89,7 @@ test('a page of a neighbouring port opens nothing from the owner’s browser', a
       create: await read('/api/auth/keys', { method: 'POST', headers: { ...json, 'X-Svc-Csrf': '1' }, body: '{"name":"stolen"}' }),
       signIn: await read('/api/auth/login', { method: 'POST', headers: json, body: '{"username":"owner","password":"correct horse battery","cookie":true}' }),
     };
-    // What needs no permission to be sent; the answer cannot be read.
+    // Requests that need no preflight; the response cannot be read.
     await fetch(`${daemon}/api/agents`, { mode: 'no-cors', credentials: 'include' });
     await fetch(`${daemon}/api/auth/keys`, { method: 'POST', mode: 'no-cors', credentials: 'include', body: '{"name":"stolen"}' });
     await new Promise((resolve) => Object.assign(new Image(), { onload: resolve, onerror: resolve, src: `${daemon}/api/agents` }));
@@ -108,7 +108,7 @@ test('a page of a neighbouring port opens nothing from the owner’s browser', a
     return found;
   }, it.daemon.url);
   assert.deepEqual(outcome, { read: 'blocked', create: 'blocked', signIn: 'blocked', socket: 'blocked', frame: 'blocked' });
-  // A form that is sent as a navigation.
+  // A form submitted as a navigation.
   await tab.evaluate((daemon) => {
     document.forms[0].action = `${daemon}/api/auth/keys`;
     document.forms[0].x.name = '{"name":"stolen","x":"';
@@ -128,7 +128,7 @@ test('cookies that a neighbouring port sets beside the session do no harm', asyn
   const sent = (await it.context.cookies(`${it.daemon.url}/api/agents`)).filter(({ name }) => name === 'svc_session');
   assert.equal(sent.length, 3);
   await it.show('/settings/sessions');
-  await it.row('this device').waitFor();
+  await it.row('This device').waitFor();
   await it.show('/memory');
 });
 
@@ -137,7 +137,7 @@ test('cookies that a neighbouring port sets in place of the session cannot lock 
   await page.goto(`${it.daemon.url}/settings/keys`);
   await signInAgain();
   await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor();
-  // What stays for other paths no longer matters.
+  // Cookies left for other paths no longer matter.
   await it.show('/chat');
   await page.getByRole('textbox', { name: /^Message to/ }).waitFor();
   await page.reload();
@@ -147,25 +147,25 @@ test('cookies that a neighbouring port sets in place of the session cannot lock 
 test('a key is created only after the password was confirmed', async () => {
   await it.show('/settings/keys');
   const create = async (name) => {
-    await page.getByRole('button', { name: 'Make a key' }).click();
+    await page.getByRole('button', { name: 'Create key' }).click();
     await it.dialog().getByLabel('Name', { exact: true }).fill(name);
-    await it.dialog().getByRole('button', { name: 'Make a key' }).click();
+    await it.dialog().getByRole('button', { name: 'Create key' }).click();
   };
   await create('laptop');
   const asked = page.getByRole('dialog', { name: 'Confirm your password' });
   await asked.getByRole('textbox', { name: 'Password' }).fill('a wrong password');
   await asked.getByRole('button', { name: 'Confirm' }).click();
-  await asked.getByText('The password is wrong.').waitFor();
+  await asked.getByText('Incorrect password.').waitFor();
   await asked.getByRole('button', { name: 'Cancel' }).click();
   await it.dialog().getByRole('alert').getByText(/Enter your password again/).waitFor();
   assert.deepEqual(await keyNames(), ['page']);
-  await it.dialog().getByRole('button', { name: 'Make a key' }).click();
+  await it.dialog().getByRole('button', { name: 'Create key' }).click();
   await it.confirmPassword();
   await page.getByText(/^svc_[0-9a-f]{64}$/).first().waitFor();
   assert.deepEqual(await keyNames(), ['laptop', 'page']);
 });
 
-test('signing in says what to do where the browser sends no cookie', async () => {
+test('signing in explains what to do when the browser sends no cookie', async () => {
   await it.show('/settings/sessions');
   await it.context.clearCookies();
   await page.reload();
@@ -177,7 +177,7 @@ test('signing in says what to do where the browser sends no cookie', async () =>
   await page.getByRole('alert').getByText(/Allow cookies for 127\.0\.0\.1/).waitFor();
   await page.unroute('**/api/health');
   await signInAgain();
-  await it.row('this device').waitFor();
+  await it.row('This device').waitFor();
 });
 
 test('the API documentation works under its own policy', async () => {

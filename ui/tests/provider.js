@@ -1,9 +1,9 @@
-// A vendor with OpenAI's interface on loopback: what it answers depends on the last message of the user.
+// A fake provider with OpenAI's API on loopback. Its reply depends on the last user message.
 import { createServer } from 'node:http';
 
 export const KEY = 'the-right-key';
 
-/** What a model says that wants to do harm to whoever reads it. */
+/** A hostile reply. */
 export const HOSTILE = [
   '<script>window.harmed = 1</script><img src="http://evil.test/a.png" onerror="window.harmed = 2">',
   '',
@@ -27,35 +27,37 @@ export const HOSTILE = [
 ].join('\n');
 
 /**
- * `script(asked, round, messages, model)` may say what is answered in place of what stands here: `{ text }`, `{ tool: [name, input] }` (with a `text` before it),
- * `{ fails }` (a sentence) or `{ pieces, rate }` (of them a second). `round` is how many results of tools came since the
- * owner spoke; `usage` (tokens in and out) may go with each.
+ * Starts the provider.
+ *
+ * `script(asked, round, messages, model)` may return a reply: `{ text }`, `{ tool: [name, input] }` (optionally after a
+ * `text`), `{ fails }` (an error message) or `{ pieces, rate }` (pieces per second), each with an optional `usage` (input
+ * and output tokens). `round` is the number of tool results since the last user message.
  */
 export async function startProvider(script = () => null) {
   const waiting = [];
   const held = { reached: null };
 
-  const reply = async (response, asked, messages, model, told) => {
+  const reply = async (response, asked, messages, model, scripted) => {
     const head = { id: 'c', object: 'chat.completion.chunk', created: 1, model };
     const send = (choice) => response.write(`data: ${JSON.stringify({ ...head, choices: [{ index: 0, finish_reason: null, ...choice }] })}\n\n`);
     const say = (content) => send({ delta: { content } });
     const end = (reason = 'stop') => {
       send({ delta: {}, finish_reason: reason });
-      const [prompt_tokens, completion_tokens] = told?.usage ?? [11, 7];
+      const [prompt_tokens, completion_tokens] = scripted?.usage ?? [11, 7];
       response.write(`data: ${JSON.stringify({ ...head, choices: [], usage: { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens } })}\n\n`);
       response.end('data: [DONE]\n\n');
     };
     send({ delta: { role: 'assistant', content: '' } });
     const hasResult = messages.at(-1)?.role === 'tool';
-    if (told?.tool) {
-      const [name, input] = told.tool;
-      if (told.text) say(told.text);
+    if (scripted?.tool) {
+      const [name, input] = scripted.tool;
+      if (scripted.text) say(scripted.text);
       send({ delta: { tool_calls: [{ index: 0, id: `call_${messages.length}`, type: 'function', function: { name, arguments: JSON.stringify(input) } }] } });
       return end('tool_calls');
-    } else if (told) {
+    } else if (scripted) {
       const begun = performance.now();
-      for (const [i, piece] of (told.pieces ?? told.text.match(/[\s\S]{1,12}/g)).entries()) {
-        const early = told.rate ? begun + (1000 * i) / told.rate - performance.now() : 0;
+      for (const [i, piece] of (scripted.pieces ?? scripted.text.match(/[\s\S]{1,12}/g)).entries()) {
+        const early = scripted.rate ? begun + (1000 * i) / scripted.rate - performance.now() : 0;
         if (early > 0) await new Promise((resolve) => setTimeout(resolve, early));
         say(piece);
       }
@@ -97,19 +99,19 @@ export async function startProvider(script = () => null) {
       const last = messages.findLast(({ role }) => role === 'user')?.content ?? '';
       const asked = typeof last === 'string' ? last : last.map(({ text }) => text ?? '').join(' ');
       const round = messages.slice(messages.findLastIndex(({ role }) => role === 'user')).filter(({ role }) => role === 'tool').length;
-      const told = script(asked, round, messages, model);
-      if (told?.fails) {
+      const scripted = script(asked, round, messages, model);
+      if (scripted?.fails) {
         response.writeHead(400, { 'Content-Type': 'application/json' });
-        return response.end(JSON.stringify({ error: { message: told.fails, type: 'invalid_request_error' } }));
+        return response.end(JSON.stringify({ error: { message: scripted.fails, type: 'invalid_request_error' } }));
       }
       response.writeHead(200, { 'Content-Type': 'text/event-stream' });
-      void reply(response, asked, messages, model, told);
+      void reply(response, asked, messages, model, scripted);
     });
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
     url: `http://127.0.0.1:${server.address().port}/v1`,
-    /** Resolves when a slow reply has said its first half. */
+    /** Resolves when a slow reply has sent its first half. */
     halfway: () => new Promise((resolve) => (held.reached = resolve)),
     release: () => waiting.splice(0).forEach((resolve) => resolve()),
     stop: () => {

@@ -1,7 +1,7 @@
-// Jobs, the calendar and chains, as a person uses them.
+// Jobs, calendar and chains.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { axe, begin, lookAt, walkThrough } from './harness.js';
+import { axe, begin, checkViews, checkTabOrder } from './harness.js';
 import { KEY, startProvider } from './provider.js';
 
 const HOSTILE = '<img src="http://evil.test/a.png" onerror="window.harmed=1">\u202egnp';
@@ -24,27 +24,27 @@ after(async () => {
 
 const jobs = async () => (await it.call('GET', '/api/scheduler/jobs')).jobs;
 
-test('a job is planned in words, and what was understood is seen before it is saved', async () => {
+test('a schedule in words is previewed before the job is saved', async () => {
   await it.show('/scheduler');
-  await page.getByRole('heading', { name: 'Nothing is planned yet' }).waitFor();
+  await page.getByRole('heading', { name: 'No jobs yet' }).waitFor();
   await page.getByRole('button', { name: 'New job' }).last().click();
   await it.dialog().getByLabel('Name', { exact: true }).fill('Briefing');
-  await it.dialog().getByLabel('What the agent is to do').fill('Say what is to be done.');
+  await it.dialog().getByLabel('Task').fill('Say what is to be done.');
   await it.dialog().getByLabel('When should it run?').fill('every weekday at 7');
   await it.dialog().getByRole('button', { name: 'Create job' }).click();
-  // The first press shows the reading; nothing is kept yet.
-  await it.dialog().getByText('The next runs').waitFor();
+  // The first press shows the preview; nothing is saved yet.
+  await it.dialog().getByText('Next runs').waitFor();
   assert.deepEqual(await jobs(), []);
   assert.equal(await it.dialog().locator('fieldset li').count(), 5);
   await it.dialog().getByText('0 7 * * 1-5').waitFor();
   assert.deepEqual(await axe(page), []);
   await it.dialog().getByRole('button', { name: 'Create job' }).click();
-  await page.getByRole('dialog', { name: 'Briefing' }).getByText('It has not run yet.').waitFor();
+  await page.getByRole('dialog', { name: 'Briefing' }).getByText('No runs yet.').waitFor();
   const [job] = await jobs();
   assert.deepEqual([job.name, job.schedule.type, job.schedule.expression, job.schedule.timezone], ['Briefing', 'cron', '0 7 * * 1-5', 'Europe/Berlin']);
 });
 
-test('a new job has an agent selected that is there', async () => {
+test('a new job preselects an existing agent', async () => {
   await it.call('POST', '/api/agents', { svc_name: 'grace', user_name: 'Owner', archetype: 'analyst' });
   const options = () => it.dialog().getByLabel('Agent', { exact: true }).locator('option').allInnerTexts();
   await it.show('/scheduler');
@@ -56,10 +56,10 @@ test('a new job has an agent selected that is there', async () => {
   await page.getByRole('button', { name: 'New job' }).click();
   assert.deepEqual(await options(), ['ada', 'grace']);
   await it.dialog().getByLabel('Name', { exact: true }).fill('Without a default');
-  await it.dialog().getByLabel('What the agent is to do').fill('Say hello.');
+  await it.dialog().getByLabel('Task').fill('Say hello.');
   await it.dialog().getByLabel('When should it run?').fill('every weekday at 8');
   await page.keyboard.press('Enter');
-  await it.dialog().getByText('The next runs').waitFor();
+  await it.dialog().getByText('Next runs').waitFor();
   await it.dialog().getByRole('button', { name: 'Create job' }).click();
   await page.getByRole('dialog', { name: 'Without a default' }).waitFor();
   const made = (await jobs()).find(({ name }) => name === 'Without a default');
@@ -74,7 +74,7 @@ test('a job whose last run failed is marked in its list and in the navigation', 
   const { id } = await it.call('POST', '/api/scheduler/jobs', body);
   const mark = page.getByRole('link', { name: /^Scheduler/ }).first().getByRole('img', { name: 'Needs attention' });
   await it.show('/scheduler');
-  await it.row('Broken').getByText('active').waitFor();
+  await it.row('Broken').getByText('Active').waitFor();
   assert.equal(await it.row('Broken').getByText('Last run failed').count(), 0);
   assert.equal(await mark.count(), 0);
   await it.call('POST', `/api/scheduler/jobs/${id}/trigger`);
@@ -85,16 +85,16 @@ test('a job whose last run failed is marked in its list and in the navigation', 
   await it.row('Broken').waitFor();
   await it.call('PUT', `/api/scheduler/jobs/${id}`, { model: null });
   await it.call('POST', `/api/scheduler/jobs/${id}/trigger`);
-  await page.getByRole('heading', { name: 'No job is like that' }).waitFor();
+  await page.getByRole('heading', { name: 'No matching jobs' }).waitFor();
   await mark.waitFor({ state: 'detached' });
   await it.call('DELETE', `/api/scheduler/jobs/${id}`);
 });
 
-test('a schedule that is none is said in the words of the API, and nothing is saved', async () => {
+test('an invalid schedule shows the API error, and nothing is saved', async () => {
   await it.show('/scheduler');
   await page.getByRole('button', { name: 'New job' }).click();
   await it.dialog().getByLabel('Name', { exact: true }).fill('Never');
-  await it.dialog().getByLabel('What the agent is to do').fill('Nothing.');
+  await it.dialog().getByLabel('Task').fill('Nothing.');
   await it.dialog().getByText('Cron', { exact: true }).click();
   await it.dialog().getByLabel('Cron expression').fill('61 * * * *');
   const problem = it.dialog().getByRole('alert');
@@ -105,7 +105,7 @@ test('a schedule that is none is said in the words of the API, and nothing is sa
   assert.equal((await jobs()).length, 1);
 });
 
-test('a run is followed as it happens, can be stopped, and keeps what was said', async () => {
+test('a run is shown live, can be cancelled, and keeps its output', async () => {
   const [job] = await jobs();
   await it.call('PUT', `/api/scheduler/jobs/${job.id}`, { goal: 'Think slowly.' });
   await it.show('/scheduler');
@@ -117,18 +117,18 @@ test('a run is followed as it happens, can be stopped, and keeps what was said',
   await details.getByText('The first half.').waitFor();
   provider.release();
   await details.locator('.markdown').getByText('The second half.').waitFor();
-  await details.getByRole('button', { name: /succeeded/ }).waitFor();
+  await details.getByRole('button', { name: /Succeeded/ }).waitFor();
   const again = provider.halfway();
   await details.getByRole('button', { name: 'Run now' }).click();
   await again;
-  await details.getByRole('button', { name: 'Stop the run' }).click();
-  await details.getByRole('button', { name: /^stopped/ }).waitFor();
+  await details.getByRole('button', { name: 'Cancel run' }).click();
+  await details.getByRole('button', { name: /^Cancelled/ }).waitFor();
   assert.deepEqual(await axe(page), []);
   const { runs } = await it.call('GET', `/api/scheduler/jobs/${job.id}/runs`);
   assert.deepEqual(runs.map(({ status }) => status), ['cancelled', 'success']);
 });
 
-test('the calendar is walked by arrow keys, and leads to a job', async () => {
+test('the calendar is navigated by arrow keys and opens a job', async () => {
   await it.show('/scheduler/calendar?day=2030-01-07');
   const grid = page.getByRole('grid');
   await grid.getByRole('button', { name: 'Monday, January 7, 1 run' }).focus();
@@ -139,44 +139,44 @@ test('the calendar is walked by arrow keys, and leads to a job', async () => {
   await page.getByRole('dialog', { name: 'Briefing' }).waitFor();
 });
 
-test('a chain lets one job follow another, and shows how it went', async () => {
+test('a chain runs one job after another and shows the results', async () => {
   await it.call('PUT', `/api/scheduler/jobs/${(await jobs())[0].id}`, { goal: 'Be brief.' });
   await it.call('POST', '/api/scheduler/jobs', { name: HOSTILE, goal: 'Follow.', agent_id: 'ada', schedule: { type: 'every', interval: 86400 }, status: 'paused' });
   await it.show('/scheduler/chains');
   await page.getByRole('button', { name: 'New chain' }).click();
   await it.dialog().getByLabel('Name', { exact: true }).fill('Morning');
   await it.dialog().getByLabel('After').selectOption({ label: 'Briefing' });
-  await it.dialog().getByLabel('Begins').selectOption({ index: 1 });
+  await it.dialog().getByLabel('Run', { exact: true }).selectOption({ index: 1 });
   await it.dialog().getByRole('button', { name: 'Create' }).click();
   const chain = page.getByRole('region', { name: 'Morning' });
-  await chain.getByText(/begins when Briefing succeeds/).waitFor();
+  await chain.getByText(/runs after Briefing succeeds/).waitFor();
   assert.match(await chain.innerText(), /<img src="http:\/\/evil.test\/a.png" onerror="window.harmed=1">\\u\{202e\}gnp/);
   await chain.getByRole('button', { name: 'Run now' }).click();
-  await chain.getByRole('list', { name: 'Runs' }).getByText('succeeded').waitFor();
+  await chain.getByRole('list', { name: 'Runs' }).getByText('Succeeded').waitFor();
   assert.equal(await page.evaluate(() => window.harmed), undefined);
 });
 
-test('a job is paused, resumed, and deleted only after a question', async () => {
+test('a job is paused and resumed, and deleted only after confirmation', async () => {
   await it.show('/scheduler');
   const act = async (item) => {
-    await page.getByRole('button', { name: 'Actions of Briefing' }).click();
+    await page.getByRole('button', { name: 'Actions for Briefing' }).click();
     await page.getByRole('menuitem', { name: item }).click();
   };
   await act('Pause');
-  await it.row('Briefing').getByText('paused').waitFor();
+  await it.row('Briefing').getByText('Paused').waitFor();
   await act('Resume');
-  await it.row('Briefing').getByText('active').waitFor();
+  await it.row('Briefing').getByText('Active').waitFor();
   await act('Delete');
   await it.dialog().getByRole('button', { name: 'Cancel' }).click();
   assert.equal((await jobs()).length, 2);
-  // What a chain needs stays, and the API says so.
+  // A job in a chain cannot be deleted.
   await act('Delete');
   await it.dialog().getByRole('button', { name: 'Delete' }).click();
   await page.getByRole('status').getByText(/chain/).waitFor();
   await page.getByRole('tab', { name: 'Chains' }).click();
   await page.getByRole('region', { name: 'Morning' }).getByRole('button', { name: 'Delete' }).click();
   await it.dialog().getByRole('button', { name: 'Delete' }).click();
-  await page.getByRole('heading', { name: 'No job follows another' }).waitFor();
+  await page.getByRole('heading', { name: 'No chains yet' }).waitFor();
   await page.getByRole('tab', { name: 'Jobs' }).click();
   await act('Delete');
   await it.dialog().getByRole('button', { name: 'Delete' }).click();
@@ -186,10 +186,10 @@ test('a job is paused, resumed, and deleted only after a question', async () => 
 
 const VIEWS = ['/scheduler', '/scheduler/calendar', '/scheduler/calendar?view=week', '/scheduler/rhythm', '/scheduler/chains'];
 
-test('the scheduler keeps to WCAG 2.2 AA and fits', async () => assert.deepEqual(await lookAt(it, VIEWS), []));
-test('the scheduler can be walked through by Tab', async () => assert.deepEqual(await walkThrough(it, VIEWS), []));
+test('the scheduler conforms to WCAG 2.2 AA without overflow', async () => assert.deepEqual(await checkViews(it, VIEWS), []));
+test('the scheduler is reachable by Tab', async () => assert.deepEqual(await checkTabOrder(it, VIEWS), []));
 
-test('nothing left the daemon, and no script failed', () => {
+test('pages request no external host and raise no script error', () => {
   assert.deepEqual(it.strays, []);
   assert.deepEqual(it.problems, []);
 });

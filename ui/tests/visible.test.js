@@ -1,4 +1,4 @@
-// The page's own function for characters without a visible form, held against the examples of the daemon's.
+// Escaping of invisible characters, tested against the examples of the daemon's implementation.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';

@@ -22,7 +22,7 @@ test('a menu opens, moves and closes by keyboard, and focus returns to its butto
   const items = await menu.locator('[role^=menuitem]').allInnerTexts();
   await page.waitForFunction(() => document.activeElement?.getAttribute('role') === 'menuitemradio');
   await page.keyboard.press('ArrowUp');
-  assert.equal(await focused(), items.at(-1), 'it wraps around');
+  assert.equal(await focused(), items.at(-1), 'focus wraps around');
   await page.keyboard.press('ArrowDown');
   assert.ok((await focused()).startsWith(items[0].split('\n')[0]));
   await page.keyboard.press('Escape');
@@ -48,7 +48,7 @@ test('in a dialog, Escape closes the menu and then the dialog', async () => {
   await page.setViewportSize(DESKTOP);
 });
 
-test('tabs are chosen by arrow keys', async () => {
+test('tabs are selected by arrow keys', async () => {
   await it.show('/hooks');
   const tabs = page.getByRole('tab');
   await tabs.first().focus();
@@ -59,7 +59,7 @@ test('tabs are chosen by arrow keys', async () => {
   assert.ok(await tabs.first().evaluate((element) => element === document.activeElement));
 });
 
-test('a time zone is found by a part of its name', async () => {
+test('a time zone is found by part of its name', async () => {
   await it.show('/settings/profile');
   const field = page.getByRole('combobox', { name: 'Time zone' });
   await field.click();
@@ -78,7 +78,7 @@ test('a time zone is found by a part of its name', async () => {
   assert.equal((await it.call('GET', '/api/settings/profile')).timezone, 'America/New_York');
 });
 
-test('the code editor loads, is styled, and lets Tab pass', async () => {
+test('the code editor loads, is styled, and does not trap Tab', async () => {
   await it.show('/agents/ada/instructions');
   const editor = page.getByRole('textbox', { name: 'Instructions' });
   await editor.locator('.cm-line').waitFor();
@@ -88,7 +88,7 @@ test('the code editor loads, is styled, and lets Tab pass', async () => {
   await page.keyboard.type('- one');
   await page.keyboard.press('Enter');
   await page.keyboard.type('two');
-  assert.equal(await codeIn(editor), '- one\n- two', 'a list goes on');
+  assert.equal(await codeIn(editor), '- one\n- two', 'the list continues');
   await page.keyboard.press('Tab');
   assert.ok(await editor.evaluate((element) => element !== document.activeElement));
   await page.getByText('11 of 20,000 characters').waitFor();
@@ -96,12 +96,12 @@ test('the code editor loads, is styled, and lets Tab pass', async () => {
   assert.equal(await codeIn(editor), '');
 });
 
-test('the search of the editor is bilingual, and Escape closes it alone', async () => {
+test('the editor search is translated, and Escape closes only the search', async () => {
   await page.evaluate(() => localStorage.setItem('language', 'de'));
   await page.goto(`${it.daemon.url}/hooks`);
   await page.getByRole('button', { name: 'Neuer Hook' }).click();
   const dialog = page.getByRole('dialog', { name: 'Neuer Hook' });
-  await dialog.getByLabel('Was er tut').selectOption('python');
+  await dialog.getByLabel('Aktion').selectOption('python');
   const code = dialog.getByRole('textbox', { name: 'Code' });
   await code.locator('.cm-line').first().waitFor();
   await code.click();
@@ -113,7 +113,7 @@ test('the search of the editor is bilingual, and Escape closes it alone', async 
   await page.evaluate(() => localStorage.setItem('language', 'en'));
 });
 
-test('a text that is too long is cut at its limit', async () => {
+test('text beyond the limit is cut off', async () => {
   await it.show('/agents/ada/instructions');
   const editor = page.getByRole('textbox', { name: 'Instructions' });
   await editor.locator('.cm-line').first().waitFor();
@@ -122,6 +122,6 @@ test('a text that is too long is cut at its limit', async () => {
   await page.getByRole('button', { name: 'Discard' }).click();
 });
 
-test('nothing left the daemon, and no script failed', () => {
+test('pages request no external host and raise no script error', () => {
   assert.deepEqual([it.strays, it.problems], [[], []]);
 });

@@ -1,4 +1,4 @@
-//! Pages that want to hurt: what each does, and what becomes of it and of a neighbour's tab.
+//! Hostile pages, and their effect on themselves and on another tab.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,14 +10,14 @@ use crate::Outcome;
 use crate::figures::Sample;
 
 const STEP_MS: u64 = 3_000;
-/// Between two clicks of the neighbour.
+/// Pause between two clicks in the other tab.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A page, and what is done on it.
+/// Page with the actions performed on it.
 #[derive(Debug, Clone, Copy)]
 pub struct Attack {
     pub name: &'static str,
-    /// Where it is, or what it is.
+    /// Address or content of the page.
     pub page: &'static str,
     pub clicks: bool,
 }
@@ -84,23 +84,23 @@ pub const ATTACKS: &[Attack] = &[
     attack("page that closes itself", "<script>setTimeout(() => close(), 50)</script>"),
 ];
 
-/// What became of it.
+/// Result of an attack.
 #[derive(Debug)]
 pub struct Survived {
-    /// Each step with what it came to, and after how many milliseconds.
+    /// Result of each step, and its duration in milliseconds.
     pub steps: Vec<(&'static str, String, u128)>,
-    /// Clicks in another tab meanwhile, in milliseconds; one that failed counts tenfold.
+    /// Durations of clicks in another tab meanwhile, in milliseconds; failed ones count tenfold.
     pub neighbour: Sample,
-    /// The longest that this process stood still meanwhile, in milliseconds.
+    /// Longest stall of this process meanwhile, in milliseconds.
     pub stall_ms: f64,
-    /// A click in a new tab afterwards, in milliseconds.
+    /// Duration of a click in a new tab afterwards, in milliseconds.
     pub afterwards_ms: f64,
 }
 
-/// Lets one page do its worst, closes it, and says how others fared.
+/// Runs one attack, closes its page, and measures the effect on others.
 ///
 /// # Errors
-/// When the browser does not give a tab, before or after.
+/// The browser provides no tab, before or after.
 pub async fn survive(browser: &Browser, base: &str, attack: Attack) -> Outcome<Survived> {
     let victim = browser.context().await?;
     let tab = victim.open_tab().await?;
@@ -135,7 +135,7 @@ pub async fn survive(browser: &Browser, base: &str, attack: Attack) -> Outcome<S
     Ok(Survived { steps, neighbour, stall_ms: stall.await?, afterwards_ms })
 }
 
-/// How late a timer of this process was at most: what its other users would wait.
+/// Returns the maximum delay of a timer in this process, which other users would experience.
 async fn stall_until(is_over: Arc<AtomicBool>) -> f64 {
     let mut most = Duration::ZERO;
     while !is_over.load(Ordering::Relaxed) {
@@ -148,7 +148,7 @@ async fn stall_until(is_over: Arc<AtomicBool>) -> f64 {
 
 async fn close(context: &Context, tab: &Tab) -> Result<(), BrowserError> {
     match context.close_tab(tab.id()).await {
-        // It closed itself.
+        // The tab has closed itself.
         Err(BrowserError::NoTab(_)) => Ok(()),
         other => other,
     }
@@ -159,7 +159,7 @@ async fn click_until(tab: Arc<Tab>, is_over: Arc<AtomicBool>) -> Vec<f64> {
     while !is_over.load(Ordering::Relaxed) {
         let started = Instant::now();
         let done = act(&tab, Action::Click { selector: "text=Here".to_owned() }).await;
-        // One that fails counts with all of its time and more.
+        // A failed click counts with a multiple of its duration.
         let penalty = if done.is_ok() { 1.0 } else { 10.0 };
         taken.push(started.elapsed().as_secs_f64() * 1e3 * penalty);
         tokio::time::sleep(PAUSE).await;

@@ -1,7 +1,7 @@
-//! The browser under test: pages of our own with a task each, what does the tasks, pages that want to
-//! reach what they must not, and pages that want to hurt.
+//! Browser under test: pages with tasks, runners for the tasks, pages that try to reach forbidden addresses, and
+//! hostile pages.
 //!
-//! A crate of its own, so that it is built without what the other benchmarks need.
+//! Separate crate, so that it is built without the dependencies of the other benchmarks.
 
 #[path = "../../src/daemon.rs"]
 pub mod daemon;
@@ -16,5 +16,5 @@ pub mod runner;
 pub mod server;
 pub mod suite;
 
-/// A failure ends a benchmark with its sentence.
+/// Result of a benchmark step; an error ends the benchmark with its message.
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;

@@ -1,4 +1,4 @@
-//! Playwright, in a process of its own that does the same tasks with the same Chromium.
+//! Playwright in its own process, which performs the same tasks with the same Chromium.
 
 use std::process::Stdio;
 
@@ -10,7 +10,7 @@ use super::runner::Ran;
 use super::suite::Task;
 use crate::Outcome;
 
-/// Takes one request a line, and answers each with one.
+/// Running Playwright process; one request and one response per line.
 #[derive(Debug)]
 pub struct Playwright {
     stdin: ChildStdin,
@@ -20,7 +20,7 @@ pub struct Playwright {
 
 impl Playwright {
     /// # Errors
-    /// When there is no Node, or Playwright is not installed (`make bench-browser` does).
+    /// Node or Playwright is not installed (`make bench-browser` installs Playwright).
     #[allow(clippy::disallowed_methods, reason = "one child, which ends with its pipes")]
     pub async fn start(base: &str, upload: &str) -> Outcome<Self> {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/playwright.mjs");
@@ -37,35 +37,35 @@ impl Playwright {
     }
 
     /// # Errors
-    /// When it has ended.
+    /// The process has ended.
     pub async fn run(&mut self, task: &Task) -> Outcome<Ran> {
         let answer = self.ask(&json!({"ask": "task", "task": task})).await?;
         let steps = answer["steps"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
         Ok(Ran { steps, error: answer["error"].as_str().map(str::to_owned) })
     }
 
-    /// Milliseconds of each time that it did one of its measured things.
+    /// Returns the milliseconds of each repetition of an action.
     ///
     /// # Errors
-    /// When it has ended.
+    /// The process has ended.
     pub async fn measure(&mut self, what: &str, times: usize) -> Outcome<Vec<f64>> {
         let answer = self.ask(&json!({"ask": what, "times": times})).await?;
         Ok(answer["times"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect())
     }
 
-    /// What a page's title is in a context that begins with this state.
+    /// Returns the title of a page in a context created with this state.
     ///
     /// # Errors
-    /// When it has ended, or does not take the state.
+    /// The process has ended, or rejects the state.
     pub async fn title_with(&mut self, state: &Value, url: &str) -> Outcome<String> {
         let answer = self.ask(&json!({"ask": "title_with", "state": state, "url": url})).await?;
         Ok(answer["title"].as_str().ok_or("no title")?.to_owned())
     }
 
-    /// The state of a context that was at a page.
+    /// Returns the state of a context that visited a page.
     ///
     /// # Errors
-    /// When it has ended.
+    /// The process has ended.
     pub async fn state_after(&mut self, url: &str) -> Outcome<Value> {
         Ok(self.ask(&json!({"ask": "state_after", "url": url})).await?["state"].take())
     }

@@ -1,4 +1,4 @@
-//! Does tasks of the suite with the browser crate.
+//! Runner for tasks of the suite with the browser crate.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use super::suite::Task;
 use crate::Outcome;
 
 const STEP_MS: u64 = 5_000;
-const SOON: Duration = Duration::from_secs(5);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(5);
 const FILE_BYTES: usize = 1_000;
 
-/// What a task came to.
+/// Result of a task.
 #[derive(Debug, Default)]
 pub struct Ran {
-    /// Milliseconds that each step took, the first page included.
+    /// Duration of each step in milliseconds, including the first page.
     pub steps: Vec<f64>,
     pub error: Option<String>,
 }
 
-/// What tasks are done with.
+/// Browser and settings for tasks.
 #[derive(Debug)]
 pub struct Runner {
     context: Context,
@@ -36,16 +36,16 @@ struct Place {
 }
 
 impl Runner {
-    /// `files` is a folder for what is uploaded.
+    /// Creates a runner; `files` is a folder for uploads.
     ///
     /// # Errors
-    /// When it cannot be written to, or the browser does not start.
+    /// The folder is not writable, or the browser does not start.
     pub async fn new(browser: &Browser, base: String, files: PathBuf) -> Outcome<Self> {
         std::fs::write(files.join("upload.txt"), vec![b'u'; FILE_BYTES])?;
         Ok(Self { context: browser.context().await?, base, files })
     }
 
-    /// In tabs of its own, which are closed again.
+    /// Runs a task in its own tabs, which are closed afterwards.
     pub async fn run(&self, task: &Task) -> Ran {
         let mut ran = Ran::default();
         if let Err(error) = self.steps(task, &mut ran.steps).await {
@@ -74,7 +74,7 @@ impl Runner {
             if title == task.title {
                 break;
             }
-            if started.elapsed() > SOON {
+            if started.elapsed() > WAIT_TIMEOUT {
                 return Err(format!("the title is {title:?} and not {:?}", task.title).into());
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -86,7 +86,7 @@ impl Runner {
         let mut step: Map<String, Value> = step.as_object().cloned().unwrap_or_default();
         step.insert("timeout_ms".to_owned(), STEP_MS.into());
         if let Some(url) = step.get("url").and_then(Value::as_str).filter(|url| url.starts_with('/')) {
-            // What a step waits for is a part of an address.
+            // The page a step waits for is identified by a part of its address.
             if step["action"] == "goto" {
                 let url = format!("{}{url}", self.base);
                 step.insert("url".to_owned(), url.into());
@@ -110,18 +110,18 @@ impl Runner {
         let request: ActionRequest = serde_json::from_value(step.into())?;
         place.tab.act(request).await?;
         if let Some(file) = file {
-            // One of an earlier run was removed.
+            // Downloads of earlier runs were removed.
             let is_meant = |download: &Download| {
                 download.name == file
                     && download.state == DownloadState::Done
                     && download.path.as_ref().is_some_and(|path| path.exists())
             };
-            let found = self.context.wait_for_download(SOON, is_meant).await?;
+            let found = self.context.wait_for_download(WAIT_TIMEOUT, is_meant).await?;
             std::fs::remove_file(found.path.unwrap_or_default())?;
         }
         if opens {
             let opener = place.tab.id().to_owned();
-            let tab = self.context.wait_for_tab(SOON, |tab| tab.opener_id.as_deref() == Some(&opener)).await?;
+            let tab = self.context.wait_for_tab(WAIT_TIMEOUT, |tab| tab.opener_id.as_deref() == Some(&opener)).await?;
             place.opener = Some(std::mem::replace(&mut place.tab, tab));
         }
         if closes {

@@ -1,4 +1,4 @@
-//! Serves the suite's pages and what they ask for: slow, broken and endless answers, forms, files.
+//! Server for the suite's pages and their requests: slow, broken and endless responses, forms, files.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,15 +18,15 @@ use super::suite::{Surrounding, Task};
 use crate::Outcome;
 
 const HARNESS: &str = include_str!("../harness.js");
-/// What a page that was gone to has.
-const HERE: &str = "<button onclick=\"report('arrived')\">Here</button>";
+/// Content of a page that is a navigation target.
+const TARGET_PAGE: &str = "<button onclick=\"report('arrived')\">Here</button>";
 const LATE_MS: u32 = 300;
 const COVERED_MS: u32 = 400;
 
 type Tasks = Arc<Vec<Task>>;
 type Parameters = Query<HashMap<String, String>>;
 
-/// Where the pages are: this machine under two names, which are two sites.
+/// Address of the pages: this machine under two names, which are two sites.
 #[derive(Debug, Clone)]
 pub struct Site {
     port: u16,
@@ -36,7 +36,7 @@ impl Site {
     /// Serves until the runtime ends.
     ///
     /// # Errors
-    /// When there is no port.
+    /// No port is available.
     pub async fn start(tasks: Vec<Task>) -> Outcome<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let port = listener.local_addr()?.port();
@@ -56,10 +56,10 @@ impl Site {
                 .route("/size", post(|body: Bytes| async move { body.len().to_string() }))
                 .route("/file", any(file))
                 .route("/remember", get(remember))
-                .route("/here", get(|| async { document(HERE) }))
+                .route("/here", get(|| async { document(TARGET_PAGE) }))
                 .route("/buttons", get(|query: Parameters| async move { buttons(number(&query, "count")) }))
                 .route("/slow", get(slow))
-                .route("/hanging", get(|| async { document(&format!("<img src=/hang>{HERE}")) }))
+                .route("/hanging", get(|| async { document(&format!("<img src=/hang>{TARGET_PAGE}")) }))
                 .route("/hang", get(std::future::pending::<Html<String>>))
                 .route("/status", get(status))
                 .route("/cut", get(cut))
@@ -104,8 +104,7 @@ const DATABASE: &str = "<script>(async () => {
     document.documentElement.id = 'done';
 })()</script>";
 
-/// Sets a cookie that scripts cannot see, an item of the storage, and a record of a database; the title is what there
-/// was of them.
+/// Sets an HttpOnly cookie, a storage item, and a database record; the title shows which of them existed.
 async fn remember(headers: HeaderMap) -> Response {
     let sent = headers.get(header::COOKIE).and_then(|cookie| cookie.to_str().ok()).unwrap_or("no cookie");
     let page = format!(
@@ -179,7 +178,7 @@ async fn items(query: Parameters) -> axum::Json<Vec<String>> {
     axum::Json((from..from + number(&query, "count").min(1_000)).map(|at| format!("item {at}")).collect())
 }
 
-/// Says what was sent.
+/// Shows the submitted data.
 fn echo(method: &str, sent: &str) -> Html<String> {
     let said = serde_json::Value::from(format!("{method} {sent}")).to_string().replace('<', "\\u003c");
     document(&format!("<p>Received</p><script>report({said})</script>"))
@@ -203,7 +202,7 @@ fn buttons(count: u64) -> Html<String> {
 
 async fn slow(query: Parameters) -> Html<String> {
     wait(&query).await;
-    document(HERE)
+    document(TARGET_PAGE)
 }
 
 async fn status(query: Parameters) -> Response {
@@ -213,14 +212,14 @@ async fn status(query: Parameters) -> Response {
     (code, document(&button)).into_response()
 }
 
-/// An answer that breaks off.
+/// Returns a truncated response.
 async fn cut() -> Response {
     let pieces = [Ok(Bytes::from_static(b"var half = ")), Err(io::Error::other("cut off"))];
     let headers = [(header::CONTENT_TYPE, "text/javascript"), (header::CONTENT_LENGTH, "1000")];
     (headers, Body::from_stream(stream::iter(pieces))).into_response()
 }
 
-/// A file that does not end.
+/// Returns a file without end.
 async fn endless() -> Response {
     let piece = Bytes::from(vec![b'x'; 64 << 10]);
     let headers = [(header::CONTENT_DISPOSITION, "attachment; filename=endless.bin")];

@@ -1,7 +1,7 @@
-//! The suite: pages of our own with a task each, read from `bench/browser/suite`.
+//! Suite of pages with a task each, read from `bench/browser/suite`.
 //!
-//! An entry stands for a task in each of its surroundings and for each of its variants. What does
-//! the tasks gets them resolved; steps are actions of the browser crate with what a runner needs beside.
+//! An entry represents one task for each of its surroundings and variants. Runners get resolved tasks; steps are
+//! actions of the browser crate plus data for the runner.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -11,30 +11,30 @@ use crate::Outcome;
 const FILES: [&str; 3] =
     [include_str!("../suite/forms.toml"), include_str!("../suite/widgets.toml"), include_str!("../suite/sites.toml")];
 
-/// What is around the page of a task.
+/// Surrounding of the page of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Surrounding {
     #[default]
     Plain,
-    /// A frame of the same site.
+    /// Frame of the same site.
     Frame,
-    /// A frame of another site, in a process of its own.
+    /// Frame of another site, in its own process.
     Foreign,
-    /// A frame of another site in a frame of the same.
+    /// Frame of another site in a frame of the same site.
     Nested,
-    /// An open shadow root.
+    /// Open shadow root.
     Shadow,
-    /// It is there after a while.
+    /// Appears after a delay.
     Late,
-    /// It slides in.
+    /// Slides in.
     Moving,
-    /// Something lies over it for a while.
+    /// Covered by another element for a while.
     Covered,
 }
 
 impl Surrounding {
-    /// Frames between the page and the task.
+    /// Returns the number of frames between the page and the task.
     #[must_use]
     pub fn depth(self) -> u32 {
         match self {
@@ -54,7 +54,7 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Entry {
     name: String,
-    /// Without one, its first step goes somewhere.
+    /// Without a page, the first step navigates.
     page: Option<String>,
     #[serde(default)]
     contexts: Vec<Surrounding>,
@@ -64,7 +64,7 @@ struct Entry {
     title: String,
 }
 
-/// A task for a runner.
+/// Task for a runner.
 #[derive(Debug, Clone, Serialize)]
 pub struct Task {
     pub name: String,
@@ -72,18 +72,18 @@ pub struct Task {
     pub page: String,
     #[serde(skip)]
     pub surrounding: Surrounding,
-    /// Where it begins; addresses are relative to the server.
+    /// Start address, relative to the server.
     pub url: String,
     pub depth: u32,
     pub steps: Vec<Value>,
-    /// The title of the page at the end.
+    /// Expected title of the page at the end.
     pub title: String,
 }
 
-/// All tasks, in the order of the files.
+/// Returns all tasks, in the order of the files.
 ///
 /// # Errors
-/// When a file is not as it must be.
+/// A file is invalid.
 pub fn tasks() -> Outcome<Vec<Task>> {
     let mut tasks = Vec::new();
     for file in FILES {
@@ -128,7 +128,7 @@ fn filled(text: &str, variant: &Map<String, Value>) -> String {
     })
 }
 
-/// A text that is nothing but a placeholder becomes the value as it is.
+/// Replaces a text that consists of a single placeholder by the value with its type.
 fn filled_value(value: &Value, variant: &Map<String, Value>) -> Value {
     match value {
         Value::String(text) => {

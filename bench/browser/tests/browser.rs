@@ -1,4 +1,4 @@
-//! A part of what `make bench-browser` and `make security` do as a whole, with a real Chromium.
+//! Sample of `make bench-browser` and `make security` with a real Chromium.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ use agentd_browser_bench::server::Site;
 use agentd_browser_bench::suite::tasks;
 use agentd_process::Spawner;
 
-/// Every eleventh task, way and host: a prime, so that no kind is left out.
+/// Every eleventh task, technique and host: a prime, so that no kind is omitted.
 const STEP: usize = 11;
 
 fn has_chromium() -> bool {
@@ -30,7 +30,7 @@ fn has_chromium() -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sample_of_the_suite_is_done() {
+async fn sample_of_the_suite_is_completed() {
     if !has_chromium() {
         return;
     }
@@ -51,7 +51,7 @@ async fn a_sample_of_the_suite_is_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_way_of_a_sample_leads_to_this_machine_or_its_networks() {
+async fn sample_of_techniques_reaches_no_forbidden_address() {
     if !has_chromium() {
         return;
     }

@@ -1,7 +1,7 @@
-//! Durable chat turns against a fake provider, which runs in a process of its own:
-//! turns per second at 32 at once (20 tokens at once, `synchronous=FULL`), what the daemon adds to
-//! the time to the first token at 50 at once, and 500 streams of 200 tokens that must lose and
-//! reorder nothing. Reference: the same client calling the fake provider directly, in turns.
+//! Durable chat turns with a fake provider in its own process: turns per second with 32 concurrent turns (20 immediate
+//! tokens, `synchronous=FULL`), the daemon's contribution to the time to the first token with 50 concurrent turns, and
+//! 500 streams of 200 tokens, which must be complete and in order. Reference: the same client calling the fake provider
+//! directly, alternately.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -28,8 +28,8 @@ fn main() -> Outcome<()> {
     runtime.block_on(measure())
 }
 
-/// What a fake provider does, and the vendor whose part it plays: 20 tokens at once, 200 tokens at
-/// once, or 20 tokens with 20 ms before each.
+/// Roles of the fake provider, and the vendor it simulates: 20 immediate tokens, 200 immediate tokens, or 20 tokens
+/// with 20 ms before each.
 const ROLES: [(&str, Vendor); 3] =
     [("short", Vendor::Openai), ("long", Vendor::Deepseek), ("paced", Vendor::Openrouter)];
 
@@ -41,7 +41,7 @@ async fn provide() -> Outcome<()> {
             "paced" => reply(20).delayed(Duration::from_millis(20)),
             _ => reply(20),
         };
-        let fake = FakeVendor::start_forgetful(vendor, Script::always(reply)).await?;
+        let fake = FakeVendor::start_without_recording(vendor, Script::always(reply)).await?;
         println!("{}", fake.base_url());
         vendors.push(fake);
     }
@@ -92,7 +92,7 @@ impl Provider {
     }
 }
 
-/// One kind of request, with what its first token and its end look like.
+/// Kind of request, with the marks of its first token and its end.
 #[derive(Clone)]
 struct Target {
     address: String,
@@ -126,7 +126,7 @@ impl Target {
         Self { address: address.to_owned(), request: Arc::new(request.into_bytes()), first: "t0 ", end: "[DONE]" }
     }
 
-    /// `total` requests on `at_once` connections, whose first ones are sent `apart` from each other.
+    /// Sends `total` requests on `at_once` connections, which start `apart` from each other.
     async fn run(&self, total: usize, at_once: usize, apart: Duration) -> Outcome<(Duration, Vec<StreamedReply>)> {
         let next = Arc::new(AtomicUsize::new(0));
         let mut connections = Vec::new();
@@ -196,8 +196,8 @@ async fn turns_per_second(daemon: &DaemonUnderTest, provider: &Provider) -> Outc
     Ok(())
 }
 
-/// 50 at once: either 50 replies always under way that began apart from each other, or all 50
-/// sent in the same moment, which is the worst case: two processors then share 50 whole turns.
+/// Measures 50 concurrent replies: either started apart from each other, or all sent at the same moment, which is the
+/// worst case because two processors then share 50 whole turns.
 async fn first_token(
     daemon: &DaemonUnderTest,
     provider: &Provider,

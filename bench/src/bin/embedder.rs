@@ -1,7 +1,7 @@
-//! How fast the embedder is, with the process and the pipe around the engine (this program again).
+//! Speed of the embedder, including the process and the pipe around the engine (this program in another role).
 //!
-//! For each number of threads for texts: texts of 20 to 40 words one at a time and 32 a call, a query of 12
-//! words alone, at 30 a second from four clients, and while texts are being embedded all the time.
+//! For each number of threads for texts: texts of 20 to 40 words individually and 32 per call; a query of 12 words
+//! alone, at 30 per second from four clients, and during continuous embedding of texts.
 //!
 //!     cargo run --release -p agentd-bench --features local-model --bin embedder -- MODEL.gguf [SECONDS]
 
@@ -80,7 +80,7 @@ const WORDS: &[&str] = &[
     "restaurant",
 ];
 
-/// Sentences that differ, the same in every run.
+/// Generator of different sentences, the same in every run.
 struct Sentences(u64);
 
 impl Sentences {
@@ -171,7 +171,7 @@ async fn measure(path: &Path, threads: usize, time: Duration) {
     embedder.shutdown().await;
 }
 
-/// Queries at an even pace, whatever the answers take: the time is from when each was due.
+/// Sends queries at a constant rate regardless of the response times; latency is measured from the due time.
 async fn clients(embedder: &LocalEmbedder, time: Duration) -> Vec<f64> {
     let gap =
         Duration::from_secs(1) * u32::try_from(CLIENTS).unwrap_or(1) / u32::try_from(QUERIES_PER_SECOND).unwrap_or(1);

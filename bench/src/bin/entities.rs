@@ -1,8 +1,8 @@
-//! Finding entities: precision, recall and F1 of the tagger on the labelled messages of `scripts/tagger/chat-en.txt` and
-//! `chat-fresh-en.txt`, as they are and in lower case; throughput of the word lists on ordinary text and on floods of what is worst for them;
-//! and the clustering of 100,000 vectors. Reference for the throughput: reading the same text as words
-//! (`split_whitespace`), in the same run. `--verbose` shows what was wrong, and `--labelled FILE` measures the
-//! messages of another file alone. The tagger needs the embedding model:
+//! Entity recognition: precision, recall and F1 of the tagger on the labelled messages of `scripts/tagger/chat-en.txt`
+//! and `chat-fresh-en.txt`, unchanged and in lower case; throughput of the word lists on ordinary text and on
+//! worst-case input; and the clustering of 100,000 vectors. Reference for the throughput: splitting the same text into
+//! words (`split_whitespace`), in the same run. `--verbose` prints the errors, and `--labelled FILE` only measures the
+//! messages of another file. The tagger needs the embedding model:
 //!
 //!     cargo run --release -p agentd-bench --features local-model --bin entities -- MODEL.gguf [--verbose]
 
@@ -66,13 +66,13 @@ const FLOODS: &[&str] = &[
     "is Anna's ",
 ];
 
-/// A message and the names in it.
+/// Message with the names in it.
 struct Message {
     text: String,
     labels: Vec<(Range<usize>, String)>,
 }
 
-/// Counts of names.
+/// Number of names.
 #[derive(Default, Clone, Copy)]
 struct Score {
     right: u32,
@@ -158,7 +158,7 @@ async fn scores(
 ) -> BTreeMap<String, Score> {
     let mut scores: BTreeMap<String, Score> = BTreeMap::new();
     for messages in messages.chunks(MESSAGES_PER_CALL) {
-        // Labels stay where they are only where no letter changes its length.
+        // Positions of labels only stay valid if no letter changes its length.
         let text = |message: &Message| {
             if is_lowered { message.text.to_lowercase() } else { message.text.clone() }
         };
@@ -240,7 +240,7 @@ fn throughput(messages: &[Message]) {
     }
 }
 
-/// Vectors around 40 directions, from a fixed sequence.
+/// Returns vectors around 40 directions, from a fixed sequence.
 fn vectors() -> Vec<i8> {
     let mut state = 1_u64;
     let mut next = move || {

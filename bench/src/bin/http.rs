@@ -1,5 +1,5 @@
-//! `GET /api/agents` (10 agents, API key) against a bare axum handler that answers the same bytes:
-//! requests per second of each, in turns, and their ratio.
+//! Compares `GET /api/agents` (10 agents, API key) with a bare axum handler that returns the same bytes: requests per
+//! second of each, alternately, and their ratio.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -59,7 +59,7 @@ async fn measure() -> Outcome<()> {
     for round in 0..=ROUNDS {
         let reference = requests_per_second(&bare_address, "/api/agents", "", CONNECTIONS, ROUND).await?;
         let figure = requests_per_second(&daemon.address, "/api/agents", &daemon.key, CONNECTIONS, ROUND).await?;
-        // The first round warms both.
+        // The first round warms up both.
         if round > 0 {
             println!(
                 "round {round}: agentd {figure:.0}/s, bare axum {reference:.0}/s, ratio {:.2}",

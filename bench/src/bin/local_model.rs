@@ -1,13 +1,12 @@
-//! What the process, the pipe and the scheduler around the engine cost.
+//! Overhead of the process, the pipe and the scheduler around the engine.
 //!
-//! The same file, prompt, sampler, seed and threads, in turns within one run: a bare loop over the
-//! engine's crate in this process, and the daemon's `LocalModel` with its inference process (this
-//! program again). Both must make the same number of tokens; the speed is from the first token to
-//! the last.
+//! Compares, alternately within one run and with the same file, prompt, sampler, seed and threads: a bare loop over the
+//! engine's crate in this process, and the daemon's `LocalModel` with its inference process (this program in another
+//! role). Both must produce the same number of tokens; the speed is measured from the first to the last token.
 //!
 //!     cargo run --release -p agentd-bench --features local-model --bin local_model -- MODEL.gguf [ROUNDS] [TOKENS]
 //!
-//! The prompt is written in the ChatML form, so MODEL must be a ChatML model such as the default one.
+//! The prompt is in ChatML format, so MODEL must be a ChatML model such as the default one.
 
 #![allow(
     clippy::print_stdout,
@@ -40,13 +39,13 @@ const BATCH_TOKENS: u32 = 256;
 const TEMPERATURE: f32 = 0.7;
 const QUESTION: &str = "Tell me a long story about a fox who learns to read.";
 
-/// One generation, from the consumer's side.
+/// Generation as measured by the consumer.
 #[derive(Clone, Copy)]
 struct Measured {
     tokens: u32,
-    /// From the first token to the last.
+    /// Time from the first to the last token.
     generation_seconds: f64,
-    /// From the request to the last token.
+    /// Time from the request to the last token.
     total_seconds: f64,
 }
 
@@ -140,7 +139,7 @@ fn run(path: &Path, rounds: u32, max_tokens: u32) {
     runtime.block_on(local.shutdown());
 }
 
-/// The bare loop.
+/// Generates with the bare loop.
 fn reference_generation(
     model: &LlamaModel,
     context: &mut LlamaContext<'_>,
@@ -195,7 +194,7 @@ fn reference_generation(
     }
 }
 
-/// The same through the daemon's own way.
+/// Generates with the daemon's `LocalModel`.
 async fn local_generation(local: &LocalModel, path: &Path, system: &str, seed: u32, max_tokens: u32) -> Measured {
     let started = Instant::now();
     let mut request = GenerateRequest::new(path, system, vec![ChatMessage::user(QUESTION)]);

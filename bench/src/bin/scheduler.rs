@@ -1,6 +1,6 @@
-//! The scheduler with 100,000 active jobs: what a tick costs that finds nothing due, how late 1,000 jobs of the same
-//! second are taken up, and how long the daemon takes to start. The daemon runs inside this process, its model is a
-//! fake provider. References, in the same run: the same tick without any job, and starting `/bin/true`.
+//! Scheduler with 100,000 active jobs: cost of a tick without due jobs, delay of 1,000 jobs due in the same second, and
+//! startup time of the daemon. The daemon runs inside this process, with a fake provider as model. References, in the
+//! same run: the same tick without jobs, and starting `/bin/true`.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -51,8 +51,8 @@ async fn boot(data_dir: &Path, mode: WorkerMode) -> Outcome<Running> {
 
 async fn measure(data_dir: &Path) -> Outcome<()> {
     let reply = Reply::text(["done"], USAGE).delayed(Duration::from_millis(20));
-    let provider = FakeVendor::start_forgetful(Vendor::Openai, Script::always(reply)).await?;
-    let running = boot(data_dir, WorkerMode::ByHand).await?;
+    let provider = FakeVendor::start_without_recording(Vendor::Openai, Script::always(reply)).await?;
+    let running = boot(data_dir, WorkerMode::Manual).await?;
     let (address, base_url) = (running.address.to_string(), provider.base_url().to_string());
     let template = tokio::task::spawn_blocking(move || prepare(&address, &base_url)).await??;
     let empty = idle_ticks(&running).await?;
@@ -81,7 +81,7 @@ async fn measure(data_dir: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// An account, the provider, an agent, and one job that is far from due; answers its id.
+/// Creates an account, the provider, an agent, and one job far from due; returns its id.
 fn prepare(address: &str, base_url: &str) -> Outcome<String> {
     let call = |method: &str, path: &str, key: &str, body: Value| -> Outcome<Value> {
         let (status, answer) = request(address, method, path, key, Some(&body.to_string()))?;
@@ -105,7 +105,7 @@ fn prepare(address: &str, base_url: &str) -> Outcome<String> {
     Ok(job["id"].as_str().ok_or("no id")?.to_owned())
 }
 
-/// Copies the one job, each with a slot of its own within a year.
+/// Copies the job, each copy with its own slot within a year.
 async fn fill(running: &Running, template: String) -> Outcome<()> {
     let work = async move |tx: &mut Tx| {
         tx.execute(
@@ -138,7 +138,7 @@ async fn idle_ticks(running: &Running) -> Outcome<Sample> {
     Ok(Sample::new(figures))
 }
 
-/// Makes some jobs due at the same moment, and answers how late each was taken up.
+/// Makes some jobs due at the same moment, and returns the delay of each.
 async fn due_at_once(running: &Running) -> Outcome<Sample> {
     let db = &running.context().db;
     let due = Timestamp::from_micros((db.clock().now() + Duration::from_secs(2)).as_micros() / 1000 * 1000);

@@ -1,5 +1,5 @@
-//! Cold start: from spawning the process to the first 200 on `/health/ready`, on an empty data directory and on one
-//! with 1,000 agents; and memory when idle. Reference: `/bin/true` started the same way.
+//! Cold start: time from spawning the process to the first 200 on `/health/ready`, on an empty data directory and on
+//! one with 1,000 agents; and memory when idle. Reference: starting `/bin/true` in the same way.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -13,9 +13,9 @@ use serde_json::json;
 
 const AGENTS: usize = 1000;
 const RUNS: usize = 20;
-/// How long an idle daemon is watched, and how often.
-const WATCHED: u32 = 24;
-const BETWEEN_LOOKS: Duration = Duration::from_secs(5);
+/// Number of samples of an idle daemon, and their interval.
+const IDLE_SAMPLES: u32 = 24;
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 
 #[allow(clippy::disallowed_methods, reason = "a benchmark is no daemon")]
 fn main() -> Outcome<()> {
@@ -58,11 +58,11 @@ fn main() -> Outcome<()> {
     daemon.wait_until_ready()?;
     let mut idle = Vec::new();
     let mut slept = 0;
-    for look in 0..WATCHED {
-        if look == WATCHED / 2 {
+    for look in 0..IDLE_SAMPLES {
+        if look == IDLE_SAMPLES / 2 {
             slept = daemon.sleeps();
         }
-        std::thread::sleep(BETWEEN_LOOKS);
+        std::thread::sleep(SAMPLE_INTERVAL);
         idle.push(daemon.memory());
     }
     let wakes = daemon.sleeps() - slept;

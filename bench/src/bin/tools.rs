@@ -1,9 +1,8 @@
-//! Rounds of tools: eight calls of 100 ms each at once, and what the engine adds to a round at 32
-//! turns at once, the store included: with tools that take 100 ms, and with tools and a model that
-//! take no time at all, so that every turn always wants the processor. The daemon runs inside this
-//! process, so that the tools cost exactly what they say; the model is a fake provider. Reference
-//! for the second: the same client code calling the same provider in a bare loop with the same
-//! pauses, in the same run.
+//! Tool rounds: eight concurrent calls of 100 ms each, and the overhead of the engine per round with 32 concurrent
+//! turns, including the store: with tools that take 100 ms, and with tools and a model that take no time, so that every
+//! turn is CPU-bound. The daemon runs inside this process, so that the tools take exactly the given time; the model is
+//! a fake provider. Reference for the overhead: the same client code calling the same provider in a bare loop with the
+//! same pauses, in the same run.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -35,17 +34,17 @@ const SLOW: Duration = Duration::from_millis(100);
 const TURNS_AT_ONCE: usize = 32;
 const REPEATS: usize = 5;
 
-/// What stands between two questions of a turn.
+/// Tool between two requests of a turn.
 #[derive(Clone, Copy)]
 enum Pace {
     /// A tool of 100 ms.
     Slow,
-    /// One that is done at once.
+    /// A tool that returns immediately.
     Instant,
 }
 
 impl Pace {
-    /// The name of the tool, which a turn's message begins with.
+    /// Returns the name of the tool, with which a turn's message begins.
     const fn tool(self) -> &'static str {
         match self {
             Self::Slow => "slow",
@@ -61,7 +60,7 @@ impl Pace {
     }
 }
 
-/// Does nothing for a while.
+/// Tool that only waits.
 #[derive(Debug)]
 struct Pause(ToolDescription, Duration);
 
@@ -122,10 +121,10 @@ const USAGE: Usage = Usage {
     source: UsageSource::Provider,
 };
 
-/// When each conversation asked the provider, by the name that its first message carries.
+/// Times of provider requests of each conversation, by the name in its first message.
 type Asked = Arc<Mutex<HashMap<String, Vec<Instant>>>>;
 
-/// Of a request what the script goes by. The schemas of the tools, most of it, are skipped.
+/// Part of a request used by the script. The tool schemas, which are most of it, are skipped.
 #[derive(Deserialize)]
 struct Question<'a> {
     #[serde(borrow)]
@@ -139,7 +138,7 @@ struct Message<'a> {
     content: Option<Cow<'a, str>>,
 }
 
-/// Every answer is made once: what the provider costs is no part of what is measured.
+/// Creates every reply once: the cost of the provider is not part of the measurement.
 fn script(asked: &Asked) -> Script {
     let asked = Arc::clone(asked);
     let calls = |tool: Pace, rounds: usize, count: usize| {
@@ -174,7 +173,7 @@ fn main() -> Outcome<()> {
 
 async fn measure() -> Outcome<()> {
     let asked = Asked::default();
-    let provider = FakeVendor::start_forgetful(Vendor::Openai, script(&asked)).await?;
+    let provider = FakeVendor::start_without_recording(Vendor::Openai, script(&asked)).await?;
     let folder = tempfile::tempdir()?;
     let mut config = inside::config(ConfigSource::default(), &folder.path().join("data"))?;
     config.additions.0.push(Arc::new(|_, domains| domains.bind(Binding::new::<dyn ToolSource>(Arc::new(Pauses)))));
@@ -194,7 +193,7 @@ async fn measure() -> Outcome<()> {
     Ok(())
 }
 
-/// An account, a key, the provider, an agent.
+/// Creates an account, a key, the provider, and an agent.
 fn prepare(address: &str, base_url: &str) -> Outcome<String> {
     let call = |method: &str, path: &str, key: &str, body: Value| -> Outcome<Value> {
         let (status, answer) = request(address, method, path, key, Some(&body.to_string()))?;
@@ -219,7 +218,7 @@ fn prepare(address: &str, base_url: &str) -> Outcome<String> {
         })
 }
 
-/// One turn over the API, to its end.
+/// Runs one turn over the API to its end.
 async fn turn(address: &str, key: &str, content: &str) -> Outcome<String> {
     let body = json!({"agent_id": "bench", "content": content}).to_string();
     let request = render("POST", "/api/chat/messages/stream", key, Some(&body), true);
@@ -246,7 +245,8 @@ async fn wide(address: &str, key: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// The time between two questions of one turn is a round: the provider's answer, the tool, the store.
+/// Measures rounds: the time between two requests of a turn, which includes the provider's reply, the tool, and the
+/// store.
 async fn many(address: &str, key: &str, provider: &FakeVendor, asked: &Asked, pace: Pace) -> Outcome<()> {
     let (mut added, mut medians) = (Vec::new(), Vec::new());
     for repeat in 0..=REPEATS {
@@ -272,7 +272,7 @@ async fn many(address: &str, key: &str, provider: &FakeVendor, asked: &Asked, pa
     Ok(())
 }
 
-/// The same number of questions to the provider, without an engine.
+/// Sends the same number of requests to the provider, without an engine.
 async fn direct(provider: &FakeVendor, asked: &Asked, repeat: usize, pause: Duration) -> Outcome<Sample> {
     let url = provider.base_url().to_string();
     let (address, path) = url
@@ -305,7 +305,7 @@ async fn direct(provider: &FakeVendor, asked: &Asked, repeat: usize, pause: Dura
     Ok(gaps(asked, "direct "))
 }
 
-/// Milliseconds between the questions of each conversation; they are forgotten.
+/// Returns and clears the milliseconds between the requests of each conversation.
 fn gaps(asked: &Asked, prefix: &str) -> Sample {
     let mut gaps = Vec::new();
     if let Ok(mut asked) = asked.lock() {

@@ -1,4 +1,4 @@
-//! Packs the page, if it was built, and the one that shows the API's document.
+//! Compresses the web UI, if it was built, and Swagger UI.
 
 use std::io::{Cursor, Read, Write};
 use std::path::Path;
@@ -7,7 +7,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use utoipa_swagger_ui_vendored::SWAGGER_UI_VENDORED;
 
-/// Of the archive's files those that a browser is sent; `web_ui` has the page itself.
+/// Files of the Swagger UI archive that are served; `web_ui` contains the page itself.
 const FILES: [&str; 2] = ["swagger-ui.css", "swagger-ui-bundle.js"];
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -39,8 +39,8 @@ fn pack(content: &[u8]) -> Outcome<Vec<u8>> {
     Ok(packer.finish()?)
 }
 
-/// What `make ui` has made, as `page.rs` for `web_ui`; without it the table is empty. Nothing is built here: the daemon
-/// can be built on a machine that has no Node.
+/// Generates `page.rs` for `web_ui` from the output of `make ui`; without it the table is empty. Nothing is built here,
+/// so the daemon can be built without Node.
 fn pack_page() -> Outcome<()> {
     let ui = Path::new(&std::env::var("CARGO_MANIFEST_DIR")?).join("../../../ui");
     let (dist, out) = (ui.join("dist"), std::env::var("OUT_DIR")?);
@@ -50,7 +50,7 @@ fn pack_page() -> Outcome<()> {
         collect(&dist, "", &mut files)?;
         files.sort();
     } else if ui.is_dir() {
-        // A path that is not there would count as changed each time.
+        // A path that does not exist would always count as changed.
         println!("cargo::rerun-if-changed={}", ui.display());
     }
     let mut table = String::from("const FILES: &[PageFile] = &[");
@@ -64,7 +64,7 @@ fn pack_page() -> Outcome<()> {
     Ok(())
 }
 
-/// The names of all files, with slashes. What begins with a dot belongs to the tool that built them.
+/// Collects the names of all files, with slashes. Hidden files belong to the build tool.
 fn collect(folder: &Path, under: &str, names: &mut Vec<String>) -> Outcome<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;

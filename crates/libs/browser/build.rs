@@ -1,4 +1,4 @@
-//! Takes in the library that videos are muxed with, if `make ui` has built it.
+//! Embeds the muxer library for videos, if `make ui` has built it.
 
 use std::path::Path;
 
@@ -10,13 +10,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("cargo::rerun-if-changed={}", library.display());
         format!("Some(include_str!({:?}))", library.canonicalize()?)
     } else {
-        // A path that is not there would count as changed each time.
+        // A missing path would always count as changed.
         if ui.is_dir() {
             println!("cargo::rerun-if-changed={}", ui.display());
         }
         "None".to_owned()
     };
-    let constant = format!("/// The source of mp4-muxer.\nconst MUXER: Option<&str> = {value};\n");
+    let constant = format!("/// Source of mp4-muxer.\nconst MUXER: Option<&str> = {value};\n");
     std::fs::write(Path::new(&std::env::var("OUT_DIR")?).join("muxer.rs"), constant)?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-// A household with an office at home, the same every time: what its daemon is filled with before pictures are taken.
+// Demo data for screenshots: a household with a home office.
 import { createHmac } from 'node:crypto';
 import { spawn } from 'node:child_process';
 import { createServer } from 'node:http';
@@ -41,7 +41,7 @@ Could somebody have a look this week? We are at home on Thursday and Friday unti
 Kind regards
 Lena Hoffmann`;
 
-/** What the vendor says, by what it is asked: a list has one answer for each round of tools. */
+/** Replies of the provider by message; a list has one reply for each round of tools. */
 const SCRIPT = [
   [/meter readings of the last/, [{ tool: ['write_file', { path: 'meter-readings.csv', content: CSV }] }, { text: 'Kept in `meter-readings.csv`: twelve months, **3,412 kWh** together.' }], [1840, 96]],
   [/Which electricity tariff/, [{ tool: ['memory_search', { query: 'electricity tariff notice period' }] }, { tool: ['read_file', { path: 'meter-readings.csv' }] }, { text: TARIFFS }], [4210, 612]],
@@ -107,7 +107,7 @@ const SHOP = `<!doctype html><html lang="en"><meta charset="utf-8"><title>Northl
 <section id="said"><article><h2>Grün fix 12</h2><strong>29.4 ct</strong><small>for each kWh</small></article><article><h2>Flex</h2><strong>27.9 ct</strong><small>on average</small></article><article><h2>Basis</h2><strong>33.8 ct</strong><small>for each kWh</small></article></section><script>document.cookie = 'visit=1'; localStorage.zip = '04109'</script></html>`;
 const STYLE = `body { margin: 0 auto; max-width: 960px; padding: 0 32px; font: 16px/1.5 system-ui, sans-serif; color: #12312b; background: #f3f8f5 } header { display: flex; justify-content: space-between; padding: 24px 0; color: #0b6b50 } nav a { margin-left: 24px; color: inherit } h1 { margin: 24px 0 0; font-size: 36px } form { display: flex; gap: 16px; align-items: end; margin: 24px 0; padding: 20px; border-radius: 12px; background: #fff } label { display: grid; gap: 4px; font-size: 14px } input, select, button { font: inherit; padding: 8px 12px; border: 1px solid #9bb8ae; border-radius: 8px } button { background: #0b6b50; color: #fff; border-color: #0b6b50 } section { display: grid; grid-template-columns: repeat(3, 1fr); gap: 16px } article { display: grid; gap: 4px; padding: 20px; border-radius: 12px; background: #fff } h2 { margin: 0; font-size: 18px } strong { font-size: 28px; color: #0b6b50 } small { color: #52706a }`;
 
-/** Everything around the daemon, and the daemon filled. Answers what of it is shown by its id. */
+/** Starts the surrounding services and fills the daemon. Returns the ids of the records to show. */
 export async function fill({ daemon, page, call, provider, folder }) {
   const servers = [];
   const post = (path, body) => call('POST', path, body);
@@ -129,7 +129,7 @@ export async function fill({ daemon, page, call, provider, folder }) {
   // Memory.
   for (const [content, importance, days, topics, agent_id] of EPISODES) await post('/api/memory/episodes', { content, importance, topics, agent_id, occurred_at: new Date(Date.now() - days * 86_400_000).toISOString() });
 
-  // Conversations, the last one first in the list.
+  // Conversations, in reverse list order.
   const turn = async (agent_id, content, conversation_id, until = /event: (done|error)/) => {
     const response = await fetch(`${daemon.direct}/api/chat/messages/stream`, { method: 'POST', body: JSON.stringify({ content, ...(conversation_id ? { conversation_id } : { agent_id }) }), headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${key}` } });
     let said = '';
@@ -200,7 +200,7 @@ export async function fill({ daemon, page, call, provider, folder }) {
   await post(`/api/scheduler/chains/${chain.id}/trigger`);
   await ended(`/api/scheduler/chains/${chain.id}/runs`);
 
-  // Hooks, webhooks and who takes what they send.
+  // Hooks, webhooks and their receiver.
   const taker = await listen((request, response) => response.writeHead(request.url.startsWith('/tickets') ? 500 : 204).end());
   servers.push(taker);
   const assistant = await post('/api/hooks', { name: 'Light in the hall when a reply is done', event_type: 'task.completed', hook_type: 'http', config: { url: `${taker.url}/api/webhook/hall` }, tags: ['home'] });

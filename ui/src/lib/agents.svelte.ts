@@ -4,7 +4,7 @@ import { api, ok, type Schemas } from './api';
 export type Agent = Schemas['AgentView'];
 export type AgentEntry = Schemas['AgentListView']['agents'][number];
 
-/** The agents, as many views name them. Other lists know them by their id, which only the whole agent carries. */
+/** Cache of agents. Other resources refer to an agent by its id, which the list of agents does not contain. */
 class Agents {
   list = $state<AgentEntry[]>([]);
   #whole = new SvelteMap<string, Agent | null>();
@@ -20,7 +20,7 @@ class Agents {
     this.#asked.clear();
   }
 
-  /** The whole agent of an id or a `svc_name`; undefined until it was fetched, null where there is none. */
+  /** The agent with an id or a `svc_name`; undefined until it is loaded, null if it does not exist. */
   get(name: string | null | undefined): Agent | null | undefined {
     if (!name) return null;
     const known = this.#whole.get(name);
@@ -37,7 +37,7 @@ class Agents {
 
   async #fetch(name: string) {
     const answer = await api.GET('/api/agents/{name}', { params: { path: { name } } }).catch(() => null);
-    // The daemon is away: whoever asks again may have more luck.
+    // The daemon is unreachable; the next call retries.
     if (!answer) this.#asked.delete(name);
     else if (answer.data) {
       this.#whole.set(answer.data.id, answer.data);

@@ -6,7 +6,7 @@ import { common } from './texts';
 
 export type Schemas = components['schemas'];
 
-/** An answer that is no success: a sentence for the person, and what finds it in the daemon's log. */
+/** A failed request: a message for the user and the request id, which the daemon's log contains. */
 export class ApiError extends Error {
   constructor(
     message: string,
@@ -18,28 +18,28 @@ export class ApiError extends Error {
     super(message);
   }
 
-  /** What is wrong with one field of what was sent. */
+  /** The validation message of a field. */
   field(name: string): string | undefined {
     return this.fields.find((problem) => problem.field === name)?.message;
   }
 }
 
 let signedOut: () => Promise<boolean> = () => Promise.resolve(false);
-/** Called when the daemon no longer knows the session; resolves to whether somebody has signed in again. */
+/** Called when the session has expired; resolves to whether the user has signed in again. */
 export function onSignedOut(call: () => Promise<boolean>) {
   signedOut = call;
 }
 
 export const noteSignedOut = () => void signedOut();
 
-/** Requests whose 401 is about a password and not about the session. */
+/** Requests whose 401 refers to a password, not to the session. */
 const PASSWORD_CHECKS = ['/api/auth/login', '/api/auth/register', '/api/auth/reauthenticate'];
 
 /**
- * Sends a request as this page. Every request to the API goes through here, except uploads with a progress.
+ * Sends an authenticated request. All API requests except uploads with progress go through here.
  *
- * Asks for the password where the daemon requires that, or for a new sign-in where the session has ended, and sends the
- * request once more. Cancelling returns the refusal.
+ * Asks for the password or a new sign-in if the daemon requires it, then repeats the request. Cancelling returns the
+ * error response.
  */
 export async function send(path: string | Request, init?: RequestInit): Promise<Response> {
   for (;;) {
@@ -48,11 +48,11 @@ export async function send(path: string | Request, init?: RequestInit): Promise<
     const response = await fetch(request).catch(() => {
       throw new ApiError(common('unreachable'), 0, 'unreachable');
     });
-    if (!(await isToBeRepeated(request, response))) return response;
+    if (!(await shouldRepeat(request, response))) return response;
   }
 }
 
-async function isToBeRepeated({ url }: Request, response: Response): Promise<boolean> {
+async function shouldRepeat({ url }: Request, response: Response): Promise<boolean> {
   if (response.status === 401) return !PASSWORD_CHECKS.includes(new URL(url).pathname) && signedOut();
   if (response.status !== 403) return false;
   const refusal = (await response.clone().json().catch(() => null)) as Schemas['ErrorBody'] | null;
@@ -72,20 +72,20 @@ export async function errorOf(response: Response, body?: unknown): Promise<ApiEr
   return new ApiError(known.error, response.status, known.code, known.fields, id);
 }
 
-/** What a request answered; throws an `ApiError` where it was refused. */
+/** Returns the data of a response; throws an `ApiError` if the request failed. */
 export async function ok<T>(request: Promise<{ data?: T; error?: unknown; response: Response }>): Promise<NonNullable<T>> {
   const { data, error, response } = await request;
   if (response.ok) return (data ?? {}) as NonNullable<T>;
   throw await errorOf(response, error);
 }
 
-/** Any failure as one that can be shown. */
+/** Converts any error to an `ApiError`. */
 export function asApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   return new ApiError(error instanceof Error ? error.message : String(error), 0, 'page');
 }
 
-/** A request whose path is only known as it runs; what it answers is for the caller to know. */
+/** Sends a request whose path is only known at run time; the caller states the response type. */
 export async function request<T>(method: string, path: string, body?: unknown): Promise<T> {
   const response = await send(path, {
     method,

@@ -8,7 +8,7 @@ import { toast } from './ui/toast.svelte';
 
 export type Approval = Schemas['Approval'];
 
-/** What waits for the owner's word, wherever it is shown. */
+/** The pending approvals. */
 class Approvals {
   pending = $state<Approval[]>([]);
   loaded = $state(false);
@@ -17,7 +17,7 @@ class Approvals {
     void this.load();
     return live.on(['reset', 'approval.'], ({ type, data }) => {
       void this.load();
-      // Whoever is where it is asked sees it anyway.
+      // Views that show the approval need no toast.
       const isSeen = place.path === '/approvals' || place.path === `/chat/${data.conversation_id}`;
       if (type !== 'approval.requested' || isSeen) return;
       toast(common('asks', { tool: visible(String(data.tool)) }), { action: { label: common('show'), run: () => navigate('/approvals') } });
@@ -27,7 +27,7 @@ class Approvals {
   #loading: Promise<void> | null = null;
   #again = false;
 
-  /** Loads at most one list at a time; what comes meanwhile is loaded after it. */
+  /** Runs one load at a time; events during a load trigger another one. */
   load(): Promise<void> {
     if (this.#loading) {
       this.#again = true;

@@ -1,4 +1,4 @@
-// One clock for everything on the page that counts; it stands still while nobody looks.
+// Shared clock for relative times and countdowns; stopped while the page is hidden.
 class Clock {
   now = $state(Date.now());
 }

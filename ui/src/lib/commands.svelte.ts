@@ -1,6 +1,6 @@
 export interface Command {
   label: string;
-  /** Words that find it too. */
+  /** Additional search terms. */
   also?: string;
   hint?: string;
   run: () => void;
@@ -11,7 +11,7 @@ class Commands {
   help = $state(false);
   #sources = new Set<() => Command[]>();
 
-  /** Adds commands to the palette as long as a view is there: `$effect(() => commands.add(() => […]))`. */
+  /** Adds commands to the palette while a view is mounted: `$effect(() => commands.add(() => […]))`. */
   add(source: () => Command[]): () => void {
     this.#sources.add(source);
     return () => this.#sources.delete(source);
@@ -24,7 +24,7 @@ class Commands {
 
 export const commands = new Commands();
 
-/** Whether a key press belongs to what is typed into. */
+/** Whether a key press goes to a text field. */
 export function isTyping(event: KeyboardEvent): boolean {
   const at = event.target as HTMLElement | null;
   return !!at && (at.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName));

@@ -2,7 +2,7 @@ import { agents, type AgentEntry } from './agents.svelte';
 import { api } from './api';
 import { session } from './session.svelte';
 
-/** The agent of requests that name none, where the settings name one. */
+/** Returns the default agent of the settings, if there is one. */
 export function defaultAgent(): AgentEntry | null {
   const name = session.settings?.interface.default_agent;
   if (!name) return null;
@@ -10,10 +10,10 @@ export function defaultAgent(): AgentEntry | null {
   return find(name) ?? find(agents.get(name)?.svc_name);
 }
 
-/** The `svc_name` of the agent that is selected where nobody has chosen one yet. */
+/** Returns the `svc_name` of the agent to preselect. */
 export const preselectedAgent = () => (defaultAgent() ?? agents.list[0])?.svc_name ?? '';
 
-/** Reads the setting again after agents were created or deleted: the daemon changes it then. */
+/** Reloads the setting, which the daemon changes when agents are created or deleted. */
 export async function reloadDefaultAgent() {
   const { data } = await api.GET('/api/settings/interface').catch(() => ({ data: undefined }));
   if (data && session.settings) session.settings.interface = data;

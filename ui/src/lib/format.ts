@@ -1,6 +1,6 @@
 import { language } from './text.svelte';
 
-/** Formatters are dear to make. */
+/** Formatters are expensive to create. */
 const made = new Map<string, Intl.DateTimeFormat | Intl.NumberFormat | Intl.RelativeTimeFormat>();
 function once<T extends Intl.DateTimeFormat | Intl.NumberFormat | Intl.RelativeTimeFormat>(name: string, make: (language: string) => T): T {
   const key = `${language.current} ${name}`;
@@ -13,7 +13,7 @@ export function number(value: number, digits = 0): string {
   return once(`n${digits}`, (of) => new Intl.NumberFormat(of, { maximumFractionDigits: digits })).format(value);
 }
 
-/** 12,345 as 12.3K. */
+/** Formats 12,345 as 12.3K. */
 export function compact(value: number): string {
   return once('compact', (of) => new Intl.NumberFormat(of, { notation: 'compact', maximumFractionDigits: 1 })).format(value);
 }
@@ -22,7 +22,7 @@ export function percent(share: number, digits = 0): string {
   return once(`p${digits}`, (of) => new Intl.NumberFormat(of, { style: 'percent', maximumFractionDigits: digits })).format(share);
 }
 
-/** An unknown price is never shown as nothing. */
+/** Formats a cost in US dollars; an unknown cost is a dash, never 0. */
 export function cost(value: number | null | undefined): string {
   if (value === null || value === undefined) return '–';
   const digits = value === 0 || value >= 1 ? 2 : value >= 0.01 ? 3 : 5;
@@ -57,7 +57,7 @@ export function time(at: string | Date): string {
   return once('t', (of) => new Intl.DateTimeFormat(of, { timeStyle: 'short' })).format(new Date(at));
 }
 
-/** “5 minutes ago”, “in 2 days”; what is more than a month away is a date. */
+/** “5 minutes ago”, “in 2 days”; a date beyond 30 days. */
 export function relative(at: string | Date, now = Date.now()): string {
   const format = once('r', (of) => new Intl.RelativeTimeFormat(of, { numeric: 'auto' }));
   const seconds = (new Date(at).getTime() - now) / 1000;
@@ -66,7 +66,7 @@ export function relative(at: string | Date, now = Date.now()): string {
   for (const [unit, size] of steps) {
     if (Math.abs(seconds) >= size) return format.format(Math.trunc(seconds / size), unit);
   }
-  // Seconds that have passed would only be restless.
+  // Elapsed seconds are not counted, to avoid constant updates.
   return format.format(seconds < 0 ? 0 : Math.trunc(seconds), 'second');
 }
 

@@ -1,5 +1,5 @@
-// What happens in the daemon, as it happens: one stream a browser, shared among its tabs. The tab that holds the
-// lock reads it and passes everything on; when it closes, the next one gets the lock and goes on after the last event.
+// Events of the daemon. The tabs of a browser share one stream: the tab that holds the lock reads it and broadcasts the
+// events; when it closes, the next tab gets the lock and resumes after the last event.
 
 import { serverEvents } from './sse';
 import { ApiError } from './api';
@@ -8,19 +8,19 @@ export interface LiveEvent {
   id: string;
   type: string;
   at?: string;
-  // Each kind of event has its own fields; whoever listens knows them.
+  // Fields depend on the event type.
   data: Record<string, any>;
 }
 type Listener = (event: LiveEvent) => void;
 type Shared = { event: LiveEvent } | { connected: boolean } | { ask: true };
 
 const STREAM = '/api/events/stream';
-const LONGEST_WAIT_MS = 15_000;
+const MAX_RECONNECT_DELAY_MS = 15_000;
 
 class Live {
-  /** Whether events arrive; while they do not, what is shown may be old. */
+  /** Whether the stream is connected; while it is not, views may be outdated. */
   connected = $state(true);
-  /** Grows when events were missed: whoever shows a list loads it anew. */
+  /** Incremented when events were missed, so that lists are reloaded. */
   resets = $state(0);
 
   #listeners = new Set<{ types: string[]; call: Listener }>();
@@ -28,7 +28,7 @@ class Live {
   #end: AbortController | null = null;
   #last = '';
 
-  /** Calls for events whose type is one of `types` or begins with one that ends in a dot; answers what ends it. */
+  /** Subscribes to events whose type is in `types` or has a prefix in it that ends in a dot; returns the unsubscribe function. */
   on(types: string[], call: Listener): () => void {
     const listener = { types, call };
     this.#listeners.add(listener);
@@ -39,7 +39,7 @@ class Live {
     if (this.#end) return;
     const end = (this.#end = new AbortController());
     const read = () => this.#read(end.signal);
-    // Without locks (plain http on another machine) each tab reads for itself.
+    // Without the Locks API (plain HTTP on another host) each tab reads its own stream.
     if (!navigator.locks) return void read();
     this.#channel = new BroadcastChannel('agentd-events');
     this.#channel.onmessage = ({ data }: MessageEvent<Shared>) => {
@@ -68,12 +68,12 @@ class Live {
         }
       } catch (error) {
         if (error instanceof ApiError && error.status === 401) return;
-        // A stream that ended was cut off and is opened again; one that cannot be opened is worth a word.
+        // An interrupted stream is reopened silently; a failure to open one is shown.
         if (!signal.aborted && wait > 500) this.#share({ connected: false });
       }
       if (signal.aborted) return;
       await new Promise((resolve) => setTimeout(resolve, wait + Math.random() * 500));
-      wait = Math.min(wait * 2, LONGEST_WAIT_MS);
+      wait = Math.min(wait * 2, MAX_RECONNECT_DELAY_MS);
     }
   }
 

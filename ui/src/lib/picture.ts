@@ -2,8 +2,8 @@ import type { Attachment } from 'svelte/attachments';
 import { send } from './api';
 
 /**
- * Shows a picture in an `<img>`, which sends no headers and so cannot load it from the API itself. A path is loaded when
- * the image comes into view; the image gets an `error` event if that fails.
+ * Shows a picture of the API in an `<img>`, which cannot send the required headers itself. A path is loaded when the
+ * image comes into view; the image gets an `error` event on failure.
  */
 export function picture(source: string | Blob): Attachment<HTMLImageElement> {
   return (image) => {

@@ -8,10 +8,10 @@ export interface NewKey {
   default_model?: string;
 }
 
-/** Sets a provider up and asks it whether that works; a first key that does not is not kept. */
+/** Configures a provider and tests it; a first key that fails is removed again. */
 export async function tryProvider(provider: Provider, given: NewKey): Promise<Schemas['ProviderTestView']> {
   const path = { id: provider.id };
-  // A key that is left out stays; an address or a model that was emptied is the usual one again.
+  // An omitted key is kept; an empty address or model restores the default.
   const { api_key, base_url, default_model } = given;
   const body = { ...(api_key && { api_key }), base_url: base_url || null, default_model: default_model || null };
   await ok(api.PUT('/api/providers/{id}/key', { params: { path }, body }));

@@ -1,17 +1,17 @@
-// Waking this device: its subscription, and the messages that stand on it.
+// Push notifications of this device.
 import { api, ok } from './api';
 import { navigate } from './router.svelte';
 
 const WORKER = '/push-worker.js';
 const APPROVAL = 'approval:';
 
-/** Why this browser cannot be woken, or whether it can be. */
+/** Whether this browser supports push notifications, or why not. */
 export type PushSupport = 'yes' | 'insecure' | 'install' | 'no';
 
 export function pushSupport(): PushSupport {
   if (!isSecureContext) return 'insecure';
   if ('serviceWorker' in navigator && 'PushManager' in window && 'Notification' in window) return 'yes';
-  // On an iPhone or iPad only a page on the home screen may.
+  // iPhone and iPad support push only for pages on the home screen.
   const isApple = /iPhone|iPad/.test(navigator.userAgent) || (navigator.platform === 'MacIntel' && navigator.maxTouchPoints > 1);
   return isApple ? 'install' : 'no';
 }
@@ -28,19 +28,19 @@ export async function ownSubscription(): Promise<PushSubscription | null> {
   return (await (await registration())?.pushManager?.getSubscription()) ?? null;
 }
 
-/** By this the daemon's list names a device. */
+/** Returns the id of a subscription in the daemon's list. */
 export async function digestOf(endpoint: string): Promise<string> {
   const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(endpoint));
   return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** Subscribes this device with the daemon's present key, and tells the daemon. */
+/** Subscribes this device with the daemon's current key and registers the subscription. */
 export async function subscribe(): Promise<void> {
   const { public_key } = await ok(api.GET('/api/notifications/push/key'));
   const key = bytesOf(public_key);
   await navigator.serviceWorker.register(WORKER, { updateViaCache: 'none' });
   const { pushManager } = await navigator.serviceWorker.ready;
-  // One that the daemon does not know: of another key, or forgotten by the push service, which a browser may not notice.
+  // A subscription unknown to the daemon has another key or has expired at the push service.
   await (await pushManager.getSubscription())?.unsubscribe();
   const subscription = await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key });
   const { endpoint, keys } = subscription.toJSON();
@@ -48,7 +48,7 @@ export async function subscribe(): Promise<void> {
   await ok(api.POST('/api/notifications/push/subscriptions', { body }));
 }
 
-/** Takes messages away that ask for what is answered. */
+/** Closes notifications of approvals that have been decided. */
 export async function closeAnswered(pending: string[]): Promise<void> {
   const shown = await (await registration())?.getNotifications?.();
   for (const notification of shown ?? []) {
@@ -57,7 +57,7 @@ export async function closeAnswered(pending: string[]): Promise<void> {
   }
 }
 
-/** A click on a message leads to its place, also where the page is open already. */
+/** Navigates to the target of a clicked notification while the page is open. */
 export function followClicks(): () => void {
   if (!('serviceWorker' in navigator)) return () => {};
   const take = ({ data }: MessageEvent<{ open?: unknown }>) => {

@@ -1,4 +1,4 @@
-/** Asks for the password again where the daemon requires it; all requests that wait share one dialog. */
+/** Asks for the password when the daemon requires it; waiting requests share one dialog. */
 class Reauthentication {
   isAsking = $state(false);
   #pending: Promise<boolean> | null = null;

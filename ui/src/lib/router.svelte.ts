@@ -1,10 +1,10 @@
-// Addresses of the page: plain paths, so that a link can be shared.
+// Routing by plain paths, so that links can be shared.
 
 class Place {
   path = $state(location.pathname);
   search = $state(location.search);
   hash = $state(location.hash);
-  /** Counts changes, so that focus moves even when the address stays. */
+  /** Number of navigations, so that focus moves even if the address is unchanged. */
   moves = $state(0);
   query = $derived(new URLSearchParams(this.search));
 
@@ -18,7 +18,7 @@ class Place {
 
 export const place = new Place();
 
-/** Views may ask before what was typed is lost. */
+/** Guard of a view with unsaved changes. */
 let guard: (() => boolean | Promise<boolean>) | null = null;
 export function guardLeaving(ask: (() => boolean | Promise<boolean>) | null) {
   guard = ask;
@@ -32,9 +32,9 @@ export async function navigate(to: string, { replace = false } = {}) {
   place.read();
 }
 
-/** Where in the history the page stands, so that a step that was not to be taken can be taken back. */
+/** Current position in the history, so that a cancelled navigation can be reverted. */
 let at = 0;
-/** Ends the wait for a step that the page takes itself. */
+/** Resolves the wait for a navigation by the page itself. */
 let arrived: (() => void) | null = null;
 
 function step(steps: number): Promise<void> {
@@ -44,7 +44,7 @@ function step(steps: number): Promise<void> {
   });
 }
 
-/** The browser has gone to another entry already; where something would be lost, it goes back until that was asked. */
+/** The browser has already navigated; with unsaved changes it goes back until the user has confirmed. */
 async function onStep({ state }: PopStateEvent) {
   if (arrived) {
     arrived();
@@ -53,7 +53,7 @@ async function onStep({ state }: PopStateEvent) {
   }
   const to = (state as { at?: number } | null)?.at;
   if (to === undefined) {
-    // A link to a place on this page made the entry.
+    // The entry comes from a fragment link on this page.
     at += 1;
     history.replaceState({ at }, '');
   } else {
@@ -69,7 +69,7 @@ async function onStep({ state }: PopStateEvent) {
   place.read();
 }
 
-/** Changes the part after `?` without moving focus: filters, tabs, what is open. */
+/** Changes query parameters, such as filters and tabs, without moving focus. */
 export function setQuery(values: Record<string, string | number | null | undefined>) {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(values)) {
@@ -81,7 +81,7 @@ export function setQuery(values: Record<string, string | number | null | undefin
   place.search = location.search;
 }
 
-/** The parameters of `path` under a pattern such as `/chat/:id?`, or null. */
+/** Returns the parameters of `path` for a pattern such as `/chat/:id?`, or null. */
 export function match(pattern: string, path: string): Record<string, string> | null {
   const wanted = pattern.split('/').filter(Boolean);
   const given = path.split('/').filter(Boolean);
@@ -106,7 +106,7 @@ function onClick(event: MouseEvent) {
   if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   const link = (event.target as Element | null)?.closest?.('a');
   if (!link || link.target || link.hasAttribute('download') || link.origin !== location.origin) return;
-  // What the daemon serves itself is no view of the page.
+  // Paths served by the daemon are not views.
   if (/^\/(api|health|v1|mcp|assets)(\/|$)/.test(link.pathname)) return;
   if (link.hash && link.pathname === location.pathname && link.search === location.search) return;
   event.preventDefault();

@@ -6,17 +6,17 @@ import { language } from './text.svelte';
 import { common } from './texts';
 import { theme, type Theme } from './theme.svelte';
 
-/** Where the page stands: who looks at it, and whether the daemon is set up. */
+/** State of the session: signed in or not, and whether the daemon is set up. */
 class Session {
   stage = $state<'asking' | 'unreachable' | 'account' | 'login' | 'signed-in'>('asking');
   problem = $state<ApiError | null>(null);
   settings = $state<Schemas['AllSettings'] | null>(null);
-  /** The daemon does not accept the session any more. The view stays as it is until somebody has signed in again. */
+  /** The session has expired. The view is kept until the user has signed in again. */
   isExpired = $state(false);
-  /** Keys exist already, so that making the account takes one of them. */
+  /** API keys exist, so creating the account requires one of them. */
   needsKey = $state(false);
 
-  /** Who was signed in here before probably still is: asking that first shows the page sooner. */
+  /** Whether a page secret is stored; checking the session first then shows the page sooner. */
   get mayBeSignedIn(): boolean {
     return pageSecret() !== null;
   }
@@ -38,7 +38,7 @@ class Session {
     }
   }
 
-  /** Loads what every view needs; false where the daemon does not know who asks. */
+  /** Loads the data that every view needs; returns false without a session. */
   async load(): Promise<boolean> {
     const [settings, list] = await Promise.all([api.GET('/api/settings'), api.GET('/api/agents')]);
     if (settings.response.status === 401) return false;
@@ -59,7 +59,7 @@ class Session {
   #pending: Promise<boolean> | null = null;
   #resume: (signedIn: boolean) => void = () => {};
 
-  /** Resolves to true when somebody has signed in again, and at once to false where nobody was signed in. */
+  /** Resolves to true when the user has signed in again, and immediately to false if nobody was signed in. */
   expire(): Promise<boolean> {
     if (this.#isChanging || this.stage !== 'signed-in') return Promise.resolve(false);
     this.isExpired = true;
@@ -75,7 +75,7 @@ class Session {
     this.#resume(true);
   }
 
-  /** Creates the account or signs in. Half of the session comes as a cookie that no script can read. */
+  /** Creates the account or signs in. One half of the session is an HttpOnly cookie. */
   async enter(how: 'register' | 'login', username: string, password: string, key?: string) {
     this.#isChanging = true;
     try {
@@ -95,13 +95,13 @@ class Session {
     if (!response.ok) throw await errorOf(response);
     await storePageSecret(((await response.json()) as { page_secret: string }).page_secret);
     const { bootstrap_mode } = await ok(api.GET('/api/health'));
-    // Before the first key a session opens nothing; whoever needs one for programs makes another in the settings.
-    if (bootstrap_mode) await ok(api.POST('/api/auth/keys', { body: { name: 'page', description: 'Made at the first sign-in on the page' } }));
+    // Sessions are only accepted once a first key exists.
+    if (bootstrap_mode) await ok(api.POST('/api/auth/keys', { body: { name: 'page', description: 'Created at the first sign-in on the page' } }));
     if (how === 'register') await this.#introduce(username);
     if (!(await this.load())) throw new ApiError(common('cookieRefused', { host: location.hostname }), 401, 'cookie_refused');
   }
 
-  /** What the browser knows of a new owner need not be asked for. */
+  /** Sets name, time zone and language of a new owner from the browser. */
   async #introduce(username: string) {
     const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
     await api.PUT('/api/settings/profile', { body: { display_name: username, ...(timeZone && { timezone: timeZone }) } });
@@ -132,7 +132,7 @@ class Session {
 export const session = new Session();
 onSignedOut(() => session.expire());
 
-/** The name of the language that the page is not in, and the way to it. */
+/** The other language of the page. */
 export const otherLanguage = {
   get name() {
     return language.current === 'en' ? 'Deutsch' : 'English';

@@ -7,8 +7,8 @@ export interface ServerEvent {
   data: string;
 }
 
-/** The daemon writes each 15 seconds at least: nothing for so long comes from a connection that is there no more. */
-const SILENT_MS = 45_000;
+/** Idle time after which a connection is considered dead; the daemon sends a keep-alive every 15 seconds. */
+const IDLE_TIMEOUT_MS = 45_000;
 
 /** Reads Server-Sent Events of a request; `EventSource` can send neither a body nor a header. */
 export async function* serverEvents(path: string, init: RequestInit): AsyncGenerator<ServerEvent> {
@@ -20,7 +20,7 @@ export async function* serverEvents(path: string, init: RequestInit): AsyncGener
   const parser = createParser({ onEvent: ({ id = '', event = 'message', data }) => events.push({ id, event, data }) });
   try {
     while (true) {
-      const silent = setTimeout(() => void reader.cancel().catch(() => {}), SILENT_MS);
+      const silent = setTimeout(() => void reader.cancel().catch(() => {}), IDLE_TIMEOUT_MS);
       const { done, value } = await reader.read().finally(() => clearTimeout(silent));
       if (done) return;
       parser.feed(value);

@@ -1,13 +1,13 @@
-// The page's words. Each folder keeps its own, both languages side by side, so that they load with it.
+// Translations. Each folder has its own texts in both languages, loaded with its code.
 
 export type Language = 'en' | 'de';
 type Words = Record<string, string>;
 type Values = Record<string, string | number>;
 
-const KEPT = 'language';
+const STORAGE_KEY = 'language';
 
 function first(): Language {
-  const kept = localStorage.getItem(KEPT) ?? navigator.language;
+  const kept = localStorage.getItem(STORAGE_KEY) ?? navigator.language;
   return kept.startsWith('de') ? 'de' : 'en';
 }
 
@@ -16,7 +16,7 @@ class LanguageState {
 
   set(language: Language) {
     this.current = language;
-    localStorage.setItem(KEPT, language);
+    localStorage.setItem(STORAGE_KEY, language);
     document.documentElement.lang = language;
   }
 }
@@ -29,10 +29,10 @@ function fill(text: string, values?: Values): string {
 
 type Base<K> = K extends `${infer B}_one` ? B : never;
 
-/** `texts({ en: { greeting: 'Hello {name}' }, de: { … } })`; a key that one language lacks does not compile. */
+/** `texts({ en: { greeting: 'Hello {name}' }, de: { … } })`; a key that is missing in one language does not compile. */
 export function texts<T extends Words>(words: { en: T; de: { [K in keyof T]: string } }) {
   const say = (key: keyof T, values?: Values) => fill(words[language.current][key], values);
-  /** Picks `key_one` or `key_other`, and fills `{n}` in. */
+  /** Selects `key_one` or `key_other` and fills in `{n}`. */
   const count = (key: Base<keyof T>, n: number, values?: Values) => {
     const form = new Intl.PluralRules(language.current).select(n) === 'one' ? 'one' : 'other';
     return say(`${key}_${form}` as keyof T, { n: n.toLocaleString(language.current), ...values });

@@ -5,7 +5,7 @@ import { confirm } from './ui/confirm.svelte';
 const ask = () => confirm({ title: common('leaveTitle'), text: common('leaveText'), action: common('leave'), danger: true });
 const warn = (event: BeforeUnloadEvent) => event.preventDefault();
 
-/** Asks before what was typed is lost, as long as the component is there and something is changed in it. */
+/** Asks before leaving while the component is mounted and has unsaved changes. */
 export function guardUnsaved(changed: () => boolean) {
   $effect(() => {
     if (!changed()) return;

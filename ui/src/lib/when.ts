@@ -1,4 +1,4 @@
-// Days and times as the owner's time zone has them, which need not be that of this browser.
+// Dates and times in the owner's time zone, which may differ from the browser's.
 import { session } from './session.svelte';
 import { language } from './text.svelte';
 
@@ -13,7 +13,7 @@ function format(options: Intl.DateTimeFormatOptions, locale: string = language.c
   return known;
 }
 
-/** `2026-01-31`, the day on which something is. */
+/** Returns the day of a time as `2026-01-31`. */
 export function dayOf(at: string | number, timeZone = zone()): string {
   return format({ timeZone, year: 'numeric', month: '2-digit', day: '2-digit' }, 'en-CA').format(new Date(at));
 }
@@ -22,7 +22,7 @@ export function hourOf(at: string, timeZone = zone()): number {
   return Number(format({ timeZone, hour: '2-digit', hourCycle: 'h23' }, 'en-GB').format(new Date(at)));
 }
 
-/** `2026-01-31T09:00`, as an `<input type="datetime-local">` takes it. */
+/** Returns `2026-01-31T09:00`, the format of `<input type="datetime-local">`. */
 export function localOf(at: string, timeZone = zone()): string {
   return `${dayOf(at, timeZone)}T${format({ timeZone, hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }, 'en-GB').format(new Date(at))}`;
 }
@@ -36,7 +36,7 @@ export function slot(at: string, timeZone = zone()): string {
   return format({ timeZone, weekday: 'short', day: 'numeric', month: 'short', year: 'numeric', hour: 'numeric', minute: '2-digit' }).format(new Date(at));
 }
 
-// A day by itself is in no zone; it is reckoned with as if it were in UTC.
+// A day without time has no zone; it is handled as UTC.
 const asDate = (day: string) => new Date(`${day}T00:00:00Z`);
 const asDay = (date: Date) => date.toISOString().slice(0, 10);
 
@@ -58,10 +58,10 @@ export function addMonths(day: string, months: number): string {
   return asDay(date);
 }
 
-/** The Monday of the week. */
+/** Returns the Monday of the week. */
 export const monday = (day: string) => addDays(day, -((asDate(day).getUTCDay() + 6) % 7));
 
-/** The weeks that a month touches, each of seven days. */
+/** Returns the weeks of a month, each of seven days. */
 export function weeksOf(day: string): string[][] {
   const month = day.slice(0, 7);
   const weeks: string[][] = [];

@@ -17,23 +17,23 @@ import { trouble } from '../lib/trouble.svelte';
 export type Group = 'work' | 'agents' | 'automation' | 'operation';
 
 export interface View {
-  /** Segments that begin with `:` are parameters, and may be left out where they end with `?`. */
+  /** Segments that begin with `:` are parameters, optional if they end with `?`. */
   path: string;
-  /** The component gets `params`. */
+  /** Loads the component, which receives `params`. */
   load: () => Promise<{ default: Component<any> }>;
   group: Group;
   icon: Component<{ size?: number }>;
   title: { en: string; de: string };
-  /** Pressed after `g`, it leads here. */
+  /** Shortcut key after `g`. */
   key?: string;
-  /** Stands in the bar of a phone as well; there is place for three. */
+  /** Whether the view is in the phone's tab bar, which has three slots. */
   phone?: boolean;
   badge?: () => number;
-  /** Number of things in the view that need attention. */
+  /** Number of problems in the view. */
   trouble?: () => number;
 }
 
-/** Every view, in the order of the navigation: one line adds one. */
+/** All views, in navigation order. */
 export const views: View[] = [
   { path: '/chat/:id?', load: () => import('./chat/Chat.svelte'), group: 'work', icon: MessageSquare, title: { en: 'Chat', de: 'Chat' }, key: 'c', phone: true },
   { path: '/approvals', load: () => import('./approvals/Approvals.svelte'), group: 'work', icon: Inbox, title: { en: 'Approvals', de: 'Freigaben' }, key: 'a', phone: true, badge: () => approvals.pending.length },

@@ -1,7 +1,7 @@
-//! What hostile pages do to a browser's other users, and whether anything is left behind by 200
-//! browsers and tabs that were opened and closed. `--cycles N`, `--only WORDS` of an attack's name.
+//! Effect of hostile pages on other users of a browser, and leaks after 200 opened and closed browsers and tabs.
+//! Options: `--cycles N`, `--only WORDS` of an attack's name.
 
-#![allow(clippy::print_stdout, reason = "printing is what it is for")]
+#![allow(clippy::print_stdout, reason = "the program prints its results")]
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -12,12 +12,12 @@ use agentd_browser_bench::hostile::{ATTACKS, survive};
 use agentd_browser_bench::server::Site;
 use agentd_process::Spawner;
 
-/// A new Chromium each time that so many tabs were opened.
-const TABS_A_BROWSER: usize = 5;
-/// What this process, which stands for the daemon, may stand still.
-const MOST_STALL_MS: f64 = 250.0;
+/// Number of tabs after which Chromium is restarted.
+const TABS_PER_BROWSER: usize = 5;
+/// Maximum stall of this process, which represents the daemon, in milliseconds.
+const MAX_STALL_MS: f64 = 250.0;
 
-/// What this process holds.
+/// Resources of this process.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     descriptors: usize,
@@ -45,7 +45,7 @@ fn held(folder: &Path) -> Outcome<Held> {
     };
     let own = std::process::id().to_string();
     let processes = std::fs::read_dir("/proc")?.flatten().filter(|entry| {
-        // The environment names the folder of this run, and only its Chromium has it.
+        // The environment of its Chromium contains the folder of this run.
         std::fs::read(entry.path().join("environ")).is_ok_and(|environment| {
             let wanted = folder.as_os_str().as_encoded_bytes();
             entry.file_name().to_string_lossy() != own && environment.windows(wanted.len()).any(|part| part == wanted)
@@ -63,9 +63,9 @@ fn held(folder: &Path) -> Outcome<Held> {
 async fn cycles(options: &BrowserOptions, spawner: &Spawner, site: &Site, count: usize) -> Outcome<bool> {
     let mut first = None;
     let mut last = held(&options.temporary_directory)?;
-    for cycle in 0..count.div_ceil(TABS_A_BROWSER) {
+    for cycle in 0..count.div_ceil(TABS_PER_BROWSER) {
         let browser = Browser::new(options.clone(), spawner.clone());
-        for _ in 0..TABS_A_BROWSER {
+        for _ in 0..TABS_PER_BROWSER {
             let context = browser.context().await?;
             let tab = context.open_tab().await?;
             tab.act(Action::Goto { url: format!("{}/buttons?count=50", site.base()), wait_until: None }).await?;
@@ -81,11 +81,11 @@ async fn cycles(options: &BrowserOptions, spawner: &Spawner, site: &Site, count:
         }
     }
     let first = first.unwrap_or(last);
-    println!("after {:>3} tabs: {first}\nafter {count:>3} tabs: {last}", 2 * TABS_A_BROWSER);
+    println!("after {:>3} tabs: {first}\nafter {count:>3} tabs: {last}", 2 * TABS_PER_BROWSER);
     Ok(last.processes == 0 && last.folders == 0 && last.descriptors <= first.descriptors)
 }
 
-/// After the end of a browser: its processes go, then its folder.
+/// Waits after the end of a browser until its processes and its folder are gone.
 async fn settled(folder: &Path) -> Outcome<Held> {
     for _ in 0..200 {
         let now = held(folder)?;
@@ -111,7 +111,7 @@ async fn main() -> Outcome<ExitCode> {
     }
     let site = Site::start(Vec::new()).await?;
     let (folder, downloads) = (tempfile::Builder::new().prefix("agentd-hostile").tempdir()?, tempfile::tempdir()?);
-    // Chromium's user must be able to pass through it.
+    // Chromium's user must be able to access it.
     std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
     let limits = BrowserLimits { download_bytes: 8 << 20, process_bytes: 2 << 30, ..BrowserLimits::default() };
     let options = BrowserOptions {
@@ -137,10 +137,10 @@ async fn main() -> Outcome<ExitCode> {
             survived.steps.iter().map(|(step, came_to, took)| format!("{step} {came_to} {took} ms")).collect();
         let (median, most) = (survived.neighbour.median(), survived.neighbour.percentile(1.0));
         let (stall, after) = (survived.stall_ms, survived.afterwards_ms);
-        // A Chromium that an attack has ended is followed by a new one.
+        // A Chromium that was ended by an attack is restarted.
         let is_closed =
             survived.steps.last().is_some_and(|(_, came_to, _)| ["done", "browser_ended"].contains(&&**came_to));
-        let is_survived = is_closed && stall < MOST_STALL_MS;
+        let is_survived = is_closed && stall < MAX_STALL_MS;
         is_well &= is_survived;
         let mark = if is_survived { "" } else { "  FAILED" };
         println!(

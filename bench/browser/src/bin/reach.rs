@@ -1,7 +1,7 @@
-//! Prints the table of ways by which a page may try to reach this machine, its networks and metadata
-//! services: what kept it back, and what arrived. Exits with 1 if anything did.
+//! Prints a table of techniques by which a page may try to reach this machine, its networks and metadata services: how
+//! each was blocked, and what arrived. Exits with 1 if anything arrived.
 
-#![allow(clippy::print_stdout, reason = "printing is what it is for")]
+#![allow(clippy::print_stdout, reason = "the program prints its results")]
 
 use std::process::ExitCode;
 

@@ -1,10 +1,10 @@
-//! The browser as the daemon offers it: what a session costs the daemon, what actions take over HTTP,
-//! what a stream costs for one client and for twenty, and whether anything grows over many actions.
+//! Browser as offered by the daemon: cost of a session, duration of actions over HTTP, cost of a stream for one client
+//! and for twenty, and growth over many actions.
 //!
-//! `--minutes N` of actions (2 unless told), after 200 tabs that are opened and closed. A round of actions
-//! that was refused (a page that did not load in time, say) is told and counted; one in a thousand may be.
+//! Runs `--minutes N` of actions (2 by default), after 200 opened and closed tabs. A failed round of actions (for
+//! example a page that did not load in time) is printed and counted; one in a thousand is tolerated.
 
-#![allow(clippy::print_stdout, reason = "printing is what it is for")]
+#![allow(clippy::print_stdout, reason = "the program prints its results")]
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,21 +26,21 @@ const SNAPSHOTS: usize = 15;
 const TABS: usize = 200;
 const CLIENTS: usize = 20;
 const STREAM: Duration = Duration::from_secs(20);
-/// Between two rounds of actions, so that hours of them leave the machine usable.
+/// Pause between two rounds of actions, which keeps the machine usable for hours.
 const REST: Duration = Duration::from_millis(200);
-const MOST_GROWTH_MIB: f64 = 10.0;
-const MOST_STREAM_RATIO: f64 = 1.3;
-/// A page that changes all the time.
+const MAX_GROWTH_MIB: f64 = 10.0;
+const MAX_STREAM_RATIO: f64 = 1.3;
+/// Page that changes continuously.
 const CHANGING: &str = "<h1 id=a style='font-size:80px'>0</h1><script>setInterval(() => a.textContent = Number(a.textContent) + 1, 50)</script>";
 
 struct Session {
     daemon: DaemonUnderTest,
-    /// Where its Chromium has its folder.
+    /// Parent of its Chromium's folder.
     temporary: PathBuf,
     base: String,
 }
 
-/// What the daemon and its browser hold.
+/// Resources of the daemon and its browser.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     resident_mib: f64,
@@ -57,7 +57,7 @@ impl Session {
         self.act(&json!({"action": "goto", "url": format!("{}{path}", self.base)}))
     }
 
-    /// A page of its own making, without a server.
+    /// Shows a page without a server.
     fn show(&self, html: &str) -> Outcome<Value> {
         let encoded: String = url::form_urlencoded::byte_serialize(html.as_bytes()).collect();
         let url = format!("data:text/html,{}", encoded.replace('+', "%20"));
@@ -72,7 +72,7 @@ impl Session {
         self.daemon.call("GET", "/api/browser/snapshot", &Value::Null)
     }
 
-    /// Five requests.
+    /// Performs five requests.
     fn round(&self) -> Outcome<()> {
         self.goto("/here")?;
         self.click()?;
@@ -114,7 +114,7 @@ impl Session {
         Ok(frames)
     }
 
-    /// Processor time of the daemon and of its Chromium while so many clients watch.
+    /// Returns the CPU time of the daemon and its Chromium while `clients` clients watch.
     async fn stream(&self, clients: usize) -> Outcome<Duration> {
         let used = || {
             let chromium = chromium_of(&self.temporary).into_iter().map(processor_time_of).sum::<Duration>();
@@ -143,7 +143,7 @@ impl Session {
     }
 }
 
-/// The processes of the Chromium whose folder is in there.
+/// Returns the processes of the Chromium whose folder is inside `temporary`.
 fn chromium_of(temporary: &Path) -> Vec<u32> {
     let name = temporary.as_os_str().as_encoded_bytes();
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -176,7 +176,7 @@ async fn main() -> Outcome<ExitCode> {
     let temporary = folder.path().join("tmp");
     std::fs::create_dir(&temporary)?;
     for folder in [folder.path(), &temporary] {
-        // Chromium's user must be able to pass through it.
+        // Chromium's user must be able to access it.
         std::fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
     }
     let data = folder.path().join("data");
@@ -231,11 +231,10 @@ async fn main() -> Outcome<ExitCode> {
     session.daemon.call("POST", "/api/browser/close", &Value::Null)?;
     let closed = session.held();
     println!("closed: {closed:?}, {} folders left", std::fs::read_dir(&temporary)?.count());
-    // Timers of the daemon's workers come one by one, as each first comes to rest.
-    let is_flat =
-        last.resident_mib - before.resident_mib < MOST_GROWTH_MIB && last.descriptors <= after.descriptors + 4;
+    // Timers of the daemon's workers start one after the other, when each is idle for the first time.
+    let is_flat = last.resident_mib - before.resident_mib < MAX_GROWTH_MIB && last.descriptors <= after.descriptors + 4;
     let is_clean = closed.processes == 0 && std::fs::read_dir(&temporary)?.count() == 0;
     let is_served = refused * 1_000 <= rounds;
-    let is_well = growth <= MOST_GROWTH_MIB && ratio <= MOST_STREAM_RATIO && is_flat && is_clean && is_served;
+    let is_well = growth <= MAX_GROWTH_MIB && ratio <= MAX_STREAM_RATIO && is_flat && is_clean && is_served;
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,9 +1,9 @@
-//! The browser: a suite of pages with a task each, next to Playwright with the same Chromium in the
-//! same run, task by task in turns; and how long a launch, a click and a snapshot take.
+//! Browser suite: pages with a task each, compared with Playwright and the same Chromium in the same run, alternating
+//! by task; and the duration of a launch, a click and a snapshot.
 //!
-//! `--runs N`, `--only WORDS` of a task's name, `--alone` without Playwright.
+//! Options: `--runs N`, `--only WORDS` of a task's name, `--alone` without Playwright.
 
-#![allow(clippy::print_stdout, reason = "printing is what it is for")]
+#![allow(clippy::print_stdout, reason = "the program prints its results")]
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -42,12 +42,12 @@ fn arguments() -> Outcome<Arguments> {
     Ok(arguments)
 }
 
-/// What all runs of one side came to.
+/// Results of all runs of one side.
 #[derive(Default)]
 struct Side {
     done: usize,
     failures: BTreeMap<String, String>,
-    /// Milliseconds by kind of action, of tasks that both sides did.
+    /// Milliseconds by kind of action, of tasks completed by both sides.
     by_action: BTreeMap<String, Vec<f64>>,
 }
 
@@ -132,7 +132,7 @@ async fn suite(
     Ok(ours.done == of)
 }
 
-/// Whether each side's saved state is taken by the other.
+/// Whether each side accepts the saved state of the other.
 async fn states(browser: &Browser, peer: &mut Playwright, site: &Site) -> Outcome<bool> {
     const KEPT: &str = "kept=yes ä \u{2603} 250 12 7";
     let url = format!("{}/remember", site.base());

@@ -1,8 +1,8 @@
-//! Tries of pages to reach addresses that they must not reach: through the browser crate and the
-//! filtering proxy, with canaries on this machine that say what arrives.
+//! Attempts of pages to reach forbidden addresses, through the browser crate and the filtering proxy, with canaries on
+//! this machine that report arrivals.
 //!
-//! Invariants: each try has a port of its own, so that what the proxy refuses and what arrives is
-//! known to belong to it; a try that is permitted does arrive, or else the canaries would prove nothing.
+//! Invariants: each attempt has its own port, so that blocks and arrivals can be attributed; a permitted attempt must
+//! arrive, otherwise the canaries would prove nothing.
 
 mod pages;
 pub mod ways;
@@ -24,26 +24,26 @@ use world::{Network, Seen};
 
 const AT_ONCE: usize = 5;
 const STEP_MS: u64 = 3_000;
-/// How long a try may take to be seen; what is never sent takes all of it.
-const SOON: Duration = Duration::from_secs(3);
-/// For what may come after everything else.
-const AFTERWARDS: Duration = Duration::from_secs(2);
+/// Time limit for an attempt to be observed; attempts that are never sent take all of it.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Time for late arrivals.
+const LATE_ARRIVAL_TIME: Duration = Duration::from_secs(2);
 
-/// What became of a try.
+/// Result of an attempt.
 #[derive(Debug, Clone)]
 pub struct Try {
     pub name: String,
-    /// How it was kept back; none where Chromium sent nothing.
+    /// How it was blocked; `None` if Chromium sent nothing.
     pub refused: Option<String>,
-    /// What came where it must not.
+    /// Data that arrived at a forbidden address.
     pub arrived: Option<String>,
     port: u16,
 }
 
-/// All tries of `chosen` ways and hosts (every `step`-th).
+/// Runs every `step`-th combination of techniques and hosts.
 ///
 /// # Errors
-/// When the browser or the proxy does not work, or a permitted try does not arrive.
+/// The browser or the proxy does not work, or a permitted attempt does not arrive.
 pub async fn tries(options: BrowserOptions, step: usize) -> Outcome<Vec<Try>> {
     let seen = Arc::new(Seen::default());
     let network = Arc::new(Network(Arc::clone(&seen)));
@@ -52,7 +52,7 @@ pub async fn tries(options: BrowserOptions, step: usize) -> Outcome<Vec<Try>> {
         observer: Some(network.clone()),
         lookup: network.clone(),
         connect: network,
-        ..ProxyOptions::new(policy.clone(), Trust::Steered)
+        ..ProxyOptions::new(policy.clone(), Trust::Untrusted)
     };
     let proxy = FilteringProxy::start(&ProxyListener::Loopback, proxy_options, &Entropy::system())?;
     let endpoint = ProxyEndpoint {
@@ -69,7 +69,7 @@ pub async fn tries(options: BrowserOptions, step: usize) -> Outcome<Vec<Try>> {
     let all: Vec<_> = by_way.chain(by_host).collect();
     let tried = stream::iter(all).map(|(way, host, name)| world.attempt(way, host, name)).buffered(AT_ONCE);
     let mut found: Vec<Try> = tried.collect::<Vec<_>>().await.into_iter().collect::<Outcome<_>>()?;
-    tokio::time::sleep(AFTERWARDS).await;
+    tokio::time::sleep(LATE_ARRIVAL_TIME).await;
     for found in &mut found {
         found.arrived = world.seen.arrived(found.port);
         found.refused = world.seen.refused(found.port).or(found.refused.take());
@@ -110,26 +110,29 @@ impl World {
             Start::Goto(url) => goto(&tab, &url.replace("{at}", &at)).await,
             Start::Page(html) => {
                 let path = self.pages.add(html, &at);
-                // Rebinding needs a page of the very same origin.
+                // DNS rebinding needs a page of the same origin.
                 let site = if host.starts_with("rebinding") { at } else { "site.example".to_owned() };
                 goto(&tab, &format!("http://{site}{path}")).await
             }
         };
-        self.go_on(way, &tab, port).await;
+        self.interact(way, &tab, port).await;
         drop::<Context>(context);
         Ok(Try { name, refused, arrived: None, port })
     }
 
-    async fn go_on(&self, way: Way, tab: &Tab, port: u16) {
+    async fn interact(&self, way: Way, tab: &Tab, port: u16) {
         if way.clicks {
-            // A page that cannot be clicked is seen by the try's never being sent.
+            // A page that cannot be clicked shows as an attempt that is never sent.
             let _ = act(tab, Action::Click { selector: "a, button".to_owned() }).await;
         }
         if way.leaves {
             goto(tab, "http://other.example/").await;
         }
         let started = Instant::now();
-        while started.elapsed() < SOON && self.seen.refused(port).is_none() && self.seen.arrived(port).is_none() {
+        while started.elapsed() < ATTEMPT_TIMEOUT
+            && self.seen.refused(port).is_none()
+            && self.seen.arrived(port).is_none()
+        {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -139,7 +142,7 @@ async fn act(tab: &Tab, action: Action) -> Result<(), agentd_browser::BrowserErr
     tab.act(ActionRequest { action, timeout_ms: Some(STEP_MS) }).await.map(|_| ())
 }
 
-/// Why the address could not be gone to.
+/// Returns why the navigation failed.
 async fn goto(tab: &Tab, url: &str) -> Option<String> {
     let action = Action::Goto { url: url.to_owned(), wait_until: Some(LoadState::DomContentLoaded) };
     act(tab, action).await.err().map(|error| error.to_string())

@@ -1,4 +1,4 @@
-//! The pages of the public machines.
+//! Pages of the public machines.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,7 +40,7 @@ impl Pages {
         self.address
     }
 
-    /// Where the page of a try is.
+    /// Adds a page and returns its address.
     pub(super) fn add(&self, html: &str, at: &str) -> String {
         let html = html.replace("{file}", "http://site.example/file?").replace("{at}", at);
         let mut documents = self.documents.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,7 +55,7 @@ async fn page(Path(index): Path<usize>, State(documents): State<Documents>) -> R
     html.map_or_else(
         || StatusCode::NOT_FOUND.into_response(),
         |html| {
-            // Its own icon, where it has one, is the one that counts.
+            // An icon declared by the page takes precedence.
             let head = if html.contains("rel=icon") {
                 head.replace("<link rel=icon href=data:,>", "")
             } else {
@@ -66,7 +66,7 @@ async fn page(Path(index): Path<usize>, State(documents): State<Documents>) -> R
     )
 }
 
-/// `type|body|header|value`; a body that is a status is one.
+/// Serves `type|body|header|value`; a numeric body is a status.
 async fn file(RawQuery(query): RawQuery) -> Response<Body> {
     let query = query.unwrap_or_default();
     let decoded = form_urlencoded::parse(query.as_bytes())

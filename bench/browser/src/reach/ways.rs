@@ -1,22 +1,22 @@
-//! Ways by which a page may try to reach an address, and ways of writing one.
+//! Techniques by which a page may try to reach an address, and spellings of addresses.
 
-/// How a try is made.
+/// Technique of an attempt.
 #[derive(Debug, Clone, Copy)]
 pub struct Way {
     pub name: &'static str,
     pub start: Start,
-    /// What is clicked then.
+    /// Selector or action to click afterwards.
     pub clicks: bool,
-    /// Whether the page is left then.
+    /// Whether the page is left afterwards.
     pub leaves: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub enum Start {
-    /// A page of a public site. `{at}` stands for the host and port that must not be reached, `{file}` for an address
-    /// of the public site that answers with the type, the body and the header that follow it.
+    /// Page of a public site. `{at}` is replaced by the forbidden host and port, `{file}` by an address of the public
+    /// site that returns the type, body and header that follow it.
     Page(&'static str),
-    /// An address that is gone to.
+    /// Address to navigate to.
     Goto(&'static str),
 }
 
@@ -176,7 +176,7 @@ pub const WAYS: &[Way] = &[
     goto("script as an address", "javascript:fetch('http://{at}/')"),
 ];
 
-/// Hosts of machines that a page must not reach; the canary's port is appended.
+/// Hosts that a page must not reach; the canary's port is appended.
 pub const HOSTS: &[&str] = &[
     "127.0.0.1",
     "127.1",

@@ -1,17 +1,17 @@
-//! A network of our own around the browser: names, public machines, and canaries on this one.
+//! Simulated network around the browser: names, public machines, and canaries on this machine.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use agentd_net::{AddressClass, Connect, Connecting, Lookup, Lookups, NetError, ProxyObserver, SystemConnect};
+use agentd_net::{AddressClass, Connect, ConnectFuture, Lookup, LookupFuture, NetError, ProxyObserver, SystemConnect};
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, UdpSocket};
 
 use crate::Outcome;
 
-/// A public machine; the pages of the tries are there.
+/// Public machines with the pages of the attempts.
 const PUBLIC: [&str; 2] = ["93.184.216.34", "93.184.216.35"];
 const NAMES: &[(&str, &str)] = &[
     ("site.example", PUBLIC[0]),
@@ -25,11 +25,11 @@ const NAMES: &[(&str, &str)] = &[
     ("metadata.google.internal", "169.254.169.254"),
 ];
 
-/// What was seen, by the port that a try was made at.
+/// Observations, by the port of the attempt.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     state: Mutex<State>,
-    /// Where pages of public machines really are.
+    /// Actual address of the pages of public machines.
     pages: Mutex<Option<SocketAddr>>,
 }
 
@@ -50,19 +50,19 @@ impl Seen {
         *self.pages.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
     }
 
-    /// What came to a canary, or past the proxy's checks.
+    /// Returns the data that arrived at a canary, or passed the proxy's checks.
     #[must_use]
     pub(super) fn arrived(&self, port: u16) -> Option<String> {
         self.state().arrived.get(&port).cloned()
     }
 
-    /// What the proxy refused.
+    /// Returns the reason of a block by the proxy.
     #[must_use]
     pub(super) fn refused(&self, port: u16) -> Option<String> {
         self.state().refused.get(&port).cloned()
     }
 
-    /// Names that were asked for.
+    /// Returns the names that were resolved.
     #[must_use]
     pub(super) fn looked_up(&self) -> BTreeSet<String> {
         self.state().looked_up.clone()
@@ -72,10 +72,10 @@ impl Seen {
         self.state().arrived.entry(port).or_insert(what);
     }
 
-    /// Listens on every address of this machine, for connections and for packets.
+    /// Listens on every address of this machine, for TCP and UDP.
     pub(super) async fn canary(self: &Arc<Self>) -> Outcome<u16> {
         let (tcp, udp) = loop {
-            // A machine without IPv6 has nothing that could be reached over it.
+            // Without IPv6, nothing is reachable over it.
             let tcp = match TcpListener::bind("[::]:0").await {
                 Ok(tcp) => tcp,
                 Err(_) => TcpListener::bind("0.0.0.0:0").await?,
@@ -107,19 +107,19 @@ impl Seen {
     }
 }
 
-/// The network's names and machines, as the proxy has them.
+/// Names and machines of the network, used by the proxy.
 #[derive(Debug, Clone)]
 pub(super) struct Network(pub(super) Arc<Seen>);
 
 impl Lookup for Network {
-    fn lookup(&self, host: &str) -> Lookups {
+    fn lookup(&self, host: &str) -> LookupFuture {
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         let mut state = self.0.state();
-        // What clients ask for is bounded by the tries.
+        // The number of requests is bounded by the attempts.
         state.looked_up.insert(host.clone());
         let found: Vec<&str> = match &*host {
             "mixed.example" => vec![PUBLIC[0], "127.0.0.1"],
-            // Public when it is first asked for, then not.
+            // Public on the first lookup, private afterwards.
             "rebinding.example" if state.rebound.insert(host.clone()) => vec![PUBLIC[0]],
             "rebinding.example" => vec!["127.0.0.1"],
             _ => NAMES.iter().filter(|(name, _)| *name == host).map(|(_, address)| *address).collect(),
@@ -130,13 +130,13 @@ impl Lookup for Network {
 }
 
 impl Connect for Network {
-    fn connect(&self, address: SocketAddr) -> Connecting {
+    fn connect(&self, address: SocketAddr) -> ConnectFuture {
         let is_public = PUBLIC.iter().any(|public| public.parse::<IpAddr>().is_ok_and(|public| public == address.ip()));
         if is_public {
             let pages = *self.0.pages.lock().unwrap_or_else(PoisonError::into_inner);
             return SystemConnect.connect(pages.unwrap_or(address));
         }
-        // Whatever the proxy lets through must be public; nothing else is, of what the tries name.
+        // Every address that passes the proxy must be public.
         if AddressClass::of(address.ip()) != AddressClass::Public {
             self.0.arrives(address.port(), format!("a connection of the proxy to {address}"));
         }

@@ -1,4 +1,4 @@
-# A million empty files and folders in each folder of memory: a kilobyte of the kernel's memory each.
+# Creates a million empty files and folders in each in-memory folder, which use a kilobyte of kernel memory each.
 import os
 
 made = 0

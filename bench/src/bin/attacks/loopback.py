@@ -1,4 +1,4 @@
-# 20 processes fill connections to themselves until nothing more is taken; at most 3 GB.
+# 20 processes fill loopback connections until no more data is accepted; at most 3 GB.
 import os
 import socket
 import time

@@ -1,8 +1,7 @@
-//! What hostile schemas, conversations and code do to everybody else: each attack runs against a release daemon while
-//! another client asks `/health/live` every five milliseconds. Prints how long the attack took, the percentiles of
-//! those answers, and how much memory the machine had less at the worst moment. Reference: the same client while
-//! nothing happens, in the same run. Every attack is bounded by itself: none takes more than four gigabytes, whatever
-//! the daemon does about it.
+//! Effect of hostile schemas, conversations and code on other users: each attack runs against a release daemon while
+//! another client requests `/health/live` every five milliseconds. Prints the duration of the attack, the percentiles
+//! of those responses, and the maximum memory used by the machine. Reference: the same client without an attack, in the
+//! same run. Every attack is self-limited: none uses more than four gigabytes, whatever the daemon does.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -30,7 +29,7 @@ const USAGE: Usage = Usage {
     source: UsageSource::Provider,
 };
 
-/// Code that agents run, each with the name under which a message asks for it.
+/// Code run by agents, with the name under which a message requests it.
 const CODE: [(&str, &str); 6] = [
     ("shared memory that is dropped", include_str!("shared_memory.py")),
     ("unix sockets that are filled", include_str!("unix_sockets.py")),
@@ -47,7 +46,7 @@ fn main() -> Outcome<()> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(measure())
 }
 
-/// A schema that a value multiplies which goes down into itself, and such a value.
+/// Returns a schema that multiplies the work for a deeply nested value, and such a value.
 fn multiplying() -> (Value, Value) {
     let node = json!({"$ref": "#/$defs/node"});
     let schema = json!({"type": "object", "$ref": "#/$defs/node", "$defs": {"node": {"anyOf": [
@@ -58,7 +57,7 @@ fn multiplying() -> (Value, Value) {
     (schema, deep)
 }
 
-/// What the message asks for is called once; then the turn ends.
+/// Calls the requested tool once; then the turn ends.
 fn answer(request: &RecordedRequest) -> Reply {
     let messages = request.body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let Some(last) = messages.last().filter(|last| last["role"] == "user") else {
@@ -76,20 +75,20 @@ fn answer(request: &RecordedRequest) -> Reply {
     }
 }
 
-/// A daemon under attack, and what was measured of it.
+/// Daemon under attack, and measurements.
 struct Target {
     daemon: DaemonUnderTest,
 }
 
 impl Target {
-    /// Sends a message and waits for the end of the reply; answers what it said.
+    /// Sends a message, waits for the end of the reply and returns its text.
     async fn turn(&self, body: &Value) -> Outcome<String> {
         let body = body.to_string();
         let request = render("POST", "/api/chat/messages/stream", &self.daemon.key, Some(&body), false);
         Ok(streamed(&self.daemon.address, request.as_bytes(), "event: start", "event: done").await?.body)
     }
 
-    /// Runs an attack beside a client that asks for the daemon's health.
+    /// Runs an attack while a client checks the daemon's health.
     async fn attack(&self, name: &str, attack: impl Future<Output = Outcome<String>>) -> Outcome<()> {
         let is_over = Arc::new(AtomicBool::new(false));
         let (address, over) = (self.daemon.address.clone(), Arc::clone(&is_over));
@@ -131,14 +130,14 @@ impl Target {
     }
 }
 
-/// The memory that the machine has left.
+/// Returns the available memory of the machine.
 fn free_megabytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:")).unwrap_or_default();
     line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or_default() / 1024
 }
 
-/// What came of a tool, from the events of a turn.
+/// Returns the result of a tool from the events of a turn.
 fn result_of(events: &str) -> String {
     let line =
         events.split("event: tool_result").nth(1).and_then(|rest| rest.lines().find(|line| line.starts_with("data:")));

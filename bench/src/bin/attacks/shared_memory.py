@@ -1,4 +1,4 @@
-# 20 processes, each with 200 MB of shared memory that is touched and dropped again, 4 MB at a time.
+# 20 processes, each with 200 MB of shared memory that is touched and released again, 4 MB at a time.
 import mmap
 import os
 import time

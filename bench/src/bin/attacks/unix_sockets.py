@@ -1,4 +1,4 @@
-# 20 processes fill socket pairs until nothing more is taken; at most 4 GB.
+# 20 processes fill socket pairs until no more data is accepted; at most 4 GB.
 import os
 import socket
 import time

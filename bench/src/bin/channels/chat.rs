@@ -1,4 +1,4 @@
-//! What a flood of bad signatures does to chat.
+//! Effect of a flood of invalid signatures on chat.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use crate::children::Child;
 use crate::flood::{Flood, write_requests};
 
 const ROUNDS: usize = 5;
-const LASTS: Duration = Duration::from_secs(4);
-const A_SECOND: u64 = 10_000;
-/// Until the flood is under way.
-const BEGINS_AFTER: Duration = Duration::from_millis(300);
-/// People who wait a moment between their turns.
+const ROUND_DURATION: Duration = Duration::from_secs(4);
+const REQUESTS_PER_SECOND: u64 = 10_000;
+/// Time until the flood is running.
+const WARM_UP: Duration = Duration::from_millis(300);
+/// Users who pause between their turns.
 const PACED: (usize, Duration) = (8, Duration::from_millis(100));
-/// As many turns as can be had.
+/// Maximum rate of turns.
 const BUSY: (usize, Duration) = (32, Duration::ZERO);
 
-/// What chat was in one round.
+/// Chat performance in one round.
 struct Round {
     first_tokens_ms: Vec<f64>,
     turns_per_second: f64,
 }
 
-/// One way to measure it, over all rounds.
+/// Results of one configuration over all rounds.
 #[derive(Default)]
 struct Rounds {
     first_tokens_ms: Vec<f64>,
@@ -39,7 +39,7 @@ struct Rounds {
     refused_per_second: Vec<f64>,
 }
 
-pub(crate) async fn beside_a_flood(daemon: &Daemon, platforms: &[FakePlatform]) -> Outcome<()> {
+pub(crate) async fn chat_during_flood(daemon: &Daemon, platforms: &[FakePlatform]) -> Outcome<()> {
     let bare = Child::start(&["bare"], 1)?;
     let bare_address = bare.lines.first().ok_or("no address")?.clone();
     let folder = tempfile::tempdir()?;
@@ -50,12 +50,12 @@ pub(crate) async fn beside_a_flood(daemon: &Daemon, platforms: &[FakePlatform]) 
         for _ in 0..ROUNDS {
             let targets = [None, Some(bare_address.as_str()), Some(daemon.daemon.address.as_str())];
             for (target, rounds) in targets.into_iter().zip(&mut rounds) {
-                let round = chat_beside(daemon, load, target, folder.path(), rounds).await?;
+                let round = measure_chat(daemon, load, target, folder.path(), rounds).await?;
                 rounds.first_tokens_ms.extend(round.first_tokens_ms);
                 rounds.turns_per_second.push(round.turns_per_second);
             }
         }
-        println!("chat, {how}, beside bad signatures of all platforms, {A_SECOND} a second wanted:");
+        println!("chat, {how}, beside bad signatures of all platforms, {REQUESTS_PER_SECOND} a second wanted:");
         for (name, rounds) in names.iter().zip(rounds) {
             let first = Sample::new(rounds.first_tokens_ms);
             let (p50, p99) = (first.median(), first.percentile(0.99));
@@ -69,7 +69,7 @@ pub(crate) async fn beside_a_flood(daemon: &Daemon, platforms: &[FakePlatform]) 
     Ok(())
 }
 
-async fn chat_beside(
+async fn measure_chat(
     daemon: &Daemon,
     load: (usize, Duration),
     target: Option<&str>,
@@ -77,9 +77,9 @@ async fn chat_beside(
     rounds: &mut Rounds,
 ) -> Outcome<Round> {
     let Some(address) = target else { return chat(daemon, load).await };
-    let count = A_SECOND * (LASTS + BEGINS_AFTER).as_secs();
-    let mut child = Flood::begin(address, requests, A_SECOND, count)?;
-    tokio::time::sleep(BEGINS_AFTER).await;
+    let count = REQUESTS_PER_SECOND * (ROUND_DURATION + WARM_UP).as_secs();
+    let mut child = Flood::begin(address, requests, REQUESTS_PER_SECOND, count)?;
+    tokio::time::sleep(WARM_UP).await;
     let round = chat(daemon, load).await?;
     let flood = tokio::task::spawn_blocking(move || Flood::end(&mut child)).await??;
     #[allow(clippy::cast_precision_loss, reason = "a count of requests")]
@@ -100,7 +100,7 @@ async fn chat(daemon: &Daemon, (at_once, pause): (usize, Duration)) -> Outcome<R
         stream.set_nodelay(true)?;
         tasks.spawn(async move {
             let mut first_tokens = Vec::new();
-            while began.elapsed() < LASTS {
+            while began.elapsed() < ROUND_DURATION {
                 let reply = streamed_on(&mut stream, &request, "event: token", "event: done").await?;
                 first_tokens.push(reply.first_token.as_secs_f64() * 1e3);
                 turns.fetch_add(1, Ordering::Relaxed);

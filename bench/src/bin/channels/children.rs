@@ -1,4 +1,4 @@
-//! Processes of their own beside the daemon.
+//! Helper processes next to the daemon.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -12,14 +12,14 @@ use axum::body::Bytes;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 
-/// What the daemon says to a request that it cannot verify.
+/// Response of the daemon to a request that fails verification.
 const REFUSAL: &str = r#"{"error":"the request is not verified: its signature is wrong","code":"bad_signature"}"#;
 
 /// This program in another role; killed when dropped.
 pub(crate) struct Child {
     process: std::process::Child,
     output: BufReader<std::process::ChildStdout>,
-    /// What it said first.
+    /// First lines of its output.
     pub(crate) lines: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ impl Child {
         Ok(child)
     }
 
-    /// The next line that it says; waits for it.
+    /// Waits for the next line of output.
     pub(crate) fn read_line(&mut self) -> Outcome<String> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
@@ -59,7 +59,7 @@ impl Drop for Child {
     }
 }
 
-/// Twenty tokens at once, and one a second.
+/// Runs the provider: twenty tokens immediately, or one per second.
 pub(crate) async fn provide() -> Outcome<()> {
     let usage = Usage {
         input_tokens: 10,
@@ -73,14 +73,14 @@ pub(crate) async fn provide() -> Outcome<()> {
     let reply = Reply::text(tokens.iter().map(String::as_str), usage);
     let mut vendors = Vec::new();
     for reply in [reply.clone(), reply.delayed(Duration::from_secs(1))] {
-        let vendor = FakeVendor::start_forgetful(Vendor::Openai, Script::always(reply)).await?;
+        let vendor = FakeVendor::start_without_recording(Vendor::Openai, Script::always(reply)).await?;
         println!("{}", vendor.base_url());
         vendors.push(vendor);
     }
     std::future::pending().await
 }
 
-/// The reference: reads a request, and refuses what has no place in it for being taken.
+/// Runs the reference server: reads a request and rejects it.
 pub(crate) async fn serve_bare() -> Outcome<()> {
     async fn answer(
         headers: HeaderMap,

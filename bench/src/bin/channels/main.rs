@@ -1,10 +1,10 @@
-//! Chat platforms: how soon 100 signed messages a second are answered while models answer at once and while they take
-//! twenty seconds, what a request with a bad signature costs, and what 10,000 of those a second do to chat.
+//! Chat platforms: latency of 100 signed messages per second while models respond immediately and while they take
+//! twenty seconds, the cost of a request with an invalid signature, and the effect of 10,000 of those per second on
+//! chat.
 //!
-//! References, in the same run and in turns: a bare axum server that reads the same requests and answers the same bytes.
-//! It takes the same flood, so that what remains is what the daemon's refusal costs, and not what sending and reading
-//! requests on the same processors does. The provider, the bare server and whoever sends the flood are processes of
-//! their own.
+//! References, alternately in the same run: a bare axum server that reads the same requests and returns the same bytes.
+//! It is flooded equally, so that the difference is the cost of the daemon's rejection, and not of sending and reading
+//! requests on the same machine. The provider, the bare server and the flood run in their own processes.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -45,10 +45,10 @@ async fn measure() -> Outcome<()> {
     }
     let daemon = Daemon::start(&platforms, quick)?;
     flood::cost(&daemon, &platforms).await?;
-    chat::beside_a_flood(&daemon, &platforms).await
+    chat::chat_during_flood(&daemon, &platforms).await
 }
 
-/// A fresh daemon that all platforms send to, with an agent that answers everybody.
+/// Fresh daemon for all platforms, with an agent that replies to all senders.
 struct Daemon {
     daemon: DaemonUnderTest,
     _folder: tempfile::TempDir,
@@ -72,7 +72,7 @@ impl Daemon {
     }
 }
 
-/// What goes over the wire.
+/// Returns the bytes of a request.
 fn bytes(platform: Platform, request: &WebhookRequest) -> Vec<u8> {
     let mut bytes =
         format!("POST /api/channels/{}/webhook HTTP/1.1\r\nHost: localhost\r\n", platform.id()).into_bytes();

@@ -1,8 +1,8 @@
-//! A memory of many episodes in little time: a daemon inside this process, asked over HTTP as any other, whose
-//! embedder looks its vectors up.
+//! Fast creation of a large memory: a daemon inside this process, used over HTTP, whose embedder looks up precomputed
+//! vectors.
 //!
-//! Some thousand sentences are embedded by the real model; each text is two of them and its vector their sum, so
-//! words and vectors are spread as real ones are, and no text waits for the model.
+//! A few thousand sentences are embedded by the real model; each text consists of two of them and its vector is their
+//! sum. Words and vectors are thus distributed realistically, and no text waits for the model.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -26,7 +26,7 @@ const SENTENCES: usize = 4_000;
 const QUERIES: usize = 512;
 const CONNECTIONS: usize = 32;
 
-/// What the real model made of sentences and queries, and which model that was.
+/// Embeddings of sentences and queries by the real model, and its id.
 #[derive(Debug)]
 pub(crate) struct Known {
     model_id: String,
@@ -76,7 +76,7 @@ impl Known {
     }
 }
 
-/// Answers at once, with what is known.
+/// Embedder that responds immediately with known vectors.
 #[derive(Debug, Clone)]
 struct Lookup(Arc<Known>);
 
@@ -108,14 +108,14 @@ impl Embedder for Lookup {
     }
 }
 
-/// A daemon in this process.
-pub(crate) struct Inside {
+/// Daemon in this process.
+pub(crate) struct EmbeddedDaemon {
     running: Running,
     pub(crate) address: String,
     pub(crate) key: String,
 }
 
-impl Inside {
+impl EmbeddedDaemon {
     pub(crate) async fn start(data_dir: &Path, known: &Arc<Known>) -> Outcome<Self> {
         let mut config = inside::config(ConfigSource::default(), data_dir)?;
         config.embedder = Some(Arc::new(Lookup(Arc::clone(known))));
@@ -124,7 +124,7 @@ impl Inside {
         Ok(Self { running, address, key: String::new() })
     }
 
-    /// The first time: an account and a key.
+    /// Creates an account and a key on the first start.
     pub(crate) async fn make_owner(&mut self) -> Outcome<()> {
         self.post("/api/auth/register", json!({"username": "owner", "password": "correct horse"})).await?;
         let key = self.post("/api/auth/keys", json!({"name": "bench"})).await?;
@@ -146,7 +146,7 @@ impl Inside {
         self.running.shut_down().await;
     }
 
-    /// Remembers so many episodes; answers how long it took.
+    /// Stores `count` episodes and returns the elapsed time.
     pub(crate) async fn fill(&self, known: &Arc<Known>, count: usize) -> Outcome<Duration> {
         let started = Instant::now();
         let mut tasks = Vec::new();
@@ -171,7 +171,7 @@ impl Inside {
     }
 }
 
-/// Stores an episode; answers its id.
+/// Stores an episode and returns its id.
 pub(crate) async fn remember(connection: &mut Connection, key: &str, body: &Value) -> Outcome<String> {
     let asked = render("POST", "/api/memory/episodes", key, Some(&body.to_string()), true);
     let (status, answer) = connection.ask(asked.as_bytes()).await?;

@@ -1,11 +1,11 @@
-//! How fast memory is, and how well it finds.
+//! Speed and quality of memory.
 //!
 //!     memory MODEL.gguf [--episodes N] [--seconds S]   speed: insert, search, cold start
 //!     memory MODEL.gguf --quality FOLDER               evidence recall on conversations, as a table
 //!
-//! Drives the release daemon over HTTP. The embedder it is compared with is the daemon's own: its inference
-//! process, started by this program. FOLDER holds `episodes.jsonl` (`conversation, id, date, speaker, text,
-//! image?`) and `questions.jsonl` (`conversation, question, category, evidence`); it is read, never copied.
+//! Drives the release daemon over HTTP. The reference embedder is the daemon's own: its inference process, started by
+//! this program. FOLDER contains `episodes.jsonl` (`conversation, id, date, speaker, text, image?`) and
+//! `questions.jsonl` (`conversation, question, category, evidence`); it is only read.
 
 #![allow(
     clippy::print_stdout,
@@ -57,7 +57,7 @@ impl Arguments {
     }
 }
 
-/// The daemon's embedder, started by this program.
+/// Starts the daemon's embedder.
 fn embedder(model: &std::path::Path) -> Outcome<LocalEmbedder> {
     let models = vec![model.to_path_buf()];
     let worker = vec!["inference-worker".into()];

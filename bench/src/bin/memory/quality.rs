@@ -1,7 +1,7 @@
-//! How many of the turns that answer a question are among the first ten that a search for it finds.
+//! Share of the turns with the answer to a question that are among the first ten search results.
 //!
-//! Ingested as a user would: one agent a conversation, one episode a turn, `speaker: text [image]`, at the date of
-//! its session. Each question searches the memory of its own conversation.
+//! Ingested as by a user: one agent per conversation, one episode per turn, `speaker: text [image]`, at the date of its
+//! session. Each question searches the memory of its own conversation.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -31,7 +31,7 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// Sums of recall by category, and how many questions there were.
+/// Sums of recall by category, and number of questions.
 type Recall = BTreeMap<u64, (f64, usize)>;
 
 pub(crate) async fn measure(model: &Path, folder: &Path) -> Outcome<()> {
@@ -106,7 +106,7 @@ fn episode(turn: &Value) -> Outcome<Value> {
     }))
 }
 
-/// `1:56 pm on 8 May, 2023` as `2023-05-08T13:56:00Z`.
+/// Converts `1:56 pm on 8 May, 2023` to `2023-05-08T13:56:00Z`.
 fn time(date: &str) -> Outcome<String> {
     let bad = || format!("`{date}` is no date of a session");
     let (clock, day) = date.split_once(" on ").ok_or_else(bad)?;
@@ -121,7 +121,7 @@ fn time(date: &str) -> Outcome<String> {
     Ok(format!("{year}-{month:02}-{:02}T{hour:02}:{:02}:00Z", of_month.parse::<u32>()?, minute.parse::<u32>()?))
 }
 
-/// The turns that are found, the best first.
+/// Returns the found turns, best first.
 async fn ask(
     connection: &mut Connection,
     key: &str,
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_of_sessions_are_read() {
+    fn session_dates_are_parsed() {
         assert_eq!(time("1:56 pm on 8 May, 2023").unwrap(), "2023-05-08T13:56:00Z");
         assert_eq!(time("12:05 am on 31 December, 2022").unwrap(), "2022-12-31T00:05:00Z");
         assert!(time("soon").is_err());

@@ -1,4 +1,4 @@
-//! Insert, search and cold start.
+//! Insertion, search and cold start.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use agentd_bench::load::{Connection, render};
 use agentd_inference::LocalEmbedder;
 use serde_json::{Value, json};
 
-use crate::fill::{Inside, Known, remember};
+use crate::fill::{EmbeddedDaemon, Known, remember};
 use crate::texts::{Texts, encoded};
 use crate::{Arguments, embedder};
 
 const ROUNDS: usize = 3;
 const INSERTING: usize = 32;
-/// Calls of the embedder alone at a time, of as many texts together as episodes are stored at a time.
+/// Number of concurrent calls of the embedder alone, each with as many texts as episodes are stored concurrently.
 const EMBEDDING_LANES: usize = 4;
 const CLIENTS: u64 = 4;
 const QUERIES_PER_SECOND: u64 = 30;
@@ -32,7 +32,7 @@ pub(crate) async fn measure(arguments: &Arguments) -> Outcome<()> {
 
     let data_dir = folder.path().join("data");
     let known = Arc::new(Known::embed(&embedder).await?);
-    let mut inside = Inside::start(&data_dir, &known).await?;
+    let mut inside = EmbeddedDaemon::start(&data_dir, &known).await?;
     inside.make_owner().await?;
     let took = inside.fill(&known, arguments.episodes).await?;
     let count = arguments.episodes;
@@ -67,7 +67,7 @@ pub(crate) async fn measure(arguments: &Arguments) -> Outcome<()> {
     daemon.key.clone_from(&key);
     daemon.wait_until_ready()?;
     println!("search, {QUERIES_PER_SECOND} queries/s of {CLIENTS} clients, the release daemon, embedding included:");
-    // Loads the model, and touches what is touched once.
+    // Loads the model and warms up.
     search(&daemon.address, &key, "hybrid", &known, Duration::from_secs(3)).await?;
     for mode in ["hybrid", "keyword", "semantic"] {
         report(mode, &search(&daemon.address, &key, mode, &known, arguments.time).await?);
@@ -84,7 +84,7 @@ pub(crate) async fn measure(arguments: &Arguments) -> Outcome<()> {
     Ok(())
 }
 
-/// Episodes a second through the API against texts a second of the embedder alone, in turns.
+/// Compares episodes per second through the API with texts per second of the embedder alone, alternately.
 async fn insert(data_dir: &Path, model: &str, embedder: &LocalEmbedder, time: Duration) -> Outcome<()> {
     let daemon = DaemonUnderTest::spawn_with(data_dir, &[("SVC_EMBEDDING_MODEL", model)])?.with_owner()?;
     let mut texts = Texts::new(1);
@@ -105,7 +105,7 @@ async fn insert(data_dir: &Path, model: &str, embedder: &LocalEmbedder, time: Du
     daemon.stop()
 }
 
-/// Texts a second of the embedder alone, which is never without a call that waits.
+/// Returns the texts per second of the embedder alone, with calls always queued.
 async fn embed_for(embedder: &LocalEmbedder, time: Duration, seed: u64) -> Outcome<f64> {
     let started = Instant::now();
     let mut tasks = Vec::new();
@@ -150,8 +150,9 @@ async fn insert_for(daemon: &DaemonUnderTest, time: Duration, seed: u64) -> Outc
     Ok(rate(usize::try_from(stored.load(Ordering::Relaxed))?, started.elapsed()))
 }
 
-/// Queries at an even pace, whatever the answers take: the time is from when each could be sent, which is when it
-/// was due if the answer before it came late. How late this program's own timer wakes it does not count.
+/// Sends queries at a constant rate regardless of the response times. Latency is measured from the time when a query
+/// could be sent: its due time, or the end of a late preceding response. Delays of this program's own timer are
+/// excluded.
 async fn search(address: &str, key: &str, mode: &str, known: &Arc<Known>, time: Duration) -> Outcome<Vec<f64>> {
     let gap = Duration::from_secs(1) * u32::try_from(CLIENTS)? / u32::try_from(QUERIES_PER_SECOND)?;
     let mut tasks = Vec::new();
@@ -183,7 +184,7 @@ async fn search(address: &str, key: &str, mode: &str, known: &Arc<Known>, time: 
     Ok(all)
 }
 
-/// Waits until something is due; from then on its time counts, or from now if nothing held it up.
+/// Waits until a query is due and returns the start of its latency: its due time, or now if it was not delayed.
 async fn due_since(due: tokio::time::Instant) -> tokio::time::Instant {
     if tokio::time::Instant::now() > due {
         return due;
@@ -192,7 +193,7 @@ async fn due_since(due: tokio::time::Instant) -> tokio::time::Instant {
     tokio::time::Instant::now()
 }
 
-/// The embedding of queries alone, at the same pace.
+/// Embeds queries alone at the same rate.
 async fn reference(embedder: &LocalEmbedder, known: &Arc<Known>, time: Duration) -> Outcome<Vec<f64>> {
     let gap = Duration::from_secs(1) / u32::try_from(QUERIES_PER_SECOND)?;
     let mut texts = Texts::new(900);

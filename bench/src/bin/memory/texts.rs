@@ -1,4 +1,4 @@
-//! Texts and queries as people write them: pieces of this project's own documentation, the same in every run.
+//! Realistic texts and queries: passages of this project's documentation, the same in every run.
 
 const SOURCES: [&str; 6] = [
     include_str!("../../../../scripts/tagger/chat-en.txt"),
@@ -37,13 +37,13 @@ impl Texts {
         self.words[start..start + words].join(" ")
     }
 
-    /// 10 to 20 words with a full stop, which stands nowhere else.
+    /// Returns 10 to 20 words with a full stop, which occurs nowhere else.
     pub(crate) fn sentence(&mut self) -> String {
         let words = 10 + self.number(11);
         format!("{}.", self.piece(words))
     }
 
-    /// Two sentences: 20 to 40 words.
+    /// Returns two sentences: 20 to 40 words.
     pub(crate) fn text(&mut self) -> String {
         format!("{} {}", self.sentence(), self.sentence())
     }
@@ -56,7 +56,7 @@ impl Texts {
     }
 }
 
-/// As it stands in the query of an address.
+/// Returns the percent-encoded text.
 pub(crate) fn encoded(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {

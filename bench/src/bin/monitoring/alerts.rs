@@ -1,5 +1,5 @@
-//! A thousand alerts, evaluated by a daemon inside this process whose clock is moved on. Reference: the same passes
-//! without an alert.
+//! Evaluation of a thousand alerts by a daemon inside this process with a simulated clock. Reference: the same passes
+//! without alerts.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 const ALERTS: usize = 1_000;
 const PASSES: usize = 20;
 const ROUNDS: usize = 5;
-/// Alerts are evaluated once in this time.
+/// Interval between evaluations of alerts.
 const INTERVAL: Duration = Duration::from_secs(15);
 
 pub(super) async fn evaluate() -> Outcome<()> {
     let folder = tempfile::tempdir()?;
     let config = inside::config(ConfigSource::default(), &folder.path().join("data"))?;
     let clock = MockClock::new(Clock::system().now());
-    let running = Running::start(config, clock.clock(), Entropy::system(), WorkerMode::ByHand).await?;
+    let running = Running::start(config, clock.clock(), Entropy::system(), WorkerMode::Manual).await?;
     let address = running.address.to_string();
     let key = tokio::task::spawn_blocking(move || owner(&address)).await??;
     let reference = passes(&running, &clock).await?;
@@ -50,7 +50,7 @@ fn owner(address: &str) -> Outcome<String> {
     Ok(made["key"].as_str().ok_or("no key")?.to_owned())
 }
 
-/// Alerts over different periods, with conditions that name everything and never hold.
+/// Creates alerts over different periods, with conditions that are expensive and never met.
 fn make(address: &str, key: &str) -> Outcome<()> {
     for number in 0..ALERTS {
         let alert = json!({
@@ -65,7 +65,7 @@ fn make(address: &str, key: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// Milliseconds of processor time a pass.
+/// Returns milliseconds of CPU time per pass.
 #[allow(clippy::cast_precision_loss, reason = "a count of passes")]
 async fn passes(running: &Running, clock: &MockClock) -> Outcome<Sample> {
     let mut figures = Vec::new();

@@ -1,5 +1,5 @@
-//! A year of calls of models, put into the database as the daemon would have stored them while they happened: the rows
-//! of usage, their sums, and the buckets, which the daemon's own workers then make wider.
+//! Creation of a year of model calls in the database, as the daemon would have stored them: usage rows, their sums, and
+//! the buckets, which the daemon's own workers then aggregate.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use agentd_bench::Outcome;
 use agentd_core::runtime::{Recorder, Series};
 use agentd_store::{StoreError, Tx, args};
 
-/// One less than are asked for: midnight may pass while they are written.
+/// One day less than requested, because midnight may pass while they are written.
 pub(super) const DAYS: u64 = 364;
 const DAY_US: i64 = 86_400_000_000;
 const MODELS: u64 = 12;
 
-/// Whose the calls are.
+/// Owners of the calls.
 #[derive(Debug, Clone)]
 pub(super) struct Owners {
     /// JSON arrays of ids.
@@ -23,7 +23,7 @@ pub(super) struct Owners {
     pub(super) keys: String,
 }
 
-/// `rows` calls, evenly over the days up to today, of which the part that is over.
+/// Writes `rows` calls, evenly distributed over the days up to today.
 pub(super) async fn usage(running: &Running, rows: u64, owners: &Owners) -> Outcome<()> {
     let db = &running.context().db;
     let now = db.clock().now().as_micros();
@@ -76,7 +76,7 @@ const SUMS: &str = "COUNT(*), SUM(input_tokens), SUM(output_tokens), SUM(cache_r
 const SUMMED: &str = "calls, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, \
                       cost_micro_usd, unpriced_calls";
 
-/// Those of the day, and of all time.
+/// Adds the totals of the day and of all time.
 async fn add_totals(tx: &mut Tx, date: &str) -> Result<(), StoreError> {
     let add = SUMMED.split(", ").map(|sum| format!("{sum} = usage_totals.{sum} + excluded.{sum}"));
     let add = add.collect::<Vec<_>>().join(", ");
@@ -91,7 +91,7 @@ async fn add_totals(tx: &mut Tx, date: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Quarters of an hour, as they are while they are young, and what is counted besides.
+/// Adds quarter-hour buckets, the resolution of recent data, and further counters.
 async fn add_buckets(tx: &mut Tx, from: i64, to: i64) -> Result<(), StoreError> {
     let dimensions =
         [("model", "model"), ("agent", "agent_id"), ("project", "project_id"), ("origin", "origin"), ("key", "key_id")];
@@ -128,7 +128,7 @@ async fn add_buckets(tx: &mut Tx, from: i64, to: i64) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// Histograms of a year, as wide as they are by then: minutes of two days, hours of 90, days before.
+/// Adds histograms of a year in the resolutions used by then: minutes for two days, hours for 90, days before.
 pub(super) async fn latencies(running: &Running) -> Outcome<()> {
     let recorder = Recorder::default();
     for number in 0..500_u64 {

@@ -1,8 +1,8 @@
-//! What monitoring costs and how fast it answers: requests and turns with recording against without, turns with a
-//! collector of traces that never answers against none, the endpoints over a year of usage, and a thousand alerts.
+//! Cost and response times of monitoring: requests and turns with and without recording, turns with and without an
+//! unresponsive trace collector, the endpoints over a year of usage, and a thousand alerts.
 //!
-//! `target/release/monitoring [ROWS] [year]`: how many calls of models the year has, 200,000 unless said; 10,000,000
-//! takes some minutes and 5 GB of disk. With `year`, the endpoints over it are all that is measured.
+//! `target/release/monitoring [ROWS] [year]`: number of model calls in the year, 200,000 by default; 10,000,000 takes
+//! several minutes and 5 GB of disk space. With `year`, only the endpoints are measured.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -37,10 +37,10 @@ fn main() -> Outcome<()> {
         runtime.block_on(overhead::traces())?;
         runtime.block_on(alerts::evaluate())?;
     }
-    runtime.block_on(year::ask(rows))
+    runtime.block_on(year::measure_endpoints(rows))
 }
 
-/// A daemon in this process alone, which is what is measured then.
+/// Runs a daemon alone in this process, which is then measured.
 async fn serve(data_dir: &Path, is_recording: bool) -> Outcome<()> {
     let config = inside::config(ConfigSource::default(), data_dir)?;
     let running = Running::start(config, Clock::system(), Entropy::system(), WorkerMode::Spawned).await?;
@@ -51,7 +51,7 @@ async fn serve(data_dir: &Path, is_recording: bool) -> Outcome<()> {
     std::future::pending().await
 }
 
-/// Starts [`serve`] in a process of its own.
+/// Starts [`serve`] in its own process.
 #[allow(clippy::disallowed_methods, reason = "a benchmark is no daemon")]
 fn start(data_dir: &Path, recording: &str) -> Outcome<DaemonUnderTest> {
     use std::io::BufRead;

@@ -1,4 +1,4 @@
-//! What recording and tracing cost those that are served, in turns with daemons that do neither.
+//! Cost of recording and tracing, compared alternately with daemons that do neither.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use agentd_testing_llm::{FakeVendor, Reply, Script};
 use serde_json::json;
 
 const ROUNDS: usize = 25;
-/// Short, so that what else the machine does falls on both alike.
+/// Short, so that other load on the machine affects both equally.
 const ROUND: Duration = Duration::from_secs(1);
 const CONNECTIONS: usize = 32;
 const TURNS: usize = 1_000;
@@ -30,10 +30,10 @@ const USAGE: Usage = Usage {
 async fn provider() -> Outcome<FakeVendor> {
     let pieces: Vec<String> = (0..20).map(|number| format!("t{number} ")).collect();
     let reply = Reply::text(pieces.iter().map(String::as_str), USAGE);
-    Ok(FakeVendor::start_forgetful(Vendor::Openai, Script::always(reply)).await?)
+    Ok(FakeVendor::start_without_recording(Vendor::Openai, Script::always(reply)).await?)
 }
 
-/// Ten agents, of which one speaks.
+/// Creates ten agents, of which one is used.
 fn prepare(daemon: &DaemonUnderTest, provider: &FakeVendor) -> Outcome<()> {
     let key = json!({"api_key": "k", "base_url": provider.base_url().as_str()});
     daemon.call("PUT", "/api/providers/openai/key", &key)?;
@@ -45,7 +45,7 @@ fn prepare(daemon: &DaemonUnderTest, provider: &FakeVendor) -> Outcome<()> {
     Ok(())
 }
 
-/// Turns a second, and the daemon's processor time of one in microseconds.
+/// Returns turns per second, and the daemon's CPU time per turn in microseconds.
 #[allow(clippy::cast_precision_loss, reason = "counts")]
 async fn turns(daemon: &DaemonUnderTest) -> Outcome<(f64, f64)> {
     let body = json!({"agent_id": "agent-0", "content": "hello", "model": "openai/fake"}).to_string();
@@ -71,7 +71,7 @@ async fn turns(daemon: &DaemonUnderTest) -> Outcome<(f64, f64)> {
     Ok((TURNS as f64 / began.elapsed().as_secs_f64(), used.as_secs_f64() * 1e6 / TURNS as f64))
 }
 
-/// With recording and without.
+/// Compares a daemon with recording and one without.
 pub(super) async fn recording() -> Outcome<()> {
     let (folder, provider) = (tempfile::tempdir()?, provider().await?);
     let with = super::start(&folder.path().join("on"), "on")?;
@@ -83,14 +83,14 @@ pub(super) async fn recording() -> Outcome<()> {
     for round in 0..=ROUNDS {
         let mut per_second = [0.0; 2];
         let mut micros = [0.0; 2];
-        // Whoever is first is not always the same.
+        // The order alternates.
         for which in [round % 2, 1 - round % 2] {
             let daemon = if which == 0 { &with } else { &without };
             per_second[which] =
                 requests_per_second(&daemon.address, "/api/agents", &daemon.key, CONNECTIONS, ROUND).await?;
             micros[which] = turns(daemon).await?.1;
         }
-        // The first round warms both.
+        // The first round warms up both.
         if round > 0 {
             ratios.push(per_second[0] / per_second[1]);
             added.push(micros[0] - micros[1]);
@@ -111,13 +111,13 @@ pub(super) async fn recording() -> Outcome<()> {
     Ok(())
 }
 
-/// With a collector of traces, metrics and logs that takes everything and answers nothing, and without any.
+/// Compares a daemon with an unresponsive collector of traces, metrics and logs and one without.
 pub(super) async fn traces() -> Outcome<()> {
     let (folder, provider) = (tempfile::tempdir()?, provider().await?);
     let (collector, taken) = silent_collector().await?;
     let variables = [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", collector.as_str()),
-        // More often than the default, so that each round has some.
+        // More frequent than by default, so that each round includes some.
         ("OTEL_METRIC_EXPORT_INTERVAL", "1000"),
     ];
     let with = DaemonUnderTest::spawn_with(&folder.path().join("on"), &variables)?.with_owner()?;
@@ -147,7 +147,7 @@ pub(super) async fn traces() -> Outcome<()> {
     Ok(())
 }
 
-/// Its address, and how many bytes it was sent.
+/// Returns its address, and a counter of received bytes.
 async fn silent_collector() -> Outcome<(String, Arc<AtomicUsize>)> {
     use tokio::io::AsyncReadExt;
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;

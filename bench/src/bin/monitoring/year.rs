@@ -1,4 +1,4 @@
-//! The endpoints over a year of usage: how long they take, what they keep in memory, and whether they are right.
+//! Endpoints over a year of usage: response times, memory usage, and correctness.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ const KEYS: usize = 5;
 const TIMES: usize = 100;
 const FEW_ROWS: u64 = 1_000;
 
-/// Everything of the section that reads figures.
+/// Endpoints that read statistics.
 const PATHS: [&str; 16] = [
     "/api/monitoring/health",
     "/api/monitoring/health/components/workers",
@@ -41,35 +41,35 @@ const PATHS: [&str; 16] = [
     "/api/metrics/prometheus",
 ];
 
-/// What a full scan finds.
+/// Result of a full scan.
 struct Scan {
     tokens: u64,
     by_model: Vec<(String, u64, u64)>,
     by_agent: Vec<(String, u64, u64)>,
-    /// Of the last 30 days.
+    /// Sum of the last 30 days.
     month: u64,
 }
 
-/// The same requests over a year that has next to no calls come first: what a daemon maps and keeps for answering
-/// them at all is not what the calls cost.
-pub(super) async fn ask(rows: u64) -> Outcome<()> {
+/// Measures a year with almost no calls first: memory that a daemon needs to respond at all is not caused by the number
+/// of calls.
+pub(super) async fn measure_endpoints(rows: u64) -> Outcome<()> {
     let few = measure(FEW_ROWS).await?;
     let many = measure(rows).await?;
     let megabytes = |bytes: u64| f64::from(u32::try_from(bytes / 1024).unwrap_or(u32::MAX)) / 1024.0;
     for (rows, resident) in [(FEW_ROWS, &few), (rows, &many)] {
-        let [before, most, after] = [resident.before, resident.most, resident.after].map(megabytes);
-        println!("resident with {rows} calls, MB: {before:.1} before, {most:.1} at most, {after:.1} 10 s after");
+        let [before, max, after] = [resident.before, resident.max, resident.after].map(megabytes);
+        println!("resident with {rows} calls, MB: {before:.1} before, {max:.1} at most, {after:.1} 10 s after");
     }
-    println!("more than with {FEW_ROWS} calls, at most: {:+.1} MB", megabytes(many.most) - megabytes(few.most));
+    println!("more than with {FEW_ROWS} calls, at most: {:+.1} MB", megabytes(many.max) - megabytes(few.max));
     Ok(())
 }
 
 /// Resident memory, in bytes.
 struct Resident {
     before: u64,
-    /// Of what was seen after each path.
-    most: u64,
-    /// When the daemon had given back what it did not use.
+    /// Maximum after each path.
+    max: u64,
+    /// Value after unused memory was released.
     after: u64,
 }
 
@@ -82,14 +82,14 @@ async fn measure(rows: u64) -> Outcome<Resident> {
     daemon.key = key;
     daemon.wait_until_ready()?;
     check(&daemon, &scan)?;
-    // A second after that the daemon gives back what it does not use.
+    // The daemon releases unused memory within a second after this.
     tokio::time::sleep(Duration::from_secs(10)).await;
-    let mut resident = Resident { before: daemon.resident_bytes(), most: 0, after: 0 };
+    let mut resident = Resident { before: daemon.resident_bytes(), max: 0, after: 0 };
     let mut worst = (0.0, "");
     println!("{rows} calls over {} days, {TIMES} times each, ms", fill::DAYS);
     for path in PATHS {
         let sample = time(&daemon, path).await?;
-        resident.most = resident.most.max(daemon.resident_bytes());
+        resident.max = resident.max.max(daemon.resident_bytes());
         println!("{path:<66} p50 {:>7.2}  p95 {:>7.2}", sample.median(), sample.percentile(0.95));
         if sample.percentile(0.95) > worst.0 {
             worst = (sample.percentile(0.95), path);
@@ -103,10 +103,10 @@ async fn measure(rows: u64) -> Outcome<Resident> {
     Ok(resident)
 }
 
-/// Fills a fresh data directory; answers a key, and what is in it.
+/// Fills a fresh data directory; returns a key and the expected sums.
 async fn prepare(data_dir: &Path, rows: u64) -> Outcome<(String, Scan)> {
     let config = inside::config(ConfigSource::default(), data_dir)?;
-    let running = Running::start(config, Clock::system(), Entropy::system(), WorkerMode::ByHand).await?;
+    let running = Running::start(config, Clock::system(), Entropy::system(), WorkerMode::Manual).await?;
     let address = running.address.to_string();
     let (key, owners) = tokio::task::spawn_blocking(move || people(&address)).await??;
     let began = Instant::now();
@@ -177,7 +177,7 @@ async fn scan(running: &Running, rows: u64) -> Outcome<Scan> {
     Ok(Scan { tokens, by_model, by_agent, month })
 }
 
-/// Holds what the endpoints answer against the scan, to the token.
+/// Compares the responses of the endpoints with the scan.
 fn check(daemon: &DaemonUnderTest, scan: &Scan) -> Outcome<()> {
     let get = |path: &str| daemon.call("GET", path, &Value::Null);
     let equal = |what: &str, shown: &Value, expected: u64| -> Outcome<()> {

@@ -1,4 +1,4 @@
-//! Nine good receivers, and what a tenth costs them: one that is well, and one that is dead.
+//! Effect of a tenth receiver on nine healthy ones: a healthy one, and an unavailable one.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use crate::{Api, EVENT, REPEATS, emit, latency};
 const GOOD: usize = 9;
 const EVENTS_TO_EACH: usize = 1_000;
 const WAITING: usize = 100_000;
-/// What nobody else hears.
-const EVENT_OF_THE_DEAD: &str = "project.updated";
-/// Longer than a request that nobody answers takes to end.
+/// Event type that only the unavailable receiver subscribes to.
+const UNAVAILABLE_EVENT: &str = "project.updated";
+/// Longer than the timeout of an unanswered request.
 const TIME_LIMIT: Duration = Duration::from_secs(11);
 
-/// Takes connections and says nothing.
+/// Starts a receiver that accepts connections and never responds.
 async fn silent() -> Outcome<(String, JoinHandle<()>)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}/dead", listener.local_addr()?);
@@ -33,14 +33,14 @@ async fn silent() -> Outcome<(String, JoinHandle<()>)> {
     Ok((url, holds))
 }
 
-/// Nobody listens there.
+/// Returns an address that refuses connections.
 async fn refusing() -> Outcome<String> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     Ok(format!("http://{}/dead", listener.local_addr()?))
 }
 
-/// How many deliveries a second nine receivers get, beside the one at `tenth`.
-async fn nine(running: &Running, api: &Api, sink: &mut Sink, tenth: Option<&str>) -> Outcome<f64> {
+/// Returns the deliveries per second to nine receivers, next to the one at `tenth`.
+async fn rate_of_nine(running: &Running, api: &Api, sink: &mut Sink, tenth: Option<&str>) -> Outcome<f64> {
     let mut hooks = Vec::new();
     if let Some(url) = tenth {
         hooks.push(api.make_hook(EVENT, url).await?);
@@ -52,7 +52,7 @@ async fn nine(running: &Running, api: &Api, sink: &mut Sink, tenth: Option<&str>
     emitted?;
     let rate = rate(&arrivals?);
     api.delete_hooks(hooks).await?;
-    // What hung has ended, so that the next round begins with every permit free.
+    // Hanging deliveries have ended, so that the next round begins with all permits free.
     tokio::time::sleep(TIME_LIMIT).await;
     Ok(rate)
 }
@@ -63,10 +63,10 @@ pub(crate) async fn dead_receivers(running: &Running, api: &Api, sink: &mut Sink
     let (mut alone, mut beside_well, mut beside_silent, mut beside_refusing) =
         <(Vec<_>, Vec<_>, Vec<_>, Vec<_>)>::default();
     for _ in 0..REPEATS {
-        alone.push(nine(running, api, sink, None).await?);
-        beside_well.push(nine(running, api, sink, Some(&well)).await?);
-        beside_silent.push(nine(running, api, sink, Some(&silent)).await?);
-        beside_refusing.push(nine(running, api, sink, Some(&refusing)).await?);
+        alone.push(rate_of_nine(running, api, sink, None).await?);
+        beside_well.push(rate_of_nine(running, api, sink, Some(&well)).await?);
+        beside_silent.push(rate_of_nine(running, api, sink, Some(&silent)).await?);
+        beside_refusing.push(rate_of_nine(running, api, sink, Some(&refusing)).await?);
     }
     holds.abort();
     let (alone, well) = (Sample::new(alone), Sample::new(beside_well));
@@ -93,15 +93,15 @@ fn ratio(of: &Sample, to: &Sample) -> f64 {
     of.median() / to.median()
 }
 
-/// The same while very much waits for one dead receiver.
+/// Measures the same with a large backlog for an unavailable receiver.
 pub(crate) async fn backlog(running: &Running, api: &Api, sink: &mut Sink) -> Outcome<()> {
     let mut alone = Vec::new();
     for _ in 0..REPEATS {
-        alone.push(nine(running, api, sink, None).await?);
+        alone.push(rate_of_nine(running, api, sink, None).await?);
     }
-    let dead = api.make_hook(EVENT_OF_THE_DEAD, &refusing().await?).await?;
+    let dead = api.make_hook(UNAVAILABLE_EVENT, &refusing().await?).await?;
     let begun = std::time::Instant::now();
-    emit(running, EVENT_OF_THE_DEAD, 0..WAITING).await?;
+    emit(running, UNAVAILABLE_EVENT, 0..WAITING).await?;
     loop {
         let stats = api.call("GET", "/api/hooks/deliveries/queue-stats", Value::Null).await?;
         let waiting = ["pending", "processing", "failed"].iter().filter_map(|state| stats["stats"][*state].as_u64());
@@ -113,7 +113,7 @@ pub(crate) async fn backlog(running: &Running, api: &Api, sink: &mut Sink) -> Ou
     println!("{WAITING} events emitted, matched and queued in {:.1} s", begun.elapsed().as_secs_f64());
     let mut behind = Vec::new();
     for _ in 0..REPEATS {
-        behind.push(nine(running, api, sink, None).await?);
+        behind.push(rate_of_nine(running, api, sink, None).await?);
     }
     let (alone, behind) = (Sample::new(alone), Sample::new(behind));
     println!("nine receivers alone, a second:                      {alone}");

@@ -1,9 +1,9 @@
-//! The delivery queue of hooks, with the daemon inside this process and a sink on loopback: how many deliveries a
-//! second it sustains with every commit synced, how long an event takes to arrive at 200 a second, and what one dead
-//! receiver costs nine others, also with 100,000 deliveries that wait for it. Reference for the first: the same
-//! requests by the same client in a bare loop with as many connections, in the same run.
+//! Delivery queue of hooks, with the daemon inside this process and a sink on loopback: sustained deliveries per second
+//! with every commit synced, the latency of events at 200 per second, and the effect of an unavailable receiver on nine
+//! others, also with a backlog of 100,000 deliveries. Reference for the rate: the same requests by the same client in a
+//! bare loop with as many connections, in the same run.
 //!
-//! On SQLite, or on the PostgreSQL that `AGENTD_TEST_DATABASE_URL` names.
+//! Runs on SQLite, or on the PostgreSQL database of `AGENTD_TEST_DATABASE_URL`.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use sink::{Sink, rate};
 
 const DELIVERIES: usize = 10_000;
-const AT_ONCE: usize = 64;
+const CONCURRENCY: usize = 64;
 const HOOKS: usize = 4;
 const LATENCY_RATE: usize = 200;
 const LATENCY_SECONDS: usize = 10;
@@ -71,7 +71,7 @@ impl Api {
     }
 }
 
-/// Commits events, a hundred a transaction, as domains that are busy do through group commit.
+/// Commits events, a hundred per transaction, like busy domains through group commit.
 async fn emit(running: &Running, event: &'static str, numbers: std::ops::Range<usize>) -> Outcome<()> {
     let db = running.context().db.clone();
     let numbers: Vec<usize> = numbers.collect();
@@ -115,11 +115,11 @@ async fn measure() -> Outcome<()> {
     Ok(())
 }
 
-/// The same requests without a queue.
+/// Sends the same requests without a queue.
 async fn bare_loop(sink: &mut Sink) -> Outcome<f64> {
     let client = GuardedClient::new(PolicyHandle::default(), Trust::Owner);
     let (url, next) = (sink.url("bare"), Arc::new(AtomicUsize::new(0)));
-    for _ in 0..AT_ONCE {
+    for _ in 0..CONCURRENCY {
         let (client, url, next) = (client.clone(), url.parse::<url::Url>()?, Arc::clone(&next));
         tokio::spawn(async move {
             while next.fetch_add(1, Ordering::Relaxed) < DELIVERIES {
@@ -149,12 +149,12 @@ async fn throughput(running: &Running, api: &Api, sink: &mut Sink) -> Outcome<()
     }
     let (queued, bare) = (Sample::new(queued), Sample::new(bare));
     println!("queued deliveries a second to {HOOKS} hooks: {queued}");
-    println!("bare loop, {AT_ONCE} at once, a second:      {bare}");
+    println!("bare loop, {CONCURRENCY} at once, a second:      {bare}");
     println!("ratio of the medians: {:.2}", queued.median() / bare.median());
     Ok(())
 }
 
-/// Until every delivery of these hooks has its end written down.
+/// Waits until the outcome of every delivery of these hooks is recorded.
 async fn settle(api: &Api, hooks: &[String]) -> Outcome<()> {
     for hook in hooks {
         loop {
@@ -168,7 +168,7 @@ async fn settle(api: &Api, hooks: &[String]) -> Outcome<()> {
     Ok(())
 }
 
-/// From before an event's commit to its arrival.
+/// Measures the time from before an event's commit to its arrival.
 async fn latency(running: &Running, api: &Api, sink: &mut Sink, when: &str) -> Outcome<()> {
     let hook = api.make_hook(EVENT, &sink.url("latency")).await?;
     let count = LATENCY_RATE * LATENCY_SECONDS;

@@ -1,4 +1,4 @@
-//! Where everything arrives.
+//! Receiver of all deliveries.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-/// What arrived: its path, the event's number, and when.
+/// Received delivery: its path, the event's number, and its time.
 pub(crate) type Arrival = (String, usize, Instant);
 
-/// Takes whatever comes, and tells when which path got what.
+/// Accepts all requests and reports the time and path of each.
 pub(crate) struct Sink {
     address: SocketAddr,
     arrivals: mpsc::UnboundedReceiver<Arrival>,
@@ -22,11 +22,11 @@ impl Sink {
     pub(crate) async fn start() -> Outcome<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
-        let (told, arrivals) = mpsc::unbounded_channel();
+        let (sender, arrivals) = mpsc::unbounded_channel();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let told = told.clone();
-                tokio::spawn(async move { drop(serve(stream, told).await) });
+                let sender = sender.clone();
+                tokio::spawn(async move { drop(serve(stream, sender).await) });
             }
         });
         Ok(Self { address, arrivals })
@@ -36,7 +36,7 @@ impl Sink {
         format!("http://{}/{name}", self.address)
     }
 
-    /// The next so many.
+    /// Waits for the next `count` arrivals.
     pub(crate) async fn take(&mut self, count: usize) -> Outcome<Vec<Arrival>> {
         let mut taken = Vec::with_capacity(count);
         while taken.len() < count {
@@ -48,7 +48,7 @@ impl Sink {
     }
 }
 
-async fn serve(mut stream: TcpStream, told: mpsc::UnboundedSender<Arrival>) -> Outcome<()> {
+async fn serve(mut stream: TcpStream, sender: mpsc::UnboundedSender<Arrival>) -> Outcome<()> {
     stream.set_nodelay(true)?;
     let mut bytes = Vec::with_capacity(16 * 1024);
     loop {
@@ -72,7 +72,7 @@ async fn serve(mut stream: TcpStream, told: mpsc::UnboundedSender<Arrival>) -> O
         let arrived = Instant::now();
         let event: Value = serde_json::from_slice(&bytes[end..end + length])?;
         let number = event["data"]["n"].as_u64().and_then(|number| usize::try_from(number).ok()).unwrap_or_default();
-        told.send((path, number, arrived))?;
+        sender.send((path, number, arrived))?;
         bytes.drain(..end + length);
         stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await?;
     }

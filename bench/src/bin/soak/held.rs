@@ -1,4 +1,4 @@
-//! What a daemon holds, and how that changes.
+//! Resource usage of a daemon over time.
 
 use std::fmt;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub(super) struct Sample {
     children: f64,
     wal: f64,
     disk: f64,
-    /// What the daemon has acknowledged until now, deleted things included.
+    /// Number of things acknowledged so far, including deleted ones.
     stored: f64,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for Sample {
 }
 
 #[allow(clippy::cast_precision_loss, reason = "memory and counts")]
-pub(super) fn look(daemon: &DaemonUnderTest, at: Duration, stored: u64) -> Sample {
+pub(super) fn take_sample(daemon: &DaemonUnderTest, at: Duration, stored: u64) -> Sample {
     let database = daemon.data_dir.join("agentd.db-wal");
     Sample {
         at,
@@ -59,39 +59,39 @@ fn bytes_in(folder: &Path) -> u64 {
         .map(|entry| match entry.metadata() {
             Ok(entry_is) if entry_is.is_dir() => bytes_in(&entry.path()),
             Ok(entry_is) => entry_is.len(),
-            // It went away meanwhile.
+            // The file was removed meanwhile.
             Err(_) => 0,
         })
         .sum()
 }
 
-/// A figure, where it stands in a sample, and how much it may change over the last two thirds of an hour.
+/// Name of a value, its accessor, and the permitted change over the last two thirds of an hour.
 type Bound = (&'static str, fn(&Sample) -> f64, f64);
 
-/// A short run is held to the same change over its own last two thirds: noise does not get less with the time.
+/// Limits also apply to the last two thirds of shorter runs: noise does not decrease with the duration.
 const BOUNDS: [Bound; 6] = [
     ("resident MiB of the daemon", |sample| sample.resident, 4.0),
     ("resident MiB with its children", |sample| sample.with_children, 8.0),
     ("descriptors", |sample| sample.descriptors, 8.0),
     ("threads", |sample| sample.threads, 2.0),
     ("children", |sample| sample.children, 1.0),
-    // It grows while a backup reads, and its file keeps the size.
+    // The log grows while a backup reads, and its file keeps the size.
     ("MiB of the write-ahead log", |sample| sample.wal, 64.0),
 ];
-/// How much more the least of the last third may be than the least of the second, in a few minutes of a debug build: a
-/// busy machine adds peaks, but what is never given back raises the least.
+/// Permitted increase of the minimum from the second to the last third, for a few minutes of a debug build: other load
+/// adds peaks, but a leak raises the minimum.
 #[cfg(test)]
-const LEAST: [Bound; 5] = [
+const MINIMUM_BOUNDS: [Bound; 5] = [
     ("resident MiB of the daemon", |sample| sample.resident, 24.0),
     ("descriptors", |sample| sample.descriptors, 12.0),
     ("threads", |sample| sample.threads, 12.0),
     ("children", |sample| sample.children, 1.0),
     ("MiB of the write-ahead log", |sample| sample.wal, 64.0),
 ];
-/// KiB of disk for each thing that was ever stored.
-const MOST_DISK_PER_ITEM: f64 = 8.0;
+/// Maximum KiB of disk per stored item.
+const MAX_DISK_PER_ITEM: f64 = 8.0;
 
-/// What was seen, in the order of time.
+/// Samples in chronological order.
 #[derive(Debug, Default)]
 pub(super) struct Series(Vec<Sample>);
 
@@ -104,18 +104,18 @@ impl Series {
         self.0.len()
     }
 
-    /// Prints how the least of each figure changes; whether that is within its bounds.
+    /// Prints how the minimum of each value changes, and returns whether the changes are within the limits.
     #[cfg(test)]
-    pub(super) fn gives_back(&self, whole: Duration) -> bool {
+    pub(super) fn releases_resources(&self, whole: Duration) -> bool {
         println!("{:<34}{:>14}{:>14}{:>10}{:>10}", "the least of a third", "the second", "the last", "more", "at most");
         let least = |figure: fn(&Sample) -> f64, third: u32| {
             let is_in = |sample: &&Sample| sample.at > whole / 3 * (third - 1) && sample.at <= whole / 3 * third;
-            // The last sample comes a little after the end.
+            // The last sample is taken shortly after the end.
             let samples = self.0.iter().filter(|sample| is_in(sample) || (third == 3 && sample.at > whole));
             samples.map(figure).fold(f64::INFINITY, f64::min)
         };
         let mut is_kept = true;
-        for (name, figure, most) in LEAST {
+        for (name, figure, most) in MINIMUM_BOUNDS {
             let (before, after) = (least(figure, 2), least(figure, 3));
             println!("{name:<34}{before:>14.1}{after:>14.1}{:>+10.1}{most:>10.1}", after - before);
             is_kept &= after - before <= most;
@@ -123,7 +123,7 @@ impl Series {
         is_kept
     }
 
-    /// Prints the slopes; whether all are within their bounds.
+    /// Prints the slopes, and returns whether all are within the limits.
     pub(super) fn is_flat(&self, whole: Duration) -> bool {
         let late: Vec<&Sample> = self.0.iter().filter(|sample| sample.at >= whole / 3).collect();
         let hours = whole.as_secs_f64() / 3600.0 * 2.0 / 3.0;
@@ -147,12 +147,12 @@ impl Series {
             late.last().map_or(0.0, |sample| figure(sample)) - late.first().map_or(0.0, |sample| figure(sample))
         };
         let per_item = grown(|sample| sample.disk) * 1024.0 / grown(|sample| sample.stored).max(1.0);
-        println!("{:<34}{:>34.2}{MOST_DISK_PER_ITEM:>14.1}", "KiB of disk for each item", per_item);
-        is_flat && per_item <= MOST_DISK_PER_ITEM
+        println!("{:<34}{:>34.2}{MAX_DISK_PER_ITEM:>14.1}", "KiB of disk for each item", per_item);
+        is_flat && per_item <= MAX_DISK_PER_ITEM
     }
 }
 
-/// Of the line with the least squares.
+/// Returns the slope of the least squares line.
 #[allow(clippy::cast_precision_loss, reason = "a count of samples")]
 fn slope(points: &[(f64, f64)]) -> f64 {
     let count = points.len() as f64;
@@ -169,7 +169,7 @@ mod tests {
 
     const SAMPLES: u32 = 36;
 
-    /// Three minutes with peaks, and so much more descriptors in each.
+    /// Returns three minutes of samples with peaks, and `more` additional descriptors in each.
     fn series(more: f64) -> Series {
         let mut series = Series::default();
         for number in 1..=SAMPLES {
@@ -181,9 +181,9 @@ mod tests {
     }
 
     #[test]
-    fn a_leak_raises_the_least_and_a_busy_machine_does_not() {
+    fn leak_raises_the_minimum_and_other_load_does_not() {
         let whole = Duration::from_secs(5) * SAMPLES;
-        assert!(series(0.0).gives_back(whole));
-        assert!(!series(13.0).gives_back(whole));
+        assert!(series(0.0).releases_resources(whole));
+        assert!(!series(13.0).releases_resources(whole));
     }
 }

@@ -1,4 +1,4 @@
-//! What a busy household does to its daemon, again and again.
+//! Continuous mixed load on a daemon.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -26,11 +26,11 @@ const USAGE: Usage = Usage {
     reasoning_tokens: 0,
     source: UsageSource::Provider,
 };
-/// Conversations and episodes that stay; older ones are deleted.
+/// Maximum number of retained conversations and episodes; older ones are deleted.
 const CONVERSATIONS: usize = 100;
 const EPISODES: usize = 1_000;
-const MESSAGES_IN_A_CONVERSATION: usize = 8;
-const BACKUP_EVERY: Duration = Duration::from_secs(600);
+const MESSAGES_PER_CONVERSATION: usize = 8;
+const BACKUP_INTERVAL: Duration = Duration::from_secs(600);
 const TOPICS: [&str; 12] = [
     "garden",
     "boiler",
@@ -46,12 +46,12 @@ const TOPICS: [&str; 12] = [
     "cat",
 ];
 
-/// How long everybody rests between two steps, as a factor.
+/// Pause between two steps, as a factor.
 #[derive(Debug)]
 pub(super) struct Pace(AtomicU64);
 
 impl Pace {
-    /// `against` is what was used against what may be.
+    /// Adjusts the factor; `against` is the ratio of used to permitted CPU time.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a factor")]
     pub(super) fn adjust(&self, against: f64) {
         let factor = self.0.load(Ordering::Relaxed) as f64 * against.clamp(0.5, 2.0);
@@ -76,11 +76,11 @@ struct Counts {
     backups: AtomicU64,
 }
 
-fn one_more(count: &AtomicU64) -> u64 {
+fn increment(count: &AtomicU64) -> u64 {
     count.fetch_add(1, Ordering::Relaxed)
 }
 
-/// What the parts of the load share.
+/// State shared by all parts of the load.
 #[derive(Debug)]
 struct Shared {
     daemon: Arc<DaemonUnderTest>,
@@ -95,9 +95,9 @@ pub(super) struct Load {
     _vendor: FakeVendor,
 }
 
-/// What a message asks for is done; a job and everything else is answered.
+/// Performs the request of a message; replies to jobs and other messages.
 fn answer(request: &RecordedRequest, runs: &AtomicU64) -> Reply {
-    // A vendor that keeps no requests does not read them either.
+    // A vendor without recording does not parse requests either.
     let body: Value = serde_json::from_slice(&request.bytes).unwrap_or_default();
     let messages = body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let asked = messages.last().filter(|last| last["role"] == "user").and_then(|last| last["content"].as_str());
@@ -111,7 +111,7 @@ fn answer(request: &RecordedRequest, runs: &AtomicU64) -> Reply {
         return Reply::tool_calls(calls, USAGE);
     }
     if body["messages"].to_string().contains("Look after the house") {
-        one_more(runs);
+        increment(runs);
     }
     Reply::text(["I ", "have ", "looked ", "after ", "it, ", "and ", "all ", "is ", "well ", "now."], USAGE)
 }
@@ -123,7 +123,7 @@ impl Load {
             Arc::new(Shared { daemon: Arc::clone(&daemon), counts: Counts::default(), pace: Arc::clone(&pace) });
         let counting = Arc::clone(&shared);
         let script = Script::by(move |request| answer(request, &counting.counts.runs));
-        let vendor = FakeVendor::start_forgetful(Vendor::Openai, script).await?;
+        let vendor = FakeVendor::start_without_recording(Vendor::Openai, script).await?;
         let sink = sink(Arc::clone(&shared)).await?;
         let provider = json!({"api_key": "key", "base_url": vendor.base_url().to_string()});
         daemon.call("PUT", "/api/providers/openai/key", &provider)?;
@@ -154,7 +154,7 @@ impl Load {
         Ok(Self { pace, shared, parts, _vendor: vendor })
     }
 
-    /// A part that ended has failed.
+    /// Returns an error if a part has ended, because that is a failure.
     pub(super) fn check(&self) -> Outcome<()> {
         match self.parts.iter().find(|(_, part)| part.is_finished()) {
             Some((name, _)) => {
@@ -164,7 +164,7 @@ impl Load {
         }
     }
 
-    /// Things that the daemon has acknowledged.
+    /// Returns the number of things acknowledged by the daemon.
     pub(super) fn stored(&self) -> u64 {
         let counts = &self.shared.counts;
         [&counts.turns, &counts.episodes, &counts.delivered, &counts.runs]
@@ -207,12 +207,12 @@ impl Load {
     }
 }
 
-/// Takes what hooks send.
+/// Receives the requests of hooks.
 async fn sink(shared: Arc<Shared>) -> Outcome<String> {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
     let url = format!("http://{}/", listener.local_addr()?);
     let take = move || {
-        one_more(&shared.counts.delivered);
+        increment(&shared.counts.delivered);
         std::future::ready("taken")
     };
     tokio::spawn(async move { axum::serve(listener, axum::Router::new().fallback(take)).await });
@@ -242,14 +242,14 @@ async fn chat(shared: Arc<Shared>, nth: u64) -> Outcome<()> {
     for number in 0_u64.. {
         let made = shared.ask(&mut connection, "POST", "/api/chat/conversations", &conversation).await?;
         let id = made["id"].as_str().ok_or("no id")?.to_owned();
-        for message in 0..MESSAGES_IN_A_CONVERSATION {
+        for message in 0..MESSAGES_PER_CONVERSATION {
             let topic = TOPICS[(number as usize + message) % TOPICS.len()];
             let verb = if message % 4 == 3 { "Write" } else { "Tell" };
             let content = format!("{verb} me what is new about the {topic}, question {message} of {number} by {nth}.");
             let body = json!({"conversation_id": id, "content": content}).to_string();
             let request = render("POST", "/api/chat/messages/stream", &shared.daemon.key, Some(&body), false);
             streamed(&shared.daemon.address, request.as_bytes(), "event: start", "event: done").await?;
-            one_more(&shared.counts.turns);
+            increment(&shared.counts.turns);
             shared.pace.rest(150).await;
         }
         kept.push_back(id);
@@ -270,7 +270,7 @@ async fn episodes(shared: Arc<Shared>) -> Outcome<()> {
         let content =
             format!("The {one} and the {other} were seen to on day {number}, for {} euros.", number * 7 % 911);
         shared.ask(&mut connection, "POST", "/api/memory/episodes", &json!({"content": content})).await?;
-        one_more(&shared.counts.episodes);
+        increment(&shared.counts.episodes);
         if number % 20 == 19 {
             forget(&shared, &mut connection).await?;
         }
@@ -279,7 +279,7 @@ async fn episodes(shared: Arc<Shared>) -> Outcome<()> {
     Ok(())
 }
 
-/// What is beyond the newest, and what the daemon remembered of the chats by itself among it.
+/// Deletes all but the newest items, including those that the daemon remembered by itself.
 async fn forget(shared: &Shared, connection: &mut Connection) -> Outcome<()> {
     let path = format!("/api/memory/episodes?limit=100&offset={EPISODES}");
     let older = shared.ask(connection, "GET", &path, &Value::Null).await?;
@@ -297,13 +297,13 @@ async fn searches(shared: Arc<Shared>) -> Outcome<()> {
         let path = format!("/api/memory/search?q=what+did+the+{topic}+cost+us&limit=10");
         shared.ask(&mut connection, "GET", &path, &Value::Null).await?;
         shared.ask(&mut connection, "GET", "/api/monitoring/usage", &Value::Null).await?;
-        one_more(&shared.counts.searches);
+        increment(&shared.counts.searches);
         shared.pace.rest(100).await;
     }
     Ok(())
 }
 
-/// A page that is opened, watched for a while, and closed without a word.
+/// A page that is opened, watched for a while, and closed without notice.
 async fn streams(shared: Arc<Shared>) -> Outcome<()> {
     loop {
         let request = render("GET", "/api/events/stream", &shared.daemon.key, None, true);
@@ -314,17 +314,17 @@ async fn streams(shared: Arc<Shared>) -> Outcome<()> {
             while stream.read(&mut buffer).await? > 0 {}
             Outcome::Ok(())
         };
-        // Nobody ends it but us.
+        // The stream only ends when the client closes it.
         if let Ok(ended) = tokio::time::timeout(Duration::from_secs(2), watching).await {
             ended?;
             return Err("the daemon closed the stream of events".into());
         }
-        one_more(&shared.counts.streams);
+        increment(&shared.counts.streams);
         shared.pace.rest(500).await;
     }
 }
 
-/// A device that joins, offers a tool, and goes away; at the end the daemon forgets it.
+/// A device that joins, offers a tool, and disconnects; at the end it is deleted.
 async fn devices(shared: Arc<Shared>) -> Outcome<()> {
     let mut connection = shared.connect().await?;
     loop {
@@ -341,12 +341,12 @@ async fn devices(shared: Arc<Shared>) -> Outcome<()> {
             if !hello.to_text()?.contains("hello") {
                 return Err(format!("not a hello: {hello}").into());
             }
-            one_more(&shared.counts.devices);
+            increment(&shared.counts.devices);
             shared.pace.rest(500).await;
         }
         let path = format!("/api/devices/{}", device["device_id"].as_str().ok_or("no id")?);
         shared.ask(&mut connection, "DELETE", &path, &Value::Null).await?;
-        // Ten a minute at most.
+        // At most ten per minute.
         tokio::time::sleep(Duration::from_secs(6)).await;
     }
 }
@@ -356,7 +356,7 @@ async fn settings(shared: Arc<Shared>) -> Outcome<()> {
     for number in 0_u64.. {
         let change = json!({"temperature": if number.is_multiple_of(2) { 0.2 } else { 0.7 }});
         shared.ask(&mut connection, "PUT", "/api/settings/agent", &change).await?;
-        one_more(&shared.counts.settings);
+        increment(&shared.counts.settings);
         shared.pace.rest(2_000).await;
     }
     Ok(())
@@ -365,7 +365,7 @@ async fn settings(shared: Arc<Shared>) -> Outcome<()> {
 #[allow(clippy::disallowed_methods, reason = "a benchmark is no daemon")]
 async fn backups(shared: Arc<Shared>, archive: PathBuf) -> Outcome<()> {
     loop {
-        tokio::time::sleep(BACKUP_EVERY).await;
+        tokio::time::sleep(BACKUP_INTERVAL).await;
         let mut command = Command::new(binary());
         command
             .arg("backup")
@@ -377,6 +377,6 @@ async fn backups(shared: Arc<Shared>, archive: PathBuf) -> Outcome<()> {
         if !done.status.success() {
             return Err(format!("a backup failed: {}", String::from_utf8_lossy(&done.stderr)).into());
         }
-        one_more(&shared.counts.backups);
+        increment(&shared.counts.backups);
     }
 }

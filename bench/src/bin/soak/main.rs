@@ -1,11 +1,12 @@
-//! A daemon under a mixed load for a long time: chat with tools, episodes and searches, hooks to a sink, a job each
-//! second, clients of streams and devices that come and go, settings that change, and backups. What is stored is also
-//! deleted, so that after the first third whatever grows is what nobody asked to be kept. Prints what the daemon holds
-//! while it goes, then the slope of each figure over the last two thirds, and fails where one is above its bound.
+//! Daemon under a long mixed load: chat with tools, episodes and searches, hooks to a sink, a job every second, stream
+//! clients and devices that come and go, settings changes, and backups. Stored data is also deleted, so that any growth
+//! after the first third is a leak. Prints the resource usage regularly, then the slope of each value over the last two
+//! thirds, and fails if one exceeds its limit.
 //!
-//! `--minutes N`, 60 unless told. The load keeps the daemon and itself at about 30 % of the machine.
+//! `--minutes N` sets the duration, 60 by default. The load keeps the daemon and itself at about 30 % CPU usage of the
+//! machine.
 //!
-//! Its test is three minutes of it, for a machine that is busy with other things meanwhile.
+//! Its test runs for three minutes, and tolerates other load on the machine.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -22,11 +23,11 @@ use agentd_bench::daemon::{DaemonUnderTest, processor_time_of};
 use held::Series;
 use load::Load;
 
-/// What the load may take of the machine.
-const SHARE: f64 = 0.3;
-const SAMPLE_EVERY: Duration = Duration::from_secs(5);
-/// One line of progress for so many samples.
-const SHOWN_EVERY: usize = 12;
+/// Maximum share of the machine's CPU time.
+const CPU_SHARE: f64 = 0.3;
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
+/// Number of samples per printed line.
+const SAMPLES_PER_LINE: usize = 12;
 
 fn minutes() -> Outcome<f64> {
     let mut given = std::env::args().skip(1);
@@ -43,7 +44,7 @@ fn main() -> Outcome<ExitCode> {
     })
 }
 
-/// Whether what was seen is within its bounds.
+/// Runs the load and returns whether the samples are within their limits.
 async fn soak(minutes: f64, is_within: fn(&Series, Duration) -> bool) -> Outcome<bool> {
     let folder = tempfile::tempdir()?;
     let daemon = Arc::new(DaemonUnderTest::start_with_owner(&folder.path().join("data"))?);
@@ -54,13 +55,13 @@ async fn soak(minutes: f64, is_within: fn(&Series, Duration) -> bool) -> Outcome
     let mut used = processor_time(&daemon);
     while started.elapsed() < whole {
         let began = Instant::now();
-        tokio::time::sleep(SAMPLE_EVERY).await;
+        tokio::time::sleep(SAMPLE_INTERVAL).await;
         load.check()?;
         let now = processor_time(&daemon);
-        load.pace.adjust(share_of_machine(now.saturating_sub(used), began.elapsed()) / SHARE);
+        load.pace.adjust(share_of_machine(now.saturating_sub(used), began.elapsed()) / CPU_SHARE);
         used = now;
-        let sample = held::look(&daemon, started.elapsed(), load.stored());
-        if series.len().is_multiple_of(SHOWN_EVERY) {
+        let sample = held::take_sample(&daemon, started.elapsed(), load.stored());
+        if series.len().is_multiple_of(SAMPLES_PER_LINE) {
             println!("{sample}");
         }
         series.add(sample);
@@ -70,7 +71,7 @@ async fn soak(minutes: f64, is_within: fn(&Series, Duration) -> bool) -> Outcome
     Ok(is_within(&series, whole))
 }
 
-/// Of the daemon and of the load itself.
+/// Returns the CPU time of the daemon and of the load itself.
 fn processor_time(daemon: &DaemonUnderTest) -> Duration {
     daemon.processor_time() + processor_time_of(std::process::id())
 }
@@ -87,7 +88,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     #[ignore = "takes three minutes and a daemon that was built: scripts/soak-briefly.sh"]
-    async fn what_three_minutes_took_is_given_back() {
-        assert!(soak(3.0, Series::gives_back).await.expect("a soak"));
+    async fn resources_are_released_after_three_minutes() {
+        assert!(soak(3.0, Series::releases_resources).await.expect("a soak"));
     }
 }

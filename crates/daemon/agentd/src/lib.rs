@@ -1,7 +1,7 @@
 //! agentd: a self-hosted daemon that hosts AI agents.
 //!
-//! One folder a domain; `compose` wires them, `lifecycle` runs them, `cli` is how people start
-//! and mend them. ARCHITECTURE.md has the map and the table of allowed edges.
+//! `compose` wires the domains, `lifecycle` runs the daemon, `cli` is the command line. ARCHITECTURE.md describes the
+//! crates and their allowed dependencies.
 
 pub mod cli;
 pub mod compose;

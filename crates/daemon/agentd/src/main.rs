@@ -1,4 +1,4 @@
-//! The binary: everything is in the library.
+//! Entry point of the `agentd` binary.
 
 fn main() -> std::process::ExitCode {
     agentd::cli::main()

@@ -1,4 +1,4 @@
-//! Work without a user: the scheduler, hooks, webhooks, proactive turns, notifications.
+//! Automation: the scheduler, hooks, inbound webhooks, proactive turns and notifications.
 
 pub mod hooks;
 pub mod notify;

@@ -1,52 +1,52 @@
-//! Leases: what one daemon at a time works on.
+//! Leases with fencing: each leased item has at most one owner among all daemons.
 //!
-//! A lease is columns of a row: an `owner`, the time it ends, and a `fence`, which counts how often the row was claimed and
-//! only rises. A holder names owner and fence in every change, so one that lost its lease gets
-//! [`StoreError::LostLease`] and changes nothing, however late it wakes. The queue of the store has its own rows and
-//! the same rules ([`agentd_store::Lease`]).
+//! A lease is stored in columns of a row: an `owner`, an expiry time, and a `fence` that increases with every claim.
+//! Every update by the holder is conditional on owner and fence. A holder that lost its lease gets
+//! [`StoreError::LostLease`] and changes nothing, however late it resumes. The queue of the store applies the same
+//! rules to its own rows ([`agentd_store::Lease`]).
 //!
-//! - [`LeaseTable`] describes a table whose rows are leased, [`HeldRow`] is a row that is held.
-//! - [`take`] holds work that has a name instead of a row of its own, in the table `leases`.
-//! - [`hold`] does something while a lease is renewed.
+//! - [`LeaseTable`] describes a table whose rows are leased; [`HeldRow`] is the lease of one row.
+//! - [`acquire`] leases a name, for work without a row of its own, in the table `leases`.
+//! - [`run_until_lost`] runs a future while it renews a lease.
 
 use std::time::Duration;
 
 use agentd_store::{Args, Db, Durability, Lease, Read, Row, StoreError, Tx, args, in_list};
 
-/// Rows that one statement renews.
-const RENEWED_AT_ONCE: usize = 64;
+/// Maximum number of leases that one statement renews.
+const RENEWAL_BATCH_SIZE: usize = 64;
 
-/// A table whose rows are leased. Its columns for owners and fences, if it has any, are called `owner` and `fence`.
+/// Table whose rows are leased. Its columns for owners and fences, if it has any, are called `owner` and `fence`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LeaseTable {
     pub table: &'static str,
-    /// The column of the primary key.
+    /// Name of the primary key column.
     pub key: &'static str,
-    /// The column with the end of the lease.
+    /// Name of the column with the expiry time of the lease.
     pub until: &'static str,
-    /// What is true of rows that are held, besides `owner` and `fence`.
+    /// SQL condition of leased rows, in addition to `owner` and `fence`.
     pub held: &'static str,
 }
 
 impl LeaseTable {
-    /// The lease that a claimed row shows, with its columns `owner` and `fence`.
+    /// Reads the lease of a claimed row from its columns `owner` and `fence`.
     ///
     /// # Errors
-    /// `StoreError::Column` if the row has other columns.
-    pub fn held(&'static self, row: &Row) -> Result<HeldRow, StoreError> {
+    /// `StoreError::Column` if one of the columns is missing.
+    pub fn lease_from_row(&'static self, row: &Row) -> Result<HeldRow, StoreError> {
         Ok(HeldRow { table: self, key: row.get(self.key)?, owner: row.get("owner")?, fence: row.get("fence")? })
     }
 
-    /// The lease of a row that was read earlier.
+    /// Rebuilds the lease of a row that was read earlier.
     #[must_use]
-    pub fn held_by(&'static self, key: &str, owner: &str, fence: i64) -> HeldRow {
+    pub fn lease(&'static self, key: &str, owner: &str, fence: i64) -> HeldRow {
         HeldRow { table: self, key: key.to_owned(), owner: owner.to_owned(), fence }
     }
 
-    /// Extends every lease of an owner.
+    /// Extends all leases of an owner to `length` from now.
     ///
     /// # Errors
-    /// The database's refusal.
+    /// `StoreError` if the update fails.
     pub async fn extend_all(&self, tx: &mut Tx, owner: &str, length: Duration) -> Result<(), StoreError> {
         let Self { table, until, held, .. } = self;
         let ends_at = tx.clock().now() + length;
@@ -55,11 +55,11 @@ impl LeaseTable {
         Ok(())
     }
 
-    /// Extends the leases with these keys, as far as they are the owner's. `None` for a table without owners, whose keys
-    /// only their holder knows.
+    /// Extends the leases with these keys that belong to `owner`. `None` is for tables without an owner column, where
+    /// only the holder knows the keys.
     ///
     /// # Errors
-    /// The database's refusal.
+    /// `StoreError` if an update fails.
     pub async fn extend_some(
         &self,
         tx: &mut Tx,
@@ -69,18 +69,19 @@ impl LeaseTable {
     ) -> Result<(), StoreError> {
         let Self { table, key, until, held } = self;
         let ends_at = tx.clock().now() + length;
-        for keys in keys.chunks(RENEWED_AT_ONCE) {
+        for keys in keys.chunks(RENEWAL_BATCH_SIZE) {
             let mut values = args![ends_at];
-            let of_owner = owner.map(|owner| format!(" AND owner = ${}", values.push(owner))).unwrap_or_default();
+            let owner_condition =
+                owner.map(|owner| format!(" AND owner = ${}", values.push(owner))).unwrap_or_default();
             let list = in_list(&mut values, &keys.iter().map(AsRef::as_ref).collect::<Vec<&str>>());
-            let sql = format!("UPDATE {table} SET {until} = $1 WHERE {key} IN ({list}) AND {held}{of_owner}");
+            let sql = format!("UPDATE {table} SET {until} = $1 WHERE {key} IN ({list}) AND {held}{owner_condition}");
             tx.execute(sql, values).await?;
         }
         Ok(())
     }
 }
 
-/// A row that is held here, unless its lease ran out.
+/// Lease of a row, as held by this process. It may have expired.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldRow {
     table: &'static LeaseTable,
@@ -100,10 +101,10 @@ impl HeldRow {
         self.fence
     }
 
-    /// Changes the row. `$1` to `$3` belong to the lease, `values` begin with `$4`.
+    /// Updates the row if the lease is still held. `$1` to `$3` are reserved; `values` start at `$4`.
     ///
     /// # Errors
-    /// `StoreError::LostLease`, or the database's refusal.
+    /// `StoreError::LostLease` if the lease was lost; another `StoreError` if the update fails.
     pub async fn update(&self, tx: &mut Tx, change: &str, values: Args) -> Result<(), StoreError> {
         let mut args = args![&self.key, &self.owner, self.fence];
         args.append(values);
@@ -118,16 +119,16 @@ impl HeldRow {
     /// Extends the lease to `length` from now.
     ///
     /// # Errors
-    /// `StoreError::LostLease`, or the database's refusal.
+    /// `StoreError::LostLease` if the lease was lost; another `StoreError` if the update fails.
     pub async fn extend(&self, tx: &mut Tx, length: Duration) -> Result<(), StoreError> {
         let ends_at = tx.clock().now() + length;
         self.update(tx, &format!("{} = $4", self.table.until), args![ends_at]).await
     }
 
-    /// Whether the row is held still.
+    /// Whether the lease is still held.
     ///
     /// # Errors
-    /// The database's refusal.
+    /// `StoreError` if the query fails.
     pub async fn is_held(&self, read: &mut Read) -> Result<bool, StoreError> {
         let LeaseTable { table, key, held, .. } = self.table;
         let sql = format!("SELECT 1 AS held FROM {table} WHERE {key} = $1 AND owner = $2 AND fence = $3 AND {held}");
@@ -139,14 +140,14 @@ impl HeldRow {
     }
 }
 
-static NAMED: LeaseTable = LeaseTable { table: "leases", key: "name", until: "lease_until", held: "1 = 1" };
+static NAMED_LEASES: LeaseTable = LeaseTable { table: "leases", key: "name", until: "lease_until", held: "1 = 1" };
 
-/// Takes the lease of this name for `owner`, or extends the lease `held` of it. `None` while somebody else holds it. With
-/// a database for this daemon alone, the leases of others are those of daemons that are gone.
+/// Acquires the lease `name` for `owner`, or extends the lease `held`. Returns `None` while another owner holds it.
+/// With a database that only this daemon uses, leases of other owners are left over from earlier processes.
 ///
 /// # Errors
-/// The database's refusal.
-pub async fn take(
+/// `StoreError` if the update fails.
+pub async fn acquire(
     tx: &mut Tx,
     name: &str,
     owner: &str,
@@ -161,26 +162,26 @@ pub async fn take(
         }
     }
     let (now, is_alone) = (tx.clock().now(), tx.is_exclusive());
-    // A lease that ends later than any that is given was given by a clock that was set back since.
+    // A lease that expires later than one granted now comes from a clock that was set back since; it may be replaced.
     let sql = "INSERT INTO leases (name, owner, fence, lease_until) VALUES ($1, $2, 1, $3) \
                ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, fence = leases.fence + 1, \
                lease_until = excluded.lease_until WHERE leases.lease_until <= $4 OR leases.lease_until > $3 \
                OR ($5 = 1 AND leases.owner <> $2) RETURNING name, owner, fence";
     let row = tx.fetch_optional(sql, args![name, owner, now + length, now, is_alone]).await?;
-    row.map(|row| NAMED.held(&row)).transpose()
+    row.map(|row| NAMED_LEASES.lease_from_row(&row)).transpose()
 }
 
-/// Gives a named lease back: others may take it at once.
+/// Releases a named lease. Other owners can acquire it immediately.
 ///
 /// # Errors
-/// `StoreError::LostLease`, or the database's refusal.
-pub async fn give_back(tx: &mut Tx, held: &HeldRow) -> Result<(), StoreError> {
+/// `StoreError::LostLease` if the lease was lost; another `StoreError` if the update fails.
+pub async fn release(tx: &mut Tx, held: &HeldRow) -> Result<(), StoreError> {
     held.update(tx, "lease_until = 0", args![]).await
 }
 
 /// A lease that can be renewed.
 pub trait Renew: Clone + Send + Sync + 'static {
-    /// Extends it to `length` from now.
+    /// Extends the lease to `length` from now.
     fn renew(&self, tx: &mut Tx, length: Duration) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
@@ -196,33 +197,32 @@ impl Renew for Lease {
     }
 }
 
-/// Does something while a lease is renewed, and drops it where the lease is lost.
+/// Runs `work` while renewing a lease, and cancels it if the lease is lost.
 ///
 /// # Errors
-/// Those of the work, or `StoreError::LostLease`.
-pub async fn hold<T: Send, E: From<StoreError> + Send>(
+/// The error of `work`, or `StoreError::LostLease`.
+pub async fn run_until_lost<T: Send, E: From<StoreError> + Send>(
     db: &Db,
     lease: &impl Renew,
     length: Duration,
     work: impl Future<Output = Result<T, E>> + Send,
 ) -> Result<T, E> {
     tokio::select! {
-        // Work that is done when the lease runs out is done; the transaction that records it checks the lease.
+        // Finished work wins over a lost lease: the transaction that records the result checks the lease.
         biased;
         done = work => done,
-        lost = keep(db, lease, length) => Err(lost.into()),
+        lost = renew_until_lost(db, lease, length) => Err(lost.into()),
     }
 }
 
-/// Renews a lease until it is lost.
-async fn keep(db: &Db, lease: &impl Renew, length: Duration) -> StoreError {
+async fn renew_until_lost(db: &Db, lease: &impl Renew, length: Duration) -> StoreError {
     loop {
         tokio::time::sleep(length / 3).await;
         let held = lease.clone();
         match db.write_locking(Durability::Relaxed, async move |tx: &mut Tx| held.renew(tx, length).await).await {
             Err(lost @ StoreError::LostLease { .. }) => return lost,
-            // The database may be back before the lease is over.
-            Err(error) => tracing::warn!(%error, "a lease could not be renewed"),
+            // The database may be available again before the lease expires.
+            Err(error) => tracing::warn!(%error, "failed to renew lease"),
             Ok(()) => {}
         }
     }

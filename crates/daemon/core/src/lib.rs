@@ -1,4 +1,4 @@
-//! What every domain needs: workers, metrics, settings, accounts, events, rate limits, migrations.
+//! Shared foundation of all domains: workers, metrics, settings, accounts, events, rate limits, migrations.
 
 pub mod auth;
 pub mod events;

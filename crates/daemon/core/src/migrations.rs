@@ -1,7 +1,7 @@
-//! The schema of the daemon: the store's own tables and those of every domain.
+//! Database schema of the daemon: the store's own tables and those of every domain.
 //!
-//! A released step is never changed. A change of the schema is a new step, which upgrades databases and archives of
-//! earlier releases.
+//! A released migration is never changed. A schema change is a new migration, which also upgrades databases and
+//! archives of earlier releases.
 
 use agentd_store::{Migration, OWN_MIGRATIONS};
 
@@ -18,6 +18,6 @@ macro_rules! migration {
     };
 }
 
-/// Every step, numbered from 1 without a gap. The first two are the schema of 0.1.0.
+/// All migrations, numbered from 1 without a gap. The first two are the schema of 0.1.0.
 pub const MIGRATIONS: &[Migration] =
     &[STORE, migration!(2, "daemon", "0002_daemon"), migration!(3, "leases", "0003_leases")];

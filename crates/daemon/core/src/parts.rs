@@ -1,4 +1,4 @@
-//! What a domain gives to the daemon, and how a daemon is put together from it.
+//! Composition of the daemon from the parts of its domains.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 
 use crate::runtime::{Base, Binding, MetricList, SlotError, Slots, Worker};
 
-/// Parts of one domain.
+/// Contributions of one domain to the daemon.
 ///
 /// There is no `Default`, and [`Domains::add_parts`] destructures the struct without `..`, so that a new field does not
 /// compile until every domain and the daemon handle it.
@@ -38,11 +38,11 @@ use crate::runtime::{Base, Binding, MetricList, SlotError, Slots, Worker};
 /// DomainParts { routes: Routes::new(), workers: Vec::new(), metrics: MetricList::default(), bindings: Vec::new() };
 /// ```
 pub struct DomainParts {
-    /// Routes with the state of their handlers.
+    /// Routes, with the state of their handlers.
     pub routes: Routes,
     pub workers: Vec<Box<dyn Worker>>,
     pub metrics: MetricList,
-    /// Implementations of traits that lower domains call.
+    /// Implementations of traits that lower domains define and call.
     pub bindings: Vec<Binding>,
     pub shutdown: Vec<ShutdownStep>,
 }
@@ -73,8 +73,8 @@ impl Domain for Base {
     }
 }
 
-/// A service that was constructed and is not part of a daemon yet. [`Domains::add`] alone gives the service out, so a
-/// domain that is not added cannot be used by another one:
+/// Service that is constructed but not yet part of a daemon. Only [`Domains::add`] returns the inner service, so no
+/// domain can use one that was never added:
 ///
 /// ```compile_fail,E0308
 /// use agentd_core::parts::{Detached, Domain};
@@ -98,14 +98,14 @@ impl<S: Domain> Detached<S> {
     }
 }
 
-/// The domains of a daemon that is being composed. Their order is that of bindings to one slot.
+/// Builder for a daemon. The order in which domains are added is the order of the bindings of one slot.
 #[derive(Debug, Default)]
 pub struct Domains {
     bindings: Vec<Binding>,
     parts: DaemonParts,
 }
 
-/// Parts of all domains, but for those that are called upward.
+/// Merged parts of all domains, without the bindings.
 #[derive(Default)]
 pub struct DaemonParts {
     pub routes: Routes,
@@ -130,7 +130,7 @@ impl Domains {
         service
     }
 
-    /// Adds a domain whose service no other one uses.
+    /// Adds a domain whose service no other domain uses.
     pub fn add_parts(&mut self, parts: DomainParts) {
         let DomainParts { routes, workers, metrics, bindings, shutdown } = parts;
         self.parts.routes.merge(routes);
@@ -145,16 +145,16 @@ impl Domains {
         self.bindings.push(binding);
     }
 
-    /// The routes of the domains that were added so far.
+    /// Routes of the domains added so far.
     #[must_use]
     pub fn routes(&self) -> &Routes {
         &self.parts.routes
     }
 
-    /// Fills the slots, and returns what is left.
+    /// Fills the slots and returns the remaining parts.
     ///
     /// # Errors
-    /// A slot has no implementation, or an implementation has no slot.
+    /// `SlotError` if a slot has no implementation or an implementation has no slot.
     pub fn finish(self, slots: Slots) -> Result<DaemonParts, SlotError> {
         slots.fill(self.bindings)?;
         Ok(self.parts)
@@ -164,30 +164,30 @@ impl Domains {
 /// Phase of a shutdown step. Phases run in this order; the steps of a phase run concurrently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ShutdownPhase {
-    /// Work under way ends within the grace period: turns, deliveries, notifications.
+    /// Running turns, deliveries and notifications finish within the grace period.
     Work,
-    /// Work that waits for a permit is given back.
-    Waiting,
-    /// Results of turns are stored.
-    Learned,
-    /// Measurements are stored.
-    Measured,
-    /// Connections of devices end, whose tools turns used to the end.
+    /// Queued work that waits for a permit is released.
+    Queues,
+    /// Results of turns are persisted.
+    Results,
+    /// Recorded measurements are persisted.
+    Measurements,
+    /// Device connections are closed. Turns may use device tools until they finish, so this comes after `Work`.
     Connections,
-    /// Child processes end, and files are closed.
+    /// Child processes are stopped and files are closed.
     Processes,
 }
 
 impl ShutdownPhase {
     pub const ALL: [Self; 6] =
-        [Self::Work, Self::Waiting, Self::Learned, Self::Measured, Self::Connections, Self::Processes];
+        [Self::Work, Self::Queues, Self::Results, Self::Measurements, Self::Connections, Self::Processes];
 }
 
-/// One step of the shutdown. Cheap to clone.
+/// One shutdown step. Cheap to clone.
 #[derive(Clone)]
 pub struct ShutdownStep {
     phase: ShutdownPhase,
-    end: Arc<dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync>,
+    run: Arc<dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync>,
 }
 
 impl std::fmt::Debug for ShutdownStep {
@@ -197,15 +197,15 @@ impl std::fmt::Debug for ShutdownStep {
 }
 
 impl ShutdownStep {
-    /// `end` is called with `owner` and the grace period of the shutdown.
-    pub fn new<T, F, R>(phase: ShutdownPhase, owner: &T, end: F) -> Self
+    /// Creates a step that calls `run` with `owner` and the grace period of the shutdown.
+    pub fn new<T, F, R>(phase: ShutdownPhase, owner: &T, run: F) -> Self
     where
         T: Clone + Send + Sync + 'static,
         F: Fn(T, Duration) -> R + Send + Sync + 'static,
         R: Future<Output = ()> + Send + 'static,
     {
         let owner = owner.clone();
-        Self { phase, end: Arc::new(move |grace| end(owner.clone(), grace).boxed()) }
+        Self { phase, run: Arc::new(move |grace| run(owner.clone(), grace).boxed()) }
     }
 
     #[must_use]
@@ -214,6 +214,6 @@ impl ShutdownStep {
     }
 
     pub async fn run(&self, grace: Duration) {
-        (self.end)(grace).await;
+        (self.run)(grace).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Chat platforms, remote devices, and the browser as a domain.
+//! Chat platforms, remote devices, and the browser domain.
 
 pub mod browser;
 pub mod channels;

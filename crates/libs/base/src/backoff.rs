@@ -1,20 +1,20 @@
-//! Exponential backoff as a pure function of the attempt, the jitter included.
+//! Exponential backoff as a pure function of the attempt, including jitter.
 
 use std::time::Duration;
 
-/// A retry schedule: `base * multiplier^(attempt - 1)`, never above `cap`, spread by `jitter`.
+/// Retry schedule: `base * multiplier^(attempt - 1)`, capped at `cap`, spread by `jitter`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Backoff {
     pub base: Duration,
     pub multiplier: f64,
     pub cap: Duration,
-    /// Share of the delay by which it may move either way; 0.2 is ±20 %.
+    /// Maximum relative deviation of the delay in either direction; 0.2 is ±20 %.
     pub jitter: f64,
 }
 
 impl Backoff {
-    /// The delay after failed attempt number `attempt` (the first is 1). `unit` is a uniform
-    /// random number in `0.0..=1.0`; 0.5 gives the delay without jitter.
+    /// Returns the delay after failed attempt number `attempt` (the first is 1). `unit` is a uniform random number in
+    /// `0.0..=1.0`; 0.5 gives the delay without jitter.
     #[must_use]
     pub fn delay(&self, attempt: u32, unit: f64) -> Duration {
         let exponent = f64::from(attempt.saturating_sub(1));
@@ -31,7 +31,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn delay_stays_inside_its_jitter_band(attempt in 1u32..2000, unit in 0.0f64..=1.0) {
+        fn delay_stays_within_jitter_bounds(attempt in 1u32..2000, unit in 0.0f64..=1.0) {
             let backoff = Backoff {
                 base: Duration::from_secs(10),
                 multiplier: 2.0,

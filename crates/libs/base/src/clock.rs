@@ -1,4 +1,4 @@
-//! Time as an argument. Production code takes a [`Clock`]; tests hold the [`MockClock`] behind it.
+//! Time as an argument. Production code takes a [`Clock`]; tests control it through a [`MockClock`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ enum Source {
     Mock(Arc<AtomicI64>),
 }
 
-/// Where the present time comes from. Cheap to clone.
+/// Source of the current time. Cheap to clone.
 #[derive(Clone)]
 pub struct Clock(Source);
 
 impl Clock {
-    /// The machine's clock. Called once, in `main`.
+    /// Returns the system clock. Called once, in `main`.
     #[must_use]
     pub fn system() -> Self {
         Self(Source::System)
     }
 
-    /// Whether it is the machine's, so that the kernel can say when it shows a time.
+    /// Whether this is the system clock, so that a kernel timer can be used to wait for a time.
     #[must_use]
     pub fn is_system(&self) -> bool {
         matches!(self.0, Source::System)
@@ -50,7 +50,7 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// A clock that stands still until a test moves it.
+/// Clock that stands still until a test advances it.
 #[derive(Debug, Clone)]
 pub struct MockClock(Arc<AtomicI64>);
 

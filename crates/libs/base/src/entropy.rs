@@ -1,4 +1,4 @@
-//! Randomness as an argument, so that a test can repeat what it saw.
+//! Randomness as an argument, so that tests are reproducible.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ enum Source {
     Seeded(Arc<Mutex<StdRng>>),
 }
 
-/// Where random bytes come from. Cheap to clone.
+/// Source of random bytes. Cheap to clone.
 #[derive(Clone)]
 pub struct Entropy(Source);
 
 impl Entropy {
-    /// The operating system's generator. Called once, in `main`.
+    /// Returns the operating system's generator. Called once, in `main`.
     #[must_use]
     pub fn system() -> Self {
         Self(Source::System)
     }
 
-    /// A repeatable generator, for tests alone.
+    /// Returns a reproducible generator, for tests only.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
         Self(Source::Seeded(Arc::new(Mutex::new(StdRng::seed_from_u64(seed)))))
@@ -51,16 +51,16 @@ impl Entropy {
         bytes
     }
 
-    /// A uniform number in `0.0..1.0`, for jitter.
+    /// Returns a uniform number in `0.0..1.0`, for jitter.
     #[must_use]
     pub fn unit(&self) -> f64 {
-        // 53 bits are what an f64 holds exactly.
+        // An f64 represents exactly 53 bits.
         #[allow(clippy::cast_precision_loss)]
         let numerator = (u64::from_le_bytes(self.bytes()) >> 11) as f64;
         numerator / (1u64 << 53) as f64
     }
 
-    /// A new secret of 256 random bits in hex, behind `prefix`.
+    /// Generates a secret: `prefix` followed by 256 random bits in hex.
     #[must_use]
     pub fn secret(&self, prefix: &str) -> Secret {
         Secret::new(format!("{prefix}{}", hex::encode(self.bytes::<32>())))

@@ -1,21 +1,21 @@
-//! What kinds of failure exist. Each domain has one error enum; its `kind` says which of these an
-//! error is, and `agentd-web` alone turns a kind into a status and a body.
+//! Classification of failures. Each domain has one error enum whose `kind` returns one of these kinds; only
+//! `agentd-web` turns a kind into a status and a body.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// One bad field of a request. `field` is a dotted path (`schedule.timezone`, `jobs[2]`).
+/// Invalid field of a request. `field` is a dotted path (`schedule.timezone`, `jobs[2]`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct FieldProblem {
     pub field: String,
     pub message: String,
 }
 
-/// What went wrong, as far as a caller must tell cases apart.
+/// Category of an error, as far as callers must distinguish it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// 400; every bad field at once, where fields are to blame.
+    /// 400; lists every invalid field, if fields are the cause.
     Invalid(Vec<FieldProblem>),
     /// 401
     Unauthenticated,
@@ -23,11 +23,11 @@ pub enum ErrorKind {
     Forbidden,
     /// 404
     NotFound,
-    /// 409: the request is fine, the present state is not.
+    /// 409: the request is valid but conflicts with the current state.
     Conflict,
-    /// 409 with `Retry-After`: the same request is still being worked on.
+    /// 409 with `Retry-After`: the same request is still being processed.
     InProgress(Duration),
-    /// 412: something else is there than the caller expects.
+    /// 412: the resource's current version is not the one the client expects.
     PreconditionFailed,
     /// 413
     TooLarge,
@@ -39,24 +39,24 @@ pub enum ErrorKind {
     Misdirected,
     /// 429 with `Retry-After`
     TooMany(Duration),
-    /// 500; the chain is logged with an `error_id`, the answer carries the id alone.
+    /// 500; the chain is logged with an `error_id`, and the response contains only the id.
     Internal,
     /// 502
     Upstream,
-    /// 503; the message says what would turn the component on.
+    /// 503; the message says how to enable the component.
     Unavailable,
 }
 
-/// An error that a domain's façade returns. `Display` is the sentence that a person reads: it
-/// says what to do, ends without a full stop needed, and never repeats its source.
+/// Error returned by a domain's façade. `Display` is the message shown to the user: it says what to do, does not end
+/// with a full stop and does not repeat its source.
 pub trait DomainError: std::error::Error + Send + Sync + 'static {
     fn kind(&self) -> ErrorKind;
 
-    /// Stable, `snake_case`, part of the interface.
+    /// Stable code in `snake_case`, part of the public API.
     fn code(&self) -> &'static str;
 }
 
-/// Collects every bad field before anything is refused.
+/// Collects every invalid field before a request is rejected.
 #[derive(Debug, Default)]
 pub struct Problems(Vec<FieldProblem>);
 
@@ -70,7 +70,7 @@ impl Problems {
         self.0.push(FieldProblem { field: field.into(), message: message.into() });
     }
 
-    /// Adds the problem unless `holds`.
+    /// Adds the problem unless `holds` is true.
     pub fn require(&mut self, holds: bool, field: &str, message: impl Into<String>) {
         if !holds {
             self.add(field, message);
@@ -82,10 +82,10 @@ impl Problems {
         self.0.is_empty()
     }
 
-    /// `Ok` when nothing was found, else every problem.
+    /// Returns `Ok` if there are no problems.
     ///
     /// # Errors
-    /// The problems, in the order they were found.
+    /// Returns all problems, in the order they were added.
     pub fn into_result(self) -> Result<(), Vec<FieldProblem>> {
         if self.0.is_empty() { Ok(()) } else { Err(self.0) }
     }

@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use crate::trace::SpanId;
 use crate::{Clock, Entropy};
 
-/// Makes ids. Ids of one generator rise strictly, also within a millisecond and when the clock
-/// goes back, so that sorting by id is sorting by creation.
+/// Generates ids. The ids of one generator increase strictly, even within a millisecond or when the clock goes back, so
+/// that sorting by id is sorting by creation.
 #[derive(Debug, Clone)]
 pub struct IdGenerator {
     clock: Clock,
@@ -22,18 +22,18 @@ impl IdGenerator {
         Self { clock, entropy, last: Arc::default() }
     }
 
-    /// The 26 characters behind the prefix.
+    /// Returns the next id as 26 characters, without a prefix.
     #[must_use]
     pub fn next_ulid(&self) -> String {
         ulid_text(self.next_number())
     }
 
-    /// The number that [`ulid_text`] writes.
+    /// Returns the next id as a number; [`ulid_text`] formats it.
     #[must_use]
     pub fn next_number(&self) -> u128 {
         let millis = u64::try_from(self.clock.now().as_millis()).unwrap_or(0);
         let mut last = self.last.lock();
-        // Ids of one millisecond follow each other, which spares a call of the system for each.
+        // Ids within the same millisecond are consecutive, which avoids a system call for each.
         *last = if millis > ulid::Ulid(*last).timestamp_ms() {
             ulid::Ulid::from_parts(millis, u128::from_le_bytes(self.entropy.bytes())).0
         } else {
@@ -42,7 +42,7 @@ impl IdGenerator {
         *last
     }
 
-    /// An id for a span. Those of one generator differ.
+    /// Returns a span id that is unique for this generator.
     #[must_use]
     pub fn next_span(&self) -> SpanId {
         let [.., a, b, c, d, e, f, g, h] = self.next_number().to_be_bytes();
@@ -50,7 +50,7 @@ impl IdGenerator {
     }
 }
 
-/// An id's number as the 26 characters behind its prefix.
+/// Formats an id's number as the 26 characters after its prefix.
 #[must_use]
 pub fn ulid_text(number: u128) -> String {
     let mut text = ulid::Ulid(number).to_string();
@@ -68,8 +68,7 @@ pub fn is_well_formed(prefix: &str, text: &str) -> bool {
 
 /// Declares an id type: `typed_id!(/// docs. AgentId, "agent");`.
 ///
-/// An id that comes from outside is any string: one that was never made simply finds nothing,
-/// which answers 404 as it should.
+/// An id received from outside may be any string: an id that does not exist is simply not found, which answers 404.
 #[macro_export]
 macro_rules! typed_id {
     ($(#[$meta:meta])* $name:ident, $prefix:literal) => {
@@ -89,7 +88,7 @@ macro_rules! typed_id {
                 &self.0
             }
 
-            /// Whether the text has this type's form, as opposed to a name.
+            /// Whether `text` has the form of this id type, as opposed to a name.
             #[must_use]
             pub fn is_well_formed(text: &str) -> bool {
                 $crate::id::is_well_formed($prefix, text)
@@ -148,7 +147,7 @@ mod tests {
     typed_id!(ThingId, "thing");
 
     #[test]
-    fn ids_rise_even_when_the_clock_goes_back() {
+    fn ids_increase_when_the_clock_goes_back() {
         let mock = MockClock::new(Timestamp::from_micros(1_700_000_000_000_000));
         let ids = IdGenerator::new(mock.clock(), Entropy::seeded(1));
         let mut previous = ThingId::generate(&ids);
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_not_an_id() {
+    fn names_are_not_well_formed_ids() {
         assert!(!ThingId::is_well_formed("thing_one"));
         assert!(!ThingId::is_well_formed("other_01arz3ndektsv4rrffq69g5fav"));
         assert!(ThingId::is_well_formed("thing_01arz3ndektsv4rrffq69g5fav"));

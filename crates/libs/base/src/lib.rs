@@ -1,10 +1,9 @@
-//! The vocabulary that every other crate shares: typed ids, time, randomness, error kinds, pages,
-//! three-state patches, secrets that cannot be printed or that are taken out of texts, marks around untrusted text,
-//! backoff, and places in traces.
+//! Common types shared by every other crate: typed ids, time, randomness, error kinds, pages, three-state patches,
+//! secrets and their redaction, markers around untrusted text, backoff and trace contexts.
 //!
-//! Invariants: nothing here does IO or reads a global clock or a global random generator, except
-//! the two `system()` constructors, which are called once, in `main`. There is no async code here but
-//! the adapter that carries a place in a trace along with a future.
+//! Invariants: nothing here does IO or reads a global clock or random generator, except the two `system()`
+//! constructors, which are called once, in `main`. The only async code is the adapter that carries a trace context
+//! along with a future.
 
 mod backoff;
 mod clock;

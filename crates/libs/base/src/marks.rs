@@ -1,49 +1,49 @@
-//! Marks around text that others wrote, so that a model can tell it from the words of the owner.
+//! Markers around untrusted text, so that a model can distinguish it from the owner's instructions.
 
 use crate::{Entropy, sha256};
 
 const KEY_BYTES: usize = 8;
 const BEGIN: &str = "[untrusted ";
 
-/// The lines before and after an untrusted text. Their key is unknown to whoever wrote the text, so no text can end
-/// its own marks.
+/// Lines before and after an untrusted text. The author of the text does not know their key, so the text cannot contain
+/// its own end marker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marks {
     pub begin: String,
     pub end: String,
 }
 
-/// A text that was read back from between its marks.
+/// Untrusted text parsed from between its markers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MarkedText<'a> {
     pub marks: Marks,
     pub text: &'a str,
-    /// What follows the end mark.
+    /// Text after the end marker.
     pub rest: &'a str,
 }
 
 impl Marks {
-    /// Marks with a given key.
+    /// Creates markers with the given key.
     #[must_use]
     pub fn new(key: &str) -> Self {
         Self { begin: format!("{BEGIN}{key}]"), end: format!("[end of untrusted {key}]") }
     }
 
-    /// Marks with a random key.
+    /// Creates markers with a random key.
     #[must_use]
     pub fn random(entropy: &Entropy) -> Self {
         Self::new(&hex::encode(entropy.bytes::<KEY_BYTES>()))
     }
 
-    /// Marks whose key is derived from a secret and from the marked text: the same text has the same marks in every
-    /// prompt, and knowing the key of one text says nothing about the key of another.
+    /// Derives the key from a secret and the marked text. Equal texts have equal markers in every prompt, and the key
+    /// of one text reveals nothing about the key of another.
     #[must_use]
     pub fn derived(secret: &[u8; 32], text: &str) -> Self {
         let digest = sha256(&[b"agentd untrusted marks v1\0".as_slice(), secret, text.as_bytes()].concat());
         Self::new(&hex::encode(&digest[..KEY_BYTES]))
     }
 
-    /// The text between the marks.
+    /// Returns the text enclosed by the markers.
     #[must_use]
     pub fn wrap(&self, text: &str) -> String {
         format!("{}\n{text}\n{}", self.begin, self.end)
@@ -51,7 +51,7 @@ impl Marks {
 }
 
 impl<'a> MarkedText<'a> {
-    /// Reads back what [`Marks::wrap`] wrote at the beginning of `content`.
+    /// Parses a text that [`Marks::wrap`] wrote at the beginning of `content`.
     #[must_use]
     pub fn parse(content: &'a str) -> Option<Self> {
         let (key, after) = content.strip_prefix(BEGIN)?.split_once("]\n")?;
@@ -60,7 +60,7 @@ impl<'a> MarkedText<'a> {
         Some(Self { text: text.strip_suffix('\n')?, marks, rest })
     }
 
-    /// The same marks around another text, followed by the same rest.
+    /// Returns the content with the marked text replaced by `text`.
     #[must_use]
     pub fn with_text(&self, text: &str) -> String {
         format!("{}{}", self.marks.wrap(text), self.rest)

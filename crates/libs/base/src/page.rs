@@ -1,8 +1,8 @@
-//! Pages of lists: `limit` and `offset`, refused outside their range rather than clamped.
+//! Pagination of lists: `limit` and `offset`, rejected outside their range rather than clamped.
 
 use crate::Problems;
 
-/// The limits of one list. Unless the contract says otherwise: default 50, maximum 200.
+/// Page size limits of a list. Unless the API contract says otherwise: default 50, maximum 200.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageLimits {
     pub default: u32,
@@ -15,7 +15,7 @@ impl Default for PageLimits {
     }
 }
 
-/// A part of a list.
+/// Requested page of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
     pub limit: u32,
@@ -23,8 +23,8 @@ pub struct Page {
 }
 
 impl Page {
-    /// Checks the two query parameters; absent ones take their defaults. Problems go to
-    /// `problems`, and the page is then not to be used.
+    /// Validates the two query parameters; missing ones take their defaults. If anything was added to `problems`, the
+    /// returned page must not be used.
     #[must_use]
     pub fn checked(limit: Option<i64>, offset: Option<i64>, limits: PageLimits, problems: &mut Problems) -> Self {
         let page_limit = match limit {

@@ -1,8 +1,8 @@
-//! A field of a partial update has three states: left out, `null`, or a value.
+//! Field of a partial update with three states: omitted, `null` or a value.
 
 use serde::{Deserialize, Deserializer};
 
-/// Use with `#[serde(default)]`: a field that is left out is `Keep`.
+/// Three-state field. Use with `#[serde(default)]`: an omitted field is `Keep`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Patch<T> {
     #[default]

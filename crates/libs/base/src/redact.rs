@@ -1,8 +1,8 @@
-//! Taking secrets out of what others say: receivers, servers and code repeat what they were given.
+//! Redaction of secrets in untrusted output: servers, webhook receivers and code may echo what they received.
 //!
-//! A value is found as it is, and as it is usually written inside something else: percent-encoded, escaped for JSON or
-//! HTML, in hex, and anywhere inside base64. Values of less than 4 characters are parts of every text and are left;
-//! those of less than 8 count only where they stand as a word.
+//! A value is found verbatim and in its common encodings: percent-encoded, escaped for JSON or HTML, in hex, and
+//! anywhere inside base64. Values shorter than 4 characters are ignored; values shorter than 8 match only as whole
+//! words.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -11,19 +11,19 @@ use serde_json::Value;
 
 use crate::{Secret, visible};
 
-/// What is encoded in a component of a url: all but the unreserved characters of RFC 3986.
+/// Characters that are percent-encoded in a URL component: all but the unreserved ones of RFC 3986.
 pub const URL_RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-/// What stands in place of a secret.
+/// Replacement for a secret.
 pub const HIDDEN: &str = "[hidden]";
-/// Shorter values are left.
+/// Minimum length of a value that is redacted.
 const MIN_CHARACTERS: usize = 4;
-/// Values of so many characters are hidden also inside of words.
-const ANYWHERE_CHARACTERS: usize = 8;
+/// Minimum length of a value that is also redacted inside words.
+const MIN_CHARACTERS_INSIDE_WORDS: usize = 8;
 
-/// Secrets to be taken out of texts.
+/// Set of secrets to redact in texts.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    /// The longest first, so that no part of one is left.
+    /// Sorted by length, longest first, so that no part of a longer form remains.
     forms: Vec<Form>,
 }
 
@@ -40,8 +40,8 @@ impl std::fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// Of values of headers, variables, or whatever else is secret as a whole.
-    pub fn of<'s>(secrets: impl IntoIterator<Item = &'s Secret>) -> Self {
+    /// Creates a redactor for values that are secret as a whole, such as headers or variables.
+    pub fn from_secrets<'s>(secrets: impl IntoIterator<Item = &'s Secret>) -> Self {
         let mut redactor = Self::default();
         for secret in secrets {
             redactor.add(secret.expose());
@@ -54,8 +54,8 @@ impl Redactor {
         self.forms.is_empty()
     }
 
-    /// Adds a value. Of one with its scheme before it, such as `Bearer`, the credential counts also alone, and so does
-    /// the password in one of `Basic`.
+    /// Adds a value. If it starts with a scheme such as `Bearer`, the credential is also added alone, and so is the
+    /// password of a `Basic` credential.
     pub fn add(&mut self, value: &str) {
         let value = value.trim();
         self.add_value(value);
@@ -68,14 +68,14 @@ impl Redactor {
         }
     }
 
-    /// Adds the user name and password of a url, also as they are sent.
+    /// Adds the user name and password of a URL, also in their encoded `Basic` form.
     pub fn add_login(&mut self, user: &str, password: &str) {
         self.add_value(&STANDARD.encode(format!("{user}:{password}")));
-        // A token may stand in place of the user.
+        // A token may take the place of the user name.
         self.add_value(if password.is_empty() { user } else { password });
     }
 
-    /// Without the short values: for texts that are worked with, where a word like that may well be meant.
+    /// Removes the short values, for text that is processed further and may legitimately contain such a word.
     #[must_use]
     pub fn without_short(mut self) -> Self {
         self.forms.retain(|form| !form.is_word);
@@ -87,7 +87,7 @@ impl Redactor {
         if characters < MIN_CHARACTERS {
             return;
         }
-        let is_word = characters < ANYWHERE_CHARACTERS;
+        let is_word = characters < MIN_CHARACTERS_INSIDE_WORDS;
         let mut forms = vec![value.to_owned(), percent_encoded(value, false), percent_encoded(value, true)];
         forms.push(percent_encoded(value, false).replace("%20", "+"));
         let json = Value::from(value).to_string();
@@ -97,7 +97,7 @@ impl Redactor {
         forms.extend([html.replace('\'', "&#39;"), html.replace('\'', "&#x27;")]);
         if !is_word {
             forms.extend([hex::encode(value), hex::encode_upper(value)]);
-            forms.extend(inside_base64(value));
+            forms.extend(base64_substrings(value));
         }
         for text in forms {
             let form = Form { text, is_word };
@@ -108,9 +108,9 @@ impl Redactor {
         self.forms.sort_by_key(|form| std::cmp::Reverse(form.text.len()));
     }
 
-    /// The text without the secrets.
+    /// Returns the text with all secrets replaced.
     #[must_use]
-    pub fn hide(&self, text: impl Into<String>) -> String {
+    pub fn redact(&self, text: impl Into<String>) -> String {
         let mut text = text.into();
         for form in &self.forms {
             if text.contains(&form.text) {
@@ -120,7 +120,7 @@ impl Redactor {
         text
     }
 
-    /// Whether the text repeats a secret in any form, including forms that [`Self::hide`] cannot replace: split by
+    /// Whether the text repeats a secret in any form, including forms that [`Self::redact`] cannot replace: split by
     /// whitespace or invisible characters, or with any of its characters percent-encoded or quoted-printable.
     ///
     /// The cost is proportional to the length of the text times the number of secrets; bound untrusted text first.
@@ -129,14 +129,14 @@ impl Redactor {
         if self.is_empty() {
             return false;
         }
-        let compact = Compact::new(text);
-        self.forms.iter().any(|form| compact.contains(&Compact::new(&form.text).bytes, form.is_word))
+        let compact = CompactText::new(text);
+        self.forms.iter().any(|form| compact.contains(&CompactText::new(&form.text).bytes, form.is_word))
     }
 
-    /// As [`Self::hide`], of a piece of a longer text: a secret that was cut through at its ends is hidden as well.
+    /// Redacts an excerpt like [`Self::redact`], including secrets that are truncated at either end of it.
     #[must_use]
-    pub fn hide_piece(&self, text: impl Into<String>) -> String {
-        let mut text = self.hide(text);
+    pub fn redact_excerpt(&self, text: impl Into<String>) -> String {
+        let mut text = self.redact(text);
         let forms = || self.forms.iter().map(|form| form.text.as_str());
         let cut = |whole: &str, places: &mut dyn Iterator<Item = usize>, fits: &dyn Fn(&str, usize) -> bool| {
             places.filter(|at| whole.is_char_boundary(*at)).find(|at| fits(whole, *at))
@@ -163,20 +163,20 @@ impl Redactor {
         }
     }
 
-    /// Takes the secrets out of every text in a value: names, texts, and numbers that are one.
-    pub fn hide_json(&self, value: &mut Value) {
+    /// Redacts all strings in a JSON value: member names, strings, and numbers that equal a secret.
+    pub fn redact_json(&self, value: &mut Value) {
         match value {
             _ if self.is_empty() => {}
-            Value::String(text) => *text = self.hide(std::mem::take(text)),
-            Value::Array(values) => values.iter_mut().for_each(|value| self.hide_json(value)),
+            Value::String(text) => *text = self.redact(std::mem::take(text)),
+            Value::Array(values) => values.iter_mut().for_each(|value| self.redact_json(value)),
             Value::Object(fields) => {
                 for (name, mut value) in std::mem::take(fields) {
-                    self.hide_json(&mut value);
-                    fields.insert(self.hide(name), value);
+                    self.redact_json(&mut value);
+                    fields.insert(self.redact(name), value);
                 }
             }
             Value::Number(number) => {
-                let hidden = self.hide(number.to_string());
+                let hidden = self.redact(number.to_string());
                 if hidden.contains(HIDDEN) {
                     *value = Value::from(hidden);
                 }
@@ -207,14 +207,14 @@ impl Form {
     }
 }
 
-/// The bytes of a text without whitespace and invisible characters.
-struct Compact {
+/// Bytes of a text without whitespace and invisible characters.
+struct CompactText {
     bytes: Vec<u8>,
-    /// Whether characters were left out directly before the byte. One entry more than `bytes`, for the end.
+    /// Whether characters were removed directly before the byte. One entry more than `bytes`, for the end.
     has_gap: Vec<bool>,
 }
 
-impl Compact {
+impl CompactText {
     fn new(text: &str) -> Self {
         let (mut bytes, mut has_gap) = (Vec::with_capacity(text.len()), Vec::with_capacity(text.len() + 1));
         let mut is_gap = false;
@@ -259,8 +259,8 @@ impl Compact {
         })
     }
 
-    /// Adds the positions behind `byte` at `at`: as it is, or encoded. A `=` before a gap is a soft line break of
-    /// quoted-printable (RFC 2045, 6.7) and may be passed over.
+    /// Adds the positions after `byte` at `at`, verbatim or encoded. A `=` before a gap is a soft line break of
+    /// quoted-printable (RFC 2045, 6.7) and may be skipped.
     fn push_matches(&self, at: usize, byte: u8, ends: &mut Vec<usize>) {
         let is_soft_break = self.bytes.get(at) == Some(&b'=') && self.has_gap[at + 1];
         for at in at..=at + usize::from(is_soft_break) {
@@ -273,7 +273,7 @@ impl Compact {
         }
     }
 
-    /// The byte that is percent-encoded or quoted-printable at `at`.
+    /// Returns the byte that is percent-encoded or quoted-printable at `at`.
     fn encoded_byte(&self, at: usize) -> Option<u8> {
         let [b'%' | b'=', high, low] = *self.bytes.get(at..at + 3)? else { return None };
         let digit = |byte: u8| char::from(byte).to_digit(16);
@@ -281,17 +281,17 @@ impl Compact {
     }
 }
 
-/// As a component of a url.
+/// Percent-encodes a URL component.
 fn percent_encoded(text: &str, is_lower: bool) -> String {
     let pieces = utf8_percent_encode(text, URL_RESERVED);
     if !is_lower {
         return pieces.to_string();
     }
-    // What was not encoded has no `%`.
+    // Pieces that need no encoding contain no `%`.
     pieces.map(|piece| if piece.starts_with('%') { piece.to_ascii_lowercase() } else { piece.to_owned() }).collect()
 }
 
-/// JSON as those write it who keep to ASCII.
+/// Escapes all non-ASCII characters of a JSON text.
 fn ascii_json(json: &str) -> String {
     let mut units = [0; 2];
     let mut ascii = String::with_capacity(json.len());
@@ -307,12 +307,12 @@ fn ascii_json(json: &str) -> String {
     ascii
 }
 
-/// What every base64 holds of a text that holds `value`, wherever it begins there.
-fn inside_base64(value: &str) -> Vec<String> {
+/// Returns the base64 substrings that occur in every encoding of a text containing `value`, at each alignment.
+fn base64_substrings(value: &str) -> Vec<String> {
     let mut forms = Vec::new();
     for before in 0..3 {
         let bytes: Vec<u8> = std::iter::repeat_n(0, before).chain(value.bytes()).collect();
-        // Characters that also hold bits of what stands before and behind are no part of it.
+        // Characters that also encode bits of the neighbouring bytes are excluded.
         let (from, to) = ((before * 8).div_ceil(6), bytes.len() * 8 / 6);
         for encoded in [STANDARD_NO_PAD.encode(&bytes), URL_SAFE_NO_PAD.encode(&bytes)] {
             forms.push(encoded[from..to].to_owned());
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_found_as_they_are_usually_written() {
+    fn common_encodings_are_redacted() {
         let secret = "pä/ss wörd&\"1";
         let redactor = redactor(&[secret]);
         for written in [
@@ -351,49 +351,49 @@ mod tests {
             "<p>pä/ss wörd&amp;&quot;1</p>".to_owned(),
             hex::encode(secret),
         ] {
-            let hidden = redactor.hide(written.clone());
+            let hidden = redactor.redact(written.clone());
             assert!(hidden.contains(HIDDEN) && !hidden.contains("ss"), "{written}: {hidden}");
         }
     }
 
     #[test]
-    fn a_credential_is_known_without_its_scheme() {
+    fn credential_is_redacted_without_its_scheme() {
         let redactor = redactor(&["Bearer abcdef", "of", "Basic YWRhOmxvdmVsYWNlLTE="]);
-        assert_eq!(redactor.hide("token abcdef of Bearer abcdef"), "token [hidden] of [hidden]");
-        assert_eq!(redactor.hide("YWRhOmxvdmVsYWNlLTE= is ada:lovelace-1"), "[hidden] is ada:[hidden]");
+        assert_eq!(redactor.redact("token abcdef of Bearer abcdef"), "token [hidden] of [hidden]");
+        assert_eq!(redactor.redact("YWRhOmxvdmVsYWNlLTE= is ada:lovelace-1"), "[hidden] is ada:[hidden]");
         let mut redactor = Redactor::default();
         redactor.add_login("ada", "lovelace-1");
-        assert_eq!(redactor.hide("Basic YWRhOmxvdmVsYWNlLTE= and lovelace-1"), "Basic [hidden] and [hidden]");
+        assert_eq!(redactor.redact("Basic YWRhOmxvdmVsYWNlLTE= and lovelace-1"), "Basic [hidden] and [hidden]");
     }
 
     #[test]
-    fn short_values_leave_words_alone() {
+    fn short_values_are_redacted_only_as_words() {
         let redactor = redactor(&["k", "kind", "x"]);
         assert_eq!(
-            redactor.hide("a k, a kindness of that kind: kind_of x"),
+            redactor.redact("a k, a kindness of that kind: kind_of x"),
             "a k, a kindness of that [hidden]: kind_of x"
         );
     }
 
     #[test]
-    fn what_was_cut_through_is_hidden_too() {
+    fn truncated_secrets_are_redacted() {
         let redactor = redactor(&["sk-very-secret"]);
-        assert_eq!(redactor.hide_piece("the key is sk-very-se"), "the key is [hidden]");
-        assert_eq!(redactor.hide_piece("-secret was the key"), "[hidden] was the key");
-        assert_eq!(redactor.hide_piece("sk-very-se"), HIDDEN);
-        assert_eq!(redactor.hide_piece("whole: sk-very-secret."), "whole: [hidden].");
-        assert_eq!(redactor.hide_piece("nothing here sk-"), "nothing here sk-");
+        assert_eq!(redactor.redact_excerpt("the key is sk-very-se"), "the key is [hidden]");
+        assert_eq!(redactor.redact_excerpt("-secret was the key"), "[hidden] was the key");
+        assert_eq!(redactor.redact_excerpt("sk-very-se"), HIDDEN);
+        assert_eq!(redactor.redact_excerpt("whole: sk-very-secret."), "whole: [hidden].");
+        assert_eq!(redactor.redact_excerpt("nothing here sk-"), "nothing here sk-");
     }
 
     #[test]
-    fn values_inside_json_are_hidden() {
+    fn redact_json_redacts_all_strings() {
         let mut value = json!({"k-12345678": [12_345_678, "a 12345678", true, null], "n": 5});
-        redactor(&["12345678"]).hide_json(&mut value);
+        redactor(&["12345678"]).redact_json(&mut value);
         assert_eq!(value, json!({"k-[hidden]": [HIDDEN, "a [hidden]", true, null], "n": 5}));
     }
 
     #[test]
-    fn split_and_encoded_secrets_are_recognized() {
+    fn split_and_encoded_secrets_are_detected() {
         let redactor = redactor(&["mail-password-4711", "k1nd"]);
         for text in [
             "mail-password-4711",
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_with_spaces_are_recognized() {
+    fn secrets_with_spaces_are_detected() {
         let redactor = redactor(&["correct horse battery"]);
         for text in ["correct horse battery", "correct\nhorse  battery", "correct%20horse%20battery"] {
             assert!(redactor.is_repeated_in(text), "{text}");
@@ -429,7 +429,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_encoding_of_any_character_is_recognized(
+        fn any_encoding_of_any_character_is_detected(
             secret in "[!-~]{8,30}", choices in prop::collection::vec(0_u8..5, 30), before in "[ -~]{0,9}",
         ) {
             let mut written = format!("{before} ");
@@ -445,24 +445,24 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_searched_without_a_panic(text in ".{0,60}|[%=0-9a-f \n]{0,60}", secret in "\\PC{0,12}") {
+        fn is_repeated_in_never_panics(text in ".{0,60}|[%=0-9a-f \n]{0,60}", secret in "\\PC{0,12}") {
             let _ = redactor(&[&secret]).is_repeated_in(&text);
         }
 
         #[test]
-        fn no_form_survives(secret in "\\PC{8,40}", before in "\\PC{0,9}", after in "\\PC{0,9}") {
+        fn redact_leaves_no_encoded_form(secret in "\\PC{8,40}", before in "\\PC{0,9}", after in "\\PC{0,9}") {
             let secret = secret.trim();
             prop_assume!(secret.chars().count() >= 8 && !HIDDEN.contains(secret));
             let redactor = redactor(&[secret]);
             let text = format!("{before}{secret}{after}");
-            prop_assert!(!redactor.hide(text.clone()).contains(secret));
+            prop_assert!(!redactor.redact(text.clone()).contains(secret));
             for encoded in [STANDARD.encode(&text), URL_SAFE_NO_PAD.encode(&text)] {
-                prop_assert!(redactor.hide(encoded).contains(HIDDEN));
+                prop_assert!(redactor.redact(encoded).contains(HIDDEN));
             }
-            // In two pieces, wherever it was cut.
+            // Split into two pieces at every position.
             for at in (4..secret.len().saturating_sub(4)).filter(|at| secret.is_char_boundary(*at)) {
                 let (first, second) = secret.split_at(at);
-                let hidden = [redactor.hide_piece(format!("- {first}")), redactor.hide_piece(format!("{second} -"))];
+                let hidden = [redactor.redact_excerpt(format!("- {first}")), redactor.redact_excerpt(format!("{second} -"))];
                 prop_assert!(!hidden[0].contains(first) && !hidden[1].contains(second));
             }
         }

@@ -1,4 +1,4 @@
-//! Secrets are a type of their own: no `Display`, no `Serialize`, and `Debug` shows nothing.
+//! Secrets: no `Display`, no `Serialize`, and a `Debug` that reveals nothing.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest, Sha256};
 
-/// A key, token or password. Its memory is wiped when it is dropped.
+/// Key, token or password. Its memory is wiped when it is dropped.
 #[derive(Clone)]
 pub struct Secret(SecretString);
 
@@ -16,7 +16,7 @@ impl Secret {
         Self(SecretString::from(text))
     }
 
-    /// The plaintext. Every call is a place to review.
+    /// Returns the plain text. Every call needs a review.
     #[must_use]
     pub fn expose(&self) -> &str {
         self.0.expose_secret()
@@ -61,14 +61,14 @@ impl utoipa::ToSchema for Secret {
     }
 }
 
-/// How a write-only field reads back: whether it is set, and nothing else.
+/// State of a write-only field: whether it is set. The value is never returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SecretState {
     pub set: bool,
 }
 
-/// What a request says of a write-only field: a new value, or the `{"set": …}` that it was shown
-/// and sends back, which keeps the value. Wrap in [`crate::Patch`] so that `null` clears it.
+/// Update of a write-only field: a new value, or the `{"set": …}` object that a read returned, which keeps the value.
+/// Wrap in [`crate::Patch`] so that `null` clears it.
 #[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(untagged)]
 pub enum SecretUpdate {
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn debug_shows_nothing() {
+    fn debug_output_contains_no_secret() {
         let secret = Secret::new("svc_0123456789".to_owned());
         assert!(!format!("{secret:?} {:?}", SecretUpdate::New(secret.clone())).contains("0123"));
     }

@@ -1,7 +1,7 @@
-//! Texts with placeholders between double braces, and the values that paths lead to.
+//! Text templates with placeholders in double braces, and lookup of values by path.
 //!
-//! What may stand between the braces, how a value is written and what bounds hold is for those who
-//! use it to say. A value is never read as a template.
+//! The caller defines the placeholder syntax, the formatting of values and all limits. Values are never parsed as
+//! templates.
 
 use std::borrow::Cow;
 
@@ -17,11 +17,10 @@ pub enum Piece<P> {
 pub struct Template<P>(Vec<Piece<P>>);
 
 impl<P> Template<P> {
-    /// `placeholder` reads what stands between two pairs of braces, without blanks around it.
+    /// Parses `text`. `placeholder` parses the trimmed text between two pairs of braces.
     ///
     /// # Errors
-    /// What is wrong, as the end of a sentence about the text: a brace that is not closed, or what
-    /// `placeholder` refuses.
+    /// Returns the end of a sentence about the text: a brace is not closed, or the error of `placeholder`.
     pub fn parse(text: &str, mut placeholder: impl FnMut(&str) -> Result<P, String>) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -51,7 +50,7 @@ impl<P> From<Vec<Piece<P>>> for Template<P> {
     }
 }
 
-/// Members of objects by name, entries of arrays by number from 0.
+/// Looks up a value by path: members of objects by name, array entries by index from 0.
 pub fn lookup<'v>(value: &'v Value, path: &[impl AsRef<str>]) -> Option<&'v Value> {
     path.iter().try_fold(value, |value, part| match value {
         Value::Object(members) => members.get(part.as_ref()),
@@ -60,9 +59,9 @@ pub fn lookup<'v>(value: &'v Value, path: &[impl AsRef<str>]) -> Option<&'v Valu
     })
 }
 
-/// Text as it is, nothing for what is null or not there, anything else as JSON.
+/// Formats a value: strings unchanged, `null` and missing values as empty text, anything else as JSON.
 #[must_use]
-pub fn text_of(value: Option<&Value>) -> Cow<'_, str> {
+pub fn format_value(value: Option<&Value>) -> Cow<'_, str> {
     match value {
         None | Some(Value::Null) => Cow::Borrowed(""),
         Some(Value::String(text)) => Cow::Borrowed(text),
@@ -82,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn placeholders_stand_between_double_braces() {
+    fn placeholders_are_parsed_between_double_braces() {
         let (text, name) =
             (|text: &str| Piece::Text(text.to_owned()), |name: &str| Piece::Placeholder(name.to_owned()));
         assert_eq!(names(""), Ok(vec![]));
@@ -93,19 +92,19 @@ mod tests {
     }
 
     #[test]
-    fn paths_lead_through_objects_and_arrays() {
+    fn lookup_follows_objects_and_arrays() {
         let value = json!({"a": [{"b": null}, "x"], "0": 7});
         let found = |path: &str| lookup(&value, &path.split('.').collect::<Vec<_>>());
         assert_eq!(found("a.1"), Some(&json!("x")));
         assert_eq!((found("a.0.b"), found("0")), (Some(&Value::Null), Some(&json!(7))));
         assert_eq!((found("a.2"), found("a.-1"), found("a.1.x"), found("gone")), (None, None, None, None));
-        assert_eq!((text_of(found("a.0.b")), text_of(None)), ("".into(), "".into()));
-        assert_eq!((text_of(found("a.1")), text_of(found("a.0"))), ("x".into(), r#"{"b":null}"#.into()));
+        assert_eq!((format_value(found("a.0.b")), format_value(None)), ("".into(), "".into()));
+        assert_eq!((format_value(found("a.1")), format_value(found("a.0"))), ("x".into(), r#"{"b":null}"#.into()));
     }
 
     proptest! {
         #[test]
-        fn no_text_is_lost(text in "([{}a ]|\\{\\{|\\}\\}){0,20}") {
+        fn parse_preserves_all_text(text in "([{}a ]|\\{\\{|\\}\\}){0,20}") {
             if let Ok(pieces) = names(&text) {
                 let again: String = pieces.iter().map(|piece| match piece {
                     Piece::Text(text) => text.clone(),

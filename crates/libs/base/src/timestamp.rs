@@ -1,4 +1,4 @@
-//! Instants, and times as people and programs write them in queries and bodies.
+//! Timestamps, and parsing of dates and times in queries and bodies.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::Problems;
 
-/// An instant: microseconds since the Unix epoch, UTC. On the wire RFC 3339 with milliseconds
-/// and `Z`; in the store a `BIGINT` of microseconds.
+/// Instant in microseconds since the Unix epoch, UTC. Serialized as RFC 3339 with milliseconds and `Z`; stored as a
+/// `BIGINT` of microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(i64);
 
@@ -33,15 +33,15 @@ impl Timestamp {
     /// Parses RFC 3339 with an offset (`Z` or `+02:00`).
     ///
     /// # Errors
-    /// A sentence on what is wrong with the text.
+    /// Returns a message if the text is not a valid time.
     pub fn parse(text: &str) -> Result<Self, String> {
         text.parse::<jiff::Timestamp>()
             .map(|t| Self(t.as_microsecond()))
             .map_err(|_| format!("`{text}` is not an RFC 3339 time such as 2026-01-31T09:30:00.000Z"))
     }
 
-    /// Reads an ISO 8601 date or time. One without an offset is meant in `zone`; one that lies beyond all time
-    /// that is counted is the end of that. A `+` of an offset may have become a blank, as it does in a URL.
+    /// Parses an ISO 8601 date or time. `zone` applies if the text has no offset. Times beyond the supported range are
+    /// clamped to its end. A space in place of an offset's `+` is accepted, since URLs decode it that way.
     #[must_use]
     pub fn read(text: &str, zone: &TimeZone, edge: Edge) -> Option<Self> {
         let text = text.trim();
@@ -52,7 +52,7 @@ impl Timestamp {
         if let Ok(time) = text.parse::<jiff::Timestamp>() {
             return Some(time.into());
         }
-        // A time also begins with a day.
+        // The beginning of a time also parses as a date.
         if text.len() <= "2026-01-31".len()
             && let Ok(day) = text.parse::<Date>()
         {
@@ -68,11 +68,11 @@ impl Timestamp {
         }
         let civil = text.trim_end_matches(['Z', 'z']);
         let civil = civil.split_once('+').map_or(civil, |(civil, _)| civil);
-        // With an offset and yet no instant: at the very end of the years that are counted, or nonsense.
-        civil.parse::<DateTime>().ok().and_then(beyond)
+        // A text with an offset that is not an instant is either beyond the supported years or invalid.
+        civil.parse::<DateTime>().ok().and_then(range_end_for)
     }
 
-    /// As [`Self::read`] in UTC, for a field of a request; what is wrong goes to `problems`.
+    /// Parses a request field like [`Self::read`] in UTC; adds an invalid value to `problems`.
     pub fn read_field(field: &str, text: Option<&str>, edge: Edge, problems: &mut Problems) -> Option<Self> {
         let text = text?;
         let read = Self::read(text, &TimeZone::UTC, edge);
@@ -82,13 +82,13 @@ impl Timestamp {
         read
     }
 
-    /// The time elapsed from `earlier` to `self`; zero if `earlier` is later.
+    /// Returns the time elapsed from `earlier` to `self`; zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// The same instant as a `jiff` timestamp, for calendar arithmetic.
+    /// Converts to a `jiff` timestamp, for calendar arithmetic.
     #[must_use]
     pub fn to_jiff(self) -> jiff::Timestamp {
         jiff::Timestamp::from_microsecond(self.0).unwrap_or(if self.0 < 0 {
@@ -123,7 +123,7 @@ impl std::ops::Sub<Duration> for Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Whole milliseconds, rounded down, so that a stored time never reads as later than it is.
+        // Rounded down to milliseconds, so that a stored time is never shown later than it is.
         let millis = jiff::Timestamp::from_millisecond(self.as_millis()).unwrap_or(jiff::Timestamp::MAX);
         write!(f, "{millis:.3}")
     }
@@ -164,22 +164,22 @@ impl utoipa::ToSchema for Timestamp {
     }
 }
 
-/// Which end of a span a time stands for, where only its day is named.
+/// Selects the instant of a day to which a date without a time refers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edge {
-    /// The day's first instant.
+    /// First instant of the day.
     First,
-    /// The day's last instant.
+    /// Last instant of the day.
     Last,
 }
 
 fn instant(time: DateTime, zone: &TimeZone) -> Timestamp {
     let zoned = time.to_zoned(zone.clone()).map(|zoned| zoned.timestamp().into());
-    zoned.unwrap_or_else(|_| beyond(time).unwrap_or_default())
+    zoned.unwrap_or_else(|_| range_end_for(time).unwrap_or_default())
 }
 
-/// The end of all time that is counted, for what lies beyond it.
-fn beyond(time: DateTime) -> Option<Timestamp> {
+/// Returns the end of the supported range for times beyond it.
+fn range_end_for(time: DateTime) -> Option<Timestamp> {
     match time.year() {
         9999 => Some(jiff::Timestamp::MAX.into()),
         -9999 => Some(jiff::Timestamp::MIN.into()),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_is_meant_as_a_whole() {
+    fn date_resolves_to_first_or_last_instant() {
         assert_eq!(read("2026-01-31", Edge::First).unwrap(), "2026-01-31T00:00:00.000Z");
         assert_eq!(read("2026-01-31", Edge::Last).unwrap(), "2026-01-31T23:59:59.999Z");
         let berlin = TimeZone::get("Europe/Berlin").unwrap();
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_may_have_an_offset() {
+    fn read_accepts_times_with_and_without_offset() {
         for text in [
             "2026-01-31T10:00:00+01:00",
             "2026-01-31T10:00:00 01:00",
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_time_is_a_time() {
+    fn read_clamps_times_beyond_the_supported_range() {
         for text in ["9999-12-31", "9999-12-31T23:59:59", "9999-12-31T23:59:59Z", "9999-12-31T23:59:59+00:00"] {
             for edge in [Edge::First, Edge::Last] {
                 assert!(
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_time() {
+    fn read_rejects_invalid_times() {
         for text in ["", "soon", "2026-02-30", "2026-13-01", "2026-01-31T25:00:00Z", "1", "2026-01-31T09:00:00 x"] {
             assert_eq!(read(text, Edge::First), None, "{text}");
         }
@@ -256,18 +256,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn milliseconds_survive_the_wire(millis in -62_000_000_000_000i64..250_000_000_000_000) {
+        fn milliseconds_round_trip(millis in -62_000_000_000_000i64..250_000_000_000_000) {
             let timestamp = Timestamp::from_micros(millis * 1000);
             prop_assert_eq!(Timestamp::parse(&timestamp.to_string()), Ok(timestamp));
         }
 
         #[test]
-        fn no_text_panics(text in "\\PC{0,40}|[0-9TZ: +-]{0,40}") {
+        fn read_never_panics(text in "\\PC{0,40}|[0-9TZ: +-]{0,40}") {
             let _ = read(&text, Edge::Last);
         }
 
         #[test]
-        fn what_is_shown_is_read(millis in -62_000_000_000_000i64..250_000_000_000_000) {
+        fn displayed_time_round_trips(millis in -62_000_000_000_000i64..250_000_000_000_000) {
             let time = Timestamp::from_micros(millis * 1000);
             prop_assert_eq!(Timestamp::read(&time.to_string(), &TimeZone::UTC, Edge::First), Some(time));
         }

@@ -1,8 +1,8 @@
-//! W3C Trace Context (<https://www.w3.org/TR/trace-context/>): where in a trace something happens, and how code
-//! without an argument for it learns of that.
+//! W3C Trace Context (<https://www.w3.org/TR/trace-context/>): trace and span ids, and the ambient context for code
+//! that does not receive one as an argument.
 //!
-//! The ambient context is a value of the thread for as long as a future that was put [`within`] one is polled. It
-//! decides nothing: it names what is logged, stored and sent.
+//! The ambient context is a thread-local value that is set while a future wrapped by [`with_context`] is polled. It
+//! only labels what is logged, stored and sent; no behaviour depends on it.
 
 use std::cell::Cell;
 use std::fmt;
@@ -11,11 +11,11 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-/// Names a trace: 16 bytes, not all of them zero.
+/// Identifier of a trace: 16 bytes, not all zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceId([u8; 16]);
 
-/// Names a span within its trace: 8 bytes, not all of them zero.
+/// Identifier of a span within its trace: 8 bytes, not all zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SpanId([u8; 8]);
 
@@ -23,7 +23,7 @@ fn write_hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
 }
 
-/// Lower-case digits alone, as the standard has it.
+/// Accepts lower-case digits only, as the standard requires.
 fn read_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -42,7 +42,7 @@ fn read_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
 }
 
 impl TraceId {
-    /// All zeros name nothing; one stands for them.
+    /// Creates an id. Zero is not a valid id and is replaced by one.
     #[must_use]
     pub fn new(number: u128) -> Self {
         Self(number.max(1).to_be_bytes())
@@ -55,7 +55,7 @@ impl TraceId {
 }
 
 impl SpanId {
-    /// All zeros name nothing; one stands for them.
+    /// Creates an id. Zero is not a valid id and is replaced by one.
     #[must_use]
     pub fn new(number: u64) -> Self {
         Self(number.max(1).to_be_bytes())
@@ -66,7 +66,7 @@ impl SpanId {
         self.0
     }
 
-    /// Reads 16 lower-case hex digits that are not all zero.
+    /// Parses 16 lower-case hex digits that are not all zero.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         read_hex(text).filter(|bytes| *bytes != [0; 8]).map(Self)
@@ -97,18 +97,18 @@ impl fmt::Debug for SpanId {
     }
 }
 
-/// A place in a trace: what a `traceparent` header says.
+/// Position in a trace, as carried by a `traceparent` header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceContext {
     pub trace_id: TraceId,
-    /// The span that whatever happens here is a part of.
+    /// Parent span of everything that happens in this context.
     pub span_id: SpanId,
-    /// Whoever began the trace wants it recorded.
+    /// Whether the caller that started the trace asked for it to be recorded.
     pub is_sampled: bool,
 }
 
 impl TraceContext {
-    /// Reads a `traceparent`; `None` where it is not well-formed. Of a later version than `00` what is known of it counts.
+    /// Parses a `traceparent` header; `None` if it is malformed. Unknown parts of versions later than `00` are ignored.
     #[must_use]
     pub fn parse(header: &str) -> Option<Self> {
         let mut parts = header.split('-');
@@ -122,13 +122,13 @@ impl TraceContext {
         Some(Self { trace_id, span_id: SpanId::parse(span)?, is_sampled: flags & 1 == 1 })
     }
 
-    /// As a `traceparent` header.
+    /// Formats the context as a `traceparent` header.
     #[must_use]
     pub fn to_header(self) -> String {
         format!("00-{}-{}-{:02x}", self.trace_id, self.span_id, u8::from(self.is_sampled))
     }
 
-    /// Another span of the same trace.
+    /// Returns the context of another span in the same trace.
     #[must_use]
     pub fn at(self, span_id: SpanId) -> Self {
         Self { span_id, ..self }
@@ -139,43 +139,43 @@ thread_local! {
     static CURRENT: Cell<Option<TraceContext>> = const { Cell::new(None) };
 }
 
-/// Where in a trace the running code is, if anywhere.
+/// Returns the trace context of the running code, if any.
 #[must_use]
 pub fn current() -> Option<TraceContext> {
     CURRENT.get()
 }
 
-/// Has `future` run at a place in a trace, or outside of any.
-pub fn within<F: Future>(context: Option<TraceContext>, future: F) -> Within<F> {
-    Within { future, context }
+/// Runs `future` in the given trace context, or outside any trace.
+pub fn with_context<F: Future>(context: Option<TraceContext>, future: F) -> WithContext<F> {
+    WithContext { future, context }
 }
 
 pin_project! {
-    /// What [`within`] makes.
+    /// Future returned by [`with_context`].
     #[derive(Debug)]
     #[must_use = "futures do nothing unless they are polled"]
-    pub struct Within<F> {
+    pub struct WithContext<F> {
         #[pin]
         future: F,
         context: Option<TraceContext>,
     }
 }
 
-/// Puts back what was there before, also when a poll panics.
-struct Entered(Option<TraceContext>);
+/// Restores the previous context, even if a poll panics.
+struct RestoreContext(Option<TraceContext>);
 
-impl Drop for Entered {
+impl Drop for RestoreContext {
     fn drop(&mut self) {
         CURRENT.set(self.0);
     }
 }
 
-impl<F: Future> Future for Within<F> {
+impl<F: Future> Future for WithContext<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        let _entered = Entered(CURRENT.replace(*this.context));
+        let _restore = RestoreContext(CURRENT.replace(*this.context));
         this.future.poll(context)
     }
 }
@@ -189,27 +189,27 @@ mod tests {
 
     use super::*;
 
-    const GIVEN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    const HEADER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
     #[test]
-    fn a_header_is_read_and_written() {
-        let context = TraceContext::parse(GIVEN).unwrap();
-        assert_eq!(context.to_header(), GIVEN);
+    fn header_is_parsed_and_formatted() {
+        let context = TraceContext::parse(HEADER).unwrap();
+        assert_eq!(context.to_header(), HEADER);
         assert_eq!(context.trace_id.to_string(), "4bf92f3577b34da6a3ce929d0e0e4736");
         assert!(context.is_sampled);
-        let unsampled = GIVEN.replace("-01", "-00");
+        let unsampled = HEADER.replace("-01", "-00");
         assert_eq!(TraceContext::parse(&unsampled).unwrap().to_header(), unsampled);
     }
 
     #[test]
-    fn of_a_later_version_the_beginning_counts() {
-        let later = format!("cc{}-more", &GIVEN[2..]);
-        assert_eq!(TraceContext::parse(&later), TraceContext::parse(GIVEN));
-        assert_eq!(TraceContext::parse(&format!("{GIVEN}-more")), None);
+    fn parse_ignores_unknown_parts_of_later_versions() {
+        let later = format!("cc{}-more", &HEADER[2..]);
+        assert_eq!(TraceContext::parse(&later), TraceContext::parse(HEADER));
+        assert_eq!(TraceContext::parse(&format!("{HEADER}-more")), None);
     }
 
     #[test]
-    fn what_is_not_well_formed_is_nothing() {
+    fn parse_rejects_malformed_headers() {
         for header in [
             "",
             "00",
@@ -227,16 +227,17 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_named_by_zeros() {
+    fn zero_ids_are_replaced() {
         assert!(SpanId::parse(&SpanId::new(0).to_string()).is_some());
         assert_eq!(TraceId::new(0), TraceId::new(1));
     }
 
     #[test]
-    fn a_future_sees_its_place_and_nobody_else_does() {
-        let context = TraceContext::parse(GIVEN);
+    fn context_is_visible_only_inside_its_future() {
+        let context = TraceContext::parse(HEADER);
         let inner = || async { current() };
-        let mut outer = pin!(within(context, async { (current(), within(None, inner()).await, current()) }));
+        let mut outer =
+            pin!(with_context(context, async { (current(), with_context(None, inner()).await, current()) }));
         let mut task = Context::from_waker(Waker::noop());
         assert_eq!(outer.as_mut().poll(&mut task), Poll::Ready((context, None, context)));
         assert_eq!(current(), None);
@@ -244,14 +245,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_without_a_panic(text in ".{0,80}") {
+        fn parse_never_panics(text in ".{0,80}") {
             if let Some(context) = TraceContext::parse(&text) {
                 prop_assert_eq!(TraceContext::parse(&context.to_header()), Some(context));
             }
         }
 
         #[test]
-        fn every_context_survives_its_header(trace in any::<u128>(), span in any::<u64>(), is_sampled in any::<bool>()) {
+        fn context_round_trips_through_its_header(trace in any::<u128>(), span in any::<u64>(), is_sampled in any::<bool>()) {
             let context = TraceContext { trace_id: TraceId::new(trace), span_id: SpanId::new(span), is_sampled };
             prop_assert_eq!(TraceContext::parse(&context.to_header()), Some(context));
         }

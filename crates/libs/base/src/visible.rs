@@ -68,7 +68,7 @@ pub fn strip_tags(text: &str) -> Cow<'_, str> {
     rewrite(text, is_stripped, |_, _| {})
 }
 
-/// Applies [`strip_tags`] to every text in `value`, including the names of members.
+/// Applies [`strip_tags`] to every string in `value`, including member names.
 pub fn strip_tags_in(value: &mut Value) {
     match value {
         Value::String(text) => replace_if_changed(text),
@@ -155,8 +155,8 @@ fn escape_character(character: char, escaped: &mut String) {
     escaped.extend(character.escape_unicode());
 }
 
-/// Writes the characters that `is_rewritten` selects by `write` and copies the others. The predicate receives the
-/// neighbouring characters of the original text.
+/// Replaces the characters selected by `is_rewritten` with the output of `write` and copies the others. The predicate
+/// receives the neighbouring characters of the original text.
 fn rewrite(
     text: &str,
     is_rewritten: impl Fn(Option<char>, char, Option<char>) -> bool,

@@ -1,4 +1,4 @@
-//! Which tab is meant where none is named.
+//! Active tab of a context, used when a request names no tab.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use crate::registry::Registry;
 use crate::tab::Tab;
 
-/// The tab of a context that was chosen, or else the one that was opened last.
+/// Tab selected by the client, or else the most recently opened one.
 #[derive(Debug, Clone)]
 pub(crate) struct ActiveTab {
     context: Arc<str>,
@@ -32,7 +32,7 @@ impl ActiveTab {
         chosen.or_else(|| self.registry.tabs(&self.context).pop())
     }
 
-    /// Of this and of everything else about tabs.
+    /// Notifies of a change of the active tab and of any other change to tabs.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.registry.changes.subscribe()
     }

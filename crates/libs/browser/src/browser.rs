@@ -1,4 +1,4 @@
-//! The browser as its users see it: there when it is asked for, started again after it has ended.
+//! Browser handle: starts Chromium on demand and restarts it after it has ended.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use crate::cdp::CdpError;
 use crate::chromium::Chromium;
 use crate::downloads::{Download, Downloads};
 use crate::proxy_login::log_in;
-use crate::registry::{OWN_TAB, Registry};
+use crate::registry::{INTERNAL_TAB_URL, Registry};
 use crate::screencast::{Pace, Screencast, Viewer};
-use crate::shared::{QUICK, Shared, tell};
+use crate::shared::{COMMAND_TIMEOUT, Shared, send};
 use crate::tab::{Deadline, Tab, is_gone};
 use crate::{BrowserError, BrowserOptions, Environment, TabInfo};
 
-const CLOSE_AGAIN: Duration = Duration::from_secs(2);
+const CLOSE_RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
-/// A Chromium, started by the first context. Dropping it, and all contexts, ends it.
+/// Browser whose Chromium starts with the first context. Dropping it and all its contexts ends the process.
 #[derive(Debug)]
 pub struct Browser {
     options: BrowserOptions,
@@ -40,7 +40,7 @@ struct Running {
     shared: Arc<Shared>,
 }
 
-/// Cookies, storage and tabs of their own, gone when it is dropped.
+/// Isolated browser context with its own cookies, storage and tabs, which are deleted when it is dropped.
 #[derive(Debug)]
 pub struct Context {
     id: Arc<str>,
@@ -68,53 +68,54 @@ impl Browser {
         Self { options, spawner, running: tokio::sync::Mutex::default(), starts: AtomicU64::new(0) }
     }
 
-    /// How often a Chromium was started; more than once means that one has ended.
+    /// Number of Chromium starts; more than one means that a process has ended.
     #[must_use]
     pub fn starts(&self) -> u64 {
         self.starts.load(Ordering::Relaxed)
     }
 
-    /// The process that runs, as it names itself, and its id.
+    /// Version and process ID of the running Chromium.
     pub async fn process(&self) -> Option<(String, u32)> {
         let running = self.running.lock().await;
         let chromium = &running.as_ref()?.chromium;
         (!chromium.is_ended()).then(|| (chromium.version.clone(), chromium.pid))
     }
 
-    /// Ends the process, if there is one, and returns when it and its folder are gone. What its users wait for fails.
+    /// Ends the process and returns after it and its folder are gone. Pending operations fail.
     pub async fn close(&self) {
         if let Some(running) = self.running.lock().await.take() {
             running.chromium.end().await;
         }
     }
 
-    /// Lets other programs of the machine go before the process that runs.
+    /// Lowers the priority of the running process below other programs.
     pub(crate) async fn lower_priority(&self) {
         if let Some(running) = &*self.running.lock().await {
             running.chromium.lower_priority();
         }
     }
 
-    /// A new context, in the Chromium that runs or else in a new one.
+    /// Creates a context, and starts Chromium if none is running.
     ///
     /// # Errors
-    /// [`BrowserError::Unavailable`] when there is none on this machine or it cannot be started.
+    /// [`BrowserError::Unavailable`] if Chromium is not installed or cannot be started.
     pub async fn context(&self) -> Result<Context, BrowserError> {
         self.context_in(Arc::default()).await
     }
 
-    /// A new context that is and does as this environment says.
+    /// Creates a context that uses this environment.
     ///
     /// # Errors
-    /// As [`Self::context`].
+    /// See [`Self::context`].
     pub async fn context_in(&self, environment: Arc<Environment>) -> Result<Context, BrowserError> {
         let running = self.running().await?;
         let connection = running.shared.connection.clone();
         let proxy =
             self.options.proxy.as_ref().map_or("direct://".to_owned(), |proxy| format!("http://{}", proxy.address));
-        // Without this list, loopback addresses are reached past the proxy.
+        // Without this entry, loopback addresses bypass the proxy.
         let parameters = json!({"disposeOnDetach": true, "proxyServer": proxy, "proxyBypassList": "<-loopback>"});
-        let created: CreatedContext = connection.call(None, "Target.createBrowserContext", parameters, QUICK).await?;
+        let created: CreatedContext =
+            connection.call(None, "Target.createBrowserContext", parameters, COMMAND_TIMEOUT).await?;
         let id = created.browser_context_id;
         let active = ActiveTab::new(Arc::clone(&id), Arc::clone(&running.registry));
         let context = Context { id, active, screencast: Screencast::default(), environment, running };
@@ -124,11 +125,11 @@ impl Browser {
             "behavior": behavior, "browserContextId": context.id, "eventsEnabled": true,
             "downloadPath": running.chromium.folder.downloads(),
         });
-        connection.call::<IgnoredAny>(None, "Browser.setDownloadBehavior", parameters, QUICK).await?;
+        connection.call::<IgnoredAny>(None, "Browser.setDownloadBehavior", parameters, COMMAND_TIMEOUT).await?;
         if let Some(credential) = self.options.proxy.as_ref().and_then(|proxy| proxy.credential.as_ref()) {
-            let tab = context.open_own_tab().await?;
+            let tab = context.open_internal_tab().await?;
             log_in(&tab, &connection, credential).await?;
-            context.close_this(&tab).await?;
+            context.close_and_wait(&tab).await?;
         }
         running.registry.set_environment(&context.id, &context.environment);
         context.permit_geolocation(true).await?;
@@ -155,15 +156,15 @@ impl Browser {
             viewport: self.options.viewport,
             version: chromium.version.clone(),
         });
-        // It is set once, here.
+        // The registry is new, so the cell is empty.
         let _ = registry.shared.set(Arc::clone(&shared));
         let attach = json!({
             "autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true,
             "filter": [{"type": "page"}, {"type": "service_worker"}, {"type": "shared_worker"}, {"exclude": true}],
         });
         let discover = json!({"discover": true, "filter": [{"type": "page"}, {"exclude": true}]});
-        connection.call::<IgnoredAny>(None, "Target.setAutoAttach", attach, QUICK).await?;
-        connection.call::<IgnoredAny>(None, "Target.setDiscoverTargets", discover, QUICK).await?;
+        connection.call::<IgnoredAny>(None, "Target.setAutoAttach", attach, COMMAND_TIMEOUT).await?;
+        connection.call::<IgnoredAny>(None, "Target.setDiscoverTargets", discover, COMMAND_TIMEOUT).await?;
         self.starts.fetch_add(1, Ordering::Relaxed);
         let running = Arc::new(Running { chromium, registry, shared });
         *slot = Some(Arc::clone(&running));
@@ -172,20 +173,20 @@ impl Browser {
 }
 
 impl Context {
-    /// Whether its Chromium has ended: then a new context is needed.
+    /// Whether its Chromium has ended, so that a new context is needed.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         self.running.chromium.is_ended()
     }
 
-    /// Opens a tab that shows nothing yet.
+    /// Opens a blank tab.
     ///
     /// # Errors
-    /// When there are too many, or the browser has ended.
+    /// [`BrowserError::TooManyTabs`], or the browser has ended.
     pub async fn open_tab(&self) -> Result<Arc<Tab>, BrowserError> {
         let registry = &self.running.registry;
-        // Of two at once, the second one is counted when the first one is there.
-        let _one = registry.opening.lock().await;
+        // Serializes concurrent calls, so that the limit is checked after the earlier tab is registered.
+        let _guard = registry.opening.lock().await;
         let limit = registry.tab_limit();
         if registry.count() >= limit {
             return Err(BrowserError::TooManyTabs { limit });
@@ -193,18 +194,18 @@ impl Context {
         self.open("about:blank").await
     }
 
-    /// One of our own, which is in no list and follows no environment.
-    pub(crate) async fn open_own_tab(&self) -> Result<Arc<Tab>, BrowserError> {
-        self.open(OWN_TAB).await
+    /// Opens an internal tab, which is not listed and has no environment.
+    pub(crate) async fn open_internal_tab(&self) -> Result<Arc<Tab>, BrowserError> {
+        self.open(INTERNAL_TAB_URL).await
     }
 
     async fn open(&self, url: &str) -> Result<Arc<Tab>, BrowserError> {
         let registry = &self.running.registry;
-        let deadline = Deadline::after(QUICK);
-        // In a window of its own, so that no tab hides another.
+        let deadline = Deadline::after(COMMAND_TIMEOUT);
+        // A separate window, so that no tab hides another.
         let parameters = json!({"url": url, "browserContextId": self.id, "newWindow": true});
         let connection = &self.running.shared.connection;
-        let created: CreatedTarget = connection.call(None, "Target.createTarget", parameters, QUICK).await?;
+        let created: CreatedTarget = connection.call(None, "Target.createTarget", parameters, COMMAND_TIMEOUT).await?;
         let mut changes = registry.changes.subscribe();
         let found = async {
             loop {
@@ -217,13 +218,13 @@ impl Context {
                 }
             }
         };
-        let tab = tokio::time::timeout(QUICK, found).await.map_err(|_| deadline.timeout("a new tab"))??;
+        let tab = tokio::time::timeout(COMMAND_TIMEOUT, found).await.map_err(|_| deadline.timeout("a new tab"))??;
         tab.is_requested.store(true, Ordering::Relaxed);
-        tab.until(deadline, "a new tab", |state| state.is_ready.then_some(())).await?;
+        tab.wait_until(deadline, "a new tab", |state| state.is_ready.then_some(())).await?;
         Ok(tab)
     }
 
-    /// Its tabs, popups included, in the order of their opening.
+    /// Returns the tabs, including popups, in opening order.
     #[must_use]
     pub fn tabs(&self) -> Vec<TabInfo> {
         self.running.registry.tabs(&self.id).iter().map(|tab| tab.info()).collect()
@@ -237,13 +238,13 @@ impl Context {
         tab.ok_or_else(|| BrowserError::NoTab(id.to_owned()))
     }
 
-    /// The tab that was activated, or else the one that was opened last.
+    /// Returns the activated tab, or else the most recently opened one.
     #[must_use]
     pub fn active_tab(&self) -> Option<Arc<Tab>> {
         self.active.get()
     }
 
-    /// Makes a tab the one that viewers see.
+    /// Activates a tab, which viewers then show.
     ///
     /// # Errors
     /// [`BrowserError::NoTab`]
@@ -253,16 +254,16 @@ impl Context {
         Ok(tab)
     }
 
-    /// Looks at the active tab, whichever it is, until the viewer is dropped. Must be called within a runtime.
+    /// Streams the active tab until the viewer is dropped. Must be called within a runtime.
     #[must_use]
     pub fn watch(&self, pace: Pace) -> Viewer {
         self.screencast.watch(&self.active, &self.shared().connection, pace)
     }
 
-    /// Waits for a tab that `condition` holds for, a popup for example.
+    /// Waits for a tab that matches `condition`, for example a popup.
     ///
     /// # Errors
-    /// When there is none within the time, or the browser has ended.
+    /// [`BrowserError::Timeout`], or the browser has ended.
     pub async fn wait_for_tab(
         &self,
         limit: Duration,
@@ -282,33 +283,33 @@ impl Context {
             }
         };
         let tab = tokio::time::timeout(limit, found).await.map_err(|_| deadline.timeout("a new tab"))??;
-        tab.until(deadline, "a new tab", |state| state.is_ready.then_some(())).await?;
+        tab.wait_until(deadline, "a new tab", |state| state.is_ready.then_some(())).await?;
         Ok(tab)
     }
 
-    /// Closes a tab; what waits in it fails.
+    /// Closes a tab. Pending operations in it fail.
     ///
     /// # Errors
-    /// [`BrowserError::NoTab`], or when the browser does not do it.
+    /// [`BrowserError::NoTab`], or the browser does not close the tab.
     pub async fn close_tab(&self, id: &str) -> Result<(), BrowserError> {
         let tab = self.tab(id)?;
-        self.close_this(&tab).await
+        self.close_and_wait(&tab).await
     }
 
-    pub(crate) async fn close_this(&self, tab: &Tab) -> Result<(), BrowserError> {
-        let deadline = Deadline::after(QUICK);
+    pub(crate) async fn close_and_wait(&self, tab: &Tab) -> Result<(), BrowserError> {
+        let deadline = Deadline::after(COMMAND_TIMEOUT);
         let connection = &self.running.shared.connection;
         let mut state = tab.state.subscribe();
-        // A navigation that comes at the same time makes Chromium forget that it is to close.
+        // Chromium drops the close request if a navigation starts at the same moment, so repeat it.
         while !deadline.is_over() {
             let parameters = json!({"targetId": tab.id()});
             match connection.call::<IgnoredAny>(None, "Target.closeTarget", parameters, deadline.remaining()).await {
-                // Closed already; the news of it is still on its way.
+                // Already closed; the event has not arrived yet.
                 Err(CdpError::Refused { message, .. }) if message.contains("No target with given id") => {}
                 other => drop(other?),
             }
             let closed = state.wait_for(|state| state.is_closed || state.ended.is_some());
-            if tokio::time::timeout(CLOSE_AGAIN.min(deadline.remaining()), closed).await.is_ok() {
+            if tokio::time::timeout(CLOSE_RETRY_INTERVAL.min(deadline.remaining()), closed).await.is_ok() {
                 return Ok(());
             }
         }
@@ -320,23 +321,24 @@ impl Context {
         &self.environment
     }
 
-    /// As its Chromium names itself.
+    /// Version of Chromium, as reported by itself.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.running.shared.version
     }
 
-    /// Makes what is open already follow what was changed in the environment.
+    /// Applies changes of the environment to tabs, frames and workers that are already open.
     ///
     /// # Errors
-    /// When the browser does not take it, or has ended.
+    /// The browser rejects a setting or has ended.
     pub async fn apply_environment(&self) -> Result<(), BrowserError> {
         let shared = &self.running.shared;
         let sessions = self.running.registry.sessions_in(&self.environment);
-        let told = sessions.iter().map(|(session, kind)| self.environment.tell(shared, session, *kind, false));
-        for outcome in join_all(told).await {
+        let applied =
+            sessions.iter().map(|(session, kind)| self.environment.configure_session(shared, session, *kind, false));
+        for outcome in join_all(applied).await {
             match outcome {
-                // It closed meanwhile.
+                // It closed in the meantime.
                 Err(error) if is_gone(&error) => {}
                 other => other?,
             }
@@ -345,28 +347,28 @@ impl Context {
     }
 
     async fn permit_geolocation(&self, is_new: bool) -> Result<(), BrowserError> {
-        let is_placed = self.environment.profile().geolocation.is_some();
-        let (method, parameters) = match (is_placed, is_new) {
+        let has_geolocation = self.environment.profile().geolocation.is_some();
+        let (method, parameters) = match (has_geolocation, is_new) {
             (true, _) => {
                 ("Browser.grantPermissions", json!({"permissions": ["geolocation"], "browserContextId": self.id}))
             }
             (false, false) => ("Browser.resetPermissions", json!({"browserContextId": self.id})),
             (false, true) => return Ok(()),
         };
-        self.running.shared.connection.call::<IgnoredAny>(None, method, parameters, QUICK).await?;
+        self.running.shared.connection.call::<IgnoredAny>(None, method, parameters, COMMAND_TIMEOUT).await?;
         Ok(())
     }
 
-    /// Files that pages sent since the browser was started, the last 100.
+    /// Returns the last 100 downloads since the browser was started.
     #[must_use]
     pub fn downloads(&self) -> Vec<Download> {
         self.running.registry.downloads.list()
     }
 
-    /// Waits for a download that `condition` holds for.
+    /// Waits for a download that matches `condition`.
     ///
     /// # Errors
-    /// When there is none within the time.
+    /// [`BrowserError::Timeout`]
     pub async fn wait_for_download(
         &self,
         limit: Duration,
@@ -382,7 +384,7 @@ impl Context {
         .ok_or_else(|| deadline.timeout("the download"))
     }
 
-    /// Where whole downloads are put.
+    /// Directory of completed downloads.
     #[must_use]
     pub fn download_directory(&self) -> Option<PathBuf> {
         self.running.registry.downloads.directory.clone()
@@ -402,7 +404,7 @@ impl Drop for Context {
         self.running.registry.forget_environment(&self.id);
         if !self.is_ended() && tokio::runtime::Handle::try_current().is_ok() {
             let parameters = json!({"browserContextId": self.id});
-            tell(&self.running.shared, "Target.disposeBrowserContext", parameters);
+            send(&self.running.shared, "Target.disposeBrowserContext", parameters);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Cookies of a context, in the form of Playwright's storage states.
+//! Cookies of a context, in the format of Playwright storage states.
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -6,11 +6,11 @@ use serde_json::json;
 
 use crate::BrowserError;
 use crate::browser::Context;
-use crate::shared::QUICK;
+use crate::shared::COMMAND_TIMEOUT;
 
 const MAX_COOKIES: usize = 5_000;
 
-/// How a cookie goes along with requests from other sites.
+/// `SameSite` attribute of a cookie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum SameSite {
     Strict,
@@ -19,17 +19,17 @@ pub enum SameSite {
     None,
 }
 
-/// One cookie. Its value is not printed.
+/// Cookie. Its value is omitted from debug output.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cookie {
     pub name: String,
     pub value: String,
     pub domain: String,
-    #[serde(default = "root")]
+    #[serde(default = "default_path")]
     pub path: String,
-    /// Seconds since 1970; -1 for one that ends with the context.
-    #[serde(default = "session")]
+    /// Expiry in seconds since the Unix epoch; -1 for a session cookie.
+    #[serde(default = "session_expiry")]
     pub expires: f64,
     #[serde(default)]
     pub http_only: bool,
@@ -37,10 +37,10 @@ pub struct Cookie {
     pub secure: bool,
     #[serde(default)]
     pub same_site: SameSite,
-    /// The site in whose pages alone it is sent; none for one that knows no such bounds.
+    /// Top-level site of a partitioned cookie; `None` for an unpartitioned one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition_key: Option<String>,
-    /// Whether there is another site between the two; where nothing is said, there is.
+    /// Whether a cross-site frame lies between the top-level site and the cookie; defaults to true.
     #[serde(rename = "_crHasCrossSiteAncestor", default, skip_serializing_if = "Option::is_none")]
     pub has_cross_site_ancestor: Option<bool>,
 }
@@ -51,23 +51,23 @@ impl std::fmt::Debug for Cookie {
     }
 }
 
-fn root() -> String {
+fn default_path() -> String {
     "/".to_owned()
 }
 
-fn session() -> f64 {
+fn session_expiry() -> f64 {
     -1.0
 }
 
 #[derive(Deserialize)]
 struct Cookies {
-    cookies: Vec<Held>,
+    cookies: Vec<ProtocolCookie>,
 }
 
-/// A cookie as Chromium has it.
+/// Cookie in the format of the DevTools protocol.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Held {
+struct ProtocolCookie {
     name: String,
     value: String,
     domain: String,
@@ -79,7 +79,7 @@ struct Held {
     same_site: SameSite,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     partition_key: Option<Partition>,
-    /// Of a page without an address of its own; nobody can be sent it again.
+    /// Whether the partition key belongs to an opaque origin; such a cookie cannot be restored.
     #[serde(default, skip_serializing)]
     partition_key_opaque: bool,
 }
@@ -91,11 +91,11 @@ struct Partition {
     has_cross_site_ancestor: bool,
 }
 
-impl From<Held> for Cookie {
-    fn from(held: Held) -> Self {
-        let Held { name, value, domain, path, expires, http_only, secure, same_site, .. } = held;
+impl From<ProtocolCookie> for Cookie {
+    fn from(cookie: ProtocolCookie) -> Self {
+        let ProtocolCookie { name, value, domain, path, expires, http_only, secure, same_site, .. } = cookie;
         let (partition_key, has_cross_site_ancestor) =
-            held.partition_key.map(|partition| (partition.top_level_site, partition.has_cross_site_ancestor)).unzip();
+            cookie.partition_key.map(|partition| (partition.top_level_site, partition.has_cross_site_ancestor)).unzip();
         Self {
             name,
             value,
@@ -111,7 +111,7 @@ impl From<Held> for Cookie {
     }
 }
 
-impl From<Cookie> for Held {
+impl From<Cookie> for ProtocolCookie {
     fn from(cookie: Cookie) -> Self {
         let Cookie { name, value, domain, path, expires, http_only, secure, same_site, .. } = cookie;
         let has_cross_site_ancestor = cookie.has_cross_site_ancestor.unwrap_or(true);
@@ -123,27 +123,29 @@ impl From<Cookie> for Held {
 }
 
 impl Context {
-    /// All of its cookies.
+    /// Returns all cookies of the context.
     ///
     /// # Errors
-    /// When the browser does not answer.
+    /// The browser does not respond.
     pub async fn cookies(&self) -> Result<Vec<Cookie>, BrowserError> {
         let parameters = json!({"browserContextId": self.id()});
-        let cookies: Cookies = self.shared().connection.call(None, "Storage.getCookies", parameters, QUICK).await?;
-        Ok(cookies.cookies.into_iter().filter(|held| !held.partition_key_opaque).map(Cookie::from).collect())
+        let cookies: Cookies =
+            self.shared().connection.call(None, "Storage.getCookies", parameters, COMMAND_TIMEOUT).await?;
+        Ok(cookies.cookies.into_iter().filter(|cookie| !cookie.partition_key_opaque).map(Cookie::from).collect())
     }
 
-    /// Sets cookies; one of the same name, domain and path is replaced.
+    /// Sets cookies. A cookie with the same name, domain and path is replaced.
     ///
     /// # Errors
-    /// [`BrowserError::Invalid`] for a cookie that the browser does not take; then none is set.
+    /// [`BrowserError::Invalid`] if the browser rejects a cookie; then none is set.
     pub async fn set_cookies(&self, cookies: &[Cookie]) -> Result<(), BrowserError> {
         if cookies.len() > MAX_COOKIES {
             return Err(BrowserError::Invalid(format!("more than {MAX_COOKIES} cookies at once")));
         }
-        let cookies: Vec<Held> = cookies.iter().cloned().map(Held::from).collect();
+        let cookies: Vec<ProtocolCookie> = cookies.iter().cloned().map(ProtocolCookie::from).collect();
         let parameters = json!({"browserContextId": self.id(), "cookies": cookies});
-        match self.shared().connection.call::<IgnoredAny>(None, "Storage.setCookies", parameters, QUICK).await {
+        match self.shared().connection.call::<IgnoredAny>(None, "Storage.setCookies", parameters, COMMAND_TIMEOUT).await
+        {
             Err(crate::cdp::CdpError::Refused { message, .. }) => {
                 Err(BrowserError::Invalid(format!("the browser does not take these cookies: {message}")))
             }
@@ -152,10 +154,11 @@ impl Context {
     }
 
     /// # Errors
-    /// When the browser does not answer.
+    /// The browser does not respond.
     pub async fn clear_cookies(&self) -> Result<(), BrowserError> {
         let parameters = json!({"browserContextId": self.id()});
-        let cleared = self.shared().connection.call::<IgnoredAny>(None, "Storage.clearCookies", parameters, QUICK);
+        let cleared =
+            self.shared().connection.call::<IgnoredAny>(None, "Storage.clearCookies", parameters, COMMAND_TIMEOUT);
         Ok(cleared.await.map(|_| ())?)
     }
 }

@@ -1,4 +1,5 @@
-//! Downloads: written under names of our own, bounded each and together, and moved to the caller's folder when whole.
+//! Downloads: written under generated names, limited individually and in total, and moved to the target directory when
+//! complete.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -15,10 +16,10 @@ use tokio::sync::watch;
 
 use crate::BrowserLimits;
 use crate::cdp::Event;
-use crate::shared::{Shared, tell};
+use crate::shared::{Shared, send};
 
-/// How many are remembered.
-const MAX_KEPT: usize = 100;
+/// Maximum number of listed downloads.
+const MAX_ENTRIES: usize = 100;
 const MAX_NAME_BYTES: usize = 200;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -29,31 +30,31 @@ pub enum DownloadState {
     Failed,
 }
 
-/// A file that a page sent.
+/// Downloaded file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Download {
     pub id: String,
     pub url: String,
-    /// What the server calls it, without anything that is no name.
+    /// File name suggested by the server, sanitized.
     pub name: String,
     pub size_bytes: u64,
     pub state: DownloadState,
-    /// Where it is; set when it is whole.
+    /// Location of the completed file.
     pub path: Option<PathBuf>,
-    /// Why it failed.
+    /// Reason of the failure.
     pub error: Option<String>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Downloads {
-    /// Where whole files go.
+    /// Directory of completed files; without it downloads are refused.
     pub(crate) directory: Option<PathBuf>,
     limits: BrowserLimits,
-    /// Of all that are whole.
-    whole_bytes: AtomicU64,
+    /// Total size of completed files.
+    completed_bytes: AtomicU64,
     list: watch::Sender<VecDeque<Download>>,
-    /// One file is moved at a time, so that names stay distinct.
-    moving: Arc<Mutex<()>>,
+    /// Serializes moves, so that names stay unique.
+    move_lock: Arc<Mutex<()>>,
 }
 
 #[derive(Deserialize)]
@@ -74,8 +75,8 @@ struct Progress {
 
 impl Downloads {
     pub(crate) fn new(directory: Option<PathBuf>, limits: BrowserLimits) -> Self {
-        let (whole_bytes, list, moving) = Default::default();
-        Self { directory, limits, whole_bytes, list, moving }
+        let (completed_bytes, list, move_lock) = Default::default();
+        Self { directory, limits, completed_bytes, list, move_lock }
     }
 
     pub(crate) fn list(&self) -> Vec<Download> {
@@ -94,18 +95,18 @@ impl Downloads {
             return;
         }
         let Some(progress) = event.read::<Progress>() else { return };
-        // A count of bytes, which the protocol writes as a number with a fraction.
+        // The protocol represents a byte count as a floating-point number.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a file's size is in range")]
         let received = progress.received_bytes as u64;
         let file = shared.folder.downloads().join(&progress.guid);
         match &*progress.state {
-            "completed" if self.fits(&progress.guid, received) => self.keep(progress.guid, received, file),
-            "inProgress" if self.fits(&progress.guid, received) => {
+            "completed" if self.fits_limits(&progress.guid, received) => self.complete(progress.guid, received, file),
+            "inProgress" if self.fits_limits(&progress.guid, received) => {
                 self.change(&progress.guid, |download| download.size_bytes = received);
             }
             state => {
                 if state == "inProgress" {
-                    tell(shared, "Browser.cancelDownload", json!({"guid": progress.guid}));
+                    send(shared, "Browser.cancelDownload", json!({"guid": progress.guid}));
                 }
                 let BrowserLimits { download_bytes, downloads_bytes, .. } = self.limits;
                 let error = if received > download_bytes {
@@ -127,51 +128,51 @@ impl Downloads {
         let mut download = Download {
             id: begin.guid,
             url,
-            name: safe_name(&begin.suggested_filename),
+            name: sanitize_name(&begin.suggested_filename),
             size_bytes: 0,
             state: DownloadState::Running,
             path: None,
             error: None,
         };
         let is_running = |download: &Download| download.state == DownloadState::Running;
-        let most = self.limits.downloads;
-        if self.list.borrow().iter().filter(|other| is_running(other)).count() >= most {
-            tell(shared, "Browser.cancelDownload", json!({"guid": download.id}));
+        let limit = self.limits.downloads;
+        if self.list.borrow().iter().filter(|other| is_running(other)).count() >= limit {
+            send(shared, "Browser.cancelDownload", json!({"guid": download.id}));
             download.state = DownloadState::Failed;
-            download.error = Some(format!("there are {most} downloads under way already"));
+            download.error = Some(format!("there are {limit} downloads under way already"));
         }
         self.list.send_modify(|list| {
-            if list.len() == MAX_KEPT {
-                // What runs is still to be counted.
+            if list.len() == MAX_ENTRIES {
+                // Running downloads stay listed, since they count towards the limits.
                 list.remove(list.iter().position(|other| !is_running(other)).unwrap_or(0));
             }
             list.push_back(download);
         });
     }
 
-    /// Whether it may be so large, beside all others.
-    fn fits(&self, id: &str, received: u64) -> bool {
+    /// Whether a download of this size fits the limits together with all others.
+    fn fits_limits(&self, id: &str, received: u64) -> bool {
         let list = self.list.borrow();
         let others = list.iter().filter(|other| other.state == DownloadState::Running && other.id != id);
         let others: u64 = others.map(|other| other.size_bytes).sum();
-        let all = self.whole_bytes.load(Ordering::Relaxed) + others + received;
+        let all = self.completed_bytes.load(Ordering::Relaxed) + others + received;
         received <= self.limits.download_bytes && all <= self.limits.downloads_bytes
     }
 
-    /// A whole file leaves the browser's folder.
-    fn keep(&self, id: String, size: u64, file: PathBuf) {
-        let is_meant = |download: &&Download| download.id == id && download.state == DownloadState::Running;
-        let name = self.list.borrow().iter().find(is_meant).map(|download| download.name.clone());
+    /// Moves a completed file out of the browser's directory.
+    fn complete(&self, id: String, size: u64, file: PathBuf) {
+        let is_pending = |download: &&Download| download.id == id && download.state == DownloadState::Running;
+        let name = self.list.borrow().iter().find(is_pending).map(|download| download.name.clone());
         let (Some(directory), Some(name)) = (self.directory.clone(), name) else {
-            // It was whole before it could be broken off.
+            // It completed before it could be cancelled.
             tokio::task::spawn_blocking(move || fs::remove_file(file));
             return;
         };
-        self.whole_bytes.fetch_add(size, Ordering::Relaxed);
-        let (list, moving) = (self.list.clone(), Arc::clone(&self.moving));
+        self.completed_bytes.fetch_add(size, Ordering::Relaxed);
+        let (list, move_lock) = (self.list.clone(), Arc::clone(&self.move_lock));
         tokio::task::spawn_blocking(move || {
             let moved = {
-                let _one = moving.lock();
+                let _guard = move_lock.lock();
                 move_file(&file, &directory, &name)
             };
             let _ = fs::remove_file(&file);
@@ -206,7 +207,7 @@ impl Downloads {
     }
 }
 
-/// Copies the file, because it belongs to another user and may lie on another file system.
+/// Copies the file, since it belongs to another user and may be on another file system.
 fn move_file(file: &Path, directory: &Path, name: &str) -> io::Result<PathBuf> {
     fs::create_dir_all(directory)?;
     let (stem, extension) = match name.rsplit_once('.') {
@@ -231,8 +232,8 @@ fn move_file(file: &Path, directory: &Path, name: &str) -> io::Result<PathBuf> {
     Err(io::Error::other("there are too many files of that name"))
 }
 
-/// The last part of what a server calls a file, without what would hide it or lead elsewhere.
-fn safe_name(suggested: &str) -> String {
+/// Returns the last path component of a suggested name, without invisible characters and leading dots.
+fn sanitize_name(suggested: &str) -> String {
     let last = suggested.rsplit(['/', '\\']).next().unwrap_or_default();
     let mut name: String = last.chars().filter(|c| !is_hidden(*c) && !matches!(c, '\n' | '\t')).collect();
     name.truncate(name.floor_char_boundary(MAX_NAME_BYTES));
@@ -245,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_files_lead_nowhere_else() {
+    fn file_names_are_sanitized() {
         let cases = [
             ("report.pdf", "report.pdf"),
             ("../../etc/passwd", "passwd"),
@@ -258,8 +259,8 @@ mod tests {
             ("x\u{e0041}\u{ad}\u{3164}.pdf", "x.pdf"),
         ];
         for (suggested, expected) in cases {
-            assert_eq!(safe_name(suggested), expected, "{suggested:?}");
+            assert_eq!(sanitize_name(suggested), expected, "{suggested:?}");
         }
-        assert!(safe_name(&"é".repeat(4_000)).len() <= MAX_NAME_BYTES);
+        assert!(sanitize_name(&"é".repeat(4_000)).len() <= MAX_NAME_BYTES);
     }
 }

@@ -1,7 +1,7 @@
-//! What a session keeps whatever becomes of its Chromium: how it appears, its mocks, what was requested.
+//! Session state that outlives a Chromium: appearance, mocks and the log of requests.
 //!
-//! Every tab, frame and worker of a context follows its environment from its first request on. A context
-//! that takes the place of one whose Chromium has ended is given the same environment.
+//! Every tab, frame and worker of a context uses its environment from the first request on. A context that replaces one
+//! whose Chromium has ended receives the same environment.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use url::Url;
 
 use crate::BrowserError;
 use crate::cdp::{Connection, Event, SessionId};
-use crate::emulation::{Appearance, Emulation, Kind, Profile, is_shared};
+use crate::emulation::{Appearance, Emulation, Kind, Profile, is_already_in_effect};
 use crate::network::{HarRecorder, Mock, Mocks, NetworkLog, NetworkRequest, RequestFilter};
-use crate::shared::{QUICK, Shared};
+use crate::shared::{COMMAND_TIMEOUT, Shared};
 
-/// Sites whose storage is saved and cleared; the oldest are forgotten.
+/// Maximum number of origins whose storage is saved and cleared; the oldest are forgotten.
 const MAX_ORIGINS: usize = 200;
-/// For bodies that are on their way when a HAR is stopped.
-const LAST_BODIES: Duration = Duration::from_secs(3);
+/// Time limit for pending response bodies when a HAR is stopped.
+const PENDING_BODIES_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Default)]
 pub struct Environment {
@@ -31,8 +31,8 @@ pub struct Environment {
     pub(crate) mocks: Mutex<Mocks>,
     pub(crate) log: Mutex<NetworkLog>,
     pub(crate) har: Mutex<Option<HarRecorder>>,
-    /// Bodies that are asked for and have not come.
-    pub(crate) awaited_bodies: watch::Sender<usize>,
+    /// Number of requested response bodies that have not arrived.
+    pub(crate) pending_bodies: watch::Sender<usize>,
     origins: Mutex<VecDeque<String>>,
 }
 
@@ -42,8 +42,8 @@ impl Environment {
         self.appearance.lock().emulation.clone()
     }
 
-    /// For what is opened from now on; [`Context::apply_environment`](crate::Context::apply_environment) for what is
-    /// open already.
+    /// Sets the emulation for targets opened from now on. Use
+    /// [`Context::apply_environment`](crate::Context::apply_environment) for targets that are already open.
     pub fn set_emulation(&self, emulation: Emulation) {
         self.appearance.lock().emulation = emulation;
     }
@@ -53,37 +53,39 @@ impl Environment {
         self.appearance.lock().profile.clone()
     }
 
-    /// As [`Self::set_emulation`].
+    /// Applies as described at [`Self::set_emulation`].
     pub fn set_profile(&self, profile: Profile) {
         self.appearance.lock().profile = profile;
     }
 
-    /// In the order of their making.
+    /// Returns the mocks in the order of creation.
     #[must_use]
     pub fn mocks(&self) -> Vec<Arc<Mock>> {
         self.mocks.lock().list()
     }
 
-    /// Adds a mock, or replaces the one with its pattern. As [`Self::set_emulation`].
+    /// Adds a mock, or replaces the one with the same pattern. Applies as described at [`Self::set_emulation`].
     ///
     /// # Errors
-    /// [`BrowserError::Invalid`] when there are too many or they are too large.
+    /// [`BrowserError::TooMuch`] if there are too many mocks or they are too large.
     pub fn add_mock(&self, mock: Mock) -> Result<Arc<Mock>, BrowserError> {
         self.mocks.lock().add(mock)
     }
 
-    /// Removes the mock with this pattern, or all; answers how many. As [`Self::set_emulation`].
+    /// Removes the mock with this pattern, or all, and returns the number removed. Applies as described at
+    /// [`Self::set_emulation`].
     pub fn remove_mocks(&self, pattern: Option<&str>) -> usize {
         self.mocks.lock().remove(pattern)
     }
 
-    /// The last ones, in the order of their sending.
+    /// Returns the most recent matching requests in the order of sending.
     #[must_use]
     pub fn requests(&self, filter: &RequestFilter) -> Vec<NetworkRequest> {
         self.log.lock().list(filter)
     }
 
-    /// Begins to keep what is requested, with headers and bodies; false if it does already. As [`Self::set_emulation`].
+    /// Starts recording requests with headers and bodies. Returns false if a recording is already active. Applies as
+    /// described at [`Self::set_emulation`].
     pub fn start_har(&self) -> bool {
         let mut har = self.har.lock();
         let is_new = har.is_none();
@@ -96,40 +98,41 @@ impl Environment {
         self.har.lock().is_some()
     }
 
-    /// What was requested since the start; `None` without one. As [`Self::set_emulation`].
+    /// Stops the recording and returns the HAR, or `None` if none was active. Applies as described at
+    /// [`Self::set_emulation`].
     pub async fn stop_har(&self, browser: &str) -> Option<Value> {
         if self.records_har() {
-            let mut awaited = self.awaited_bodies.subscribe();
-            // What has not come by then is left out, and the entry says so.
-            let _ = tokio::time::timeout(LAST_BODIES, awaited.wait_for(|count| *count == 0)).await;
+            let mut pending = self.pending_bodies.subscribe();
+            // Bodies that are still missing are omitted, which their entries state.
+            let _ = tokio::time::timeout(PENDING_BODIES_TIMEOUT, pending.wait_for(|count| *count == 0)).await;
         }
         self.har.lock().take().map(|recorder| recorder.finish(browser))
     }
 
-    /// Tells a session how it is to be. A new one is as a browser is from the start.
-    pub(crate) fn tell(
+    /// Sends the settings of the environment to a session. A new session has the browser's defaults.
+    pub(crate) fn configure_session(
         &self,
         shared: &Shared,
         session: &SessionId,
         kind: Kind,
         is_new: bool,
     ) -> impl Future<Output = Result<(), BrowserError>> + Send + 'static {
-        let told = self.commands(shared, kind, is_new).into_iter().map(|(method, parameters)| {
+        let calls = self.commands(shared, kind, is_new).into_iter().map(|(method, parameters)| {
             let (connection, session) = (shared.connection.clone(), Arc::clone(session));
-            async move { connection.call::<IgnoredAny>(Some(&session), method, parameters, QUICK).await }
+            async move { connection.call::<IgnoredAny>(Some(&session), method, parameters, COMMAND_TIMEOUT).await }
         });
-        // Sent in this order, and answered in any.
-        let told = join_all(told);
+        // Sent in this order; responses may arrive in any order.
+        let calls = join_all(calls);
         async move {
-            for outcome in told.await {
+            for outcome in calls.await {
                 match outcome.map_err(BrowserError::from) {
                     Ok(IgnoredAny) => {}
-                    Err(error) if is_shared(&error) => {}
-                    // A worker has not all that a page has, and a page begins even where Chromium knows a name less.
+                    Err(error) if is_already_in_effect(&error) => {}
+                    // Workers lack some domains, and a new page must start even if Chromium rejects a setting.
                     Err(error @ BrowserError::Protocol(_))
                         if is_new || matches!(kind, Kind::Worker | Kind::SharedWorker) =>
                     {
-                        tracing::debug!(%error, "a session does not follow its environment in all");
+                        tracing::debug!(%error, "session rejected an environment setting");
                     }
                     Err(error) => return Err(error),
                 }
@@ -156,25 +159,25 @@ impl Environment {
         commands
     }
 
-    /// Something happened to a request. Called in the order of the events, by the task that reads the pipe.
+    /// Processes a network event. Called in event order by the task that reads the pipe.
     pub(crate) fn observe(self: &Arc<Self>, event: &Event, tab: Option<&Arc<str>>, connection: &Connection) {
         self.log.lock().event(event);
-        let wanted = self.har.lock().as_mut().and_then(|har| har.event(event, tab));
-        if let Some(wanted) = wanted {
-            self.awaited_bodies.send_modify(|count| *count += 1);
+        let requested = self.har.lock().as_mut().and_then(|har| har.event(event, tab));
+        if let Some(requested) = requested {
+            self.pending_bodies.send_modify(|count| *count += 1);
             let (environment, connection) = (Arc::clone(self), connection.clone());
             tokio::spawn(async move {
-                let body = wanted.fetch(&connection).await;
+                let body = requested.fetch(&connection).await;
                 if let Some(har) = environment.har.lock().as_mut() {
-                    har.body(&wanted, body);
+                    har.body(&requested, body);
                 }
-                environment.awaited_bodies.send_modify(|count| *count -= 1);
+                environment.pending_bodies.send_modify(|count| *count -= 1);
             });
         }
     }
 
-    /// A page or frame was shown; its site may have stored something.
-    pub(crate) fn saw(&self, url: &str) {
+    /// Records the origin of a page or frame, which may have stored data.
+    pub(crate) fn record_origin(&self, url: &str) {
         let Some(origin) = origin_of(url) else { return };
         let mut origins = self.origins.lock();
         if origins.contains(&origin) {
@@ -191,7 +194,7 @@ impl Environment {
     }
 }
 
-/// Of addresses that can store something.
+/// Returns the origin of a URL that can have storage.
 pub(crate) fn origin_of(url: &str) -> Option<String> {
     let url = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
     Some(url.origin().ascii_serialization())

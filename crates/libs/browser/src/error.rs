@@ -1,4 +1,4 @@
-//! What can go wrong, each with a stable code and a sentence that a person can act on.
+//! Browser errors, each with a stable code and a message that a user can act on.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub enum BrowserError {
     #[error("{url} could not be opened: {reason}")]
     Navigation {
         url: String,
-        /// Where it failed: after redirects, another address than `url`.
+        /// Address that failed; after redirects it differs from `url`.
         failed_url: String,
         reason: String,
     },
@@ -49,7 +49,7 @@ pub enum BrowserError {
 }
 
 impl BrowserError {
-    /// Stable, for programs.
+    /// Stable error code for programs.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {

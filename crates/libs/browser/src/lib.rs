@@ -1,18 +1,16 @@
-//! Chromium, driven over a private pipe: for an agent that opens pages, reads them and works on them.
+//! Chromium automation over a private pipe, for agents that open, read and operate web pages.
 //!
 //! Invariants
-//! - Chromium never outlives whoever started it, and leaves no folder. As root it has a user of its
-//!   own; its sandbox is on unless the caller switches it off by name.
-//! - Everything is bounded: tabs, processes, memory, downloads, messages, texts, and the time of each
-//!   action. A crash or a hang ends what waits with an error, and the next context has a new process.
-//! - An action reaches the element that was named or fails with what kept it from there. It sends
-//!   events of the mouse and the keyboard; it never calls a page's handlers.
-//! - Which servers may be reached is not decided here but by the proxy that the options name;
-//!   Chromium has no way past it.
-//! - A tab shows addresses of web pages only, whatever led it there; pages of Chromium and files are refused.
-//! - How a browser appears, its mocks and the list of its requests belong to an [`Environment`], which outlives a
-//!   Chromium that ends.
-//! - Videos are encoded by a Chromium of their own, whose page reaches nothing.
+//! - Chromium never outlives its owner and leaves no directory behind. A root daemon runs it as a dedicated user. Its
+//!   sandbox is on unless the caller explicitly disables it.
+//! - All resources are limited: tabs, processes, memory, downloads, messages, texts, and the time of each action. A
+//!   crash or hang fails pending operations, and the next context starts a new process.
+//! - An action reaches the named element or fails with the reason. It sends mouse and keyboard events and never calls
+//!   handlers of a page.
+//! - The configured proxy decides which servers may be reached; Chromium cannot bypass it.
+//! - Tabs show only web addresses. Chromium's internal pages and files are refused, whatever led to them.
+//! - Emulation, mocks and the request log belong to an [`Environment`], which outlives a Chromium that ends.
+//! - Videos are encoded by a separate Chromium, whose page has no network access.
 //!
 //! Deliberately absent: SQL, serving HTTP, and types for the whole DevTools protocol.
 
@@ -27,9 +25,9 @@ mod downloads;
 mod emulation;
 mod environment;
 mod error;
+mod internal_page;
 mod network;
 mod options;
-mod own_page;
 mod proxy_login;
 mod recording;
 mod registry;

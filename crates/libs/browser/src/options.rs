@@ -1,4 +1,4 @@
-//! What whoever starts a browser decides.
+//! Options for starting a browser.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,44 +6,44 @@ use std::time::Duration;
 
 use agentd_base::Secret;
 
-/// A forward proxy that everything goes through.
+/// Forward proxy for all traffic.
 #[derive(Debug, Clone)]
 pub struct ProxyEndpoint {
     pub address: SocketAddr,
-    /// User and password that it asks for.
+    /// User name and password for the proxy.
     pub credential: Option<(String, Secret)>,
 }
 
-/// Whether Chromium isolates its own renderers.
+/// Chromium's own renderer sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ChromiumSandbox {
-    /// A machine that cannot provide it gets no browser.
+    /// Starting fails on a machine that does not support it.
     #[default]
     Required,
-    /// For machines that are a sandbox themselves and whose owner says so.
+    /// Disabled, for machines that are sandboxed themselves.
     Off,
 }
 
-/// Bounds of one Chromium.
+/// Limits of one Chromium.
 #[derive(Debug, Clone, Copy)]
 pub struct BrowserLimits {
-    /// Tabs over all contexts; a popup beyond them is closed.
+    /// Maximum number of tabs of all contexts; further popups are closed.
     pub tabs: usize,
-    /// Processes that render pages.
+    /// Maximum number of renderer processes.
     pub renderers: usize,
-    /// Threads of its user; only where it has a user of its own.
+    /// Maximum number of threads; applies only with a dedicated user.
     pub threads: u64,
-    /// Data of one process. A page that needs more crashes its own tab.
+    /// Maximum data size of a process in bytes. A page that exceeds it crashes its own tab.
     pub process_bytes: u64,
-    /// One download; more cancels it.
+    /// Maximum size of a download in bytes; a larger one is cancelled.
     pub download_bytes: u64,
-    /// Downloads at a time; further ones are cancelled.
+    /// Maximum number of concurrent downloads; further ones are cancelled.
     pub downloads: usize,
-    /// All downloads of one Chromium.
+    /// Maximum total size of all downloads of one Chromium in bytes.
     pub downloads_bytes: u64,
-    /// For somebody to answer a dialog, with which its page stands still.
+    /// Time limit for an answer to a dialog, which blocks its page.
     pub dialog_time: Duration,
-    /// For the browser itself to say that it is there; one that does not is killed.
+    /// Time limit for a response of the browser to a health check; an unresponsive browser is killed.
     pub answer_time: Duration,
 }
 
@@ -65,20 +65,20 @@ impl Default for BrowserLimits {
     }
 }
 
-/// How a browser is started.
+/// Options for starting a browser.
 #[derive(Debug, Clone)]
 pub struct BrowserOptions {
-    /// The program; without one it is looked for.
+    /// Chromium executable; default: the installed one.
     pub executable: Option<PathBuf>,
     pub headless: bool,
-    /// Where its temporary folder is made; other users must be able to pass through it.
+    /// Parent of its temporary directory; other users must have search permission on it.
     pub temporary_directory: PathBuf,
-    /// Finished downloads are moved here. Without it a download is cancelled.
+    /// Directory of completed downloads. Without it downloads are cancelled.
     pub download_directory: Option<PathBuf>,
     pub proxy: Option<ProxyEndpoint>,
     pub sandbox: ChromiumSandbox,
     pub limits: BrowserLimits,
-    /// Width and height of a page.
+    /// Width and height of a page in CSS pixels.
     pub viewport: (u32, u32),
 }
 

@@ -1,8 +1,8 @@
-//! Gives Chromium the credential of its proxy, which its arguments cannot carry.
+//! Proxy authentication, whose credential cannot be passed in Chromium's arguments.
 //!
-//! Chromium keeps a credential that a proxy accepted for as long as a context lives. So one request
-//! to a name that exists nowhere is sent in each new context, and only that one is intercepted:
-//! interception of every request would slow every page down.
+//! Chromium caches a credential that a proxy accepted for the lifetime of a context. Each new context therefore sends
+//! one request to a name that does not exist. Only this request is intercepted, since intercepting all would slow down
+//! every page.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 
 use crate::BrowserError;
-use crate::cdp::{Connection, Heard};
+use crate::cdp::{Connection, Delivery};
 use crate::tab::Tab;
 
 const URL: &str = "http://proxy-credential.invalid/";
@@ -33,29 +33,29 @@ pub(crate) async fn log_in(
     let mut events = connection.subscribe(Some(session.clone()), &["Fetch.requestPaused", "Fetch.authRequired"], 64);
     let enable = json!({"handleAuthRequests": true, "patterns": [{"urlPattern": "http://proxy-credential.invalid/*"}]});
     connection.call::<IgnoredAny>(Some(&session), "Fetch.enable", enable, LIMIT).await?;
-    // From a blank page, so that nothing of the answer is shown or loaded.
+    // From a blank page, so that the response is neither shown nor loaded.
     let expression = format!("fetch({URL:?}, {{mode: 'no-cors'}}).then(() => 0, () => 0)");
     let parameters = json!({"expression": expression, "awaitPromise": true});
     let request = async {
         let answer = connection.call::<IgnoredAny>(Some(&session), "Runtime.evaluate", parameters, LIMIT).await;
-        // Whatever the proxy says of that name, it has seen the credential.
+        // The outcome of the request is irrelevant: the proxy has seen the credential.
         answer.map(|_| ()).map_err(BrowserError::from)
     };
     let answer = async {
-        let mut was_asked = false;
-        while let Some(heard) = events.next().await {
-            let event = match heard {
-                Heard::Event(event) => event,
-                Heard::Lost(count) => {
+        let mut was_challenged = false;
+        while let Some(delivery) = events.next().await {
+            let event = match delivery {
+                Delivery::Event(event) => event,
+                Delivery::Lagged(count) => {
                     return Err(BrowserError::Protocol(format!("{count} requests to the proxy were not seen")));
                 }
             };
             let Some(Paused { request_id }) = event.read() else { continue };
             let (method, parameters) = if &*event.method == "Fetch.authRequired" {
-                if was_asked {
+                if was_challenged {
                     return Err(BrowserError::Unavailable("the proxy refuses its credential".to_owned()));
                 }
-                was_asked = true;
+                was_challenged = true;
                 let response =
                     json!({"response": "ProvideCredentials", "username": user, "password": password.expose()});
                 ("Fetch.continueWithAuth", json!({"requestId": request_id, "authChallengeResponse": response}))

@@ -1,4 +1,4 @@
-//! Which sessions, tabs and downloads a running Chromium has, by its events.
+//! Registry of the sessions, tabs, workers and downloads of a running Chromium, updated by its events.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -14,46 +14,46 @@ use tokio::sync::watch;
 use crate::cdp::{Event, Observer, SessionId};
 use crate::downloads::Downloads;
 use crate::emulation::Kind;
-use crate::network::paused;
-use crate::shared::{Command, QUICK, Shared, tell_in_order};
+use crate::network::handle_paused_request;
+use crate::shared::{COMMAND_TIMEOUT, Command, Shared, send_in_order};
 use crate::tab::Tab;
 use crate::{Environment, address};
 
-/// What a tab of our own begins with.
-pub(crate) const OWN_TAB: &str = "about:blank#agentd-own-tab";
-/// Those beyond do not run: a page must not take every processor by its threads.
+/// Initial URL of an internal tab.
+pub(crate) const INTERNAL_TAB_URL: &str = "about:blank#agentd-own-tab";
+/// Maximum number of workers; further ones are not started, so that a page cannot occupy every processor.
 const MAX_WORKERS: usize = 64;
 
-/// Contexts and tabs of one Chromium.
+/// Contexts, tabs and workers of one Chromium.
 #[derive(Debug)]
 pub(crate) struct Registry {
-    /// Set before the first tab is attached to.
+    /// Set before the first tab is attached.
     pub(crate) shared: OnceLock<Arc<Shared>>,
     tab_limit: usize,
-    /// Held by who opens a tab.
+    /// Serializes opening tabs.
     pub(crate) opening: tokio::sync::Mutex<()>,
     inner: Mutex<Inner>,
-    /// Of each context that is in use.
+    /// Environments by context.
     environments: Mutex<HashMap<Arc<str>, Arc<Environment>>>,
-    /// Counts changes of the list of tabs and of what they show.
+    /// Counter of changes to the list of tabs and their contents.
     pub(crate) changes: watch::Sender<u64>,
     pub(crate) downloads: Downloads,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// In the order of their opening.
+    /// Tabs in opening order.
     tabs: Vec<Arc<Tab>>,
     sessions: HashMap<SessionId, Arc<Tab>>,
     workers: HashMap<SessionId, Worker>,
 }
 
-/// A worker whose requests are seen.
+/// Attached worker.
 #[derive(Debug, Clone)]
 struct Worker {
     kind: Kind,
     environment: Arc<Environment>,
-    /// The page that it belongs to.
+    /// Tab of the page that owns it.
     tab: Option<Arc<Tab>>,
 }
 
@@ -107,13 +107,13 @@ impl Registry {
         }
     }
 
-    /// Those that are shown, which have an environment.
+    /// Returns the listed tabs of a context, which are those with an environment.
     pub(crate) fn tabs(&self, context: &str) -> Vec<Arc<Tab>> {
         let inner = self.inner.lock();
         inner.tabs.iter().filter(|tab| &*tab.context == context && tab.environment.is_some()).cloned().collect()
     }
 
-    /// What is opened in this context from now on follows this environment.
+    /// Sets the environment of targets opened in this context from now on.
     pub(crate) fn set_environment(&self, context: &Arc<str>, environment: &Arc<Environment>) {
         self.environments.lock().insert(Arc::clone(context), Arc::clone(environment));
     }
@@ -122,7 +122,7 @@ impl Registry {
         self.environments.lock().remove(context);
     }
 
-    /// Everything that follows this environment.
+    /// Returns all sessions that use this environment.
     pub(crate) fn sessions_in(&self, environment: &Arc<Environment>) -> Vec<(SessionId, Kind)> {
         let inner = self.inner.lock();
         let is_in = |tab: &Arc<Tab>| tab.environment.as_ref().is_some_and(|other| Arc::ptr_eq(other, environment));
@@ -151,8 +151,8 @@ impl Registry {
         let Some(shared) = self.shared.get() else { return };
         let outer = event.session.as_ref().and_then(|session| self.inner.lock().sessions.get(session).cloned());
         let context = target_info.browser_context_id.clone().unwrap_or_else(|| "".into());
-        // A page's own has an opener, whatever it is opened with.
-        let is_ours = target_info.url == OWN_TAB && target_info.opener_id.is_none();
+        // A page cannot fake an internal tab, since its popups have an opener.
+        let is_internal = target_info.url == INTERNAL_TAB_URL && target_info.opener_id.is_none();
         if let Some(worker) = self.worker_of(&target_info, event.session.as_ref(), &context) {
             self.inner.lock().workers.insert(Arc::clone(&session_id), worker.clone());
             tokio::spawn(set_up_worker(worker, session_id, Arc::clone(shared)));
@@ -169,8 +169,8 @@ impl Registry {
                 log_refused(&target_info.url);
                 run_and_close(shared, session_id, &target_info.target_id);
             }
-            ("page", None) if is_ours || self.count() < self.tab_limit => {
-                let environment = self.environments.lock().get(&context).filter(|_| !is_ours).cloned();
+            ("page", None) if is_internal || self.count() < self.tab_limit => {
+                let environment = self.environments.lock().get(&context).filter(|_| !is_internal).cloned();
                 let session = Arc::clone(&session_id);
                 let (id, opener) = (target_info.target_id, target_info.opener_id);
                 let tab =
@@ -180,7 +180,7 @@ impl Registry {
                     inner.tabs.push(Arc::clone(&tab));
                     inner.sessions.insert(session_id, Arc::clone(&tab));
                 }
-                self.changed();
+                self.notify_changed();
                 let changes = self.changes.clone();
                 tokio::spawn(async move {
                     tab.set_up().await;
@@ -188,16 +188,16 @@ impl Registry {
                 });
             }
             ("page", _) => {
-                tracing::warn!("a page opened more tabs than there may be; one was closed");
+                tracing::warn!("tab limit reached; popup closed");
                 run_and_close(shared, session_id, &target_info.target_id);
             }
-            // It waits for the debugger as long as its page is there.
+            // The worker stays paused until its page is gone.
             ("worker" | "service_worker" | "shared_worker", _) if self.inner.lock().workers.len() >= MAX_WORKERS => {
-                tracing::debug!("a page started more workers than there may be; one does not run");
+                tracing::debug!("worker limit reached; worker not started");
             }
             _ => {
                 let detach = json!({"sessionId": session_id});
-                tell_in_order(
+                send_in_order(
                     shared,
                     vec![
                         (Some(session_id), "Runtime.runIfWaitingForDebugger", json!({})),
@@ -216,18 +216,18 @@ impl Registry {
         }
         let Some(tab) = self.inner.lock().sessions.remove(&session_id) else { return };
         if let Some(environment) = &tab.environment {
-            self.restore_of_process(environment);
+            self.restore_process_overrides(environment);
         }
         if tab.is_session(&session_id) {
             self.inner.lock().tabs.retain(|other| !Arc::ptr_eq(other, &tab));
             tab.state.send_modify(|state| state.is_closed = true);
-            self.changed();
+            self.notify_changed();
         } else {
             tab.state.send_modify(|state| state.session_detached(&session_id));
         }
     }
 
-    /// A worker to be looked at, unless there are too many.
+    /// Returns the worker to attach, unless the limit is reached.
     fn worker_of(&self, target: &TargetInfo, outer: Option<&SessionId>, context: &str) -> Option<Worker> {
         let kind = match &*target.kind {
             "worker" => Kind::Worker,
@@ -238,25 +238,25 @@ impl Registry {
         if inner.workers.len() >= MAX_WORKERS {
             return None;
         }
-        // A worker of a worker belongs to the same page.
-        let above = outer.and_then(|outer| inner.workers.get(outer));
-        let tab = outer.and_then(|outer| inner.sessions.get(outer)).or(above.and_then(|above| above.tab.as_ref()));
-        let environment = match (tab, above) {
+        // A nested worker belongs to the same page.
+        let parent = outer.and_then(|outer| inner.workers.get(outer));
+        let tab = outer.and_then(|outer| inner.sessions.get(outer)).or(parent.and_then(|parent| parent.tab.as_ref()));
+        let environment = match (tab, parent) {
             (Some(tab), _) => tab.environment.clone()?,
-            (None, Some(above)) => Arc::clone(&above.environment),
+            (None, Some(parent)) => Arc::clone(&parent.environment),
             (None, None) => self.environments.lock().get(context).cloned()?,
         };
         Some(Worker { kind, environment, tab: tab.cloned() })
     }
 
-    /// What a process has as a whole may have gone with the page that it came through; others of it stay.
-    fn restore_of_process(&self, environment: &Arc<Environment>) {
+    /// Reapplies process-wide overrides: they may have ended with the session that set them.
+    fn restore_process_overrides(&self, environment: &Arc<Environment>) {
         let commands = {
             let appearance = environment.appearance.lock();
-            if !appearance.has_of_process() {
+            if !appearance.has_process_overrides() {
                 return;
             }
-            appearance.of_process()
+            appearance.process_overrides()
         };
         let Some(shared) = self.shared.get() else { return };
         for (session, _) in
@@ -264,7 +264,7 @@ impl Registry {
         {
             let commands =
                 commands.clone().map(|(method, parameters)| (Some(Arc::clone(&session)), method, parameters));
-            tell_in_order(shared, commands.into());
+            send_in_order(shared, commands.into());
         }
     }
 
@@ -282,17 +282,17 @@ impl Registry {
         } else {
             (None, "Target.closeTarget", json!({"targetId": tab.id()}))
         };
-        tell_in_order(shared, vec![command]);
+        send_in_order(shared, vec![command]);
     }
 
     /// Closes a tab whose page is in a reload loop.
     fn close_looping(&self, tab: &Tab) {
         let Some(shared) = self.shared.get() else { return };
-        tracing::warn!(tab = tab.id(), "a page loaded itself without end; its tab is closed");
-        tell_in_order(shared, vec![(None, "Target.closeTarget", json!({"targetId": tab.id()}))]);
+        tracing::warn!(tab = tab.id(), "reload loop detected; tab closed");
+        send_in_order(shared, vec![(None, "Target.closeTarget", json!({"targetId": tab.id()}))]);
     }
 
-    fn changed(&self) {
+    fn notify_changed(&self) {
         self.changes.send_modify(|count| *count += 1);
     }
 }
@@ -306,13 +306,13 @@ impl Observer for Registry {
                 let Some(TargetInfoChanged { target_info }) = event.read() else { return };
                 if let Some(tab) = self.tab(&target_info.target_id) {
                     tab.state.send_modify(|state| {
-                        state.judge_target(&target_info.url);
+                        state.check_target(&target_info.url);
                         if state.refused_address().is_none() {
                             state.title = target_info.title;
                         }
                     });
                     self.remove_refused_address(&tab);
-                    self.changed();
+                    self.notify_changed();
                 }
             }
             "Browser.downloadWillBegin" | "Browser.downloadProgress" => {
@@ -335,9 +335,9 @@ impl Observer for Registry {
                     }
                     if &*event.method == "Page.frameNavigated" {
                         self.remove_refused_address(&tab);
-                        self.changed();
+                        self.notify_changed();
                         if let Some(environment) = &tab.environment {
-                            self.restore_of_process(environment);
+                            self.restore_process_overrides(environment);
                         }
                     }
                 }
@@ -350,18 +350,18 @@ impl Observer for Registry {
         for tab in inner.tabs {
             tab.state.send_modify(|state| state.ended = Some(reason.into()));
         }
-        self.changed();
+        self.notify_changed();
     }
 }
 
 impl Registry {
-    /// Requests, whoever sends them.
+    /// Processes network events of tabs and workers.
     fn observe(&self, event: &Event, tab: Option<&Arc<Tab>>, worker: Option<&Worker>) {
         let tab = tab.or(worker.and_then(|worker| worker.tab.as_ref()));
         let environment = worker.map(|worker| &worker.environment).or(tab.and_then(|tab| tab.environment.as_ref()));
         let (Some(environment), Some(shared)) = (environment, self.shared.get()) else { return };
         match &*event.method {
-            "Fetch.requestPaused" => paused(event, environment, &shared.connection),
+            "Fetch.requestPaused" => handle_paused_request(event, environment, &shared.connection),
             method if method.starts_with("Network.") || method == "Page.lifecycleEvent" => {
                 environment.observe(event, tab.map(|tab| tab.main_frame()).as_ref(), &shared.connection);
             }
@@ -370,32 +370,32 @@ impl Registry {
     }
 }
 
-/// Before it runs.
+/// Configures a worker before it runs.
 async fn set_up_worker(worker: Worker, session: SessionId, shared: Arc<Shared>) {
-    let told = worker.environment.tell(&shared, &session, worker.kind, true);
+    let configured = worker.environment.configure_session(&shared, &session, worker.kind, true);
     let attach = json!({
         "autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true,
         "filter": [{"type": "worker"}, {"exclude": true}],
     });
     let connection = &shared.connection;
     let rest = [("Target.setAutoAttach", attach), ("Runtime.runIfWaitingForDebugger", json!({}))];
-    let rest =
-        rest.map(|(method, parameters)| connection.call::<IgnoredAny>(Some(&session), method, parameters, QUICK));
-    let (told, rest) = tokio::join!(told, join_all(rest));
-    if let Some(error) = told.err().or_else(|| rest.into_iter().find_map(Result::err).map(Into::into)) {
-        tracing::debug!(%error, "a worker could not be prepared");
+    let rest = rest
+        .map(|(method, parameters)| connection.call::<IgnoredAny>(Some(&session), method, parameters, COMMAND_TIMEOUT));
+    let (configured, rest) = tokio::join!(configured, join_all(rest));
+    if let Some(error) = configured.err().or_else(|| rest.into_iter().find_map(Result::err).map(Into::into)) {
+        tracing::debug!(%error, "failed to configure worker");
     }
 }
 
-/// Logs the scheme; the rest of an address may be secret.
+/// Logs only the scheme, since the rest of a URL may be secret.
 fn log_refused(url: &str) {
     let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
-    tracing::warn!(scheme, "tab went to a refused address");
+    tracing::warn!(scheme, "tab navigated to a refused address");
 }
 
-/// Closes a page that is not to be shown. The page that opened it stands still until it runs.
+/// Closes a refused page. It must run first, since its opener is blocked until then.
 fn run_and_close(shared: &Arc<Shared>, session: SessionId, target: &str) {
-    tell_in_order(
+    send_in_order(
         shared,
         vec![
             (Some(session), "Runtime.runIfWaitingForDebugger", json!({})),

@@ -1,4 +1,4 @@
-//! Pictures of a page.
+//! Screenshots of a page.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::BrowserError;
 use crate::tab::{Argument, Deadline, Invoked, Tab};
 
-/// Higher pages are cut: a picture is held in memory whole, by three processes.
+/// Maximum side length; larger pages are cropped, since three processes hold the whole image in memory.
 const MAX_HEIGHT: f64 = 16_384.0;
 const LIMIT: std::time::Duration = std::time::Duration::from_secs(20);
 
@@ -16,18 +16,18 @@ const LIMIT: std::time::Duration = std::time::Duration::from_secs(20);
 pub enum ImageFormat {
     #[default]
     Png,
-    /// With a quality of 1 to 100.
+    /// JPEG with a quality from 1 to 100.
     Jpeg(u8),
 }
 
-/// What is in the picture.
+/// Area to capture.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Area {
     #[default]
     Viewport,
-    /// From the top to the bottom, 16,384 pixels at most.
+    /// The whole page, up to 16,384 pixels high.
     FullPage,
-    /// The element of this selector.
+    /// The element with this selector.
     Element(String),
 }
 
@@ -57,8 +57,10 @@ struct Captured {
 }
 
 impl Tab {
+    /// Captures an image of the page.
+    ///
     /// # Errors
-    /// When the page cannot be drawn, or the element is not there.
+    /// The page cannot be drawn, or the element does not exist.
     pub async fn screenshot(&self, format: ImageFormat, area: &Area) -> Result<Vec<u8>, BrowserError> {
         let deadline = Deadline::after(LIMIT);
         let mut parameters = match format {
@@ -85,7 +87,7 @@ impl Tab {
         STANDARD.decode(captured.data).map_err(|error| BrowserError::Protocol(error.to_string()))
     }
 
-    /// Where an element is in its page; one of a frame is scrolled to and taken as it is shown.
+    /// Returns the box of an element in page coordinates. An element in a frame is scrolled into view first.
     async fn clip_of(&self, selector: &str, deadline: Deadline) -> Result<Value, BrowserError> {
         let (element, (x, y)) = self.origin_of(selector, deadline).await?;
         let arguments = [Argument::Element(&element)];

@@ -1,4 +1,4 @@
-//! How an element is named: `@3` of the last snapshot, CSS, `text=`, `role=`, `xpath=`, `point=`.
+//! Selectors: `@3` from the last snapshot, CSS, `text=`, `role=`, `xpath=` and `point=`.
 
 use crate::BrowserError;
 
@@ -8,12 +8,12 @@ const MAX_BYTES: usize = 10_000;
 pub(crate) enum Selector {
     Reference {
         number: u32,
-        /// Where it is meant, as in [`Selector::Point`]; its middle where nothing is said.
+        /// Point within the element, as in [`Selector::Point`]; default: its centre.
         at: Option<String>,
     },
     Css(String),
     Xpath(String),
-    /// With quotes the whole text as it is written, otherwise a part of it in any case.
+    /// Quoted: the exact whole text. Unquoted: a case-insensitive part of the text.
     Text {
         text: String,
         exact: bool,
@@ -22,7 +22,7 @@ pub(crate) enum Selector {
         role: String,
         name: Option<String>,
     },
-    /// Whatever is there: `40,25.5`, in percent of the width and the height of what is shown.
+    /// Element at a point such as `40,25.5`, in percent of the viewport's width and height.
     Point(String),
 }
 
@@ -53,9 +53,9 @@ impl Selector {
                 None => wrong("is no point; one is written `point=40%,25.5%`, from the left and from the top"),
             };
         }
-        if let Some(wanted) = text.strip_prefix("text=") {
-            let quoted = wanted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-            let words = quoted.unwrap_or(wanted).split_whitespace().collect::<Vec<_>>().join(" ");
+        if let Some(value) = text.strip_prefix("text=") {
+            let quoted = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+            let words = quoted.unwrap_or(value).split_whitespace().collect::<Vec<_>>().join(" ");
             if words.is_empty() {
                 return wrong("names no text");
             }
@@ -74,7 +74,7 @@ impl Selector {
         Ok(Self::Css(text.to_owned()))
     }
 
-    /// The kind and the arguments of the search in a page; none for what is found otherwise.
+    /// Returns the kind and the arguments of the in-page search; `None` for selectors resolved otherwise.
     pub(crate) fn in_page(&self) -> Option<(&'static str, &str, bool)> {
         match self {
             Self::Css(value) => Some(("css", value, false)),
@@ -85,20 +85,20 @@ impl Selector {
         }
     }
 
-    /// Whether it means nothing on another day, or on a page that has changed: a number of a snapshot, and a point.
-    pub(crate) fn is_passing(&self) -> bool {
+    /// Whether the selector is valid only for the current state of the page: a snapshot number or a point.
+    pub(crate) fn is_transient(&self) -> bool {
         matches!(self, Self::Reference { .. } | Self::Point(_))
     }
 
-    /// The same place of the element that has this number.
-    pub(crate) fn of_number(&self, number: &str) -> String {
+    /// Returns a selector for the same point of the element with this reference.
+    pub(crate) fn with_reference(&self, number: &str) -> String {
         match self.point().and_then(|point| point.split_once(',')) {
             Some((x, y)) => format!("{number} point={x}%,{y}%"),
             None => number.to_owned(),
         }
     }
 
-    /// Where the element is acted on, if not in its middle.
+    /// Returns the point to act on, unless it is the centre.
     pub(crate) fn point(&self) -> Option<&str> {
         match self {
             Self::Point(point) | Self::Reference { at: Some(point), .. } => Some(point),
@@ -107,13 +107,13 @@ impl Selector {
     }
 }
 
-/// Whether it names a point, and no element.
+/// Whether the selector is a point without an element.
 #[must_use]
 pub fn is_point(selector: &str) -> bool {
     matches!(Selector::parse(selector), Ok(Selector::Point(_)))
 }
 
-/// Both parts, without their signs.
+/// Parses both percentages of a point.
 fn point_of(text: &str) -> Option<String> {
     let part = |text: &str| {
         let percent: f64 = text.trim().strip_suffix('%')?.parse().ok()?;
@@ -123,7 +123,7 @@ fn point_of(text: &str) -> Option<String> {
     Some(format!("{},{}", part(x)?, part(y)?))
 }
 
-/// `[name="…"]`, or nothing; `None` for anything else.
+/// Parses an optional `[name="…"]`; `None` if malformed.
 #[allow(clippy::option_option, reason = "whether it is well formed, and whether there is a name")]
 fn name_of(attributes: &str) -> Option<Option<String>> {
     if attributes.is_empty() {
@@ -131,21 +131,25 @@ fn name_of(attributes: &str) -> Option<Option<String>> {
     }
     let quoted = attributes.strip_prefix("[name=\"")?.strip_suffix("\"]")?;
     let mut name = String::new();
-    let mut letters = quoted.chars();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '\\' => name.push(letters.next()?),
+    let mut characters = quoted.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => name.push(characters.next()?),
             '"' => return None,
-            letter => name.push(letter),
+            character => name.push(character),
         }
     }
     Some(Some(name))
 }
 
-/// For sentences.
+/// Truncates a text for use in a message.
 pub(crate) fn shortened(text: &str) -> String {
-    const MOST: usize = 200;
-    if text.len() <= MOST { text.to_owned() } else { format!("{}…", &text[..text.floor_char_boundary(MOST)]) }
+    const MAX_SHOWN_BYTES: usize = 200;
+    if text.len() <= MAX_SHOWN_BYTES {
+        text.to_owned()
+    } else {
+        format!("{}…", &text[..text.floor_char_boundary(MAX_SHOWN_BYTES)])
+    }
 }
 
 #[cfg(test)]
@@ -155,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_is_told_from_the_others() {
+    fn selectors_are_parsed_by_kind() {
         let role = |role: &str, name: Option<&str>| Selector::Role { role: role.into(), name: name.map(Into::into) };
         let cases = [
             ("@12", Selector::Reference { number: 12, at: None }),
@@ -184,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_stays_the_same_point_of_a_numbered_element() {
+    fn with_reference_preserves_the_point() {
         for (text, expected) in [
             ("point=40%, 25.5%", "@1000000 point=40%,25.5%"),
             ("  @3 point=0%,99%", "@1000000 point=0%,99%"),
@@ -192,7 +196,7 @@ mod tests {
             ("text=point=1%,2%", "@1000000"),
         ] {
             let parsed = Selector::parse(text).unwrap();
-            let numbered = parsed.of_number("@1000000");
+            let numbered = parsed.with_reference("@1000000");
             assert_eq!(numbered, expected, "{text}");
             assert_eq!(Selector::parse(&numbered).unwrap().point(), parsed.point(), "{text}");
         }
@@ -201,7 +205,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_is_written_panics(
+        fn parse_never_panics(
             text in ".{0,300}",
             prefix in "(@|text=|role=|role=a\\[name=\"|xpath=|point=|)",
         ) {

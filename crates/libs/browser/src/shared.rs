@@ -1,4 +1,4 @@
-//! State that all tabs of one Chromium share, and commands to it whose outcome is only logged.
+//! State shared by all tabs of one Chromium, and commands whose outcome is only logged.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -10,10 +10,10 @@ use serde_json::Value;
 use crate::cdp::{Connection, SessionId};
 use crate::chromium::Folder;
 
-/// A command that only looks something up.
-pub(crate) const QUICK: Duration = Duration::from_secs(10);
+/// Default time limit of a protocol command.
+pub(crate) const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What all tabs of a browser work with.
+/// State shared by all tabs of a browser.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) connection: Connection,
@@ -22,24 +22,26 @@ pub(crate) struct Shared {
     pub(crate) upload_bytes: u64,
     pub(crate) dialog_time: Duration,
     pub(crate) viewport: (u32, u32),
-    /// As Chromium names itself.
+    /// Version as reported by Chromium.
     pub(crate) version: String,
 }
 
 pub(crate) type Command = (Option<SessionId>, &'static str, Value);
 
-/// A command whose outcome changes nothing here.
-pub(crate) fn tell(shared: &Arc<Shared>, method: &'static str, parameters: Value) {
-    tell_in_order(shared, vec![(None, method, parameters)]);
+/// Sends a command without waiting for its outcome, which is only logged.
+pub(crate) fn send(shared: &Arc<Shared>, method: &'static str, parameters: Value) {
+    send_in_order(shared, vec![(None, method, parameters)]);
 }
 
-/// Each when the one before is done, or has failed.
-pub(crate) fn tell_in_order(shared: &Arc<Shared>, commands: Vec<Command>) {
+/// Sends commands one after the other, each after the previous one has completed or failed.
+pub(crate) fn send_in_order(shared: &Arc<Shared>, commands: Vec<Command>) {
     let connection = shared.connection.clone();
     tokio::spawn(async move {
         for (session, method, parameters) in commands {
-            if let Err(error) = connection.call::<IgnoredAny>(session.as_deref(), method, parameters, QUICK).await {
-                tracing::debug!(%error, "a command was not carried out");
+            if let Err(error) =
+                connection.call::<IgnoredAny>(session.as_deref(), method, parameters, COMMAND_TIMEOUT).await
+            {
+                tracing::debug!(%error, "browser command failed");
             }
         }
     });

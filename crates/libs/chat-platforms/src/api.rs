@@ -1,9 +1,9 @@
-//! Calls of a platform's API: bounded in time and size, and read as far as all platforms have it in common.
+//! Platform API calls with time and size limits, and the response handling that all platforms share.
 
 use std::time::Duration;
 
 use agentd_base::Secret;
-use agentd_net::{GuardedClient, LONGEST_RETRY_AFTER, NetError, retry_after};
+use agentd_net::{GuardedClient, MAX_RETRY_AFTER, NetError, retry_after};
 use bytes::BytesMut;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -13,10 +13,10 @@ use url::Url;
 use crate::outgoing::SendError;
 
 const TIME_LIMIT: Duration = Duration::from_secs(15);
-/// Answers are small; what is longer is not read.
-const MAX_ANSWER: usize = 1 << 20;
+/// Maximum size of a response body in bytes.
+const MAX_RESPONSE_BYTES: usize = 1 << 20;
 
-/// A call before it is made. Without `Debug`: paths and bodies hold tokens.
+/// API request. Has no `Debug` implementation, since paths and bodies contain tokens.
 #[derive(Clone)]
 pub(crate) struct ApiCall {
     pub(crate) method: Method,
@@ -31,13 +31,13 @@ impl ApiCall {
         Self { method, url, authorization: None, content: None, time_limit: TIME_LIMIT }
     }
 
-    /// With this in the header `Authorization`, behind the name of its scheme.
+    /// Sets the `Authorization` header to this scheme and token.
     pub(crate) fn authorized(mut self, scheme: &str, token: &Secret) -> Self {
         self.authorization = Some(Secret::new(format!("{scheme} {}", token.expose())));
         self
     }
 
-    /// With a field in the query.
+    /// Adds a query parameter.
     pub(crate) fn query(mut self, field: Option<(&str, &str)>) -> Self {
         if let Some((name, value)) = field {
             self.url.query_pairs_mut().append_pair(name, value);
@@ -57,15 +57,15 @@ impl ApiCall {
     }
 }
 
-/// What was answered, whatever the status below 500 but 429. Without `Debug`: it may hold a token.
+/// API response with a status below 500 other than 429. Has no `Debug` implementation, since it may contain a token.
 pub(crate) struct ApiAnswer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    /// `Null` where it is no JSON.
+    /// Body, or `Null` if it is not JSON.
     pub(crate) body: Value,
 }
 
-/// `base` with these segments behind its path, each encoded as one.
+/// Appends path segments to `base`, percent-encoding each.
 pub(crate) fn join(base: &Url, segments: &[&str]) -> Url {
     let mut url = base.clone();
     if let Ok(mut path) = url.path_segments_mut() {
@@ -74,10 +74,10 @@ pub(crate) fn join(base: &Url, segments: &[&str]) -> Url {
     url
 }
 
-/// Makes a call. `name`: the platform's, for sentences.
+/// Sends a request. `name` is the platform name for messages.
 ///
 /// # Errors
-/// `RateLimited` for 429, `Later` where the platform is away, slow, or answers 5xx.
+/// `RateLimited` for 429; `Later` if the platform is unavailable, slow, or responds with 5xx.
 pub(crate) async fn call(client: &GuardedClient, name: &str, call: ApiCall) -> Result<ApiAnswer, SendError> {
     let host = call.url.host_str().unwrap_or_default().to_owned();
     let mut request = client.request(call.method, call.url)?.timeout(call.time_limit);
@@ -95,8 +95,8 @@ pub(crate) async fn call(client: &GuardedClient, name: &str, call: ApiCall) -> R
     let (status, headers) = (response.status(), response.headers().clone());
     let mut bytes = BytesMut::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| NetError::from_reqwest(&host, error))? {
-        if bytes.len() + chunk.len() > MAX_ANSWER {
-            return Err(SendError::Later(format!("{name} answered more than {MAX_ANSWER} bytes")));
+        if bytes.len() + chunk.len() > MAX_RESPONSE_BYTES {
+            return Err(SendError::Later(format!("{name} answered more than {MAX_RESPONSE_BYTES} bytes")));
         }
         bytes.extend_from_slice(&chunk);
     }
@@ -116,17 +116,17 @@ pub(crate) async fn call(client: &GuardedClient, name: &str, call: ApiCall) -> R
     Ok(ApiAnswer { status, headers, body })
 }
 
-/// Discord (`retry_after`) and Telegram (`parameters.retry_after`) say it in the body, in seconds.
+/// Returns the retry delay in the body, in seconds: `retry_after` (Discord) or `parameters.retry_after` (Telegram).
 pub(crate) fn wait_in(body: &Value) -> Option<Duration> {
     let seconds = body["retry_after"].as_f64().or_else(|| body["parameters"]["retry_after"].as_f64())?;
-    Duration::try_from_secs_f64(seconds).ok().map(|wait| wait.min(LONGEST_RETRY_AFTER))
+    Duration::try_from_secs_f64(seconds).ok().map(|wait| wait.min(MAX_RETRY_AFTER))
 }
 
-/// What the owner set, or the platform's own address.
-pub(crate) fn base_url(set: Option<&Url>, usual: &str) -> Result<Url, SendError> {
+/// Returns the configured URL, or else the default URL of the platform.
+pub(crate) fn base_url(set: Option<&Url>, default_url: &str) -> Result<Url, SendError> {
     match set {
         Some(url) => Ok(url.clone()),
-        None => Url::parse(usual).map_err(|_| SendError::Refused(format!("{usual} is no address"))),
+        None => Url::parse(default_url).map_err(|_| SendError::Refused(format!("{default_url} is no address"))),
     }
 }
 
@@ -137,10 +137,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_wait_is_longer_than_the_longest() {
+    fn wait_is_capped_at_the_maximum() {
         assert_eq!(wait_in(&json!({"retry_after": 1.5})), Some(Duration::from_millis(1500)));
         assert_eq!(wait_in(&json!({"parameters": {"retry_after": 7}})), Some(Duration::from_secs(7)));
-        assert_eq!(wait_in(&json!({"retry_after": 1e18})), Some(LONGEST_RETRY_AFTER));
+        assert_eq!(wait_in(&json!({"retry_after": 1e18})), Some(MAX_RETRY_AFTER));
         for none in
             [json!({"retry_after": -1}), json!({"retry_after": 1e300}), json!({"retry_after": "7"}), json!(null)]
         {

@@ -1,12 +1,12 @@
-//! Connections by which messages come that the daemon opens itself, all of one shape.
+//! Outbound connections that receive messages, with one interface for all platforms.
 //!
 //! Invariants
-//! - A task of its own keeps a connection alive, whatever its owner is busy with, and ends when the owner drops it.
-//! - What came is taken from the platform only after the owner says that it is stored
-//!   ([`Connection::acknowledge`]). What is not stored, the platform sends again.
-//! - So many batches wait at most; then nothing more is read until some of them are stored.
+//! - A separate task keeps a connection alive and ends when the owner drops it.
+//! - Messages are acknowledged to the platform only after the owner has stored them ([`Connection::acknowledge`]). The
+//!   platform redelivers others.
+//! - The number of unacknowledged batches is limited. At the limit nothing is read until some are acknowledged.
 //!
-//! Deliberately absent: opening a connection again. When that is due says [`Ended`], and the owner does it.
+//! Deliberately absent: reconnecting. [`Ended`] states when it is due, and the owner does it.
 
 use std::fmt;
 use std::future::Future;
@@ -19,35 +19,35 @@ use tokio::task::AbortHandle;
 use crate::message::Incoming;
 use crate::outgoing::SendError;
 
-/// Batches that are not stored yet.
-const MAX_WAITING: usize = 32;
-/// For the few other events of a connection.
-const OTHER_EVENTS: usize = 8;
+/// Maximum number of unacknowledged batches.
+const MAX_UNACKNOWLEDGED_BATCHES: usize = 32;
+/// Channel capacity for events other than batches.
+const EVENT_HEADROOM: usize = 8;
 
-/// How a connection is opened.
+/// Options for opening a connection.
 #[derive(Clone)]
-pub struct Opening {
-    /// Where an earlier connection was ([`Connection::resume`]); it may be outdated.
+pub struct ConnectOptions {
+    /// Resume state of an earlier connection ([`Connection::resume`]); it may be outdated.
     pub resume: Option<String>,
-    /// A uniform random number in `0.0..1.0`, for waits that are spread.
+    /// Uniform random number in `0.0..1.0` for jitter.
     pub unit: f64,
-    /// Told of everything that happens.
+    /// Notified of every event.
     pub wake: Arc<Notify>,
 }
 
-impl fmt::Debug for Opening {
+impl fmt::Debug for ConnectOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Opening").field("is_resumed", &self.resume.is_some()).finish_non_exhaustive()
+        f.debug_struct("ConnectOptions").field("is_resumed", &self.resume.is_some()).finish_non_exhaustive()
     }
 }
 
-/// What happens to a connection, in this order.
+/// Connection event, in order of occurrence.
 #[derive(Debug)]
 pub enum ConnectionEvent {
-    /// From now on messages come.
+    /// The connection is established.
     Connected,
     Batch(Batch),
-    /// The platform is about to end it: open another one beside it, and keep this one until it ends.
+    /// The platform is about to close the connection. Open another one, and keep this one until it ends.
     Leaving,
     Ended(Ended),
 }
@@ -59,12 +59,12 @@ pub struct Batch {
     pub incoming: Vec<Incoming>,
 }
 
-/// Why a connection ended.
+/// End of a connection.
 #[derive(Debug)]
 pub struct Ended {
-    /// `None`: as the platform announced, or as happens now and then.
+    /// Error; `None` for an announced or routine end.
     pub error: Option<SendError>,
-    /// Not before this is over, where the platform says so.
+    /// Minimum delay before reconnecting, if the platform requires one.
     pub wait: Option<Duration>,
 }
 
@@ -98,7 +98,7 @@ impl From<agentd_net::NetError> for Ended {
     }
 }
 
-/// A connection, or one that is being opened; it ends when dropped.
+/// Connection that is open or being opened. Dropping it closes it.
 #[derive(Debug)]
 pub struct Connection {
     events: mpsc::Receiver<ConnectionEvent>,
@@ -114,43 +114,44 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// `work` holds the connection until it ends.
-    pub(crate) fn open<F>(opening: Opening, work: impl FnOnce(Link, Opening) -> F) -> Self
+    /// Spawns `work`, which maintains the connection until it ends.
+    pub(crate) fn open<F>(options: ConnectOptions, work: impl FnOnce(Link, ConnectOptions) -> F) -> Self
     where
         F: Future<Output = Ended> + Send + 'static,
     {
-        let (to_owner, events) = mpsc::channel(MAX_WAITING + OTHER_EVENTS);
-        let (stored, of_owner) = mpsc::unbounded_channel();
-        let (resume, kept) = watch::channel(opening.resume.clone());
-        let sender = Sender { events: to_owner, wake: Arc::clone(&opening.wake) };
-        let link = Link { sender: sender.clone(), stored: of_owner, resume, last: 0, waiting: 0 };
-        let work = work(link, opening);
+        let (event_sender, events) = mpsc::channel(MAX_UNACKNOWLEDGED_BATCHES + EVENT_HEADROOM);
+        let (stored, stored_receiver) = mpsc::unbounded_channel();
+        let (resume, resume_receiver) = watch::channel(options.resume.clone());
+        let sender = Sender { events: event_sender, wake: Arc::clone(&options.wake) };
+        let link = Link { sender: sender.clone(), stored: stored_receiver, resume, last: 0, unacknowledged: 0 };
+        let work = work(link, options);
         let task = tokio::spawn(async move {
             let ended = work.await;
-            sender.tell(ConnectionEvent::Ended(ended)).await;
+            sender.send(ConnectionEvent::Ended(ended)).await;
         });
-        Self { events, stored, resume: kept, task: task.abort_handle() }
+        Self { events, stored, resume: resume_receiver, task: task.abort_handle() }
     }
 
-    /// What happened next; `None`: nothing yet.
+    /// Returns the next event, or `None` if there is none yet.
     pub fn try_next(&mut self) -> Option<ConnectionEvent> {
         match self.events.try_recv() {
             Ok(event) => Some(event),
             Err(mpsc::error::TryRecvError::Empty) => None,
-            // Its task panicked.
+            // The task panicked.
             Err(mpsc::error::TryRecvError::Disconnected) => {
                 Some(ConnectionEvent::Ended(Ended::later("the connection ended unexpectedly")))
             }
         }
     }
 
-    /// It is stored: the platform need not keep it.
+    /// Acknowledges a batch that has been stored.
     pub fn acknowledge(&self, batch: &Batch) {
-        // Where the connection is gone, the platform sends it again, and it is known.
+        // If the connection is gone, the platform redelivers the batch, and its IDs are known.
         let _ = self.stored.send(batch.number);
     }
 
-    /// What [`Opening::resume`] takes to go on after what is stored. Holds no credential.
+    /// Returns the state for [`ConnectOptions::resume`], which continues after the last stored batch. It contains no
+    /// credentials.
     #[must_use]
     pub fn resume(&self) -> Option<String> {
         self.resume.borrow().clone()
@@ -164,54 +165,54 @@ struct Sender {
 }
 
 impl Sender {
-    async fn tell(&self, event: ConnectionEvent) {
-        // Nobody listens when the owner is gone, and this task with it.
+    async fn send(&self, event: ConnectionEvent) {
+        // Fails if the owner is gone, which also aborts this task.
         let _ = self.events.send(event).await;
         self.wake.notify_one();
     }
 }
 
-/// The end of a connection that its platform has.
+/// Platform side of a connection.
 pub(crate) struct Link {
     sender: Sender,
     stored: mpsc::UnboundedReceiver<u64>,
     resume: watch::Sender<Option<String>>,
     last: u64,
-    waiting: usize,
+    unacknowledged: usize,
 }
 
 impl Link {
     pub(crate) async fn connected(&self) {
-        self.sender.tell(ConnectionEvent::Connected).await;
+        self.sender.send(ConnectionEvent::Connected).await;
     }
 
     pub(crate) async fn leaving(&self) {
-        self.sender.tell(ConnectionEvent::Leaving).await;
+        self.sender.send(ConnectionEvent::Leaving).await;
     }
 
-    /// Whether there is room for another batch; [`Self::stored`] makes some.
-    pub(crate) fn has_room(&self) -> bool {
-        self.waiting < MAX_WAITING
+    /// Whether another batch may be delivered; [`Self::stored`] frees capacity.
+    pub(crate) fn has_capacity(&self) -> bool {
+        self.unacknowledged < MAX_UNACKNOWLEDGED_BATCHES
     }
 
-    /// Whether everything that was delivered is stored.
+    /// Whether all delivered batches are stored.
     pub(crate) fn is_idle(&self) -> bool {
-        self.waiting == 0
+        self.unacknowledged == 0
     }
 
-    /// Hands messages over; the number is that which [`Self::stored`] answers.
+    /// Delivers messages as a batch. Returns the number that [`Self::stored`] will return.
     pub(crate) async fn deliver(&mut self, incoming: Vec<Incoming>) -> u64 {
         self.last += 1;
-        self.waiting += 1;
-        self.sender.tell(ConnectionEvent::Batch(Batch { number: self.last, incoming })).await;
+        self.unacknowledged += 1;
+        self.sender.send(ConnectionEvent::Batch(Batch { number: self.last, incoming })).await;
         self.last
     }
 
-    /// Waits for the next batch that is stored; they are stored in their order. May be dropped and asked again.
+    /// Waits for the next stored batch, in order of delivery. Cancel safe.
     pub(crate) async fn stored(&mut self) -> u64 {
         match self.stored.recv().await {
             Some(number) => {
-                self.waiting = self.waiting.saturating_sub(1);
+                self.unacknowledged = self.unacknowledged.saturating_sub(1);
                 number
             }
             None => std::future::pending().await,

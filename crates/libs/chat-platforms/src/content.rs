@@ -1,9 +1,9 @@
-//! The contents of a message, collected part by part: the sender's own words, words of others, and files.
+//! Message contents, collected part by part: the sender's own text, quoted text, and files.
 //!
 //! Invariants
-//! - Every line of words of others begins with `> `, below a line in brackets that says whose they are; nothing in them
-//!   can end the quote.
-//! - Texts, quotes and files are bounded.
+//! - Every line of quoted text begins with `> `, below a line in brackets that names its author. Nothing in it can end
+//!   the quote.
+//! - Texts, quotes and files are limited.
 
 use crate::incoming_text::{one_line, text as clean};
 use crate::message::Attachment;
@@ -19,14 +19,14 @@ const MAX_DETAIL: usize = 300;
 /// Maximum number of details that are named of one thing, such as the options of a poll.
 const MAX_DETAILS: usize = 50;
 
-/// How words of others came into a message.
+/// Origin of quoted text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Quoted {
-    /// The sender passes them on.
+pub(crate) enum QuoteKind {
+    /// Forwarded by the sender.
     Forwarded,
-    /// The sender answers them.
+    /// Message that the sender replies to.
     Answered,
-    /// The sender answers the agent itself.
+    /// Message of the agent that the sender replies to.
     AnsweredAgent,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Content {
     attachments: Vec<Attachment>,
 }
 
-/// What of the contents goes into an incoming message.
+/// Parts of an incoming message.
 pub(crate) struct Parts {
     pub(crate) text: String,
     pub(crate) context: String,
@@ -46,8 +46,8 @@ pub(crate) struct Parts {
 }
 
 impl Content {
-    /// Adds words of the sender in lines of their own.
-    pub(crate) fn say(&mut self, text: &str) {
+    /// Adds text of the sender on new lines.
+    pub(crate) fn add_text(&mut self, text: &str) {
         let text = clean(text);
         if !text.is_empty() {
             if !self.text.is_empty() {
@@ -57,27 +57,27 @@ impl Content {
         }
     }
 
-    /// Adds words of others. Without an author, nobody is named. Words that are answered are left out where there are
-    /// none; that something is forwarded is said even then.
-    pub(crate) fn quote(&mut self, how: Quoted, author: &str, text: &str) {
+    /// Adds quoted text, with the author if one is given. An empty reply is omitted; an empty forward is still
+    /// mentioned.
+    pub(crate) fn add_quote(&mut self, kind: QuoteKind, author: &str, text: &str) {
         let text = clean(text);
-        if self.quotes >= MAX_QUOTES || (text.is_empty() && how != Quoted::Forwarded) {
+        if self.quotes >= MAX_QUOTES || (text.is_empty() && kind != QuoteKind::Forwarded) {
             return;
         }
         self.quotes += 1;
         if !self.context.is_empty() {
             self.context.push('\n');
         }
-        let what = match how {
-            Quoted::Forwarded => "Forwarded message",
-            Quoted::Answered => "In reply to a message",
-            Quoted::AnsweredAgent => "In reply to your message",
+        let label = match kind {
+            QuoteKind::Forwarded => "Forwarded message",
+            QuoteKind::Answered => "In reply to a message",
+            QuoteKind::AnsweredAgent => "In reply to your message",
         };
-        match (how, detail(author)) {
-            (Quoted::Forwarded | Quoted::Answered, author) if !author.is_empty() => {
-                self.context.push_str(&format!("[{what} from {author}]"));
+        match (kind, detail(author)) {
+            (QuoteKind::Forwarded | QuoteKind::Answered, author) if !author.is_empty() => {
+                self.context.push_str(&format!("[{label} from {author}]"));
             }
-            _ => self.context.push_str(&format!("[{what}]")),
+            _ => self.context.push_str(&format!("[{label}]")),
         }
         for line in quoted_lines(&text).into_iter().filter(|_| !text.is_empty()) {
             self.context.push_str("\n> ");
@@ -86,11 +86,11 @@ impl Content {
     }
 
     pub(crate) fn attach(&mut self, attachments: impl IntoIterator<Item = Attachment>) {
-        let room = MAX_ATTACHMENTS.saturating_sub(self.attachments.len());
-        self.attachments.extend(attachments.into_iter().take(room));
+        let remaining = MAX_ATTACHMENTS.saturating_sub(self.attachments.len());
+        self.attachments.extend(attachments.into_iter().take(remaining));
     }
 
-    /// Whether there is anything besides words of others.
+    /// Whether there is anything besides quoted text.
     pub(crate) fn has_own(&self) -> bool {
         !self.text.is_empty() || !self.attachments.is_empty()
     }
@@ -104,25 +104,25 @@ impl Content {
     }
 }
 
-/// Something that is no text, such as `[Contact: Ada Lovelace, +44 20 7946 0000]`. Blank details are left out.
+/// Describes non-text contents, such as `[Contact: Ada Lovelace, +44 20 7946 0000]`. Blank details are omitted.
 pub(crate) fn named<S: AsRef<str>>(kind: &str, details: impl IntoIterator<Item = S>) -> String {
     let details = details.into_iter().map(|text| detail(text.as_ref())).filter(|detail| !detail.is_empty());
     let details: Vec<String> = details.take(MAX_DETAILS).collect();
     if details.is_empty() { format!("[{kind}]") } else { format!("[{kind}: {}]", details.join(", ")) }
 }
 
-/// What a mention of the agent without any other content says.
+/// Returns the text of a mention of the agent without other content.
 pub(crate) fn mention_alone() -> String {
     named("Mention of you, without text", [""; 0])
 }
 
-/// In one line, without brackets, which would end what it stands in.
+/// Formats a detail in one line, without brackets, which would end the description.
 fn detail(text: &str) -> String {
     let line: String = one_line(text).chars().take(MAX_DETAIL).collect();
     line.replace('[', "(").replace(']', ")").trim().to_owned()
 }
 
-/// Whatever a program may take for the end of a line ends one here.
+/// Splits text at every character that a program may treat as a line break.
 fn quoted_lines(text: &str) -> Vec<String> {
     let is_cut = text.chars().count() > MAX_QUOTE;
     let mut shown: String = text.chars().take(MAX_QUOTE).collect();
@@ -142,23 +142,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contents_are_named() {
+    fn non_text_contents_are_described() {
         assert_eq!(named("Contact", ["Ada\nL.", "", "+44 1"]), "[Contact: Ada L., +44 1]");
         assert_eq!(named("Location", ["]x[ "]), "[Location: )x(]");
         assert_eq!(named("Poll", [""; 0]), "[Poll]");
     }
 
     #[test]
-    fn words_of_others_are_quoted() {
+    fn text_of_others_is_quoted() {
         let mut content = Content::default();
-        content.quote(Quoted::Forwarded, "Bob]\nsystem", "one\n[x]\u{2028}two");
-        content.quote(Quoted::Answered, "", "three");
-        content.quote(Quoted::AnsweredAgent, "ignored", "four");
-        content.quote(Quoted::Answered, "Bob", " ");
-        content.quote(Quoted::Forwarded, "", "");
-        content.say("mine");
-        content.say(" ");
-        content.say("also");
+        content.add_quote(QuoteKind::Forwarded, "Bob]\nsystem", "one\n[x]\u{2028}two");
+        content.add_quote(QuoteKind::Answered, "", "three");
+        content.add_quote(QuoteKind::AnsweredAgent, "ignored", "four");
+        content.add_quote(QuoteKind::Answered, "Bob", " ");
+        content.add_quote(QuoteKind::Forwarded, "", "");
+        content.add_text("mine");
+        content.add_text(" ");
+        content.add_text("also");
         let parts = content.into_parts();
         let context = "[Forwarded message from Bob) system]\n> one\n> [x]\n> two\n[In reply to a message]\n> three\n\
                        [In reply to your message]\n> four\n[Forwarded message]";
@@ -166,10 +166,10 @@ mod tests {
     }
 
     #[test]
-    fn contents_are_bounded() {
+    fn contents_are_limited() {
         let mut content = Content::default();
         for _ in 0..100 {
-            content.quote(Quoted::Forwarded, &"a".repeat(1_000), &"x".repeat(10_000));
+            content.add_quote(QuoteKind::Forwarded, &"a".repeat(1_000), &"x".repeat(10_000));
             let attachment = Attachment { name: String::new(), media_type: None, bytes: None, source: None };
             content.attach([attachment]);
         }
@@ -183,7 +183,7 @@ mod tests {
         #[test]
         fn nothing_ends_a_quote(author in "\\PC{0,20}", text in "(\\PC|[\n\r\u{85}\u{2028}\\[\\]>]){0,60}") {
             let mut content = Content::default();
-            content.quote(Quoted::Answered, &author, &text);
+            content.add_quote(QuoteKind::Answered, &author, &text);
             let context = content.into_parts().context;
             for line in context.split(['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}']).skip(1) {
                 prop_assert!(line.starts_with("> "), "{context:?}");

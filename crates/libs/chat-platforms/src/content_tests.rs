@@ -1,4 +1,4 @@
-//! What messages of people hold, on every platform.
+//! Contents of user messages on every platform.
 
 use agentd_base::MockClock;
 use agentd_net::Trust;
@@ -80,7 +80,7 @@ fn message_of(mut incoming: Vec<Incoming>) -> Option<IncomingMessage> {
 
 type Read = fn(&Value) -> Option<IncomingMessage>;
 
-/// Checks own words, words of others, and the number of files.
+/// Checks own text, quoted text, and the number of files.
 fn check(read: Read, message: &Value, text: &str, context: &str, files: usize) {
     let read = read(message).unwrap_or_else(|| panic!("{message} is ignored"));
     let found = (read.text.as_str(), read.context.as_str(), read.attachments.len(), read.unreadable);
@@ -93,7 +93,7 @@ fn check_unreadable(read: Read, message: &Value, what: &str) {
 }
 
 #[test]
-fn telegram_contents_are_named() {
+fn telegram_contents_are_described() {
     let contact = json!({"phone_number": "+4420", "first_name": "Ada", "last_name": "Lovelace"});
     let venue =
         json!({"location": {"latitude": 52.5, "longitude": 13.4}, "title": "Office", "address": "1 Main Street"});
@@ -135,7 +135,7 @@ fn telegram_contents_are_named() {
 }
 
 #[test]
-fn telegram_words_of_others_are_quoted() {
+fn telegram_text_of_others_is_quoted() {
     let bob = json!({"id": 8, "is_bot": false, "first_name": "Bob"});
     let answered = json!({"from": bob, "text": "Guten\nMorgen", "message_id": 5});
     let quoted = "[In reply to a message from Bob]\n> Guten\n> Morgen";

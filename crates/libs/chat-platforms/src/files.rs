@@ -1,14 +1,14 @@
-//! Fetching what stands in messages: files, piece by piece, from where the platform has them.
+//! Streaming download of the files in messages.
 //!
 //! Invariants
-//! - An address that a message names was steered by others: it is `https`, and never a private one, unless it lies
-//!   where the owner said that the API is.
-//! - A credential goes to the origin that it was meant for, and to none that this one redirects to.
+//! - A URL in a message is untrusted: it must be `https` and not a private address, unless it has the origin of the
+//!   configured API.
+//! - A credential is sent only to its intended origin, and never to a redirect target of another origin.
 
 use std::time::Duration;
 
 use agentd_base::Secret;
-use agentd_net::{FetchLimits, FetchRequest, GuardedClient, Opened};
+use agentd_net::{FetchLimits, FetchRequest, GuardedClient, OpenResponse};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
@@ -18,26 +18,26 @@ use url::Url;
 use crate::message::FileSource;
 use crate::outgoing::SendError;
 
-/// Longer addresses name no file.
-const MAX_URL: usize = 4_096;
+/// Maximum length of a URL in bytes.
+const MAX_URL_BYTES: usize = 4_096;
 
-/// A file on its way.
+/// File being downloaded.
 #[derive(Debug)]
 pub struct IncomingFile {
-    opened: Opened,
+    opened: OpenResponse,
 }
 
 impl IncomingFile {
-    /// How long it is, where the other side says so.
+    /// Content length, if the server reports it.
     #[must_use]
     pub fn bytes(&self) -> Option<u64> {
         self.header(CONTENT_LENGTH.as_str())?.parse().ok()
     }
 
-    /// The next piece; `None` at the end.
+    /// Returns the next chunk, or `None` at the end.
     ///
     /// # Errors
-    /// `Later`: the connection failed, was too slow, or ended before the file did.
+    /// `Later` if the connection failed, was too slow, or ended before the file.
     pub async fn next(&mut self) -> Result<Option<Bytes>, SendError> {
         Ok(self.opened.chunk().await?)
     }
@@ -46,7 +46,7 @@ impl IncomingFile {
         self.header(CONTENT_TYPE.as_str()).is_some_and(|kind| kind.to_ascii_lowercase().starts_with("text/html"))
     }
 
-    /// Where it came from.
+    /// URL of the response.
     pub(crate) fn url(&self) -> &Url {
         &self.opened.url
     }
@@ -56,58 +56,58 @@ impl IncomingFile {
     }
 }
 
-/// What files are fetched through.
+/// Clients for file downloads.
 #[derive(Debug)]
 pub(crate) struct Files {
     name: &'static str,
-    /// Reaches what the owner set.
+    /// Client for the configured API.
     owner: GuardedClient,
-    /// Reaches what messages name.
-    steered: GuardedClient,
-    /// Where the owner said that the API is.
+    /// Client for URLs in messages.
+    untrusted: GuardedClient,
+    /// Configured API URL.
     base: Option<Url>,
     pub(crate) limits: FetchLimits,
 }
 
 impl Files {
-    /// `name`: the platform's, for sentences.
+    /// Creates clients. `name` is the platform name for messages.
     pub(crate) fn new(name: &'static str, client: &GuardedClient, base: Option<&Url>) -> Self {
         let limits = FetchLimits { redirects: 3, total_time: Duration::from_secs(20), ..FetchLimits::default() };
-        Self { name, owner: client.clone(), steered: client.for_steered(), base: base.cloned(), limits }
+        Self { name, owner: client.clone(), untrusted: client.for_untrusted(), base: base.cloned(), limits }
     }
 
-    /// Whether the address lies where the owner said that the API is.
-    pub(crate) fn is_owners(&self, url: &Url) -> bool {
+    /// Whether the URL has the origin of the configured API.
+    pub(crate) fn has_api_origin(&self, url: &Url) -> bool {
         self.base.as_ref().is_some_and(|base| base.origin() == url.origin())
     }
 
-    /// The address in a source; only `https`, unless it is the owner's.
+    /// Returns the URL of a source, which must be `https` or have the origin of the configured API.
     pub(crate) fn url(&self, source: &FileSource) -> Result<Url, SendError> {
         let url = source.0["url"].as_str().and_then(|url| Url::parse(url).ok());
-        let url = url.filter(|url| url.scheme() == "https" || self.is_owners(url));
+        let url = url.filter(|url| url.scheme() == "https" || self.has_api_origin(url));
         url.ok_or_else(|| SendError::Refused(format!("{} names no https address for the file", self.name)))
     }
 
-    /// As [`Self::url`], for platforms that keep files on hosts of their own: these, and those below them.
+    /// Returns the URL of a source like [`Self::url`], and requires one of these hosts or a subdomain.
     pub(crate) fn url_of(&self, source: &FileSource, hosts: &[&str]) -> Result<Url, SendError> {
         let url = self.url(source)?;
-        if self.is_owners(&url) || is_below(&url, hosts) {
+        if self.has_api_origin(&url) || is_host_or_subdomain(&url, hosts) {
             return Ok(url);
         }
         let host = url.host_str().unwrap_or_default();
         Err(SendError::Refused(format!("the file lies on {host}, which is no host of {}", self.name)))
     }
 
-    /// Asks for a file. `authorization`: the scheme and the token, for this address alone.
+    /// Opens a file. `authorization` is a scheme and token for this URL only.
     ///
     /// # Errors
-    /// `Credentials` for 401, `Gone` for what is there no more, `RateLimited`, `Later`, or `Refused`.
+    /// `Credentials` for 401, `Gone` if the file no longer exists, `RateLimited`, `Later`, or `Refused`.
     pub(crate) async fn open(
         &self,
         url: Url,
         authorization: Option<(&str, &Secret)>,
     ) -> Result<IncomingFile, SendError> {
-        let client = if self.is_owners(&url) { &self.owner } else { &self.steered };
+        let client = if self.has_api_origin(&url) { &self.owner } else { &self.untrusted };
         let mut request = FetchRequest::get(url);
         if let Some((scheme, token)) = authorization {
             let value = HeaderValue::from_str(&format!("{scheme} {}", token.expose()));
@@ -118,7 +118,7 @@ impl Files {
             value.set_sensitive(true);
             request.headers.insert(AUTHORIZATION, value);
         }
-        let opened = client.open(&self.steered, request, self.limits).await?;
+        let opened = client.open(&self.untrusted, request, self.limits).await?;
         match refusal(self.name, opened.status) {
             Some(error) => Err(error),
             None => Ok(IncomingFile { opened }),
@@ -141,19 +141,19 @@ fn refusal(name: &str, status: StatusCode) -> Option<SendError> {
     })
 }
 
-/// Whether the host is one of these or below one.
-pub(crate) fn is_below(url: &Url, hosts: &[&str]) -> bool {
+/// Whether the host is one of these or a subdomain.
+pub(crate) fn is_host_or_subdomain(url: &Url, hosts: &[&str]) -> bool {
     let host = url.host_str().unwrap_or_default();
     hosts.iter().any(|known| host.strip_suffix(known).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
 }
 
-/// The source of a file that stands at an address.
+/// Returns the source of a file with a URL.
 pub(crate) fn at(url: &Value) -> Option<FileSource> {
-    let url = url.as_str().filter(|url| url.len() <= MAX_URL && Url::parse(url).is_ok())?;
+    let url = url.as_str().filter(|url| url.len() <= MAX_URL_BYTES && Url::parse(url).is_ok())?;
     Some(FileSource(json!({ "url": url })))
 }
 
-/// The segments of a path that a platform names; `None` for one that leads elsewhere.
+/// Splits a path from a platform into segments. Returns `None` for a path with `.` or `..` or empty segments.
 pub(crate) fn segments(path: &str) -> Option<Vec<&str>> {
     let segments: Vec<&str> = path.split('/').collect();
     let is_name = |segment: &&str| !matches!(*segment, "" | "." | "..");
@@ -165,8 +165,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_is_below_another_only_behind_a_dot() {
-        let is_slacks = |url: &str| is_below(&Url::parse(url).unwrap(), &["slack.com"]);
+    fn subdomains_need_a_dot() {
+        let is_slacks = |url: &str| is_host_or_subdomain(&Url::parse(url).unwrap(), &["slack.com"]);
         for ours in ["https://slack.com/a", "https://files.slack.com/a", "https://files.slack.com:8443/a"] {
             assert!(is_slacks(ours), "{ours}");
         }
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_leads_nowhere_else() {
+    fn path_traversal_is_rejected() {
         assert_eq!(segments("documents/a.pdf"), Some(vec!["documents", "a.pdf"]));
         for other in ["", "/a", "a/", "a//b", "a/../b", "."] {
             assert_eq!(segments(other), None, "{other}");
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_opens_a_file_is_not_shown() {
+    fn debug_hides_file_sources() {
         let source = at(&json!("https://tenant.example/a?tempauth=t0ken")).unwrap();
         assert_eq!(format!("{source:?}"), "FileSource(…)");
         assert_eq!((at(&json!("no address")), at(&json!(7))), (None, None));

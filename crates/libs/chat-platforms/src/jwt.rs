@@ -1,10 +1,10 @@
-//! JSON Web Tokens (RFC 7519) under RS256, the one algorithm that Microsoft and Google sign with here.
+//! JSON Web Tokens (RFC 7519) with RS256, the only algorithm that Microsoft and Google use here.
 //!
 //! Invariants
-//! - Nothing of a token counts before its signature does, but for the issuer and the name of the key to look up.
-//! - A token without an end is refused. Times may be off by five minutes.
+//! - No claim is trusted before the signature is verified, except issuer and key ID for the key lookup.
+//! - A token without expiry is rejected. Clock skew of up to five minutes is accepted.
 //!
-//! Deliberately absent: every other algorithm, and `none` before all.
+//! Deliberately absent: all other algorithms, above all `none`.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,44 +20,44 @@ use serde_json::{Value, json};
 use crate::webhook::{Rejection, WebhookRequest};
 
 const LEEWAY: Duration = Duration::from_secs(300);
-/// Those of the platforms have about one kilobyte.
-const MAX_TOKEN: usize = 16 << 10;
+/// Maximum token size in bytes; platform tokens have about 1 KB.
+const MAX_TOKEN_BYTES: usize = 16 << 10;
 
-/// The token of a request.
+/// Returns the bearer token of a request.
 pub(crate) fn bearer(request: &WebhookRequest) -> Result<&str, Rejection> {
     let value = request.header("authorization").ok_or(Rejection::Unverified("it has no token"))?;
     let (scheme, token) = value.split_once(' ').unwrap_or_default();
-    if scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && token.len() <= MAX_TOKEN {
+    if scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && token.len() <= MAX_TOKEN_BYTES {
         Ok(token)
     } else {
         Err(Rejection::Unverified("the header Authorization holds no token"))
     }
 }
 
-/// The key that a token says it is signed by.
+/// Returns the ID of the signing key.
 pub(crate) fn key_id(token: &str) -> Result<String, Rejection> {
     let header = jsonwebtoken::decode_header(token).map_err(|_| Rejection::Unverified("the token cannot be read"))?;
     if header.alg != Algorithm::RS256 {
         return Err(Rejection::Unverified("the token is not signed by RS256"));
     }
-    // What has to be understood is understood by nobody here (RFC 7515, section 4.1.11).
+    // No critical extension is supported (RFC 7515, section 4.1.11).
     if header.crit.is_some() {
         return Err(Rejection::Unverified("the token has extensions that are not known here"));
     }
     header.kid.ok_or(Rejection::Unverified("the token names no key"))
 }
 
-/// The issuer that a token names, before anything of it is verified: it only decides where the key is looked up.
+/// Returns the unverified issuer of a token, used only to select the key source.
 pub(crate) fn claimed_issuer(token: &str) -> Option<String> {
     let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
     let claims: Value = serde_json::from_slice(&claims).ok()?;
     claims["iss"].as_str().map(str::to_owned)
 }
 
-/// The claims of a token that this key signed and that holds now.
+/// Verifies signature and validity period, and returns the claims.
 pub(crate) fn verify(token: &str, key: &DecodingKey, now: Timestamp) -> Result<Value, Rejection> {
     let mut validation = Validation::new(Algorithm::RS256);
-    // The library asks the machine for the time, which is an argument here; what else is claimed the callers check.
+    // Expiry is checked against `now` rather than the system clock; callers check the other claims.
     validation.validate_exp = false;
     validation.validate_aud = false;
     validation.required_spec_claims.clear();
@@ -79,7 +79,7 @@ fn seconds(value: &Value) -> Option<Timestamp> {
     value.as_i64().map(|seconds| Timestamp::from_micros(seconds.saturating_mul(1_000_000)))
 }
 
-/// An RSA key that signs tokens.
+/// RSA key that signs tokens.
 pub(crate) struct SigningKey {
     pair: RsaKeyPair,
     id: Option<String>,
@@ -92,7 +92,7 @@ impl fmt::Debug for SigningKey {
 }
 
 impl SigningKey {
-    /// Out of PKCS #8 as PEM.
+    /// Reads a PKCS #8 key in PEM.
     pub(crate) fn from_pem(pem: &str, id: Option<String>) -> Option<Self> {
         let der = pem_contents(pem, "PRIVATE KEY")?;
         Some(Self { pair: RsaKeyPair::from_pkcs8(&der).ok()?, id })
@@ -111,7 +111,7 @@ impl SigningKey {
     }
 }
 
-/// The first section of this kind.
+/// Returns the contents of the first PEM section with this label.
 pub(crate) fn pem_contents(pem: &str, label: &str) -> Option<Vec<u8>> {
     let (_, rest) = pem.split_once(&format!("-----BEGIN {label}-----"))?;
     let (body, _) = rest.split_once(&format!("-----END {label}-----"))?;

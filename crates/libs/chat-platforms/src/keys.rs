@@ -1,12 +1,12 @@
-//! The public keys that a platform signs its tokens by: fetched, kept, and fetched again when they change.
+//! Cache of the public keys with which a platform signs its tokens.
 //!
 //! Invariants
-//! - Keys are kept for a day. A key that nobody knows makes them be fetched again, at most once in five minutes:
-//!   whoever sends tokens with invented keys causes no more requests than that.
-//! - While the platform does not give its keys, those of the last two days hold.
-//! - One fetch at a time, which ends whether or not who caused it still waits; whoever has a key that is kept waits for
-//!   none.
-//! - At most [`MAX_KEYS`] keys are kept.
+//! - Keys are cached for a day. An unknown key ID triggers a fetch, at most once in five minutes, so that forged IDs
+//!   cause no additional requests.
+//! - If the platform does not return its keys, cached keys stay valid for two days.
+//! - Fetches are serialized and continue if the request that caused them is dropped. Cached keys are returned without
+//!   waiting.
+//! - At most [`MAX_KEYS`] keys are cached.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,140 +26,140 @@ use crate::certificate;
 use crate::jwt::pem_contents;
 use crate::webhook::Rejection;
 
-const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
-const USABLE: Duration = Duration::from_secs(2 * 24 * 60 * 60);
-const PAUSE: Duration = Duration::from_secs(5 * 60);
-/// Where there are no keys at all, nothing can be verified meanwhile.
-const PAUSE_WITHOUT_KEYS: Duration = Duration::from_secs(10);
+const CACHE_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_STALE_AGE: Duration = Duration::from_secs(2 * 24 * 60 * 60);
+const FETCH_INTERVAL: Duration = Duration::from_secs(5 * 60);
+/// Minimum interval between fetches while no valid keys are cached, since nothing can be verified.
+const EMPTY_FETCH_INTERVAL: Duration = Duration::from_secs(10);
 const MAX_KEYS: usize = 256;
 
-/// What stands where keys are asked for.
+/// Format of the key document.
 #[derive(Debug)]
 pub(crate) enum KeyDocument {
-    /// A document of OpenID Connect, which names the address of a key set. This client reaches it where it is on
-    /// another server than the document, and is to be one for what others steer.
+    /// OpenID Connect discovery document, which contains the URL of a key set. The client is used for a key set on
+    /// another server and must be one for untrusted URLs.
     OpenId(GuardedClient),
-    /// A key set (RFC 7517), or an object of certificates by the ids of their keys.
+    /// Key set (RFC 7517), or an object of certificates by key ID.
     Keys,
 }
 
-/// One key.
+/// Public key.
 #[derive(Debug, Clone)]
 pub(crate) struct Key {
     pub(crate) decoding: DecodingKey,
-    /// The channels that Microsoft lets it speak for.
+    /// Channels that Microsoft endorses the key for.
     pub(crate) endorsements: Vec<String>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct CachedKeys {
     keys: HashMap<String, Arc<Key>>,
     fetched_at: Option<Timestamp>,
     tried_at: Option<Timestamp>,
 }
 
-/// The keys of one platform.
+/// Key cache of a platform.
 #[derive(Debug)]
 pub(crate) struct KeyCache(Arc<Keys>);
 
 #[derive(Debug)]
 struct Keys {
-    /// The platform's, for sentences.
+    /// Platform name for messages.
     name: &'static str,
     document: KeyDocument,
-    /// What the owner set.
+    /// Configured URL.
     url: Option<Url>,
-    /// Where the platform has it.
-    usual: &'static str,
-    kept: Mutex<Kept>,
+    /// Default URL of the platform.
+    default_url: &'static str,
+    cache: Mutex<CachedKeys>,
     fetching: Arc<tokio::sync::Mutex<()>>,
 }
 
-impl Kept {
+impl CachedKeys {
     fn is_younger_than(&self, age: Duration, now: Timestamp) -> bool {
         self.fetched_at.is_some_and(|at| elapsed(at, now) < age)
     }
 
-    /// A key that is known, or `None` where fetching may bring it.
+    /// Returns a cached key, or `None` if a fetch may return it.
     fn fresh(&self, id: &str, now: Timestamp) -> Option<Arc<Key>> {
-        self.keys.get(id).filter(|_| self.is_younger_than(FRESH, now)).cloned()
+        self.keys.get(id).filter(|_| self.is_younger_than(CACHE_TTL, now)).cloned()
     }
 
     fn may_fetch(&self, now: Timestamp) -> bool {
-        let pause = if self.is_younger_than(USABLE, now) { PAUSE } else { PAUSE_WITHOUT_KEYS };
-        self.tried_at.is_none_or(|at| elapsed(at, now) >= pause)
+        let interval = if self.is_younger_than(MAX_STALE_AGE, now) { FETCH_INTERVAL } else { EMPTY_FETCH_INTERVAL };
+        self.tried_at.is_none_or(|at| elapsed(at, now) >= interval)
     }
 }
 
-/// The time since then. What lies in the future was noted while the clock was wrong, and is long ago: else nothing
-/// would be fetched until the clock comes there again. Requests that wait for one another differ by less than a pause.
+/// Returns the time since `at`. A time far in the future was recorded with a wrong clock and counts as long ago;
+/// otherwise nothing would be fetched until then. Concurrent requests differ by less than the fetch interval.
 fn elapsed(at: Timestamp, now: Timestamp) -> Duration {
-    if at.since(now) > PAUSE { Duration::MAX } else { now.since(at) }
+    if at.since(now) > FETCH_INTERVAL { Duration::MAX } else { now.since(at) }
 }
 
 impl KeyCache {
-    pub(crate) fn new(name: &'static str, document: KeyDocument, url: Option<Url>, usual: &'static str) -> Self {
-        let (kept, fetching) = (Mutex::default(), Arc::default());
-        Self(Arc::new(Keys { name, document, url, usual, kept, fetching }))
+    pub(crate) fn new(name: &'static str, document: KeyDocument, url: Option<Url>, default_url: &'static str) -> Self {
+        let (cache, fetching) = (Mutex::default(), Arc::default());
+        Self(Arc::new(Keys { name, document, url, default_url, cache, fetching }))
     }
 
-    /// The key with this id.
+    /// Returns the key with this ID.
     pub(crate) async fn find(&self, client: &GuardedClient, id: &str, now: Timestamp) -> Result<Arc<Key>, Rejection> {
         let keys = &self.0;
-        if let Some(key) = keys.kept.lock().fresh(id, now) {
+        if let Some(key) = keys.cache.lock().fresh(id, now) {
             return Ok(key);
         }
-        let one_at_a_time = Arc::clone(&keys.fetching).lock_owned().await;
+        let fetch_guard = Arc::clone(&keys.fetching).lock_owned().await;
         let may_fetch = {
-            let mut kept = keys.kept.lock();
-            if let Some(key) = kept.fresh(id, now) {
+            let mut cache = keys.cache.lock();
+            if let Some(key) = cache.fresh(id, now) {
                 return Ok(key);
             }
-            let may_fetch = kept.may_fetch(now);
+            let may_fetch = cache.may_fetch(now);
             if may_fetch {
-                kept.tried_at = Some(now);
+                cache.tried_at = Some(now);
             }
             may_fetch
         };
         let mut problem = None;
         if may_fetch {
             let (keys, client) = (Arc::clone(keys), client.clone());
-            // In a task: were it to end with the request, whoever hangs up early could keep the keys away.
+            // Spawned, so that clients that disconnect early cannot prevent the fetch.
             let fetched = tokio::spawn(async move {
-                let _one_at_a_time = one_at_a_time;
+                let _fetch_guard = fetch_guard;
                 keys.fetch(&client, now).await
             });
             problem = fetched.await.unwrap_or_else(|_| Err("the fetch was interrupted".to_owned())).err();
         }
-        let kept = keys.kept.lock();
-        if !kept.is_younger_than(USABLE, now) {
+        let cache = keys.cache.lock();
+        if !cache.is_younger_than(MAX_STALE_AGE, now) {
             let problem = problem.unwrap_or_else(|| "they are asked for again in some seconds".to_owned());
             return Err(Rejection::Unavailable(format!("the keys of {} cannot be had: {problem}", keys.name)));
         }
         if let Some(problem) = problem {
-            tracing::warn!(platform = keys.name, problem, "the keys of a platform cannot be fetched; older ones hold");
+            tracing::warn!(platform = keys.name, problem, "failed to fetch platform keys; using cached keys");
         }
-        kept.keys.get(id).cloned().ok_or(Rejection::Unverified("the token's key is none of the platform's"))
+        cache.keys.get(id).cloned().ok_or(Rejection::Unverified("the token's key is none of the platform's"))
     }
 }
 
 impl Keys {
     async fn fetch(&self, client: &GuardedClient, now: Timestamp) -> Result<(), String> {
-        let url = base_url(self.url.as_ref(), self.usual).map_err(|error| error.to_string())?;
+        let url = base_url(self.url.as_ref(), self.default_url).map_err(|error| error.to_string())?;
         let document = self.get(client, url.clone()).await?;
         let keys = match &self.document {
             KeyDocument::Keys => read_keys(&document),
-            KeyDocument::OpenId(steered) => {
+            KeyDocument::OpenId(untrusted) => {
                 let keys_url = key_set_url(&url, &document)?;
-                let client = if keys_url.origin() == url.origin() { client } else { steered };
+                let client = if keys_url.origin() == url.origin() { client } else { untrusted };
                 read_keys(&self.get(client, keys_url).await?)
             }
         };
         if keys.is_empty() {
             return Err(format!("{} answered without any", self.name));
         }
-        let mut kept = self.kept.lock();
-        (kept.keys, kept.fetched_at) = (keys, Some(now));
+        let mut cache = self.cache.lock();
+        (cache.keys, cache.fetched_at) = (keys, Some(now));
         Ok(())
     }
 
@@ -173,14 +173,14 @@ impl Keys {
     }
 }
 
-/// Keys come over TLS, or from where the owner said that the document is.
+/// Returns the key set URL, which must use TLS or have the origin of the configured document.
 fn key_set_url(document: &Url, answered: &Value) -> Result<Url, String> {
     let url = answered["jwks_uri"].as_str().and_then(|url| Url::parse(url).ok());
     url.filter(|url| url.scheme() == "https" || url.origin() == document.origin())
         .ok_or_else(|| "the document that should name their address names none".to_owned())
 }
 
-/// What cannot be read is left out: other keys may hold.
+/// Reads the keys, skipping malformed ones.
 pub(crate) fn read_keys(document: &Value) -> HashMap<String, Arc<Key>> {
     let keys: Vec<(String, Key)> = match document["keys"].as_array() {
         Some(keys) => keys.iter().filter_map(read_key).take(MAX_KEYS).collect(),

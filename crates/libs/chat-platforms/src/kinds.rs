@@ -1,17 +1,17 @@
-//! Kinds of messages and events, and what happens to them.
+//! Kinds of messages and events, and their handling.
 
-/// What happens to a message of some kind.
+/// Handling of a kind of message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Handling {
-    /// It reaches the agent, in this form.
+    /// Passed to the agent in this form.
     Read(&'static str),
-    /// Its sender is told that agentd cannot read these yet.
+    /// The sender is told that agentd cannot read these messages yet.
     Answered(&'static str),
-    /// Nothing happens, for this reason.
+    /// Ignored for this reason.
     Ignored(&'static str),
 }
 
-/// A kind of message, by its name in the platform's API.
+/// Kind of message with its name in the platform's API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageKind {
     pub name: &'static str,
@@ -32,18 +32,18 @@ impl MessageKind {
     }
 }
 
-/// Messages of a kind that no table names.
+/// Description of messages of an unknown kind.
 pub(crate) const OTHER: &str = "messages of this kind";
-/// Reason for ignoring what a platform reports about a chat.
-pub(crate) const REPORT: &str = "reports something about the chat and holds no message";
+/// Reason for ignoring service messages about a chat.
+pub(crate) const REPORT: &str = "reports something about the chat and contains no message";
 /// Reason for ignoring reactions.
-pub(crate) const REACTION: &str = "a reaction is no message";
+pub(crate) const REACTION: &str = "a reaction is not a message";
 /// Reason for ignoring edits.
-pub(crate) const EDIT: &str = "changes a message that may be answered already";
+pub(crate) const EDIT: &str = "changes a message that may already be answered";
 /// Reason for ignoring deletions.
-pub(crate) const DELETION: &str = "removes a message that may be answered already";
+pub(crate) const DELETION: &str = "deletes a message that may already be answered";
 
-/// What happens to messages of this name; `None` where the table does not name it.
+/// Returns the handling of a kind, or `None` if the table does not contain it.
 pub(crate) fn handling(kinds: &[MessageKind], name: &str) -> Option<Handling> {
     kinds.iter().find(|kind| kind.name == name).map(|kind| kind.handling)
 }

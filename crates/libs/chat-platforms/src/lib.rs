@@ -1,22 +1,21 @@
-//! Six chat platforms behind one interface: [`ChatPlatform`] verifies and reads what a platform sends, writes what it
-//! is sent in its own markup, and sends it.
+//! Adapters for six chat platforms behind one interface. [`ChatPlatform`] verifies and reads incoming requests, renders
+//! Markdown in the platform's markup, and sends messages.
 //!
 //! Invariants
-//! - Nothing of a request is read before the request is verified over its raw bytes; secrets are compared in constant
-//!   time, and what is older than the platform's window is refused.
-//! - Reading never panics and never fails as a whole for what it does not know: an event of an unknown kind is answered
-//!   as the platform wants it and is no message.
-//! - What an adapter itself or another bot wrote is no message.
-//! - Whatever a person sends is read, is named as something that cannot be read, or is ignored for a reason that the
-//!   platform's table of kinds gives ([`message_kinds`]). Words of others are marked as quoted.
-//! - Every request goes through the guarded client; no error text carries a token.
-//! - A rendered part is within the platform's limit, whatever the text was.
+//! - A request is verified over its raw bytes before it is read. Secrets are compared in constant time. Requests
+//!   outside the platform's time window are rejected.
+//! - Reading never panics and never fails for unknown contents: an event of an unknown kind is acknowledged and
+//!   ignored.
+//! - Messages of the adapter itself and of other bots are ignored.
+//! - A user message is read, answered as unreadable, or ignored for a reason in the platform's table of kinds
+//!   ([`message_kinds`]). Text of others is marked as quoted.
+//! - Every request uses the guarded client. No error message contains a token.
+//! - A rendered part is within the platform's limit for any input.
 //!
-//! A platform that has it is connected to from here as well ([`ChatPlatform::connect`]): long polling of Telegram, Socket
-//! Mode of Slack, the Gateway of Discord.
+//! Some platforms also support outbound connections ([`ChatPlatform::connect`]): Telegram long polling, Slack Socket
+//! Mode and the Discord Gateway.
 //!
-//! Deliberately absent: who may speak, which message was seen before, retries, and storing anything. The caller decides
-//! and keeps.
+//! Deliberately absent: authorization of senders, deduplication, retries and storage, which are up to the caller.
 
 mod access_token;
 mod api;
@@ -48,7 +47,7 @@ pub mod teams;
 pub mod telegram;
 pub mod whatsapp;
 
-pub use connection::{Batch, Connection, ConnectionEvent, Ended, Opening};
+pub use connection::{Batch, ConnectOptions, Connection, ConnectionEvent, Ended};
 pub use files::IncomingFile;
 pub use kinds::{Handling, MessageKind};
 pub use markup::protect_bare_urls;

@@ -1,4 +1,4 @@
-//! What comes in.
+//! Incoming messages and decisions.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::outgoing::Address;
 
-/// Something of a verified request that concerns an agent.
+/// Item of a verified request that concerns an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Incoming {
     Message(IncomingMessage),
@@ -16,49 +16,48 @@ pub enum Incoming {
     Undelivered(Undelivered),
 }
 
-/// A message that the platform had taken did not reach its person.
+/// Message that the platform accepted but did not deliver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undelivered {
     /// [`Sent::id`](crate::Sent::id) of the message.
     pub message_id: String,
-    /// A sentence for the owner, without anything secret.
+    /// Reason for the owner, without secrets.
     pub reason: String,
 }
 
-/// Who wrote, as the platform says; never a bot.
+/// Sender of a message, never a bot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sender {
-    /// What the platform knows them by; it never changes.
+    /// Stable ID on the platform.
     pub id: String,
-    /// For people to read. Untrusted, and may be empty.
+    /// Display name. Untrusted; may be empty.
     pub name: String,
 }
 
-/// Where it was written.
+/// Chat of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chat {
-    /// A direct chat, a channel, a group, a room.
+    /// ID of the direct chat, channel, group or room.
     pub id: String,
-    /// A thread in it, where messages are in one.
+    /// Thread in the chat, if the platform has threads.
     pub thread: Option<String>,
-    /// Whether others than the sender read it.
+    /// Whether users other than the sender can read it.
     pub is_group: bool,
 }
 
-/// A file or a picture: named here, and fetched by [`ChatPlatform::open_file`](crate::ChatPlatform::open_file).
+/// File or picture, which [`ChatPlatform::open_file`](crate::ChatPlatform::open_file) downloads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
-    /// As the sender named it; untrusted, and may be empty.
+    /// File name given by the sender. Untrusted; may be empty.
     pub name: String,
     pub media_type: Option<String>,
     pub bytes: Option<u64>,
-    /// `None`: the platform does not hand it out to bots.
+    /// Source; `None` if the platform does not provide the file to bots.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<FileSource>,
 }
 
-/// Where a platform has a file, in a form of the platform's own. It may hold an address that opens the file to anybody:
-/// `Debug` does not show it.
+/// Platform-specific source of a file. It may contain a URL that grants access to anyone, so `Debug` hides it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FileSource(pub(crate) Value);
@@ -69,52 +68,52 @@ impl fmt::Debug for FileSource {
     }
 }
 
-/// A message of a person.
+/// Message of a user.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IncomingMessage {
-    /// Unique on the platform, and the same however often the platform sends it.
+    /// Unique ID on the platform, stable across redeliveries.
     pub id: String,
     pub sender: Sender,
     pub chat: Chat,
-    /// Whether it is meant for the agent: written directly, mentioning it, in answer to it, or by a command.
+    /// Whether it is addressed to the agent: a direct message, mention, reply or command.
     pub is_addressed: bool,
-    /// The sender's own words as plain text, without the mention of the agent. Contents that are no text are named in
-    /// brackets. May be empty where there is context or a file.
+    /// Text of the sender as plain text, without the mention of the agent. Non-text contents are described in brackets.
+    /// May be empty if there is context or a file.
     pub text: String,
-    /// Words of others that the message forwards or answers, each line marked as quoted; empty where there are none.
+    /// Quoted text of forwarded or answered messages, with each line marked as quoted; may be empty.
     pub context: String,
     pub attachments: Vec<Attachment>,
-    /// Of messages that the sender sent as one: what they have in common.
+    /// ID shared by messages that the sender sent together.
     pub album: Option<String>,
-    /// The message holds nothing that can be read; this names such messages in the plural, such as `stories`.
+    /// Plural description of unreadable messages such as `stories`, if nothing in this message can be read.
     pub unreadable: Option<&'static str>,
-    /// When it was written, where the platform says so.
+    /// Time of writing, if the platform reports it.
     pub sent_at: Option<Timestamp>,
-    /// Where an answer goes.
+    /// Address for a reply.
     pub reply_to: Address,
 }
 
-/// A person pressed a button under a message.
+/// Press of a button below a message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// Unique on the platform, and the same however often the platform sends it.
+    /// Unique ID on the platform, stable across redeliveries.
     pub id: String,
     pub sender: Sender,
     pub chat: Chat,
-    /// [`Button::data`](crate::Button::data) as it was given, or that of another program's button.
+    /// [`Button::data`](crate::Button::data), or the data of another program's button.
     pub data: String,
-    /// [`Sent::id`](crate::Sent::id) of the message that had the button; empty if the platform does not name it.
+    /// [`Sent::id`](crate::Sent::id) of the message with the button; empty if the platform does not report it.
     pub message_id: String,
-    /// The text on the button; empty where the platform does not say it.
+    /// Label of the button; empty if the platform does not report it.
     pub label: String,
-    /// The message that had the button, for [`ChatPlatform::settle`](crate::ChatPlatform::settle).
+    /// Message with the button, for [`ChatPlatform::settle`](crate::ChatPlatform::settle).
     pub message: Address,
-    /// Where words about it go.
+    /// Address for replies to the decision.
     pub reply_to: Address,
 }
 
 impl Decision {
-    /// The press of another program's button as what the person said by it.
+    /// Converts the press of another program's button to a message with its label as text.
     #[must_use]
     pub fn into_message(self) -> IncomingMessage {
         let text = if self.label.is_empty() { self.data } else { self.label };

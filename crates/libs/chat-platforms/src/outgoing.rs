@@ -1,4 +1,4 @@
-//! What goes out, and what comes of it.
+//! Outgoing messages and their results.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use serde_json::Value;
 
 use crate::incoming_text::redacted_name;
 
-/// Where a message goes: kept as JSON beside what it answers. Holds no credential but the short-lived ones that a
-/// platform hands out for one answer; `Debug` does not show those.
+/// Target of a message, stored as JSON with the message that it answers. It contains no credentials except short-lived
+/// reply tokens of a platform, which `Debug` hides.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Address {
-    /// The chat, as it stands behind the colon of a target: a Telegram chat id, a Slack or Discord channel, a telephone
+    /// Chat, as written after the colon of a target: a Telegram chat ID, a Slack or Discord channel, a telephone
     /// number, a Teams conversation, a Google Chat space.
     pub channel: String,
-    /// The thread or message that is answered.
+    /// Thread or message to reply to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<String>,
-    /// What else the platform wants to know, in a form of its own.
+    /// Platform-specific details.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub details: Value,
 }
@@ -46,26 +46,26 @@ pub enum ButtonStyle {
     Danger,
 }
 
-/// Something to press under a message.
+/// Button below a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Button {
-    /// At most 20 characters.
+    /// Label, up to 20 characters.
     pub label: String,
-    /// Comes back as it is: at most 64 bytes of `[A-Za-z0-9_:.-]`.
+    /// Data returned when pressed: up to 64 bytes of `[A-Za-z0-9_:.-]`.
     pub data: String,
     pub style: ButtonStyle,
 }
 
-/// One message.
+/// Outgoing message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outgoing {
-    /// One of the messages of [`ChatPlatform::render`](crate::ChatPlatform::render) or
-    /// [`render_text`](crate::ChatPlatform::render_text): in the platform's markup, and within its limit.
+    /// Part returned by [`ChatPlatform::render`](crate::ChatPlatform::render) or
+    /// [`render_text`](crate::ChatPlatform::render_text): in the platform's markup and within its limit.
     pub text: String,
-    /// Whether the text is one of [`render_text`](crate::ChatPlatform::render_text): platforms that can turn formatting
-    /// off do.
+    /// Whether the text comes from [`render_text`](crate::ChatPlatform::render_text). Platforms that can disable
+    /// formatting then do so.
     pub is_plain: bool,
-    /// At most three; empty for most messages.
+    /// Buttons, up to three.
     pub buttons: Vec<Button>,
 }
 
@@ -76,30 +76,30 @@ impl Outgoing {
     }
 }
 
-/// The platform has it.
+/// Message accepted by the platform.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sent {
-    /// What the platform knows the message by.
+    /// ID of the message on the platform.
     pub id: String,
-    /// The message itself, for [`ChatPlatform::settle`](crate::ChatPlatform::settle).
+    /// Address of the message, for [`ChatPlatform::settle`](crate::ChatPlatform::settle).
     pub message: Address,
 }
 
-/// What the platform says of the credentials.
+/// Account that the credentials belong to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// The bot's own id.
+    /// ID of the bot.
     pub id: String,
-    /// Its name, for people.
+    /// Display name of the bot.
     pub name: String,
-    /// The address that the platform sends to, where it tells.
+    /// Webhook URL registered at the platform, if reported.
     pub webhook_url: Option<String>,
-    /// What the platform says went wrong when it last sent, where it tells.
+    /// Last delivery error of the platform, if reported.
     pub last_error: Option<String>,
 }
 
 impl Account {
-    /// The account without secrets that the platform repeated in a field.
+    /// Removes secrets that the platform repeated in a field.
     pub(crate) fn redacted(self, redactor: &Redactor) -> Self {
         let redacted = |text| redacted_name(text, redactor);
         Self {
@@ -111,38 +111,37 @@ impl Account {
     }
 }
 
-/// Why something was not sent: a sentence for the owner, without anything secret.
+/// Failure to send, with a message for the owner that contains no secrets.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// What sending takes is not set. A sentence.
+    /// Required configuration is missing.
     #[error("{0}")]
     NotSetUp(String),
-    /// Too much was sent; the platform may have said how long to wait.
+    /// Rate limit reached; the platform may state a delay.
     #[error("{message}")]
     RateLimited { message: String, wait: Option<Duration> },
-    /// It may come through later: the platform is away, slow or has a fault of its own.
+    /// Temporary failure: the platform is unavailable, slow or has an internal error.
     #[error("{0}")]
     Later(String),
-    /// The credentials are refused.
+    /// The platform rejected the credentials.
     #[error("{0}")]
     Credentials(String),
-    /// The person blocked the bot, or left.
+    /// The user blocked the bot or left.
     #[error("{0}")]
     Blocked(String),
-    /// The chat, the thread or the channel is gone, or was never there for this bot.
+    /// The chat, thread or channel no longer exists or is not accessible to the bot.
     #[error("{0}")]
     Gone(String),
-    /// The platform takes no message of this kind there any more, such as WhatsApp a day after the last one of the
-    /// person.
+    /// The messaging window is closed, for example on WhatsApp 24 hours after the last message of the user.
     #[error("{0}")]
     WindowClosed(String),
-    /// The platform refuses this message for good.
+    /// The platform permanently rejected the message.
     #[error("{0}")]
     Refused(String),
 }
 
 impl From<NetError> for SendError {
-    /// A refusal too may end: the owner may permit the address meanwhile.
+    /// Maps every network error to a temporary failure, since the owner may permit a refused address later.
     fn from(error: NetError) -> Self {
         Self::Later(error.to_string())
     }
@@ -155,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn debug_shows_no_token() {
+    fn debug_hides_tokens() {
         let address = Address { details: json!({"interaction_token": "t0ken"}), ..Address::of_channel("1") };
         let shown = "Address { channel: \"1\", thread: None, details: [\"interaction_token\"] }";
         assert_eq!(format!("{address:?}"), shown);

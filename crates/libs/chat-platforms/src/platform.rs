@@ -1,4 +1,4 @@
-//! What every platform can do.
+//! Interface of all chat platforms.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use url::Url;
 
-use crate::connection::{Connection, Opening};
+use crate::connection::{ConnectOptions, Connection};
 use crate::files::IncomingFile;
 use crate::message::FileSource;
 use crate::outgoing::{Account, Address, Outgoing, SendError, Sent};
 use crate::webhook::{Received, Rejection, WebhookRequest};
 
-/// The chat platforms.
+/// Chat platform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Platform {
     Discord,
@@ -29,7 +29,7 @@ impl Platform {
     pub const ALL: [Self; 6] =
         [Self::Discord, Self::Slack, Self::Telegram, Self::Whatsapp, Self::Teams, Self::GoogleChat];
 
-    /// On the wire: in paths, in targets, and in settings.
+    /// ID in paths, targets and settings.
     #[must_use]
     pub fn id(self) -> &'static str {
         match self {
@@ -48,31 +48,32 @@ impl Platform {
     }
 }
 
-/// One platform with one set of credentials. Ready to be dropped anywhere.
+/// Adapter for a platform with one set of credentials. Can be dropped in any context.
 pub trait ChatPlatform: fmt::Debug + Send + Sync + 'static {
     fn platform(&self) -> Platform;
 
-    /// Verifies a request at this time, and reads it. Handshakes are answered here as well.
+    /// Verifies and reads a webhook request received at `now`. Handshakes are answered as well.
     fn receive<'a>(&'a self, request: &'a WebhookRequest, now: Timestamp)
     -> BoxFuture<'a, Result<Received, Rejection>>;
 
-    /// Opens a connection by which messages come, and does not wait for it. `None`: the platform has none.
-    fn connect(self: Arc<Self>, opening: Opening) -> Option<Connection> {
-        let _ = opening;
+    /// Opens an outbound connection for incoming messages without waiting for it. Returns `None` if the platform has
+    /// none.
+    fn connect(self: Arc<Self>, options: ConnectOptions) -> Option<Connection> {
+        let _ = options;
         None
     }
 
-    /// Where `channel`, what stands behind the colon of a target, is.
+    /// Returns the address of a channel, as written after the colon of a target.
     ///
     /// # Errors
-    /// A sentence: why it is no channel of this platform.
+    /// Reason why it is not a channel of this platform.
     fn address(&self, channel: &str) -> Result<Address, String>;
 
-    /// Renders Markdown as messages in the platform's markup, each within its limit; none where it is blank.
+    /// Renders Markdown as messages in the platform's markup, each within its limit; empty for blank input.
     fn render(&self, markdown: &str) -> Vec<String>;
 
-    /// Renders plain text below a title as messages that are sent with [`Outgoing::is_plain`]. Line breaks and
-    /// indentation are kept. Either may be empty.
+    /// Renders plain text below a title as messages to be sent with [`Outgoing::is_plain`]. Line breaks and indentation
+    /// are preserved. Either may be empty.
     fn render_text(&self, title: &str, text: &str) -> Vec<String>;
 
     /// Whether a rendered part fits into one message together with buttons.
@@ -81,20 +82,20 @@ pub trait ChatPlatform: fmt::Debug + Send + Sync + 'static {
         true
     }
 
-    /// Sends one message. Answers after the platform has it.
+    /// Sends a message. Returns after the platform has accepted it.
     fn send<'a>(&'a self, to: &'a Address, message: &'a Outgoing) -> BoxFuture<'a, Result<Sent, SendError>>;
 
-    /// Takes the buttons of a message away, and puts `text` (one rendered part) in the place of what it said.
+    /// Removes the buttons of a message and replaces its contents by `text`, one rendered part.
     fn settle<'a>(&'a self, message: &'a Address, text: &'a str) -> BoxFuture<'a, Result<(), SendError>>;
 
-    /// Shows for some seconds that an answer is being written. Does nothing where the platform cannot.
+    /// Shows a typing indicator for some seconds. Does nothing on platforms without one.
     fn show_typing<'a>(&'a self, to: &'a Address) -> BoxFuture<'a, Result<(), SendError>>;
 
-    /// Begins to fetch a file that stands in a message, with the platform's own authorisation. Steered by others: what
-    /// it may reach is what they may.
+    /// Opens a file of a message with the platform's authorization. The source is untrusted, which restricts reachable
+    /// addresses.
     fn open_file<'a>(&'a self, source: &'a FileSource) -> BoxFuture<'a, Result<IncomingFile, SendError>>;
 
-    /// Tells the platform where the daemon is, or which commands its bot has. Answers what it was told.
+    /// Registers the webhook URL or the commands of the bot. Returns a description of what was registered.
     fn register<'a>(&'a self, webhook_url: &'a Url) -> BoxFuture<'a, Result<String, SendError>> {
         let _ = webhook_url;
         let name = self.platform().id();
@@ -102,14 +103,14 @@ pub trait ChatPlatform: fmt::Debug + Send + Sync + 'static {
         Box::pin(std::future::ready(Err(SendError::Refused(text))))
     }
 
-    /// The credentials of the configuration, which no answer of the API shows.
+    /// Returns the configured credentials, which no API response may contain.
     fn secrets(&self) -> Vec<&Secret>;
 
-    /// Asks the platform for its account, as the platform answers.
+    /// Fetches the account as returned by the platform.
     fn fetch_account(&self) -> BoxFuture<'_, Result<Account, SendError>>;
 
-    /// Asks the platform whether the credentials hold. The account repeats none of the [`secrets`](Self::secrets).
+    /// Checks the credentials at the platform. The account contains none of the [`secrets`](Self::secrets).
     fn check(&self) -> BoxFuture<'_, Result<Account, SendError>> {
-        async move { Ok(self.fetch_account().await?.redacted(&Redactor::of(self.secrets()))) }.boxed()
+        async move { Ok(self.fetch_account().await?.redacted(&Redactor::from_secrets(self.secrets()))) }.boxed()
     }
 }

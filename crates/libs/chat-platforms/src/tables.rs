@@ -1,10 +1,10 @@
-//! The kinds of messages and events of each platform. `docs/guide/channels.md` shows the same tables.
+//! Tables of the message and event kinds of each platform. `docs/guide/channels.md` contains the same tables.
 
 use crate::kinds::MessageKind;
 use crate::platform::Platform;
 use crate::{discord, google_chat, slack, teams, telegram, whatsapp};
 
-/// Every kind of message and event of the platform.
+/// Returns every kind of message and event of a platform.
 #[must_use]
 pub fn message_kinds(platform: Platform) -> &'static [MessageKind] {
     match platform {
@@ -39,7 +39,7 @@ mod tests {
         }
     }
 
-    /// One table for each platform; kinds that are handled alike share a row.
+    /// Returns the tables as Markdown; kinds with the same handling share a row.
     fn tables() -> String {
         let mut page = String::new();
         for platform in Platform::ALL {
@@ -65,9 +65,9 @@ mod tests {
         page
     }
 
-    /// With `AGENTD_TEST_REWRITE` it writes the tables instead.
+    /// Updates the guide instead if `AGENTD_TEST_REWRITE` is set.
     #[test]
-    fn guide_shows_the_tables() {
+    fn guide_contains_the_tables() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/guide/channels.md");
         let page = std::fs::read_to_string(&path).unwrap();
         let (before, rest) = page.split_once(BEGIN).expect("the begin of the tables");

@@ -1,4 +1,4 @@
-//! What tests of several platforms use.
+//! Helpers for the tests of several platforms.
 
 use agentd_base::{Secret, Timestamp};
 use agentd_net::{GuardedClient, PolicyHandle, Trust};
@@ -15,13 +15,13 @@ pub(crate) fn secret(text: &str) -> Secret {
     Secret::new(text.to_owned())
 }
 
-/// Changes these fields of an object.
+/// Sets these fields of an object.
 pub(crate) fn with(mut object: Value, fields: &Value) -> Value {
     object.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     object
 }
 
-/// Any JSON out of these names, which stand as texts as well.
+/// Generates JSON with these names, which also occur as texts.
 pub(crate) fn any_json(names: &'static [&'static str]) -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -43,7 +43,7 @@ pub(crate) fn any_json(names: &'static [&'static str]) -> impl Strategy<Value = 
     })
 }
 
-/// Any JSON, and events that are right but for what stands at one place: those get further.
+/// Generates any JSON, and valid events with one value replaced, which exercise deeper code.
 pub(crate) fn any_event(events: Vec<Value>, names: &'static [&'static str]) -> impl Strategy<Value = Value> {
     let nearly_right = (prop::sample::select(events), prop::collection::vec(any::<prop::sample::Index>(), 1..9))
         .prop_flat_map(move |(event, path)| {
@@ -56,7 +56,7 @@ pub(crate) fn any_event(events: Vec<Value>, names: &'static [&'static str]) -> i
     prop_oneof![any_json(names), nearly_right]
 }
 
-/// Goes down as far as the path leads.
+/// Replaces the value at the path, as far as the path exists.
 fn replace(value: &mut Value, path: &[prop::sample::Index], other: Value) {
     let Some((at, rest)) = path.split_first() else {
         *value = other;

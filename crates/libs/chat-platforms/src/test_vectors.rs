@@ -1,4 +1,4 @@
-//! Tokens and keys that were made by hand with the Python packages PyJWT 2.15.1 and cryptography 50.0.2.
+//! Test vectors: tokens and keys created with the Python packages PyJWT 2.15.1 and cryptography 50.0.2.
 
 use agentd_base::Timestamp;
 use serde_json::{Value, json};
@@ -7,14 +7,14 @@ use crate::jwt;
 use crate::keys::read_keys;
 use crate::webhook::Rejection;
 
-/// Of the key that signed the tokens; its exponent is 65537.
+/// Modulus of the signing key, whose exponent is 65537.
 const MODULUS: &str = "\
      tRiV_0og6M-xMIZfZwyxhRuVaT9q-g_hlRrqUAVhLtox7Op3vGljMhza7_YMkGXxhTnhCEPVBJdg2FoKZYGDQ-OnULntyjF9eS7-\
      IR3t0mrmFu0_kpVi5dgNKaUR4vxpZXhWZpuJbeLrxeRLoS4j9U6e50AN9sE03cdeO5kJ39ePntzcof1olKSC8OYgeX4fVYluSD6l\
      Ypq7ik3RzgQdFgkZQ_o4hiXkLHeHUPj7Hw8rpBAcqKtu9vZFqvHEU3eW_BuRv-Oh9bWnf3Qmcs0Cd-k5v3Xl8J4Xl1fYNO0rSgl3\
      YfoofuqvA619mC-69xp4zpQh3DdpzAMCRmscmPcLhw\
      ";
-/// The same key in a certificate that it signed itself, in DER as base64.
+/// Self-signed certificate of the key, in DER as base64.
 const CERTIFICATE: &str = "\
      MIIC5zCCAc+gAwIBAgIJANjC8AqrvM3RMA0GCSqGSIb3DQEBCwUAMCoxKDAmBgNVBAMMH2NoYXRAc3lzdGVtLmdzZXJ2aWNlYWNj\
      b3VudC5jb20wHhcNMjYwMTAxMDAwMDAwWhcNMjcwMTAxMDAwMDAwWjAqMSgwJgYDVQQDDB9jaGF0QHN5c3RlbS5nc2VydmljZWFj\
@@ -27,7 +27,7 @@ const CERTIFICATE: &str = "\
      BfQz0THthAKUIFwxN6XnBpHwrFdU9XRVUHc0CQ3fZ1HPFw5zOJQfkIrBy8fNqOXIHEypO+6oGsTJZtGetHKJ+Bjg65Wbvn6LCMN1\
      YC/zXCvnw7esc+nMBHoN8Q+P3zdgJbqFdLyFgjZjgzuw8WfAa+CKVYTl5rE4NilpfirjqMGSQcsJfi0WYZpKmuPWncTZ4Hnx\
      ";
-/// Begins at 1795615200 and ends at 1795618800.
+/// Token valid from 1795615200 to 1795618800.
 const RS256: &str = "\
      eyJhbGciOiJSUzI1NiIsImtpZCI6InZlY3RvciIsInR5cCI6IkpXVCJ9.eyJpc3MiOiJjaGF0QHN5c3RlbS5nc2VydmljZWFjY29\
      1bnQuY29tIiwiYXVkIjoiMTIzNDU2Nzg5MCIsImlhdCI6MTc5NTYxNTIwMCwiZXhwIjoxNzk1NjE4ODAwfQ.pDgLXqgXDF8POhbw\
@@ -36,7 +36,7 @@ const RS256: &str = "\
      b1EgvV8RiGuNhd3kHyBb5BvwYjX0OeI0fNN0e5rHTS3MvNbTsoLszNIrLgipBkJf733x98DIGiVg8mALhj4YLFrNHjydYKP_H0uc\
      kPGNJIAfQvN9rwq5hBkaoqcSAA\
      ";
-/// The same claims by other algorithms.
+/// Same claims with other algorithms.
 const RS512: &str = "\
      eyJhbGciOiJSUzUxMiIsImtpZCI6InZlY3RvciIsInR5cCI6IkpXVCJ9.eyJpc3MiOiJjaGF0QHN5c3RlbS5nc2VydmljZWFjY29\
      1bnQuY29tIiwiYXVkIjoiMTIzNDU2Nzg5MCIsImlhdCI6MTc5NTYxNTIwMCwiZXhwIjoxNzk1NjE4ODAwfQ.blW1oD9FpmpNRrcP\
@@ -53,13 +53,13 @@ const PS256: &str = "\
      gtLgNY-9exSs_GbwsRU4FUvoL0DHOld00V12bVz15uhugzLHwtkYkAQEAAOb_6G2eA53JfwqKyBTtzj-h9SRTFRrMSEyEssyhWcv\
      7L4ZpQduPbZ_gDeIDJKVKZPTTg\
      ";
-/// Under the public key as the secret.
+/// Signed with the public key as HMAC secret.
 const HS256: &str = "\
      eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCIsImtpZCI6InZlY3RvciJ9.eyJpc3MiOiJjaGF0QHN5c3RlbS5nc2VydmljZWFjY29\
      1bnQuY29tIiwiYXVkIjoiMTIzNDU2Nzg5MCIsImlhdCI6MTc5NTYxNTIwMCwiZXhwIjoxNzk1NjE4ODAwfQ.TneyDrToCFyKNiop\
      MRPENMX1hneb4a_cIqGg91RkUQc\
      ";
-/// Not signed.
+/// Unsigned.
 const NONE: &str = "\
      eyJhbGciOiJub25lIiwia2lkIjoidmVjdG9yIiwidHlwIjoiSldUIn0.eyJpc3MiOiJjaGF0QHN5c3RlbS5nc2VydmljZWFjY291\
      bnQuY29tIiwiYXVkIjoiMTIzNDU2Nzg5MCIsImlhdCI6MTc5NTYxNTIwMCwiZXhwIjoxNzk1NjE4ODAwfQ.\
@@ -78,7 +78,7 @@ fn documents() -> [Value; 2] {
 }
 
 #[test]
-fn a_token_of_another_library_holds_from_its_begin_to_its_end() {
+fn token_of_another_library_is_valid_in_its_period() {
     for document in documents() {
         assert_eq!(verify(&document, RS256, NOW).unwrap()["aud"], "1234567890");
         let at = |seconds: i64| Timestamp::from_micros((1_795_618_800 + seconds) * 1_000_000);
@@ -88,7 +88,7 @@ fn a_token_of_another_library_holds_from_its_begin_to_its_end() {
 }
 
 #[test]
-fn other_algorithms_are_refused() {
+fn other_algorithms_are_rejected() {
     for token in [RS512, PS256, HS256, NONE] {
         for document in documents() {
             assert!(matches!(verify(&document, token, NOW), Err(Rejection::Unverified(_))), "{token}");
@@ -99,7 +99,7 @@ fn other_algorithms_are_refused() {
 }
 
 #[test]
-fn a_changed_token_is_refused() {
+fn modified_token_is_rejected() {
     let [document, _] = documents();
     let (head, rest) = RS256.split_once('.').unwrap();
     let (claims, signature) = rest.split_once('.').unwrap();

@@ -1,4 +1,4 @@
-//! Requests of platforms, and what they are answered.
+//! Webhook requests and responses.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use subtle::ConstantTimeEq;
 
 use crate::message::Incoming;
 
-/// How far the time of a signed request may be from ours.
+/// Maximum clock difference of a signed request.
 const WINDOW: Duration = Duration::from_secs(300);
 
-/// A request as it came, before anybody believed it. Its headers and its query hold tokens, so `Debug` shows neither.
+/// Unverified request. Headers and query contain tokens, so `Debug` hides them.
 #[derive(Clone)]
 pub struct WebhookRequest {
     pub method: Method,
-    /// Without the question mark.
+    /// Query without the question mark.
     pub query: String,
     pub headers: HeaderMap,
-    /// The raw bytes: what signatures are made over.
+    /// Raw bytes, which signatures cover.
     pub body: Bytes,
 }
 
@@ -32,17 +32,17 @@ impl fmt::Debug for WebhookRequest {
 }
 
 impl WebhookRequest {
-    /// The one value of a header; `None` where it is missing, there twice, or no text.
+    /// Returns the value of a header; `None` if it is missing, repeated, or not text.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers.get_all(name).iter();
         let value = values.next()?.to_str().ok()?;
         values.next().is_none().then_some(value)
     }
 
-    /// The time that a signed request says in a header, in seconds, as it stands there.
+    /// Returns the Unix timestamp in a header, verbatim.
     ///
     /// # Errors
-    /// `Unverified` where it is missing, is no number, or is more than five minutes away.
+    /// `Unverified` if it is missing, not a number, or more than five minutes off.
     pub(crate) fn recent_time(&self, header: &str, now: Timestamp) -> Result<&str, Rejection> {
         let text = self.header(header).ok_or(Rejection::Unverified("it has no time"))?;
         let seconds: i64 = text.parse().map_err(|_| Rejection::Unverified("its time is no number"))?;
@@ -54,13 +54,12 @@ impl WebhookRequest {
     }
 }
 
-/// Whether a request says a secret. Digests are compared, in constant time: not even the length is told by the time
-/// that it takes.
-pub(crate) fn is_secret(said: &str, secret: &Secret) -> bool {
-    sha256(said.as_bytes()).ct_eq(&secret.sha256()).into()
+/// Whether the value equals a secret. Compares digests in constant time, which does not reveal the length.
+pub(crate) fn is_secret(value: &str, secret: &Secret) -> bool {
+    sha256(value.as_bytes()).ct_eq(&secret.sha256()).into()
 }
 
-/// What a platform is answered at once.
+/// Immediate response to a platform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookAnswer {
     pub status: StatusCode,
@@ -69,7 +68,7 @@ pub struct WebhookAnswer {
 }
 
 impl WebhookAnswer {
-    /// 200 without a body.
+    /// Returns status 200 without a body.
     #[must_use]
     pub fn empty() -> Self {
         Self::text(String::new())
@@ -86,35 +85,35 @@ impl WebhookAnswer {
     }
 }
 
-/// A request that was verified and read. The answer is to be given after what came is stored.
+/// Verified request with its response, which should be sent after the items are stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Received {
     pub answer: WebhookAnswer,
-    /// In the order in which they stand in the request; empty for what is no message.
+    /// Items in the order of the request; empty if it contains no message.
     pub incoming: Vec<Incoming>,
 }
 
 impl Received {
-    /// Something that is no message.
+    /// Returns a result without items.
     #[must_use]
     pub fn nothing(answer: WebhookAnswer) -> Self {
         Self { answer, incoming: Vec::new() }
     }
 }
 
-/// Why a request is not taken. Nothing of it may be stored.
+/// Reason for rejecting a request. Nothing of it may be stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// What verifies requests is not set: there is no such channel.
+    /// The verification secret is not configured, so the channel does not exist.
     #[error("the channel is not set up")]
     NotSetUp,
-    /// It is not from the platform, or is too old.
+    /// The request is not from the platform, or is too old.
     #[error("the request is not verified: {0}")]
     Unverified(&'static str),
-    /// It is from the platform, and cannot be read. A sentence.
+    /// The request is from the platform but malformed.
     #[error("{0}")]
     Malformed(String),
-    /// The platform's keys cannot be had just now. A sentence.
+    /// The platform's keys are temporarily unavailable.
     #[error("{0}")]
     Unavailable(String),
 }
@@ -124,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn debug_shows_no_token() {
+    fn debug_hides_tokens() {
         let mut headers = HeaderMap::new();
         headers.insert("authorization", "Bearer t0ken".parse().unwrap());
         let query = "hub.verify_token=t0ken".to_owned();
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_whole_secret_is_it() {
+    fn only_the_complete_secret_matches() {
         let secret = Secret::new("abc".to_owned());
         assert!(is_secret("abc", &secret));
         for other in ["", "ab", "abd", "abcd", "ABC"] {

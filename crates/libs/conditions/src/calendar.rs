@@ -1,7 +1,7 @@
-//! Parts of a time, such as its hour, in UTC or in a zone.
+//! Functions for the parts of a time, such as its hour, in UTC or in a zone.
 //!
-//! The interpreter has functions for them, too; but their zones come from a database of their own, whose rules are
-//! not those that schedules go by, and without a zone they read the offset that a time was written with.
+//! The interpreter has such functions too, but with its own time zone database, whose rules differ from those of
+//! schedules, and without a zone they use the offset in which a time was written.
 
 use std::sync::{Arc, LazyLock};
 
@@ -12,16 +12,16 @@ use cel::{Env, ExecutionError};
 use chrono::{DateTime, Datelike, FixedOffset, NaiveDateTime, TimeDelta, Timelike};
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
-/// Under this name the errors of these functions are whole sentences.
+/// Name that marks errors of these functions, whose messages are complete sentences.
 pub(crate) const ERRORS: &str = "calendar";
-/// No zone of the database is longer.
+/// Maximum length of a zone name in the database.
 const MAX_NAME_LENGTH: usize = 64;
-const SECONDS_AN_HOUR: i64 = 3_600;
+const SECONDS_PER_HOUR: i64 = 3_600;
 
-/// The same that the scheduler looks its zones up in.
+/// Database that the scheduler uses too.
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
-/// What each function reads of a time; those of hours and less have a meaning for spans as well.
+/// Part of a time that each function returns; those up to hours also apply to durations.
 const PARTS: [(&str, Function); 10] = [
     ("getFullYear", |values| part(values, |at| at.year().into(), None)),
     ("getMonth", |values| part(values, |at| at.month0().into(), None)),
@@ -37,11 +37,11 @@ const PARTS: [(&str, Function); 10] = [
     }),
 ];
 
-/// The functions that a condition may call.
+/// Functions that a condition may call.
 pub(crate) static FUNCTIONS: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut functions = Env::default();
     for (name, read) in PARTS {
-        // The first that fits is called: they stand before the interpreter's own.
+        // The first matching overload is called, so these take precedence over the interpreter's own.
         let in_utc = functions.add_member_overload(name, "calendar_in_utc", DYN_TYPE, Vec::new(), read);
         let in_zone = functions.add_member_overload(name, "calendar_in_zone", DYN_TYPE, vec![STRING_TYPE], read);
         debug_assert!(in_utc.is_ok() && in_zone.is_ok(), "{name} is there twice");
@@ -54,7 +54,7 @@ pub(crate) fn is_part(name: &str) -> bool {
     PARTS.iter().any(|(known, _)| *known == name)
 }
 
-/// Reads a part of the first value, which is a time or a span, in the zone that the second one names.
+/// Returns a part of the first value, a time or a duration, in the zone named by the second one.
 fn part<'b, 'v>(
     values: Vec<CowVal<'b, 'v>>,
     of_time: fn(&NaiveDateTime) -> i64,
@@ -85,11 +85,11 @@ fn part<'b, 'v>(
     Ok(CowVal::owned(CelInt::from(read)))
 }
 
-/// What clocks show there at that time.
+/// Returns the local time in the zone.
 fn in_zone(time: &DateTime<FixedOffset>, zone: &str) -> Result<NaiveDateTime, String> {
     let seconds = match zone.contains(':') {
         true => fixed_offset(zone),
-        // The last days of the year 9999 lie beyond the database; they have its last offset.
+        // The last days of the year 9999 are beyond the database; its last offset is used.
         false => named_zone(zone).map(|zone| {
             let at = jiff::Timestamp::from_second(time.timestamp()).unwrap_or(jiff::Timestamp::MAX);
             zone.to_offset(at).seconds().into()
@@ -114,7 +114,7 @@ fn named_zone(name: &str) -> Option<TimeZone> {
     DATABASE.get(name).ok().filter(|zone| zone.iana_name().is_some())
 }
 
-/// The seconds east of UTC in an offset such as `-08:00`; without a sign it is east.
+/// Parses an offset such as `-08:00` into seconds east of UTC; without a sign it is positive.
 fn fixed_offset(text: &str) -> Option<i64> {
     let (sign, unsigned) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
@@ -126,5 +126,5 @@ fn fixed_offset(text: &str) -> Option<i64> {
         if is_number { digits.parse::<i64>().ok() } else { None }
     };
     let (hours, minutes) = (number(hours)?, number(minutes)?);
-    (hours < 24 && minutes < 60).then_some(sign * (hours * SECONDS_AN_HOUR + minutes * 60))
+    (hours < 24 && minutes < 60).then_some(sign * (hours * SECONDS_PER_HOUR + minutes * 60))
 }

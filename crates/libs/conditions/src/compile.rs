@@ -1,4 +1,4 @@
-//! From a text to a condition that may be kept.
+//! Compilation of conditions.
 
 use cel::parser::{Expression, Parser};
 
@@ -6,15 +6,15 @@ use super::error::{ConditionError, MAX_CHARACTERS, MAX_NODES, shorten};
 use super::evaluate::{Values, evaluate, evaluate_all, on_own_stack};
 use super::weight::{self, Variable, Weight};
 
-/// Parentheses, calls and operators inside each other.
+/// Maximum nesting of parentheses, calls and operators.
 const MAX_DEPTH: u16 = 32;
-/// Of what was read, where chains of operators count as well.
+/// Maximum depth of the parsed expression, including chains of operators.
 const MAX_AST_DEPTH: usize = 100;
-/// About what a machine does in some tens of milliseconds.
+/// Maximum cost, approximately some tens of milliseconds.
 const MAX_COST: u64 = 64_000_000;
-/// Of any value on the way, in characters and elements.
+/// Maximum size of any intermediate value, in characters and elements.
 const MAX_SIZE: u64 = 1_000_000;
-/// An expression that may be evaluated.
+/// Compiled condition.
 pub struct Condition {
     expression: Expression,
 }
@@ -26,10 +26,10 @@ impl std::fmt::Debug for Condition {
 }
 
 impl Condition {
-    /// Reads an expression over `variables`.
+    /// Compiles an expression over `variables`.
     ///
     /// # Errors
-    /// What is wrong with it, in a sentence for whoever wrote it.
+    /// Returns the reason as a sentence for the author.
     pub fn compile(text: &str, variables: &[Variable]) -> Result<Self, ConditionError> {
         if text.trim().is_empty() {
             return Err(ConditionError::Empty);
@@ -39,11 +39,11 @@ impl Condition {
             return Err(ConditionError::TooLong { characters });
         }
         let syntax = || ConditionError::Syntax { message: "it cannot be read".to_owned() };
-        let expression = on_own_stack(|| checked(text, variables)).unwrap_or_else(|| Err(syntax()))?;
+        let expression = on_own_stack(|| parse_and_check(text, variables)).unwrap_or_else(|| Err(syntax()))?;
         Ok(Self { expression })
     }
 
-    /// Those of `variables` that the condition names, in the order in which it does.
+    /// Returns the `variables` that the condition uses, in order of appearance.
     #[must_use]
     pub fn names<'v>(&self, variables: &'v [Variable]) -> Vec<&'v Variable> {
         let mut named = Vec::new();
@@ -51,18 +51,18 @@ impl Condition {
         named
     }
 
-    /// A field that is read of `variable` and is not among those `known`. What `has(…)` asks for may be missing.
+    /// Returns a field of `variable` that is read but not in `known`. Fields tested with `has(…)` may be missing.
     #[must_use]
     pub fn unknown_field(&self, variable: &str, known: &[&str]) -> Option<String> {
         weight::unknown_field(&self.expression, variable, known).map(shorten)
     }
 
-    /// Holds the condition against examples of what it will be given, so that what cannot work is refused
-    /// when it is saved. It is good if it can be evaluated for one of them.
+    /// Evaluates the condition with example values, so that invalid conditions are rejected when they are saved. It is
+    /// accepted if the evaluation succeeds for one of them.
     ///
     /// # Errors
-    /// What the last example led to.
-    pub fn try_with(&self, examples: &[Values]) -> Result<(), ConditionError> {
+    /// Returns the error of the last example.
+    pub fn check_with_examples(&self, examples: &[Values]) -> Result<(), ConditionError> {
         let mut last = Ok(());
         for example in examples {
             match self.evaluate(example) {
@@ -73,7 +73,7 @@ impl Condition {
         last
     }
 
-    /// Evaluates it. May take some tens of milliseconds of the processor.
+    /// Evaluates the condition. May take some tens of milliseconds of CPU time.
     ///
     /// # Errors
     /// `NotBoolean` or `Evaluation`.
@@ -81,8 +81,8 @@ impl Condition {
         evaluate(&self.expression, values)
     }
 
-    /// The same for many, which costs less than one after the other. Of each, values that are not given are unknown,
-    /// and a condition that hangs on one is an error.
+    /// Evaluates several conditions, which is cheaper than one by one. Missing values are unknown, and a condition that
+    /// depends on one is an error.
     #[must_use]
     pub fn evaluate_all(conditions: &[(&Self, &Values)]) -> Vec<Result<bool, ConditionError>> {
         let expressions: Vec<_> =
@@ -91,8 +91,8 @@ impl Condition {
     }
 }
 
-/// Reads and weighs; what is refused is dropped here, too.
-fn checked(text: &str, variables: &[Variable]) -> Result<Expression, ConditionError> {
+/// Parses and checks the expression; rejected expressions are also dropped on this stack.
+fn parse_and_check(text: &str, variables: &[Variable]) -> Result<Expression, ConditionError> {
     let expression = parse(text)?;
     if weight::count(&expression) > MAX_NODES || weight::depth(&expression) > MAX_AST_DEPTH {
         return Err(ConditionError::TooLarge);
@@ -107,7 +107,7 @@ fn checked(text: &str, variables: &[Variable]) -> Result<Expression, ConditionEr
 fn parse(text: &str) -> Result<Expression, ConditionError> {
     let syntax = |message: &str| ConditionError::Syntax { message: shorten(message) };
     Parser::new().max_recursion_depth(MAX_DEPTH).parse(text).map_err(|errors| match errors.errors.first() {
-        // The parser tells of its own bounds by showing its insides.
+        // The parser's message for its own limit exposes internals.
         Some(first) if first.msg.contains("Recursion limit") => {
             syntax(&format!("it is nested too deeply; {MAX_DEPTH} levels are allowed"))
         }

@@ -1,13 +1,13 @@
-//! Why a condition is refused, or could not be evaluated.
+//! Errors of compiling and evaluating conditions.
 
-/// Longer texts are refused.
+/// Maximum length of a condition, in characters.
 pub(crate) const MAX_CHARACTERS: usize = 1_000;
-/// Operators, names and values.
+/// Maximum number of operators, names and values.
 pub(crate) const MAX_NODES: usize = 400;
-/// Longer messages of the parser are cut.
+/// Maximum length of a parser message.
 const MESSAGE_CHARACTERS: usize = 300;
 
-/// Why a condition is refused, or could not be evaluated.
+/// Reason why a condition is rejected or could not be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConditionError {
     #[error("the expression is empty; write one that comes to true or false")]
@@ -28,7 +28,7 @@ pub enum ConditionError {
     Evaluation { message: String },
 }
 
-/// At most one line, and not too long.
+/// Reduces a message to one line of bounded length.
 pub(crate) fn shorten(message: &str) -> String {
     message.lines().next().unwrap_or_default().chars().take(MESSAGE_CHARACTERS).collect()
 }

@@ -1,4 +1,4 @@
-//! Values in, true or false out.
+//! Evaluation of conditions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use super::error::{ConditionError, shorten};
 /// would abort the process. Unused pages cost nothing.
 const STACK_BYTES: usize = 64 << 20;
 
-/// The value of a variable.
+/// Value of a variable.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Given {
-    /// A CEL timestamp, in UTC.
+pub enum Input {
+    /// CEL timestamp, in UTC.
     Time(Timestamp),
-    /// Whole numbers become `int`, others `double`, objects `map`.
+    /// Integers become `int`, other numbers `double`, objects `map`.
     Json(serde_json::Value),
 }
 
-/// What a condition is evaluated over.
+/// Values of the variables.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Values(Vec<(&'static str, Given)>);
+pub struct Values(Vec<(&'static str, Input)>);
 
 impl Values {
     #[must_use]
@@ -34,21 +34,21 @@ impl Values {
         Self::default()
     }
 
-    /// Gives a variable its value; it must be as small as it was declared.
+    /// Sets a variable, which must not exceed its declared size.
     #[must_use]
-    pub fn with(mut self, name: &'static str, value: Given) -> Self {
+    pub fn with(mut self, name: &'static str, value: Input) -> Self {
         self.0.push((name, value));
         self
     }
 }
 
-fn value(given: &Given) -> Value {
+fn value(given: &Input) -> Value {
     match given {
-        Given::Time(at) => match chrono::DateTime::from_timestamp_micros(at.as_micros()) {
+        Input::Time(at) => match chrono::DateTime::from_timestamp_micros(at.as_micros()) {
             Some(at) => Value::Timestamp(at.fixed_offset()),
             None => Value::Null,
         },
-        Given::Json(json) => from_json(json),
+        Input::Json(json) => from_json(json),
     }
 }
 
@@ -71,14 +71,14 @@ fn from_json(json: &serde_json::Value) -> Value {
     }
 }
 
-const NOT_THERE: &str = "it asks for what these values do not have";
+const MISSING_VALUE: &str = "it asks for what these values do not have";
 
-/// Whether this stands between two values, as `_<_` does.
+/// Whether the function is a binary operator such as `_<_`.
 fn is_operator(function: &str) -> bool {
     matches!(function, "_<_" | "_<=_" | "_>_" | "_>=_" | "_&&_" | "_||_" | "_+_" | "_-_" | "_*_" | "_/_" | "_%_")
 }
 
-/// The name that conditions have for a type.
+/// Returns the name of a type in conditions.
 fn type_name(name: &str) -> &str {
     match name {
         "google.protobuf.Timestamp" => "timestamp",
@@ -88,8 +88,8 @@ fn type_name(name: &str) -> &str {
     }
 }
 
-/// What is said of an operator between values that it does not go with.
-fn unfit(operator: &str, left: &str, right: &str) -> String {
+/// Returns the message for an operator that does not apply to its operand types.
+fn operator_mismatch(operator: &str, left: &str, right: &str) -> String {
     if let ("string", "timestamp") | ("timestamp", "string") = (left, right) {
         return "a text is compared with a time; `timestamp(…)` around the text makes a time of it, as in \
                 `timestamp('2026-01-05T09:00:00Z') < now`"
@@ -98,8 +98,8 @@ fn unfit(operator: &str, left: &str, right: &str) -> String {
     format!("`{operator}` does not go with values of type {left} and {right}")
 }
 
-/// What the interpreter tripped over, without its insides.
-fn sentence(error: &ExecutionError) -> String {
+/// Converts an interpreter error to a message without internals.
+fn describe(error: &ExecutionError) -> String {
     match error {
         ExecutionError::NoSuchKey(name) => format!("there is no field `{name}`"),
         ExecutionError::UndeclaredReference(name) => format!("there is no function `{name}`"),
@@ -117,13 +117,13 @@ fn sentence(error: &ExecutionError) -> String {
             format!("a value of type {} cannot be compared to one of type {}", left.type_of(), right.type_of())
         }
         ExecutionError::UnsupportedBinaryOperator(operator, left, right) => {
-            unfit(operator, &left.type_of().to_string(), &right.type_of().to_string())
+            operator_mismatch(operator, &left.type_of().to_string(), &right.type_of().to_string())
         }
         ExecutionError::NoSuchOverload(overload) => match overload.argument_types() {
             [left, right] if is_operator(overload.function()) => {
-                unfit(overload.function().trim_matches('_'), type_name(left), type_name(right))
+                operator_mismatch(overload.function().trim_matches('_'), type_name(left), type_name(right))
             }
-            _ => NOT_THERE.to_owned(),
+            _ => MISSING_VALUE.to_owned(),
         },
         ExecutionError::FunctionError { function, message } => match function.as_str() {
             calendar::ERRORS => message.clone(),
@@ -138,11 +138,11 @@ fn sentence(error: &ExecutionError) -> String {
         ExecutionError::UnsupportedIndex(..) | ExecutionError::UnsupportedKeyType(_) => {
             "what stands in brackets is no place in that value".to_owned()
         }
-        _ => NOT_THERE.to_owned(),
+        _ => MISSING_VALUE.to_owned(),
     }
 }
 
-fn gave_up() -> ConditionError {
+fn evaluation_failed() -> ConditionError {
     ConditionError::Evaluation { message: "the interpreter gave up".to_owned() }
 }
 
@@ -155,12 +155,12 @@ pub(crate) fn on_own_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T
 }
 
 pub(crate) fn evaluate(expression: &Expression, values: &Values) -> Result<bool, ConditionError> {
-    on_own_stack(|| resolve(expression, values)).unwrap_or_else(|| Err(gave_up()))
+    on_own_stack(|| resolve(expression, values)).unwrap_or_else(|| Err(evaluation_failed()))
 }
 
 pub(crate) fn evaluate_all(expressions: &[(&Expression, &Values)]) -> Vec<Result<bool, ConditionError>> {
     let all = on_own_stack(|| expressions.iter().map(|(expression, values)| resolve(expression, values)).collect());
-    // One of them took the others with it.
+    // One of the evaluations panicked, so each is evaluated separately.
     all.unwrap_or_else(|| expressions.iter().map(|(expression, values)| evaluate(expression, values)).collect())
 }
 
@@ -172,6 +172,6 @@ fn resolve(expression: &Expression, values: &Values) -> Result<bool, ConditionEr
     match context.resolve(expression) {
         Ok(Value::Bool(truth)) => Ok(truth),
         Ok(other) => Err(ConditionError::NotBoolean { found: format!("a value of type {}", other.type_of()) }),
-        Err(error) => Err(ConditionError::Evaluation { message: shorten(&sentence(&error)) }),
+        Err(error) => Err(ConditionError::Evaluation { message: shorten(&describe(&error)) }),
     }
 }

@@ -1,13 +1,13 @@
-//! Conditions that people write: expressions in CEL (Common Expression Language) over values that the
-//! caller gives, which must come to true or false.
+//! User-defined conditions: boolean expressions in CEL (Common Expression Language) over values that the caller
+//! provides.
 //!
-//! Invariants
-//! - What is compiled is bounded: in length, in nesting, and in what it can cost at most with values of the
-//!   declared sizes. CEL has no loops but those over lists, so what is bounded ends.
-//! - A condition names declared variables only, and was tried with examples when it was saved.
-//! - No text makes it panic: what the interpreter trips over is an error with a sentence.
+//! Invariants:
+//! - Compiled conditions are bounded in length, nesting, and maximum cost for values of the declared sizes. The only
+//!   loops in CEL are those over lists, so bounded evaluations terminate.
+//! - A condition uses only declared variables, and was evaluated with examples when it was saved.
+//! - No text causes a panic: interpreter failures become errors with a message.
 //!
-//! Deliberately absent: what the variables mean, and what happens when a condition is false.
+//! Out of scope: the meaning of the variables, and the effect of a false condition.
 
 mod calendar;
 mod compile;
@@ -17,5 +17,5 @@ mod weight;
 
 pub use compile::Condition;
 pub use error::ConditionError;
-pub use evaluate::{Given, Values};
+pub use evaluate::{Input, Values};
 pub use weight::Variable;

@@ -1,26 +1,26 @@
-//! What an expression can cost at most, by walking over it once.
+//! Upper bound for the cost of an expression, computed in a single traversal.
 //!
-//! Each part has a size (characters and elements of its value) and a cost (steps to get there), both as upper
-//! bounds. A loop costs its body once for each element of what it goes over. A chain such as
-//! `s.map(a, a + a).map(b, b + b)…` doubles at each link, which the sizes show.
+//! Each part has a size (characters and elements of its value) and a cost (steps to compute it), both as upper bounds.
+//! A loop costs its body once for each element. A chain such as `s.map(a, a + a).map(b, b + b)…` doubles with each
+//! link, which the sizes reflect.
 
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
 
 use super::calendar;
 use super::error::ConditionError;
 
-/// What a number or a time becomes when it is written out, and a little more.
-const SMALL: u64 = 64;
-/// Compiling a pattern.
-const PATTERN: u64 = 20_000;
-/// Finding a time zone by its name, and its rules for a time.
-const ZONE: u64 = 2_000;
+/// Size bound of a formatted number or time.
+const MAX_FORMATTED_SIZE: u64 = 64;
+/// Cost of compiling a pattern.
+const PATTERN_COST: u64 = 20_000;
+/// Cost of finding a time zone by name, and its rules for a time.
+const ZONE_COST: u64 = 2_000;
 
-/// A name that a condition may use.
+/// Variable that a condition may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Variable {
     pub name: &'static str,
-    /// All the characters and elements that it has at most.
+    /// Maximum total number of characters and elements.
     pub max_size: u32,
 }
 
@@ -33,23 +33,23 @@ pub(crate) struct Weight {
 impl Weight {
     const ONE: Self = Self { size: 1, cost: 1 };
 
-    /// One after the other, with a value that holds both.
+    /// Combines two parts that are evaluated in sequence, with a value that contains both.
     fn and(self, other: Self) -> Self {
         Self { size: self.size.saturating_add(other.size), cost: self.cost.saturating_add(other.cost) }
     }
 }
 
-/// How many parts there are.
+/// Returns the number of nodes.
 pub(crate) fn count(expression: &IdedExpr) -> usize {
     1 + children(expression).into_iter().map(count).sum::<usize>()
 }
 
-/// How deeply the parts lie inside each other.
+/// Returns the nesting depth.
 pub(crate) fn depth(expression: &IdedExpr) -> usize {
     1 + children(expression).into_iter().map(depth).max().unwrap_or_default()
 }
 
-/// The first field that is read of `variable` and is not among those `known`.
+/// Returns the first field of `variable` that is read but not in `known`.
 pub(crate) fn unknown_field<'e>(expression: &'e IdedExpr, variable: &str, known: &[&str]) -> Option<&'e str> {
     if let Expr::Select(select) = &expression.expr
         && matches!(&select.operand.expr, Expr::Ident(name) if name == variable)
@@ -59,7 +59,7 @@ pub(crate) fn unknown_field<'e>(expression: &'e IdedExpr, variable: &str, known:
     children(expression).into_iter().find_map(|child| unknown_field(child, variable, known))
 }
 
-/// Those of `variables` that are named, each once, in the order of the text.
+/// Collects the `variables` that are used, each once, in order of appearance.
 pub(crate) fn variables<'v>(expression: &IdedExpr, variables: &'v [Variable], named: &mut Vec<&'v Variable>) {
     if let Expr::Ident(name) = &expression.expr
         && let Some(variable) = variables.iter().find(|variable| variable.name == name)
@@ -91,14 +91,14 @@ fn entry_parts(entry: &EntryExpr) -> Vec<&IdedExpr> {
     }
 }
 
-/// The bounds of an expression over `variables`.
+/// Returns the bounds of an expression over `variables`.
 pub(crate) fn weigh(expression: &IdedExpr, variables: &[Variable]) -> Result<Weight, ConditionError> {
     Scale { variables, scope: Vec::new() }.weigh(expression)
 }
 
 struct Scale<'a> {
     variables: &'a [Variable],
-    /// Names that loops bring along, with the sizes of their values.
+    /// Loop variables in scope, with the sizes of their values.
     scope: Vec<(String, u64)>,
 }
 
@@ -107,10 +107,10 @@ impl Scale<'_> {
         Ok(match &expression.expr {
             Expr::Unspecified => Weight::ONE,
             Expr::Literal(LiteralValue::String(text)) => Weight { size: length(text.len()), cost: 1 },
-            Expr::Literal(_) => Weight { size: SMALL, cost: 1 },
+            Expr::Literal(_) => Weight { size: MAX_FORMATTED_SIZE, cost: 1 },
             Expr::Ident(name) => {
                 let size = self.size_of(name)?;
-                // Values are copied when they are used.
+                // Values are copied on use.
                 Weight { size, cost: size }
             }
             Expr::Comprehension(loops) => {
@@ -122,7 +122,7 @@ impl Scale<'_> {
                 if let Some(second) = &loops.iter_var2 {
                     self.scope.push((second.clone(), range.size));
                 }
-                // What one round adds, beside what was collected before.
+                // Growth in one iteration, in addition to the values accumulated so far.
                 self.scope.push((loops.accu_var.clone(), 1));
                 let condition = self.weigh(&loops.loop_cond)?;
                 let step = self.weigh(&loops.loop_step)?;
@@ -154,13 +154,13 @@ impl Scale<'_> {
 
     fn call(&mut self, name: &str, target: Option<&IdedExpr>, args: &[IdedExpr]) -> Result<Weight, ConditionError> {
         let whole = self.sum(target.into_iter().chain(args))?;
-        // Whatever is done to values takes its time with each of their characters.
+        // Processing a value takes time proportional to its size.
         let mut cost = whole.cost.saturating_add(whole.size);
         if name == "matches" {
-            cost = cost.saturating_add(PATTERN);
+            cost = cost.saturating_add(PATTERN_COST);
         }
         if !args.is_empty() && calendar::is_part(name) {
-            cost = cost.saturating_add(ZONE);
+            cost = cost.saturating_add(ZONE_COST);
         }
         let is_truth = matches!(
             name,
@@ -181,8 +181,8 @@ impl Scale<'_> {
                 | "matches"
                 | "size"
         );
-        let size = if is_truth { 1 } else { whole.size.saturating_add(SMALL) };
-        // What collects in a loop has a size of its own there.
+        let size = if is_truth { 1 } else { whole.size.saturating_add(MAX_FORMATTED_SIZE) };
+        // Accumulation in a loop is bounded separately.
         let size = if name == "_+_" { whole.size } else { size };
         Ok(Weight { size, cost })
     }

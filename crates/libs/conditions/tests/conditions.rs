@@ -1,9 +1,9 @@
-//! What a condition may be, and what it comes to.
+//! Accepted conditions and their results.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use agentd_base::Timestamp;
-use agentd_conditions::{Condition, ConditionError, Given, Values, Variable};
+use agentd_conditions::{Condition, ConditionError, Input, Values, Variable};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -17,11 +17,11 @@ const VARIABLES: &[Variable] = &[
 
 fn values() -> Values {
     Values::new()
-        .with("now", Given::Time(Timestamp::parse("2026-01-05T09:00:00Z").unwrap()))
-        .with("job", Given::Json(json!({"name": "report", "tags": ["a", "b"], "last_run_at": "2026-01-04T09:00:00Z"})))
-        .with("last_run", Given::Json(json!({"status": "failed", "output": "x".repeat(2_000)})))
-        .with("run_count", Given::Json(json!(3)))
-        .with("latency_p95_ms", Given::Json(json!(120.5)))
+        .with("now", Input::Time(Timestamp::parse("2026-01-05T09:00:00Z").unwrap()))
+        .with("job", Input::Json(json!({"name": "report", "tags": ["a", "b"], "last_run_at": "2026-01-04T09:00:00Z"})))
+        .with("last_run", Input::Json(json!({"status": "failed", "output": "x".repeat(2_000)})))
+        .with("run_count", Input::Json(json!(3)))
+        .with("latency_p95_ms", Input::Json(json!(120.5)))
 }
 
 fn evaluate(text: &str) -> Result<bool, ConditionError> {
@@ -29,7 +29,7 @@ fn evaluate(text: &str) -> Result<bool, ConditionError> {
 }
 
 #[test]
-fn what_people_write_is_judged() {
+fn typical_conditions_are_evaluated() {
     for (text, expected) in [
         ("true", true),
         ("run_count < 10", true),
@@ -57,7 +57,7 @@ fn what_people_write_is_judged() {
 }
 
 #[test]
-fn what_cannot_be_judged_says_why() {
+fn invalid_conditions_have_a_reason() {
     for (text, part) in [
         ("", "empty"),
         ("  \n ", "empty"),
@@ -82,7 +82,7 @@ fn what_cannot_be_judged_says_why() {
 }
 
 #[test]
-fn what_loops_or_is_huge_is_refused_before_it_runs() {
+fn expensive_conditions_are_rejected_before_evaluation() {
     let doubling = "a".to_owned() + &".map(b, b + b)".repeat(30);
     let list = format!("[{}]", vec!["1"; 150].join(","));
     let nested = format!("{list}.all(a, [1,2,3].all(b, {list}.all(c, job.tags.all(d, last_run.output.contains(d)))))");
@@ -101,7 +101,7 @@ fn what_loops_or_is_huge_is_refused_before_it_runs() {
 }
 
 #[test]
-fn no_error_shows_the_insides_of_the_interpreter() {
+fn errors_do_not_expose_interpreter_internals() {
     let nested = format!("{}true{}", "(".repeat(60), ")".repeat(60));
     for (text, part) in [
         (nested.as_str(), "nested too deeply; 32 levels"),
@@ -129,7 +129,7 @@ fn no_error_shows_the_insides_of_the_interpreter() {
 }
 
 #[test]
-fn a_field_that_is_not_there_is_found_behind_other_terms() {
+fn unknown_field_is_found_in_later_terms() {
     let unknown = |text: &str| Condition::compile(text, VARIABLES).unwrap().unknown_field("job", &["name", "tags"]);
     for text in ["run_count > 2 || job.nothing == 1", "[1].all(one, job.nothing == one)", "-job.nothing.part > 0"] {
         assert_eq!(unknown(text).as_deref(), Some("nothing"), "{text}");
@@ -140,8 +140,8 @@ fn a_field_that_is_not_there_is_found_behind_other_terms() {
 }
 
 #[test]
-fn zones_have_the_rules_that_schedules_go_by() {
-    // Since November 2026 Vancouver does not set its clocks back any more.
+fn zones_have_the_same_rules_as_schedules() {
+    // Since November 2026, Vancouver no longer sets its clocks back.
     assert_eq!(evaluate("timestamp('2026-12-15T06:30:00Z').getHours('America/Vancouver') == 23"), Ok(true));
     let zones = [
         "UTC",
@@ -183,7 +183,7 @@ fn zones_have_the_rules_that_schedules_go_by() {
 }
 
 #[test]
-fn parts_of_a_time_are_in_utc_or_at_an_offset() {
+fn time_parts_are_in_utc_or_at_an_offset() {
     for text in [
         "timestamp('2026-01-05T01:30:00+02:00').getHours() == 23",
         "timestamp('2026-01-05T01:30:00+02:00').getDate() == 4",
@@ -210,7 +210,7 @@ fn parts_of_a_time_are_in_utc_or_at_an_offset() {
 }
 
 #[test]
-fn zones_in_loops_have_their_price() {
+fn zones_in_loops_are_charged() {
     let loops = |body: &str| format!("[1, 2, 3, 4, 5].all(a, [1, 2, 3, 4, 5].all(b, {body} >= 0))");
     assert!(Condition::compile(&loops("now.getHours()"), VARIABLES).is_ok());
     let error = Condition::compile(&loops("now.getHours('Europe/Berlin')"), VARIABLES).expect_err("too much");
@@ -218,25 +218,25 @@ fn zones_in_loops_have_their_price() {
 }
 
 #[test]
-fn examples_decide_when_it_is_saved() {
-    let first = Values::new().with("last_run", Given::Json(json!(null)));
-    let later = Values::new().with("last_run", Given::Json(json!({"status": "success"})));
+fn examples_decide_whether_a_condition_is_accepted() {
+    let first = Values::new().with("last_run", Input::Json(json!(null)));
+    let later = Values::new().with("last_run", Input::Json(json!({"status": "success"})));
     let variables = &[Variable { name: "last_run", max_size: 100 }];
     let condition = Condition::compile("last_run.status == 'success'", variables).unwrap();
     assert!(condition.evaluate(&first).is_err());
-    assert_eq!(condition.try_with(&[first.clone(), later.clone()]), Ok(()));
+    assert_eq!(condition.check_with_examples(&[first.clone(), later.clone()]), Ok(()));
     let number = Condition::compile("size(last_run.status)", variables).unwrap();
-    assert!(matches!(number.try_with(&[first, later]), Err(ConditionError::NotBoolean { .. })));
+    assert!(matches!(number.check_with_examples(&[first, later]), Err(ConditionError::NotBoolean { .. })));
 }
 
 proptest! {
     #[test]
-    fn no_text_makes_it_panic(text in "\\PC{0,200}") {
+    fn arbitrary_text_does_not_panic(text in "\\PC{0,200}") {
         let _ = evaluate(&text);
     }
 
     #[test]
-    fn nothing_that_looks_like_an_expression_makes_it_panic(
+    fn expression_like_text_does_not_panic(
         parts in prop::collection::vec(
             prop::sample::select(vec![
                 "job", "last_run", "now", "run_count", ".", ".status", "(", ")", "[", "]", "'a'", "\"b\"", "1", "2.5",
@@ -252,9 +252,9 @@ proptest! {
 }
 
 #[test]
-fn what_is_not_given_is_unknown_and_not_false() {
+fn missing_values_are_unknown_rather_than_false() {
     let known =
-        Values::new().with("run_count", Given::Json(json!(3.0))).with("latency_p95_ms", Given::Json(json!(120.5)));
+        Values::new().with("run_count", Input::Json(json!(3.0))).with("latency_p95_ms", Input::Json(json!(120.5)));
     let texts = [
         ("run_count > 2", Some(true)),
         ("run_count == 3 && latency_p95_ms > 120", Some(true)),
@@ -278,7 +278,7 @@ fn what_is_not_given_is_unknown_and_not_false() {
 }
 
 #[test]
-fn a_condition_tells_which_variables_it_names() {
+fn names_returns_the_used_variables() {
     let names = |text: &str| -> Vec<&str> {
         Condition::compile(text, VARIABLES).unwrap().names(VARIABLES).iter().map(|variable| variable.name).collect()
     };

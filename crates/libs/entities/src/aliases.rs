@@ -1,6 +1,6 @@
-//! One key for the ways to write one name: places in German and English, firms with and without their legal form.
+//! Canonical keys for alternative names: places in German and English, companies with and without their legal form.
 
-/// Folded names of places in other languages, or short, and the English ones, in the order of the former.
+/// Folded foreign or short names of places with their English names, sorted by the former.
 const PLACES: [(&str, &str); 27] = [
     ("belgien", "belgium"),
     ("brussel", "brussels"),
@@ -30,7 +30,7 @@ const PLACES: [(&str, &str); 27] = [
     ("warschau", "warsaw"),
     ("wien", "vienna"),
 ];
-/// Folded, without periods.
+/// Legal forms, folded, without periods.
 const LEGAL_FORMS: [&str; 16] = [
     "inc",
     "corp",
@@ -57,7 +57,7 @@ pub(crate) fn place_key(key: String) -> String {
     }
 }
 
-/// `microsoft` of `microsoft, inc`.
+/// Returns `microsoft` for `microsoft, inc`.
 pub(crate) fn without_legal_form(key: &str) -> &str {
     let mut rest = key;
     while let Some((name, form)) = rest.trim_end_matches(['.', ',']).rsplit_once(' ') {
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ways_to_write_a_name_have_one_key() {
+    fn alternative_names_have_the_same_key() {
         assert!(PLACES.is_sorted());
         assert_eq!(place_key("munchen".to_owned()), "munich");
         assert_eq!(place_key("bonn".to_owned()), "bonn");

@@ -1,10 +1,10 @@
-//! Whether a text only wants to know something, and tells nothing.
+//! Detection of texts that only request information.
 
-use crate::evaluate::{Phrases, REQUEST, SMALL_TALK, evaluate};
+use crate::evaluate::{Phrases, REQUESTS, SMALL_TALK, evaluate};
 use crate::extract::MAX_TEXT_BYTES;
 use crate::text::{Kind, Text};
 
-/// What opens a question.
+/// Words that begin a question.
 const QUESTION_WORDS: [&str; 9] = ["who", "whom", "whose", "what", "which", "when", "where", "why", "how"];
 const AUXILIARIES: [&str; 35] = [
     "'s",
@@ -43,10 +43,11 @@ const AUXILIARIES: [&str; 35] = [
     "wouldn't",
     "shouldn't",
 ];
-/// What may stand before a question or a command.
-const LEADS: [&str; 12] = ["and", "but", "so", "or", "ok", "okay", "well", "hey", "hi", "hello", "please", "now"];
-/// Questions that tell what they ask for.
-const TELLING_QUESTIONS: [&str; 11] = [
+/// Words that may precede a question or a command.
+const INTRODUCTIONS: [&str; 12] =
+    ["and", "but", "so", "or", "ok", "okay", "well", "hey", "hi", "hello", "please", "now"];
+/// Questions that contain information.
+const INFORMATIVE_QUESTIONS: [&str; 11] = [
     "did you know",
     "do you know that",
     "did i tell you",
@@ -59,9 +60,9 @@ const TELLING_QUESTIONS: [&str; 11] = [
     "what about",
     "what if",
 ];
-/// Words of who is spoken to, before a comma.
-const MOST_ADDRESSED: usize = 2;
-/// Commands to find or show something; with a second word where the first alone is more than that.
+/// Maximum number of words of an address before a comma.
+const MAX_ADDRESS_WORDS: usize = 2;
+/// Commands to find or show something, with required second words if the first one is ambiguous.
 const COMMANDS: [(&str, &[&str]); 14] = [
     ("tell", &["me", "us"]),
     ("show", &[]),
@@ -78,18 +79,18 @@ const COMMANDS: [(&str, &[&str]); 14] = [
     ("check", &[]),
     ("recall", &[]),
 ];
-/// A command in which somebody speaks of themselves tells something.
+/// First-person words, whose presence in a command means that it contains information.
 const FIRST_PERSON: [&str; 9] = ["i", "i'm", "i've", "i'd", "i'll", "we", "we're", "we've", "we'll"];
 
-/// Whether every sentence of a text is a question or a command to find something, small talk aside. What asks to be
-/// remembered never is.
+/// Whether every sentence of a text is a question or a command to find something, ignoring small talk. Requests to
+/// remember something do not count.
 #[must_use]
-pub fn only_asks(text: &str) -> bool {
+pub fn is_request_only(text: &str) -> bool {
     let text = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
     let mut asks = false;
     for sentence in sentences(text) {
         let tokens = Text::new(sentence);
-        if Phrases::of(&tokens).any(REQUEST) {
+        if Phrases::of(&tokens).any(REQUESTS) {
             return false;
         }
         if is_ask(&tokens, sentence) {
@@ -101,7 +102,7 @@ pub fn only_asks(text: &str) -> bool {
     asks
 }
 
-/// Each with the mark that ends it.
+/// Returns the sentences with their final mark.
 fn sentences(text: &str) -> impl Iterator<Item = &str> {
     text.lines()
         .flat_map(|line| line.split_inclusive("? "))
@@ -112,10 +113,10 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn is_ask(tokens: &Text<'_>, sentence: &str) -> bool {
-    if Phrases::of(tokens).any(&TELLING_QUESTIONS) {
+    if Phrases::of(tokens).any(&INFORMATIVE_QUESTIONS) {
         return false;
     }
-    let words = opened(tokens);
+    let words = without_introduction(tokens);
     let word = |at: usize| words.get(at).copied().unwrap_or_default();
     // "Could you please find …"
     if ["can", "could", "will", "would"].contains(&word(0)) && word(1) == "you" {
@@ -126,13 +127,13 @@ fn is_ask(tokens: &Text<'_>, sentence: &str) -> bool {
     if is_marked && (opens || AUXILIARIES.contains(&word(0))) {
         return true;
     }
-    // Many leave the mark out.
+    // The question mark is often omitted.
     let is_open = !sentence.ends_with(['.', '!']);
     is_open && opens && AUXILIARIES.contains(&word(1)) || is_command(&words)
 }
 
-/// The words of a sentence without what leads to it: `and`, `please`, a name with a comma behind it.
-fn opened<'t>(tokens: &'t Text<'_>) -> Vec<&'t str> {
+/// Returns the words of a sentence without its introduction: `and`, `please`, a name followed by a comma.
+fn without_introduction<'t>(tokens: &'t Text<'_>) -> Vec<&'t str> {
     let mut words: Vec<&str> = Vec::new();
     let mut comma = None;
     for (index, token) in tokens.tokens.iter().enumerate() {
@@ -142,9 +143,9 @@ fn opened<'t>(tokens: &'t Text<'_>) -> Vec<&'t str> {
             _ => {}
         }
     }
-    let leads = |words: &[&str]| words.iter().take_while(|word| LEADS.contains(word)).count();
+    let leads = |words: &[&str]| words.iter().take_while(|word| INTRODUCTIONS.contains(word)).count();
     let mut start = leads(&words);
-    if let Some(comma) = comma.filter(|comma| (start..=start + MOST_ADDRESSED).contains(comma)) {
+    if let Some(comma) = comma.filter(|comma| (start..=start + MAX_ADDRESS_WORDS).contains(comma)) {
         start = comma + leads(&words[comma..]);
     }
     words.split_off(start)
@@ -162,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn questions_and_commands_tell_nothing() {
+    fn questions_and_commands_only_ask() {
         for text in [
             "Where does my sister Anna live?",
             "Tell me about project Falcon milestones",
@@ -174,12 +175,12 @@ mod tests {
             "Hey scout, what's my boat called",
             "Could you please find the notes about Falcon?",
         ] {
-            assert!(only_asks(text), "{text}");
+            assert!(is_request_only(text), "{text}");
         }
     }
 
     #[test]
-    fn what_tells_something_is_more_than_an_ask() {
+    fn informative_texts_do_not_only_ask() {
         for text in [
             "",
             "My sister Anna lives in Oslo.",
@@ -195,7 +196,7 @@ mod tests {
             "How about we meet at the station on Monday?",
             "Hi!",
         ] {
-            assert!(!only_asks(text), "{text}");
+            assert!(!is_request_only(text), "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Dates: absolute ones with a canonical key, relative ones by their words.
+//! Dates: absolute ones with a canonical key, relative ones with their words.
 //!
 //! | text | key |
 //! |---|---|
@@ -12,17 +12,16 @@
 //! | the 1990s | `1990s` |
 //! | last summer, two weeks ago, next Friday | `relative:last summer` … |
 //!
-//! With slashes the month comes first unless it cannot be one; with points the day does. "Today" and
-//! "tonight" say too little to be kept. What a relative date means depends on when it was said; that
-//! is for the caller, who knows.
+//! With slashes the month comes first unless that is impossible; with points the day does. "Today" and "tonight" are
+//! not significant enough. The meaning of a relative date depends on when it was said, which only the caller knows.
 
 use crate::cues;
 use crate::text::{Kind, Text};
 
-/// The key of a date that means nothing without the day on which it was said starts so.
+/// Prefix of keys of dates that depend on the day on which they were said.
 const RELATIVE_DATE_PREFIX: &str = "relative:";
 
-/// A date from token `start` up to `end`, and up to byte `end_byte` where it ends inside a token.
+/// Date from token `start` up to `end`, and up to byte `end_byte` if it ends inside a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) end: usize,
@@ -81,13 +80,13 @@ fn without_year(month: u32, day: u32) -> Option<String> {
     (1..=days_in(month, None)).contains(&day).then(|| format!("--{month:02}-{day:02}"))
 }
 
-/// Reads at one token of a text.
+/// Reads dates at one token of a text.
 struct Reader<'t, 'a> {
     text: &'t Text<'a>,
     start: usize,
 }
 
-/// The date that starts at token `start`.
+/// Returns the date that starts at token `start`.
 pub(crate) fn date_at(text: &Text<'_>, start: usize) -> Option<Found> {
     let reader = Reader { text, start };
     match text.get(start)?.kind {
@@ -106,7 +105,7 @@ impl Reader<'_, '_> {
         Some(Found { end: self.start + length, end_byte: None, key: key? })
     }
 
-    /// A number of `min` to `max` digits and nothing else.
+    /// Reads a token of `min` to `max` digits.
     fn digits(&self, offset: usize, min: usize, max: usize) -> Option<u32> {
         let word = self.word(offset);
         let fits = (min..=max).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_digit());
@@ -117,7 +116,7 @@ impl Reader<'_, '_> {
         self.digits(offset, 4, 4).filter(|year| (1000..=2999).contains(year))
     }
 
-    /// `8` or `8th`.
+    /// Reads `8` or `8th`.
     fn day(&self, offset: usize) -> Option<u32> {
         let word = self.word(offset);
         let digits = ["st", "nd", "rd", "th"].iter().find_map(|suffix| word.strip_suffix(suffix)).unwrap_or(word);
@@ -125,8 +124,8 @@ impl Reader<'_, '_> {
         if fits { digits.parse().ok().filter(|day| (1..=31).contains(day)) } else { None }
     }
 
-    /// A year at `offset`, after a comma or not; and where it ends. A number that goes on (`2023.5`,
-    /// `10:30`) is none.
+    /// Reads a year at `offset`, optionally after a comma; also returns its end. A continued number (`2023.5`, `10:30`)
+    /// is not a year.
     fn following_year(&self, offset: usize) -> Option<(u32, usize)> {
         let at = if self.word(offset) == "," { offset + 1 } else { offset };
         Some((self.year(at)?, at + 1))
@@ -146,7 +145,7 @@ impl Reader<'_, '_> {
         self.numeric().or_else(|| self.day_first()).or_else(|| self.relative()).or_else(|| self.lone_year())
     }
 
-    /// `2023-05-08`, with a time or without; `08.05.2023`; `05/08/2023`.
+    /// Reads `2023-05-08`, with or without a time; `08.05.2023`; `05/08/2023`.
     fn numeric(&self) -> Option<Found> {
         let separator = self.word(1);
         if !matches!(separator, "-" | "/" | ".")
@@ -176,10 +175,10 @@ impl Reader<'_, '_> {
         self.found(5, key)
     }
 
-    /// `8 May 2023`, `8th of May`.
+    /// Reads `8 May 2023`, `8th of May`.
     fn day_first(&self) -> Option<Found> {
         let day = self.day(0)?;
-        // `8. Mai` is for other languages; a full stop after an ordinal is theirs too.
+        // `8. Mai`, with a full stop after an ordinal, belongs to other languages.
         let at = if self.word(1) == "of" { 2 } else { 1 };
         let month = month_of(self.word(at))?;
         let is_capital = self.text.get(self.start + at)?.is_capital();
@@ -190,7 +189,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// `in 2022`, `summer of 2020`, `the 1990s`.
+    /// Reads `in 2022`, `summer of 2020`, `the 1990s`.
     fn lone_year(&self) -> Option<Found> {
         let word = self.word(0);
         if let Some(decade) = word.strip_suffix('s')
@@ -202,7 +201,7 @@ impl Reader<'_, '_> {
         }
         let year = self.year(0).filter(|year| (1900..=2099).contains(year))?;
         let next = self.text.get(self.start + 1).filter(|_| self.text.same_sentence(self.start, self.start + 1));
-        // Something is counted, or the number goes on.
+        // A count, or a continued number.
         let is_counted = next.is_some_and(|token| {
             token.kind == Kind::Word && !token.has(cues::FUNCTION | cues::COPULA | cues::PERSON_VERB | cues::MOVEMENT)
                 || token.kind == Kind::Number
@@ -243,7 +242,7 @@ impl Reader<'_, '_> {
         if !token.is_capital() {
             return None;
         }
-        // The full stop of `Aug. 3`.
+        // Full stop of `Aug. 3`.
         let dot = usize::from(self.word(0).len() <= 4 && self.word(1) == "." && self.is_glued(1));
         let of_month = usize::from(self.word(1 + dot) == "the");
         if let Some(day) = self.day(1 + dot + of_month) {
@@ -269,7 +268,7 @@ impl Reader<'_, '_> {
         self.found(1, Some(format!("--{month:02}")))
     }
 
-    /// `last summer`, `two weeks ago`, `in three days`, `Friday`, `yesterday`.
+    /// Reads `last summer`, `two weeks ago`, `in three days`, `Friday`, `yesterday`.
     fn relative(&self) -> Option<Found> {
         let words = |length: usize| {
             let key = self.text.key_of(self.start..self.start + length);
@@ -293,7 +292,7 @@ impl Reader<'_, '_> {
             let fits = is_day || is_period && !(word == "this" && matches!(next, "night" | "decade"));
             return if fits { words(2) } else { None };
         }
-        // An amount of time, and `ago`.
+        // An amount of time, followed by `ago`.
         let is_amount = self.digits(0, 1, 3).is_some()
             || matches!(
                 word,
@@ -334,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn one_key_for_every_way_to_write_a_day() {
+    fn all_notations_of_a_day_have_the_same_key() {
         for text in [
             "2023-05-08",
             "2023-05-08T10:30:00Z",
@@ -352,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_kinds() {
+    fn other_kinds_of_dates_are_recognized() {
         for (text, key) in [
             ("It was in May 2023.", "2023-05"),
             ("See you on May 8th.", "--05-08"),
@@ -372,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_one() {
+    fn lookalikes_are_not_dates() {
         for text in [
             "2023-13-45",
             "2023-02-29",

@@ -1,9 +1,8 @@
-//! Whether two texts say the same thing in nearly the same words.
+//! Detection of near-duplicate texts.
 //!
-//! Equal after normalization (case, accents, marks, filler words), or Jaccard similarity of word
-//! shingles (Broder, 1997) from [`NEAR_DUPLICATE_SIMILARITY`] on. A difference that changes what is said is none of
-//! wording: another number, another name, a "not" more or less keep two texts apart, however long they
-//! are.
+//! Texts are duplicates if they are equal after normalization (case, accents, marks, filler words), or if the Jaccard
+//! similarity of their word shingles (Broder, 1997) is at least [`NEAR_DUPLICATE_SIMILARITY`]. Differences that change
+//! the meaning (a number, a name, a negation) make texts distinct, regardless of their length.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,11 +10,11 @@ use crate::cues;
 use crate::extract::MAX_TEXT_BYTES;
 use crate::text::{Case, Kind, Text, hash};
 
-/// From this share of common shingles on two texts are near duplicates.
+/// Minimum share of common shingles of near duplicates.
 pub const NEAR_DUPLICATE_SIMILARITY: f64 = 0.6;
 const SHINGLE_WORDS: usize = 3;
 
-/// Words that add nothing.
+/// Words without meaning.
 const FILLERS: [&str; 30] = [
     "really",
     "very",
@@ -49,19 +48,19 @@ const FILLERS: [&str; 30] = [
     "too",
 ];
 
-/// What a text says, in a form to compare: compute it once where one text meets many.
+/// Comparable form of a text, computed once for comparisons with many others.
 #[derive(Debug, Clone)]
 pub struct Fingerprint {
     words: Vec<u64>,
     shingles: BTreeSet<u64>,
-    /// Numbers, names and negations with how often they stand.
-    telling: BTreeMap<u64, u32>,
-    /// Capitalized at a place where that says nothing: a name in one text may be that in the other.
+    /// Numbers, names and negations with their counts.
+    distinctive: BTreeMap<u64, u32>,
+    /// Words that are capitalized only by position, but may be names that also occur in the other text.
     first_words: BTreeSet<u64>,
 }
 
 impl Fingerprint {
-    /// Reads at most [`MAX_TEXT_BYTES`] of `text`.
+    /// Creates a fingerprint of at most [`MAX_TEXT_BYTES`] of `text`.
     #[must_use]
     pub fn of(text: &str) -> Self {
         let mut end = text.len().min(MAX_TEXT_BYTES);
@@ -69,7 +68,7 @@ impl Fingerprint {
             end -= 1;
         }
         let text = Text::new(&text[..end]);
-        let (mut words, mut telling, mut first_words) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
+        let (mut words, mut distinctive, mut first_words) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
         for (index, token) in text.tokens.iter().enumerate() {
             let folded = text.folded(index);
             let own =
@@ -77,13 +76,13 @@ impl Fingerprint {
             match token.kind {
                 Kind::Mark | Kind::Possessive => continue,
                 Kind::Word if FILLERS.contains(&folded) => continue,
-                Kind::Number | Kind::Opaque => *telling.entry(own).or_insert(0) += 1,
-                Kind::Word if is_negation(folded) => *telling.entry(hash("not")).or_insert(0) += 1,
+                Kind::Number | Kind::Opaque => *distinctive.entry(own).or_insert(0) += 1,
+                Kind::Word if is_negation(folded) => *distinctive.entry(hash("not")).or_insert(0) += 1,
                 Kind::Word if token.case != Case::Lower && token.case != Case::None && !token.has(cues::FUNCTION) => {
                     if token.is_first {
                         first_words.insert(own);
                     } else {
-                        *telling.entry(own).or_insert(0) += 1;
+                        *distinctive.entry(own).or_insert(0) += 1;
                     }
                 }
                 Kind::Word => {}
@@ -94,10 +93,10 @@ impl Fingerprint {
             .windows(SHINGLE_WORDS)
             .map(|window| window.iter().fold(SHINGLE_SEED, |all, word| mix(all, *word)))
             .collect();
-        Self { words, shingles, telling, first_words }
+        Self { words, shingles, distinctive, first_words }
     }
 
-    /// 1 for the same words, else the Jaccard similarity of the shingles.
+    /// Returns 1 for equal words, otherwise the Jaccard similarity of the shingles.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "counts of words")]
     pub fn similarity(&self, other: &Self) -> f64 {
@@ -109,19 +108,19 @@ impl Fingerprint {
         if all == 0 { 0.0 } else { common as f64 / all as f64 }
     }
 
-    /// Whether both say the same. Texts without words are no duplicates of anything.
+    /// Whether the texts are near duplicates. Texts without words are not duplicates of any text.
     #[must_use]
     pub fn is_near_duplicate_of(&self, other: &Self) -> bool {
         !self.words.is_empty()
             && (self.words == other.words
-                || self.says_the_same(other) && self.similarity(other) >= NEAR_DUPLICATE_SIMILARITY)
+                || self.has_same_distinctive_words(other) && self.similarity(other) >= NEAR_DUPLICATE_SIMILARITY)
     }
 
-    /// No number, name or negation stands in one of the two alone.
-    fn says_the_same(&self, other: &Self) -> bool {
+    /// Whether no number, name or negation occurs in only one of the texts.
+    fn has_same_distinctive_words(&self, other: &Self) -> bool {
         let differs = |one: &Self, other: &Self| {
-            one.telling.iter().any(|(word, count)| {
-                let elsewhere = other.telling.get(word).copied().unwrap_or_default();
+            one.distinctive.iter().any(|(word, count)| {
+                let elsewhere = other.distinctive.get(word).copied().unwrap_or_default();
                 elsewhere != *count
                     && !(elsewhere + 1 == *count && other.first_words.contains(word) && !one.first_words.contains(word))
             })
@@ -134,7 +133,7 @@ impl Fingerprint {
     }
 }
 
-/// Whether `a` and `b` say the same thing in nearly the same words.
+/// Whether `a` and `b` are near duplicates.
 #[must_use]
 pub fn near_duplicate(a: &str, b: &str) -> bool {
     Fingerprint::of(a).is_near_duplicate_of(&Fingerprint::of(b))

@@ -1,6 +1,6 @@
-//! How much a text matters and how it feels, by rules.
+//! Rule-based importance and sentiment of a text.
 //!
-//! Importance starts at [`BASE`] and grows with what makes a text worth remembering, each kind once:
+//! Importance starts at [`BASE`] and increases with the following kinds of content, each counted once:
 //!
 //! | what | adds |
 //! |---|---|
@@ -14,9 +14,9 @@
 //! | topics and tools | 0.03 each, 0.06 at most |
 //! | a strong feeling | up to 0.10 |
 //!
-//! A question halves what was added, small talk ("hi", "thanks", "sounds good") without anything else
-//! falls to [`SMALL_TALK`]. Valence is the sum of what the words of the lexicon weigh, negated after "not" (by half, the
-//! other way), doubled by half after "very", squeezed into -1 to 1.
+//! Questions halve the increase. Small talk ("hi", "thanks", "sounds good") without other content has [`SMALL_TALK`].
+//! Valence is the sum of the lexicon weights of the words, inverted and halved after "not", increased by half after
+//! "very", and squeezed into -1 to 1.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -30,23 +30,23 @@ use crate::text::{Kind, Text};
 
 const BASE: f64 = 0.2;
 pub(crate) const SMALL_TALK: f64 = 0.05;
-/// A sum of word weights so far from 0 is felt as two thirds.
-const HALF_FELT: f64 = 3.0;
+/// Sum of word weights that corresponds to a valence of two thirds.
+const VALENCE_SCALE: f64 = 3.0;
 
-/// Names and topics that are looked at.
+/// Maximum number of names and topics that are counted.
 const MAX_COUNTED: usize = 64;
 
 const LEXICON: &str = include_str!("../data/valence.txt");
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Evaluation {
-    /// 0 to 1.
+    /// Importance from 0 to 1.
     pub importance: f64,
-    /// -1 (bad) to 1 (good).
+    /// Sentiment from -1 (negative) to 1 (positive).
     pub valence: f64,
 }
 
-/// What the words of the lexicon weigh, -3 to 3.
+/// Lexicon weights of words, -3 to 3.
 static WEIGHTS: LazyLock<HashMap<&'static str, f64>> = LazyLock::new(|| {
     let mut weights = HashMap::new();
     for line in LEXICON.lines().filter(|line| !line.starts_with('#')) {
@@ -61,7 +61,7 @@ static WEIGHTS: LazyLock<HashMap<&'static str, f64>> = LazyLock::new(|| {
     weights
 });
 
-const LIFE: &[&str] = &[
+const LIFE_EVENTS: &[&str] = &[
     "my name is",
     "call me",
     "i was born",
@@ -108,7 +108,7 @@ const LIFE: &[&str] = &[
     "years old",
     "immigrated",
 ];
-pub(crate) const REQUEST: &[&str] = &[
+pub(crate) const REQUESTS: &[&str] = &[
     "remember that",
     "remember this",
     "please remember",
@@ -128,7 +128,7 @@ pub(crate) const REQUEST: &[&str] = &[
     "urgent",
     "critical",
 ];
-const COMMITMENT: &[&str] = &[
+const COMMITMENTS: &[&str] = &[
     "decided",
     "decision",
     "agreed",
@@ -158,7 +158,7 @@ const COMMITMENT: &[&str] = &[
     "root cause",
     "fixed",
 ];
-const PREFERENCE: &[&str] = &[
+const PREFERENCES: &[&str] = &[
     "favourite",
     "favorite",
     "prefer",
@@ -181,7 +181,7 @@ const PREFERENCE: &[&str] = &[
     "vegetarian",
     "vegan",
 ];
-const SMALL: &[&str] = &[
+const SMALL_TALK_PHRASES: &[&str] = &[
     "hi",
     "hey",
     "hello",
@@ -220,7 +220,7 @@ const SMALL: &[&str] = &[
     "got it",
 ];
 
-/// Judges a text. Of a long one only what the extraction reads counts.
+/// Evaluates a text. Only the part that the extraction reads is considered.
 #[must_use]
 pub fn evaluate(text: &str) -> Evaluation {
     let text = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
@@ -228,7 +228,7 @@ pub fn evaluate(text: &str) -> Evaluation {
     let valence = valence(&tokens);
     let phrases = Phrases::of(&tokens);
     let mut added = 0.0;
-    for (words, weight) in [(LIFE, 0.30), (REQUEST, 0.30), (COMMITMENT, 0.20), (PREFERENCE, 0.15)] {
+    for (words, weight) in [(LIFE_EVENTS, 0.30), (REQUESTS, 0.30), (COMMITMENTS, 0.20), (PREFERENCES, 0.15)] {
         if phrases.any(words) {
             added += weight;
         }
@@ -251,7 +251,7 @@ pub fn evaluate(text: &str) -> Evaluation {
         added /= 2.0;
     }
     let words = tokens.tokens.iter().filter(|token| token.kind == Kind::Word).count();
-    let is_small = added < 0.07 && (words <= 12 && phrases.any(SMALL) || words <= 2);
+    let is_small = added < 0.07 && (words <= 12 && phrases.any(SMALL_TALK_PHRASES) || words <= 2);
     let importance = if words == 0 {
         0.0
     } else if is_small {
@@ -283,10 +283,10 @@ fn valence(text: &Text<'_>) -> f64 {
         let stress = if is_stressed { 1.5 } else { 1.0 };
         sum += weight * stress * if is_negated { -0.5 } else { 1.0 };
     }
-    sum / (sum.abs() + HALF_FELT / 2.0)
+    sum / (sum.abs() + VALENCE_SCALE / 2.0)
 }
 
-/// The folded words with single spaces, to look phrases up in.
+/// Folded words with single spaces, for phrase lookup.
 pub(crate) struct Phrases(String);
 
 impl Phrases {

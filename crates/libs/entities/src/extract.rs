@@ -1,5 +1,5 @@
-//! From a text and the names that a tagger found in it to entities: the word lists add software and topics, the longer
-//! of what overlaps stands, and among equals the list.
+//! Extraction of entities from a text and its tagged names: the word lists add software and topics. Of overlapping
+//! candidates the longer one is chosen, and among equals the one from the lists.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,21 +12,21 @@ use crate::relations;
 use crate::text::Text;
 use crate::types::{Candidate, EntityType, Extraction, Mention, TaggedName};
 
-/// Maximum number of bytes that are read of a text.
+/// Maximum number of bytes of a text that are read.
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
 /// Maximum number of mentions of an extraction.
 pub const MAX_MENTIONS: usize = 2_000;
 const MAX_NAME_BYTES: usize = 120;
 
-/// Finds the entities of a text and how they are related. `names` are what a tagger found in it. Statements in the
-/// first person have no source unless a prefix (`Anna: I live in Bonn`) says who speaks; see [`extract_as`].
+/// Extracts the entities and relations of a text. `names` are the names found by a tagger. First-person statements have
+/// no source unless a prefix (`Anna: I live in Bonn`) names the speaker; see [`extract_as`].
 #[must_use]
 pub fn extract(text: &str, names: &[TaggedName]) -> Extraction {
     extract_as(text, names, None)
 }
 
-/// As [`extract`], of what `speaker` said: "I", "my" and "we" are that person, who is then the source of relations
-/// without being among the mentions. A prefix in the text wins.
+/// Extracts like [`extract`] from a text by `speaker`: "I", "my" and "we" refer to that person, who is the source of
+/// relations but not among the mentions. A prefix in the text takes precedence.
 #[must_use]
 pub fn extract_as(text: &str, names: &[TaggedName], speaker: Option<&str>) -> Extraction {
     let end = text.floor_char_boundary(MAX_TEXT_BYTES);
@@ -53,7 +53,7 @@ pub fn extract_as(text: &str, names: &[TaggedName], speaker: Option<&str>) -> Ex
     Extraction { mentions, relations, is_truncated: is_truncated || is_cut }
 }
 
-/// The name and key by which the word lists know a name of this type.
+/// Returns the name and key of a name of this type in the word lists.
 #[must_use]
 pub fn known_name(name: &str, entity_type: EntityType) -> Option<(String, String)> {
     let text = Text::new(name);
@@ -65,7 +65,7 @@ pub fn known_name(name: &str, entity_type: EntityType) -> Option<(String, String
     Some((entry.name.to_owned(), entry.key.to_string()))
 }
 
-/// The key of a name that no word list knows.
+/// Returns the key of a name that is not in the word lists.
 #[must_use]
 pub fn key_of_name(name: &str, entity_type: EntityType) -> String {
     let text = Text::new(name);
@@ -81,17 +81,17 @@ pub(crate) fn own_key(text: &Text<'_>, tokens: Range<usize>, entity_type: Entity
     }
 }
 
-/// The tokens of a stretch of the text; `None` where it holds none, or goes over the end of a sentence or of the text.
+/// Returns the tokens of a byte range; `None` if it contains none, or extends beyond a sentence or the text.
 fn tokens_of(text: &Text<'_>, range: &Range<usize>) -> Option<Range<usize>> {
     let start = text.tokens.partition_point(|token| token.end <= range.start);
     let end = text.tokens.partition_point(|token| token.start < range.end);
-    // A period that the tagger counts to a name is a mark here.
+    // A period that the tagger includes in a name is a separate mark here.
     let end = if end > start + 1 && text.folded(end - 1) == "." { end - 1 } else { end };
     let is_whole = range.end <= text.source.len() && text.get(start)?.start >= range.start;
     (start < end && is_whole && text.same_sentence(start, end - 1)).then_some(start..end)
 }
 
-/// Keeps candidates that do not overlap: the longer first, then those of the lists, then the earlier.
+/// Selects candidates without overlaps: longer ones first, then those of the lists, then earlier ones.
 fn choose(mut candidates: Vec<Candidate>, tokens: usize) -> Vec<Candidate> {
     let length = |candidate: &Candidate| candidate.end - candidate.start;
     candidates.sort_by(|a, b| {
@@ -141,7 +141,7 @@ fn single_spaced(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// "Anna" is "Anna Berg" where the text knows one Anna alone.
+/// Expands "Anna" to "Anna Berg" if the text names exactly one Anna.
 fn join_short_names(mentions: &mut [Mention]) {
     let mut full: HashMap<String, Option<String>> = HashMap::new();
     for mention in mentions.iter().filter(|mention| mention.entity_type == EntityType::Person) {

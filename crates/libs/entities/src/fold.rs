@@ -1,11 +1,12 @@
-//! Folding: one form for all spellings of a word (case, accents of Latin letters, apostrophes).
-//! Other scripts keep their marks, which carry meaning there.
+//! Folding: a common form of all spellings of a word (case, accents of Latin letters, apostrophes). Other scripts keep
+//! their marks, which carry meaning there.
 //!
-//! Not the folding of the search index: by this one stored entities are the same, and apostrophes are part of names.
+//! Differs from the folding of the search index: this one determines the identity of stored entities, and apostrophes
+//! are part of names.
 
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 
-/// The folded form of `text`, its white space as single spaces.
+/// Returns the folded form of `text`, with single spaces.
 #[must_use]
 pub fn fold(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
@@ -34,7 +35,7 @@ pub(crate) fn fold_character(character: char, into: &mut String) {
         'þ' | 'Þ' => into.push_str("th"),
         'ı' | 'İ' => into.push('i'),
         '\u{300}'..='\u{36f}' | '\u{200b}'..='\u{200d}' | '\u{feff}' => {}
-        // Accented Latin, and the full-width forms of it.
+        // Accented Latin letters and their full-width forms.
         '\u{a0}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}' | '\u{ff01}'..='\u{ff5e}' => {
             decompose_compatible(character, |part| {
                 if !is_combining_mark(part) {

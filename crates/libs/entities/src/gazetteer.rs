@@ -1,9 +1,10 @@
-//! The known software and topics, read once from the files under `data/` that are compiled in, and their
-//! look-up in a trie over folded tokens.
+//! Known software and topics, loaded once from the compiled-in files under `data/`, and their lookup in a trie over
+//! folded tokens.
 //!
-//! A line is `name | aliases | rule`; `@type` opens a section. A hyphen between words may be left
-//! out; a plural of a concept counts as the concept. An alias that starts with `=` must be spelled
-//! letter for letter. What each rule asks for is said where it is applied (`known`).
+//! Format of a line: `name
+//! aliases
+//! rule`; `@type` begins a section. A hyphen between words is optional; the plural of a concept matches the concept. An
+//! alias that starts with `=` must match exactly. The rules are defined where they are applied (`known`).
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -15,15 +16,15 @@ use crate::types::EntityType;
 const TECHNOLOGY: &str = include_str!("../data/technology.txt");
 const CONCEPTS: &str = include_str!("../data/concepts.txt");
 
-/// How much evidence an entry needs.
+/// Evidence required for an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
     Certain,
-    /// A capital that means something, or context.
+    /// A significant capital, or context.
     Cased,
     /// A capital and context.
     Context,
-    /// A natural language, which is also an adjective.
+    /// Natural language, whose name is also an adjective.
     Spoken,
 }
 
@@ -33,26 +34,26 @@ pub(crate) struct Entry {
     pub(crate) key: Box<str>,
     pub(crate) entity_type: EntityType,
     pub(crate) rule: Rule,
-    /// Words in the sentence that speak for the entry, as hashes of their folded form.
+    /// Words in the sentence that support the entry, as hashes of their folded form.
     pub(crate) supporting: Box<[u64]>,
-    /// Words in the sentence that exclude it.
+    /// Words in the sentence that exclude the entry.
     pub(crate) excluding: Box<[u64]>,
 }
 
-/// An entry ends at this node of the trie.
+/// End of an entry at a node of the trie.
 #[derive(Debug, Clone)]
 struct Terminal {
     entry: u32,
-    /// The only spelling that counts.
+    /// Only accepted spelling, if any.
     exact: Option<&'static str>,
-    /// An alias or the name itself that is written in one way only, so it needs no evidence.
+    /// Whether this alias or name is unambiguous and needs no evidence.
     is_unambiguous: bool,
 }
 
-/// A node of the trie, by its number; the root is 0.
+/// Number of a trie node; the root is 0.
 type NodeNumber = u32;
 
-/// Entry `entry` stands from one token up to (and without) token `end`.
+/// Match of `entry` from one token up to, but excluding, token `end`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Match {
     pub(crate) end: usize,
@@ -60,20 +61,20 @@ pub(crate) struct Match {
     pub(crate) is_unambiguous: bool,
 }
 
-/// One table holds the edges of all nodes, and one list what ends at them: it stays in memory for as long as the
-/// daemon runs, and thousands of nodes with tables of their own take several times as much.
+/// Trie in compact form: one table of the edges of all nodes, and one list of their terminals. It stays in memory as
+/// long as the daemon runs, and separate tables for thousands of nodes would take several times as much.
 #[derive(Debug, Default)]
 pub(crate) struct Gazetteer {
     pub(crate) entries: Vec<Entry>,
     symbols: HashMap<Box<str>, u32>,
     edges: HashMap<(NodeNumber, u32), NodeNumber>,
-    /// In the order of the nodes once everything is read.
+    /// Sorted by node after loading.
     terminals: Vec<(NodeNumber, Terminal)>,
 }
 
 static GAZETTEER: LazyLock<Gazetteer> = LazyLock::new(Gazetteer::read);
 
-/// The one that is compiled in.
+/// Returns the compiled-in gazetteer.
 pub(crate) fn gazetteer() -> &'static Gazetteer {
     &GAZETTEER
 }
@@ -84,7 +85,7 @@ impl Gazetteer {
         for file in [TECHNOLOGY, CONCEPTS] {
             gazetteer.read_entries(file);
         }
-        // Stable: what ends at one node stays in the order of the files.
+        // Stable sort: terminals of a node stay in file order.
         gazetteer.terminals.sort_by_key(|(node, _)| *node);
         gazetteer.entries.shrink_to_fit();
         gazetteer.symbols.shrink_to_fit();
@@ -136,7 +137,7 @@ impl Gazetteer {
             for alias in aliases {
                 let exact = alias.strip_prefix('=');
                 let alias = alias.trim_start_matches('=');
-                // An alias is there because it is clearer than the name, except for shorter ones.
+                // An alias is usually clearer than the name, unless it is shorter.
                 let is_unambiguous = rule == Rule::Certain || exact.is_some() || alias.len() > name.len();
                 self.insert(alias, Terminal { entry, exact, is_unambiguous });
             }
@@ -165,11 +166,11 @@ impl Gazetteer {
             }
             let count = u32::try_from(self.symbols.len()).unwrap_or(u32::MAX);
             let symbol = *self.symbols.entry(symbol_of(&text, index)).or_insert(count);
-            // Each edge leads to a node of its own.
+            // Each edge leads to a separate node.
             let next = u32::try_from(self.edges.len() + 1).unwrap_or(u32::MAX);
             node = *self.edges.entry((node, symbol)).or_insert(next);
         }
-        // An entry's own aliases follow each other.
+        // An entry's own aliases are adjacent.
         let mut own = self.terminals.iter().rev().take_while(|(_, known)| known.entry == terminal.entry);
         if node > 0 && !own.any(|(at, known)| *at == node && known.exact == terminal.exact) {
             self.terminals.push((node, terminal));
@@ -181,8 +182,7 @@ impl Gazetteer {
         self.terminals[first..].iter().take_while(move |(at, _)| *at == node).map(|(_, terminal)| terminal)
     }
 
-    /// Appends every entry that starts at token `start`. No alias is longer than a few tokens, so
-    /// the time is constant.
+    /// Appends every entry that starts at token `start`. Aliases have only a few tokens, so the time is constant.
     pub(crate) fn matches(&self, text: &Text<'_>, start: usize, found: &mut Vec<Match>) {
         let mut node: NodeNumber = 0;
         let mut symbol = String::new();
@@ -215,7 +215,7 @@ impl Gazetteer {
     }
 }
 
-/// Without space before it, and a mark or after a mark.
+/// Whether the token has no space before it, and is or follows a mark.
 fn is_glued(text: &Text<'_>, index: usize) -> bool {
     let (Some(token), Some(previous)) = (text.get(index), index.checked_sub(1).and_then(|before| text.get(before)))
     else {
@@ -230,7 +230,7 @@ fn symbol_of(text: &Text<'_>, index: usize) -> Box<str> {
     if index > 0 && is_glued(text, index) { format!("\u{1}{folded}").into() } else { folded.into() }
 }
 
-/// A hyphen inside a compound.
+/// Whether the token is a hyphen inside a compound.
 fn is_skipped_hyphen(text: &Text<'_>, index: usize) -> bool {
     let is_inner = |token: &crate::text::Token| !token.is_spaced && matches!(token.kind, Kind::Word | Kind::Number);
     matches!(text.folded(index), "-" | "\u{2010}" | "\u{2011}")
@@ -246,7 +246,7 @@ mod tests {
     use crate::types::EntityType;
 
     #[test]
-    fn is_broad_and_names_each_thing_once() {
+    fn gazetteer_is_broad_and_has_no_duplicates() {
         let mut seen = HashSet::new();
         for entry in &gazetteer().entries {
             assert!(!entry.key.is_empty());
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_also_a_common_word_needs_evidence() {
+    fn common_words_need_evidence() {
         for (name, entity_type) in [("go", EntityType::Language), ("swift", EntityType::Language)] {
             let entry =
                 gazetteer().entries.iter().find(|entry| &*entry.key == name && entry.entity_type == entity_type);

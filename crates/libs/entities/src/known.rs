@@ -6,8 +6,8 @@
 //! | cased | a capital inside the sentence, or any capital where the sentence speaks of software |
 //! | context, spoken | a capital inside a sentence that speaks of software |
 //!
-//! A word that the entry names, or the tagger taking it for a name of no person and no place, stands for all of
-//! these; a word that excludes it goes before them. A sentence in title case has no telling capitals.
+//! A supporting word of the entry, or a name of another type by the tagger, replaces all of these requirements; an
+//! excluding word takes precedence. In a sentence in title case, capitals carry no information.
 
 use crate::cues;
 use crate::gazetteer::{Entry, Match, Rule, gazetteer};
@@ -26,8 +26,8 @@ struct Sentence {
     is_title_case: bool,
 }
 
-/// Appends the entries that stand in a text. `confirmed` says whether the tagger found a name at these tokens that may
-/// be one.
+/// Appends the entries that occur in a text. `confirmed` returns whether the tagger found a possible name at these
+/// tokens.
 pub(crate) fn candidates(text: &Text<'_>, confirmed: impl Fn(usize, usize) -> bool, into: &mut Vec<Candidate>) {
     let mut matches: Vec<(usize, Match)> = Vec::new();
     let mut found = Vec::new();
@@ -46,7 +46,7 @@ pub(crate) fn candidates(text: &Text<'_>, confirmed: impl Fn(usize, usize) -> bo
     for (start, matched) in matches {
         let entry = &gazetteer().entries[matched.entry];
         let sentence = sentences[text.tokens[start].sentence];
-        if counts(text, start, matched, entry, sentence) || confirmed(start, matched.end) {
+        if has_evidence(text, start, matched, entry, sentence) || confirmed(start, matched.end) {
             into.push(Candidate {
                 start,
                 end: matched.end,
@@ -57,7 +57,7 @@ pub(crate) fn candidates(text: &Text<'_>, confirmed: impl Fn(usize, usize) -> bo
     }
 }
 
-fn counts(text: &Text<'_>, start: usize, matched: Match, entry: &Entry, sentence: Sentence) -> bool {
+fn has_evidence(text: &Text<'_>, start: usize, matched: Match, entry: &Entry, sentence: Sentence) -> bool {
     let token = &text.tokens[start];
     if is_near(text, start, &entry.excluding) {
         return false;
@@ -88,7 +88,7 @@ fn sentence(text: &Text<'_>, tokens: std::ops::Range<usize>) -> Sentence {
     sentence
 }
 
-/// Inside `main.rs` or `name.example` nothing starts.
+/// Whether an entry may start here, which is not inside `main.rs` or `name.example`.
 fn may_start(text: &Text<'_>, index: usize) -> bool {
     let token = &text.tokens[index];
     let before = index.checked_sub(1).map_or("", |before| text.folded(before));

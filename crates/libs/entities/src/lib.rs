@@ -1,15 +1,14 @@
-//! Entities of a text, from tagged names and word lists of software and topics, and their relations. Also clusters of
-//! vectors with labels, repeated texts, simple facts, and the importance of a text.
+//! Entities and relations in a text, from tagged names and word lists of software and topics. Also clusters of vectors
+//! with labels, repeated texts, simple facts, and the importance of a text.
 //!
-//! Invariants
-//! - Pure functions: no IO, no clock, no randomness; one input has one answer, on every machine.
-//! - Nothing panics, whatever the text is. Time grows with its length and no faster; answers are
-//!   bounded ([`MAX_TEXT_BYTES`], [`MAX_MENTIONS`], [`MAX_RELATIONS`]).
-//! - Precision before recall: a word that is also something else (Go, May, Reading) is an entity only
-//!   with evidence.
+//! Invariants:
+//! - Pure functions: no IO, clock or randomness; the same input gives the same result on every machine.
+//! - No text causes a panic. Time is linear in the length; results are bounded ([`MAX_TEXT_BYTES`], [`MAX_MENTIONS`],
+//!   [`MAX_RELATIONS`]).
+//! - Precision before recall: an ambiguous word (Go, May, Reading) is an entity only with further evidence.
 //!
-//! Deliberately absent: models (the tagger is one of `inference`), storage, and languages other than English for what
-//! is not a name. Scripts without spaces are left alone, apart from the Latin words inside them.
+//! Out of scope: models (the tagger is in `inference`), storage, and languages other than English for anything but
+//! names. Text in scripts without spaces is ignored, except for Latin words in it.
 
 mod aliases;
 mod asks;
@@ -30,7 +29,7 @@ mod types;
 mod verbs;
 mod wording;
 
-pub use asks::only_asks;
+pub use asks::is_request_only;
 pub use duplicate::{Fingerprint, NEAR_DUPLICATE_SIMILARITY, near_duplicate};
 pub use evaluate::{Evaluation, evaluate};
 pub use extract::{MAX_MENTIONS, MAX_TEXT_BYTES, extract, extract_as, key_of_name, known_name};

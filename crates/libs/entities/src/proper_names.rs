@@ -1,4 +1,4 @@
-//! Words that look like names, by their capitals alone: for what must be quick, or runs where nothing is tagged.
+//! Names detected only by capitalization, for code that must be fast or has no tagger.
 
 use std::ops::Range;
 
@@ -6,11 +6,11 @@ use crate::cues;
 use crate::dates;
 use crate::text::{Case, Kind, Text};
 
-/// Longest name, in tokens.
+/// Maximum length of a name in tokens.
 const MAX_NAME_TOKENS: usize = 5;
 
-/// The names inside the sentences of a text: words with a capital that does not begin a sentence. German nouns look the
-/// same.
+/// Returns the names inside the sentences of a text: capitalized words that do not begin a sentence. German nouns are
+/// indistinguishable from names.
 #[must_use]
 pub fn proper_names(text: &str) -> Vec<String> {
     let text = Text::new(&text[..text.floor_char_boundary(crate::MAX_TEXT_BYTES)]);
@@ -30,7 +30,7 @@ pub(crate) fn inside_sentences(text: &Text<'_>) -> Vec<Range<usize>> {
     names
 }
 
-/// Where the name ends that begins at `start`; `start` if none does.
+/// Returns the end of the name that begins at `start`; `start` if there is none.
 pub(crate) fn name_end(text: &Text<'_>, start: usize) -> usize {
     let mut end = start;
     while end < start + MAX_NAME_TOKENS && is_part(text, end) {

@@ -1,9 +1,9 @@
-//! How the entities of a sentence are related: by the verb between them (`Anna works at Siemens`), by
-//! kinship (`Anna's brother Tom`), by apposition (`Berlin, Germany`), and else only that they occur
-//! together, with a weight that falls with their distance.
+//! Relations between the entities of a sentence: by the verb between them (`Anna works at Siemens`), by kinship
+//! (`Anna's brother Tom`), by apposition (`Berlin, Germany`), and otherwise by co-occurrence, with a weight that
+//! decreases with distance.
 //!
-//! "I" and "we" are who speaks, if known; "he" and "she" the last person named, with less weight. What
-//! is denied is not a relation, except that not liking is disliking.
+//! "I" and "we" refer to the speaker, if known; "he" and "she" to the last named person, with less weight. Negated
+//! statements are not relations, except that not liking is disliking.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use crate::text::{Kind, Text};
 use crate::types::{Candidate, EntityRef, EntityType, Mention, Relation, RelationType};
 use crate::verbs::{self, Pattern};
 
-/// Maximum number of relations of an extraction; the weakest are left out.
+/// Maximum number of relations of an extraction; the weakest are dropped.
 pub const MAX_RELATIONS: usize = 2_000;
-const STATED: f64 = 0.9;
-/// Said of "he" or "she".
-const REFERRED: f64 = 0.6;
-/// Two entities side by side; falls to half after [`HALF_DISTANCE_TOKENS`].
-const TOGETHER: f64 = 0.5;
+const STATED_WEIGHT: f64 = 0.9;
+/// Weight of statements about "he" or "she".
+const PRONOUN_WEIGHT: f64 = 0.6;
+/// Weight of two adjacent entities; halved after [`HALF_DISTANCE_TOKENS`].
+const CO_OCCURRENCE_WEIGHT: f64 = 0.5;
 const HALF_DISTANCE_TOKENS: f64 = 6.0;
-/// How many of those that follow an entity is related to by occurring together.
-const MAX_TOGETHER: usize = 6;
+/// Maximum number of following entities with which an entity co-occurs.
+const MAX_CO_OCCURRENCES: usize = 6;
 const MAX_SUBJECT_DISTANCE: usize = 10;
 const MAX_OBJECT_DISTANCE: usize = 7;
 const MAX_LIST_GAP: usize = 2;
@@ -32,14 +32,14 @@ struct Reader<'s, 't, 'a> {
     text: &'t Text<'a>,
     chosen: &'s [Candidate],
     mentions: &'s [Mention],
-    /// For each token the mention that covers it.
+    /// Mention that covers each token.
     covers: Vec<Option<usize>>,
     speaker: Option<EntityRef>,
     last_person: Option<usize>,
     found: Found,
 }
 
-/// The relations among `mentions` (`chosen` says which tokens they are), and whether some were left out.
+/// Returns the relations among `mentions` (with their tokens in `chosen`), and whether some were dropped.
 pub(crate) fn relations(
     text: &Text<'_>,
     chosen: &[Candidate],
@@ -75,7 +75,7 @@ impl Reader<'_, '_, '_> {
     fn sentence(&mut self, tokens: std::ops::Range<usize>, mentions: std::ops::Range<usize>) {
         let text = self.text;
         let mut mentions = mentions;
-        // A speaker's prefix is who speaks, and no part of what is said.
+        // A speaker prefix identifies the speaker and is not part of the statement.
         if let Some(candidate) = self.chosen.get(mentions.start).filter(|_| !mentions.is_empty())
             && candidate.entity_type == EntityType::Person
             && text.get(candidate.start).is_some_and(|token| token.starts_line)
@@ -99,11 +99,11 @@ impl Reader<'_, '_, '_> {
                 self.last_person = Some(index);
             }
         }
-        self.together(mentions);
+        self.add_co_occurrences(mentions);
     }
 
     fn add(&mut self, source: EntityRef, target: EntityRef, relation_type: RelationType, weight: f64) {
-        // The map is bounded like the answer; what is known grows on.
+        // The map has the same limit as the result; known relations still gain weight.
         if source == target {
             return;
         }
@@ -128,7 +128,7 @@ impl Reader<'_, '_, '_> {
             (true, RelationType::Prefers) => RelationType::Dislikes,
             (true, _) => return,
         };
-        // One lives in one place; what follows it is where that lies.
+        // A residence is a single place; a following place contains it.
         let is_single = matches!(relation_type, RelationType::LivesIn | RelationType::BornIn | RelationType::LocatedIn);
         let targets = self.objects(end, pattern.targets);
         let count = if is_single { 1 } else { targets.len() };
@@ -139,7 +139,7 @@ impl Reader<'_, '_, '_> {
         }
     }
 
-    /// Who or what stands before the verb.
+    /// Returns the subject before the verb.
     fn subject(&self, at: usize, allowed: &[EntityType]) -> Option<(EntityRef, f64)> {
         let text = self.text;
         let mut distance = 1;
@@ -148,17 +148,17 @@ impl Reader<'_, '_, '_> {
             if let Some(index) = self.covers[position] {
                 let mention = &self.mentions[index];
                 if allowed.contains(&mention.entity_type) {
-                    return Some((mention.entity(), STATED));
+                    return Some((mention.entity(), STATED_WEIGHT));
                 }
             } else if allowed.contains(&EntityType::Person) {
                 match text.folded(position) {
                     "i" | "we" | "i'm" | "i've" | "we've" | "i'd" | "we're" | "i'll" | "we'll" => {
-                        return self.speaker.clone().map(|speaker| (speaker, STATED));
+                        return self.speaker.clone().map(|speaker| (speaker, STATED_WEIGHT));
                     }
                     "he" | "she" | "he's" | "she's" => {
-                        return self.last_person.map(|index| (self.mentions[index].entity(), REFERRED));
+                        return self.last_person.map(|index| (self.mentions[index].entity(), PRONOUN_WEIGHT));
                     }
-                    // Somebody else, whom no name tells.
+                    // Refers to an unnamed person.
                     "you" | "they" | "it" | "who" => return None,
                     ";" => return None,
                     _ if token.has(cues::KINSHIP | cues::ACQUAINTANCE) => return None,
@@ -170,7 +170,7 @@ impl Reader<'_, '_, '_> {
         None
     }
 
-    /// What stands behind the verb: one, or a list.
+    /// Returns the objects after the verb: one, or a list.
     fn objects(&self, from: usize, allowed: &[EntityType]) -> Vec<usize> {
         let text = self.text;
         let mut objects: Vec<usize> = Vec::new();
@@ -208,7 +208,7 @@ impl Reader<'_, '_, '_> {
         objects
     }
 
-    /// `Berlin, Germany`.
+    /// Detects `Berlin, Germany`.
     fn apposition(&mut self, index: usize) {
         let (Some(here), Some(next)) = (self.chosen.get(index), self.chosen.get(index + 1)) else { return };
         let is_apposed = here.entity_type == EntityType::Place
@@ -218,11 +218,16 @@ impl Reader<'_, '_, '_> {
             && self.text.word_before(here.start, 1) != ","
             && !matches!(self.text.word_at(here.start, next.end), "," | "and" | "or");
         if is_apposed {
-            self.add(self.mentions[index].entity(), self.mentions[index + 1].entity(), RelationType::LocatedIn, STATED);
+            self.add(
+                self.mentions[index].entity(),
+                self.mentions[index + 1].entity(),
+                RelationType::LocatedIn,
+                STATED_WEIGHT,
+            );
         }
     }
 
-    /// `my sister Anna`, `Anna's brother Tom`, `Tom is Anna's brother`.
+    /// Detects `my sister Anna`, `Anna's brother Tom`, `Tom is Anna's brother`.
     fn kinship(&mut self, index: usize) {
         let text = self.text;
         let start = self.chosen[index].start;
@@ -249,18 +254,18 @@ impl Reader<'_, '_, '_> {
         }
     }
 
-    /// Whose relative the word at `kin_at` names, looking back over adjectives.
+    /// Returns the person whose relative the word at `kin_at` names, skipping adjectives before it.
     fn owner_before(&self, kin_at: usize) -> Option<(EntityRef, f64)> {
         let text = self.text;
         for distance in 1..4 {
             let (at, token) = text.before(kin_at, distance)?;
             match text.folded(at) {
-                "my" | "our" => return self.speaker.clone().map(|speaker| (speaker, STATED)),
-                "his" | "her" => return self.last_person.map(|index| (self.mentions[index].entity(), REFERRED)),
+                "my" | "our" => return self.speaker.clone().map(|speaker| (speaker, STATED_WEIGHT)),
+                "his" | "her" => return self.last_person.map(|index| (self.mentions[index].entity(), PRONOUN_WEIGHT)),
                 _ if token.kind == Kind::Possessive => {
                     let owner = at.checked_sub(1).and_then(|before| self.covers[before])?;
                     let owner = &self.mentions[owner];
-                    return (owner.entity_type == EntityType::Person).then(|| (owner.entity(), STATED));
+                    return (owner.entity_type == EntityType::Person).then(|| (owner.entity(), STATED_WEIGHT));
                 }
                 _ if self.covers[at].is_some() || token.kind == Kind::Mark => return None,
                 _ => {}
@@ -289,9 +294,9 @@ impl Reader<'_, '_, '_> {
         self.add(named, owner, relation, weight);
     }
 
-    fn together(&mut self, mentions: std::ops::Range<usize>) {
+    fn add_co_occurrences(&mut self, mentions: std::ops::Range<usize>) {
         for first in mentions.clone() {
-            for second in (first + 1..mentions.end).take(MAX_TOGETHER) {
+            for second in (first + 1..mentions.end).take(MAX_CO_OCCURRENCES) {
                 let (a, b) = (self.mentions[first].entity(), self.mentions[second].entity());
                 let (a, b) = if a <= b { (a, b) } else { (b, a) };
                 let is_stated = RelationType::ALL.iter().any(|relation| {
@@ -304,7 +309,12 @@ impl Reader<'_, '_, '_> {
                 }
                 let gap =
                     u32::try_from(self.chosen[second].start.saturating_sub(self.chosen[first].end)).unwrap_or(u32::MAX);
-                self.add(a, b, RelationType::CoOccurs, TOGETHER / (1.0 + f64::from(gap) / HALF_DISTANCE_TOKENS));
+                self.add(
+                    a,
+                    b,
+                    RelationType::CoOccurs,
+                    CO_OCCURRENCE_WEIGHT / (1.0 + f64::from(gap) / HALF_DISTANCE_TOKENS),
+                );
             }
         }
     }

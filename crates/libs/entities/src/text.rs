@@ -1,10 +1,10 @@
-//! Text as tokens: words, numbers, single marks; each with its folded form, its case, its sentence
-//! and what it is evidence of. One pass, linear in the text.
+//! Tokenized text: words, numbers and marks, each with its folded form, its case, its sentence and its cues. A single
+//! pass, linear in the text.
 //!
-//! A line break ends a sentence unless the next line starts in lower case. Addresses (of the web, of
-//! mail, of files) are one opaque token: nothing is found inside them.
+//! A line break ends a sentence unless the next line starts in lower case. Addresses (web, mail, files) are single
+//! opaque tokens without any content.
 //!
-//! Not the analysis of the search index: case, marks and sentences are evidence here, and nothing is stemmed.
+//! Differs from the analysis of the search index: case, marks and sentences are evidence here, and nothing is stemmed.
 
 use std::ops::Range;
 
@@ -14,26 +14,26 @@ use crate::fold::fold_character;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Word,
-    /// Starts with a digit: `8`, `8th`, `05`.
+    /// Token that starts with a digit: `8`, `8th`, `05`.
     Number,
-    /// The `'s` after a word.
+    /// `'s` after a word.
     Possessive,
-    /// One character.
+    /// Single character.
     Mark,
-    /// An address.
+    /// Address.
     Opaque,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Case {
-    /// No letter with a case.
+    /// No cased letters.
     None,
     Lower,
-    /// The first letter alone, or the first of each part (`McDonald`).
+    /// Only the first letter is capitalized, or the first of each part (`McDonald`).
     Capitalized,
-    /// Two letters or more, all capital.
+    /// Two or more letters, all capitalized.
     Upper,
-    /// Capitals inside alone: `iPhone`.
+    /// Capitals only inside: `iPhone`.
     Mixed,
 }
 
@@ -44,14 +44,14 @@ pub(crate) struct Token {
     folded: Range<usize>,
     pub(crate) kind: Kind,
     pub(crate) case: Case,
-    /// White space, or the text's start, stands before it.
+    /// Whether the token follows white space or is at the start of the text.
     pub(crate) is_spaced: bool,
-    /// A capital here says nothing: the sentence's first word, or the first of a quotation.
+    /// Whether capitalization carries no information: the first word of the sentence or of a quotation.
     pub(crate) is_first: bool,
     pub(crate) starts_line: bool,
     pub(crate) sentence: usize,
     pub(crate) cues: Cues,
-    /// Of the folded form, to compare quickly.
+    /// Hash of the folded form, for fast comparison.
     pub(crate) hash: u64,
 }
 
@@ -70,11 +70,11 @@ pub(crate) struct Text<'a> {
     pub(crate) source: &'a str,
     folded: String,
     pub(crate) tokens: Vec<Token>,
-    /// Where each sentence's tokens lie.
+    /// Token range of each sentence.
     pub(crate) sentences: Vec<Range<usize>>,
 }
 
-/// Scripts written without spaces between words.
+/// Whether the script is written without spaces between words.
 const fn is_unspaced_script(character: char) -> bool {
     matches!(character, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{2e80}'..='\u{303f}'
         | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
@@ -89,7 +89,7 @@ fn is_word_character(character: char) -> bool {
         || matches!(character, '_' | '\u{300}'..='\u{36f}' | '\u{200b}'..='\u{200d}' | '\u{feff}')
 }
 
-/// Whether white-space-free `chunk` is an address rather than words.
+/// Whether `chunk`, which has no white space, is an address rather than words.
 fn is_address(chunk: &str) -> bool {
     let chunk = chunk.trim_start_matches(['(', '[', '<', '"', '\'']);
     let slashes = chunk.bytes().take(300).filter(|byte| matches!(byte, b'/' | b'\\')).count();
@@ -124,7 +124,7 @@ impl<'a> Text<'a> {
         reader.text
     }
 
-    /// The token's folded form; empty beyond the end.
+    /// Returns the token's folded form; empty beyond the end.
     pub(crate) fn folded(&self, index: usize) -> &str {
         self.tokens.get(index).map_or("", |token| &self.folded[token.folded.clone()])
     }
@@ -136,7 +136,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// The folded forms, separated as the text separates them.
+    /// Returns the folded forms, separated as in the text.
     pub(crate) fn key_of(&self, tokens: Range<usize>) -> String {
         let mut key = String::new();
         for index in tokens.clone() {
@@ -148,7 +148,7 @@ impl<'a> Text<'a> {
         key
     }
 
-    /// Whether tokens `a` and `a + 1` stand in one sentence with nothing but space between.
+    /// Whether tokens `a` and `a + 1` are in the same sentence with only space between them.
     pub(crate) fn same_sentence(&self, a: usize, b: usize) -> bool {
         match (self.tokens.get(a), self.tokens.get(b)) {
             (Some(a), Some(b)) => a.sentence == b.sentence,
@@ -160,24 +160,24 @@ impl<'a> Text<'a> {
         self.tokens.get(index)
     }
 
-    /// The token before `index` in the same sentence.
+    /// Returns the token `distance` before `index` in the same sentence.
     pub(crate) fn before(&self, index: usize, distance: usize) -> Option<(usize, &Token)> {
         let at = index.checked_sub(distance)?;
         if self.same_sentence(at, index) { self.tokens.get(at).map(|token| (at, token)) } else { None }
     }
 
-    /// The folded form of the token `distance` before, in the same sentence, or empty.
+    /// Returns the folded form of the token `distance` before `index` in the same sentence, or an empty text.
     pub(crate) fn word_before(&self, index: usize, distance: usize) -> &str {
         self.before(index, distance).map_or("", |(at, _)| self.folded(at))
     }
 
-    /// The folded form of token `index` if it is in the sentence of `of`.
+    /// Returns the folded form of token `index` if it is in the sentence of token `of`.
     pub(crate) fn word_at(&self, of: usize, index: usize) -> &str {
         if self.same_sentence(of, index) { self.folded(index) } else { "" }
     }
 }
 
-/// FNV-1a, 64 bits.
+/// Hashes with FNV-1a, 64 bits.
 pub(crate) fn hash(folded: &str) -> u64 {
     folded.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -189,7 +189,7 @@ struct Reader<'a> {
     is_spaced: bool,
     starts_line: bool,
     sentence_start: usize,
-    /// Up to where it is known whether the chunk is an address.
+    /// End of the part for which it is known whether it is an address.
     address_until: usize,
 }
 
@@ -286,7 +286,7 @@ impl Reader<'_> {
         self.possessive();
     }
 
-    /// Reads `'s` after a word as a token of its own.
+    /// Reads `'s` after a word as a separate token.
     fn possessive(&mut self) {
         let mut rest = self.text.source[self.position..].chars();
         if let (Some(mark), Some('s' | 'S')) = (rest.next(), rest.next())
@@ -324,7 +324,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether the full stop belongs to the word before it.
+    /// Whether the full stop belongs to the previous word.
     fn is_abbreviated(&self) -> bool {
         let Some(last) = self.text.tokens.last() else { return false };
         if last.end != self.position || last.kind != Kind::Word {

@@ -1,4 +1,4 @@
-//! What an extraction is made of.
+//! Types of an extraction.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,16 +6,16 @@ use std::ops::Range;
 macro_rules! names {
     ($type:ident { $($(#[$doc:meta])* $variant:ident = $name:literal),+ $(,)? }) => {
         impl $type {
-            /// Every one, in a fixed order.
+            /// All variants, in a fixed order.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// The stable name that is stored and shown.
+            /// Returns the stable name that is stored and displayed.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $name),+ }
             }
 
-            /// The reverse of [`Self::as_str`].
+            /// Parses a name returned by [`Self::as_str`].
             #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
                 match name { $($name => Some(Self::$variant),)+ _ => None }
@@ -30,15 +30,15 @@ macro_rules! names {
     };
 }
 
-/// What kind of thing an entity is.
+/// Type of an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EntityType {
-    /// A programming language or a natural one.
+    /// Programming language or natural language.
     Language,
     Framework,
-    /// Software, hardware, services and protocols that one works with.
+    /// Software, hardware, service or protocol.
     Tool,
-    /// A topic: of computing, business, health, life, hobbies.
+    /// Topic, for example of computing, business, health, life or hobbies.
     Concept,
     Person,
     Organization,
@@ -56,14 +56,14 @@ names!(EntityType {
 });
 
 impl EntityType {
-    /// Languages, frameworks and tools.
+    /// Whether the type is a language, a framework or a tool.
     #[must_use]
     pub const fn is_technical(self) -> bool {
         matches!(self, Self::Language | Self::Framework | Self::Tool)
     }
 }
 
-/// How two entities are related; read "source … target".
+/// Type of a relation; read as "source … target".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RelationType {
     Uses,
@@ -82,9 +82,9 @@ pub enum RelationType {
     ChildOf,
     SiblingOf,
     SpouseOf,
-    /// Family of another degree: aunt, cousin, grandparent.
+    /// Relative of another degree: aunt, cousin, grandparent.
     RelativeOf,
-    /// Named in one sentence, and nothing more is known.
+    /// Named in the same sentence, without further information.
     CoOccurs,
 }
 
@@ -109,15 +109,15 @@ names!(RelationType {
     CoOccurs = "co_occurs",
 });
 
-/// One place in the text where an entity is named.
+/// Occurrence of an entity in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mention {
-    /// As one would show it: the gazetteer's spelling, else the text's.
+    /// Display name: the spelling in the gazetteer, otherwise that of the text.
     pub name: String,
-    /// One for each thing whatever its case, accents and aliases; unique together with the type.
+    /// Key that is independent of case, accents and aliases; unique together with the type.
     pub key: String,
     pub entity_type: EntityType,
-    /// In bytes of the text, on character boundaries.
+    /// Byte range in the text, on character boundaries.
     pub range: Range<usize>,
 }
 
@@ -128,16 +128,16 @@ impl Mention {
     }
 }
 
-/// A name that a tagger found in a text.
+/// Name that a tagger found in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaggedName {
-    /// In bytes of the text.
+    /// Byte range in the text.
     pub range: Range<usize>,
-    /// `None`: something else than a person, an organization or a place, which the word lists may know.
+    /// Type of the entity; `None` for anything but a person, an organization or a place, which the word lists may know.
     pub entity_type: Option<EntityType>,
 }
 
-/// An entity's identity.
+/// Identity of an entity.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EntityRef {
     pub key: String,
@@ -149,26 +149,26 @@ pub struct Relation {
     pub source: EntityRef,
     pub target: EntityRef,
     pub relation_type: RelationType,
-    /// Above 0, at most 1. Several statements in one text add up as `1 - (1 - a)(1 - b)`.
+    /// Above 0, at most 1. Several statements in one text are combined as `1 - (1 - a)(1 - b)`.
     pub weight: f64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Extraction {
-    /// In the order of the text, without overlaps.
+    /// Mentions in text order, without overlaps.
     pub mentions: Vec<Mention>,
-    /// Each pair and type once, strongest first. `co_occurs` has the smaller entity as its source.
+    /// Relations, each pair and type once, strongest first. For `co_occurs`, the smaller entity is the source.
     pub relations: Vec<Relation>,
-    /// Whether a limit was met and something was left out.
+    /// Whether a limit was reached and something was dropped.
     pub is_truncated: bool,
 }
 
-/// An entity at the tokens `start..end`.
+/// Entity at the tokens `start..end`.
 #[derive(Debug, Clone)]
 pub(crate) struct Candidate {
     pub(crate) start: usize,
     pub(crate) end: usize,
     pub(crate) entity_type: EntityType,
-    /// Its place in the word lists.
+    /// Index in the word lists.
     pub(crate) entry: Option<usize>,
 }

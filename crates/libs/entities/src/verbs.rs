@@ -1,4 +1,4 @@
-//! Which words between two entities say how they are related, and which types they relate.
+//! Verb patterns between two entities, with the relation and the types of entities that they relate.
 
 use crate::text::Text;
 use crate::types::EntityType::{self, Concept, Framework, Language, Organization, Person, Place, Tool};
@@ -12,7 +12,7 @@ pub(crate) struct Pattern {
     pub(crate) relation: RelationType,
     pub(crate) sources: &'static [EntityType],
     pub(crate) targets: &'static [EntityType],
-    /// The grammatical subject is the target: `was created by`.
+    /// Whether the grammatical subject is the target: `was created by`.
     pub(crate) is_passive: bool,
 }
 
@@ -36,7 +36,7 @@ const fn passive(relation: RelationType, sources: &'static [EntityType], targets
     Pattern { relation, sources, targets, is_passive: true }
 }
 
-/// The pattern whose first word is token `at`, and where its words end.
+/// Returns the pattern whose first word is token `at`, and the end of its words.
 pub(crate) fn pattern_at(text: &Text<'_>, at: usize) -> Option<(Pattern, usize)> {
     let next = text.word_at(at, at + 1);
     let third = text.word_at(at, at + 2);

@@ -1,15 +1,15 @@
-//! Whether a text repeats another one.
+//! Detection of texts that repeat another one.
 //!
-//! Only what cannot change the meaning is ignored: spaces, the punctuation of sentences, and the case of words. Every
-//! other difference, such as another word, number or sign, makes it another text: one word turns an allergy, a dose or
-//! a direction into another.
+//! Only differences that cannot change the meaning are ignored: spaces, punctuation of sentences, and case of words.
+//! Any other difference, such as another word, number or sign, makes texts distinct: a single word can change an
+//! allergy, a dose or a direction.
 
 /// Punctuation that is ignored at the beginning of a word.
 const OPENING: [char; 6] = ['"', '\'', '“', '„', '«', '‘'];
-/// Punctuation that is ignored at the end of a word. A question is not a statement, so a question mark counts.
+/// Punctuation that is ignored at the end of a word. A question is not a statement, so question marks are significant.
 const CLOSING: [char; 12] = ['.', ',', ';', ':', '!', '…', '"', '\'', '”', '“', '»', '’'];
 
-/// The words of a text, in the form in which texts are compared.
+/// Words of a text in comparable form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wording(String);
 
@@ -26,7 +26,7 @@ impl Wording {
             if !wording.is_empty() {
                 wording.push(' ');
             }
-            // Units differ in case alone: Mb and MB.
+            // Units may differ only in case: Mb and MB.
             if has_word_case(word) && !follows_number {
                 wording.push_str(&word.to_lowercase());
             } else {
@@ -37,21 +37,21 @@ impl Wording {
         Self(wording)
     }
 
-    /// The words with one space between them; empty for a text without words.
+    /// Returns the words separated by single spaces; empty for a text without words.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether both have the same words. A text without words repeats nothing.
+    /// Whether both have the same words. A text without words repeats no other.
     #[must_use]
     pub fn repeats(&self, other: &Self) -> bool {
         !self.0.is_empty() && self == other
     }
 }
 
-/// Whether a word is written in lower case, in upper case or capitalized. In a password, an identifier or a name such as
-/// `iOS`, case matters.
+/// Whether a word is in lower case, in upper case or capitalized. In passwords, identifiers and names such as `iOS`,
+/// case is significant.
 fn has_word_case(word: &str) -> bool {
     let is_word = word.chars().all(|letter| letter.is_alphabetic() || matches!(letter, '\'' | '’' | '-'));
     let has_upper_behind = word.chars().skip(1).any(char::is_uppercase);
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_upper_or_lower_or_capitalized_words_have_no_case_of_their_own() {
+    fn regular_case_is_ignored() {
         for word in ["i", "I", "Mia", "MIA", "mia", "don't", "Well-known"] {
             assert!(has_word_case(word), "{word}");
         }

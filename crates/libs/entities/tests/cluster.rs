@@ -1,4 +1,4 @@
-//! Clusters: what they promise for ordinary vectors, and what is defined for the others.
+//! Clustering of regular vectors, and defined behaviour for irregular ones.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -7,8 +7,7 @@ use proptest::prelude::*;
 
 const DIMENSIONS: usize = 24;
 
-/// `each` vectors around each of `groups` directions, in turns, with a little noise from a fixed
-/// sequence.
+/// Returns `each` vectors around each of `groups` directions, alternating, with a little reproducible noise.
 fn grouped(groups: usize, each: usize) -> Vec<f32> {
     let mut state = 7_u32;
     let mut noise = || {
@@ -31,7 +30,7 @@ fn int8(values: &[f32]) -> Vec<i8> {
     values.iter().map(|value| (value * 80.0).clamp(-127.0, 127.0) as i8).collect()
 }
 
-/// One cluster holds exactly one group.
+/// Asserts that each cluster contains exactly one group.
 fn assert_separates(clustering: &Clustering, groups: usize, each: usize) {
     assert_eq!(clustering.sizes, vec![each; groups]);
     for (index, assignment) in clustering.assignments.iter().enumerate() {
@@ -40,7 +39,7 @@ fn assert_separates(clustering: &Clustering, groups: usize, each: usize) {
 }
 
 #[test]
-fn groups_are_found_in_both_kinds_of_vectors() {
+fn groups_are_found_in_both_vector_types() {
     for groups in 2..=8 {
         let values = grouped(groups, 40);
         assert_separates(&cluster(f32s(&values), groups, None), groups, 40);
@@ -50,25 +49,25 @@ fn groups_are_found_in_both_kinds_of_vectors() {
 }
 
 #[test]
-fn more_than_a_sample_is_assigned_whole() {
+fn all_vectors_beyond_the_sample_are_assigned() {
     let values = grouped(4, 5_000);
     assert_separates(&cluster(f32s(&values), 4, None), 4, 5_000);
 }
 
 #[test]
-fn the_same_run_has_the_same_result() {
+fn clustering_is_deterministic() {
     let values = grouped(5, 30);
     assert_eq!(cluster(f32s(&values), 3, None), cluster(f32s(&values), 3, None));
 }
 
 #[test]
-fn the_largest_cluster_comes_first() {
+fn largest_cluster_comes_first() {
     let values = [grouped(2, 10), grouped(1, 25)].concat();
     assert_eq!(cluster(f32s(&values), 2, None).sizes, [35, 10]);
 }
 
 #[test]
-fn new_vectors_join_what_is_known_and_a_new_run_continues_it() {
+fn new_vectors_are_assigned_and_a_new_run_continues_the_clusters() {
     let values = grouped(4, 30);
     let first = cluster(f32s(&values), 4, None);
     let stored = Centroids::from_values(first.centroids.values().to_vec(), DIMENSIONS).unwrap();
@@ -77,14 +76,14 @@ fn new_vectors_join_what_is_known_and_a_new_run_continues_it() {
     assert_eq!(joined[..4], first.assignments[..4]);
     let second = cluster(f32s(&more), 4, Some(&stored));
     assert_eq!(second.assignments, joined);
-    // One more cluster than before leaves the others where they are.
+    // An additional cluster does not move the others.
     let third = cluster(f32s(&grouped(5, 30)), 5, Some(&stored));
     assert_eq!(third.assignments[..4], first.assignments[..4]);
     assert_eq!(third.sizes, [30; 5]);
 }
 
 #[test]
-fn a_single_vector_is_located_as_all_are_assigned() {
+fn locate_matches_assign() {
     let values = grouped(4, 30);
     let clustering = cluster(f32s(&values), 4, None);
     for (vector, assigned) in values.chunks_exact(DIMENSIONS).zip(&clustering.assignments) {
@@ -97,7 +96,7 @@ fn a_single_vector_is_located_as_all_are_assigned() {
 }
 
 #[test]
-fn what_cannot_be_grouped_is_defined() {
+fn degenerate_input_is_defined() {
     let none = cluster(f32s(&[]), 4, None);
     assert!(none.assignments.is_empty() && none.sizes.is_empty() && none.centroids.is_empty());
     let one = cluster(f32s(&grouped(1, 1)), 4, None);
@@ -114,13 +113,13 @@ fn what_cannot_be_grouped_is_defined() {
     assert_eq!(three.sizes, [1, 1, 1]);
     assert!(Centroids::from_values(vec![1.0; 5], 2).is_none());
     assert!(Centroids::from_values(vec![f32::INFINITY; 4], 2).is_none());
-    // Centroids of another model are no start.
+    // Centroids of another model are not used as a start.
     let other = Centroids::from_values(vec![1.0; 4], 2).unwrap();
     assert_eq!(cluster(f32s(&grouped(2, 9)), 2, Some(&other)).sizes, [9, 9]);
 }
 
 #[test]
-fn labels_tell_clusters_apart() {
+fn labels_distinguish_clusters() {
     let count = |term, shown, count| TermCount { term, shown, count };
     let cooking = [
         count("bread", "bread", 9),
@@ -140,7 +139,7 @@ fn labels_tell_clusters_apart() {
 }
 
 #[test]
-fn a_word_of_every_cluster_gives_way_to_its_own_words() {
+fn common_words_rank_below_specific_ones() {
     let count = |term, count| TermCount { term, shown: term, count };
     let clusters: Vec<_> =
         ["bread", "shoes", "rust", "violin"].map(|own| vec![count(own, 10), count("week", 12)]).into();
@@ -151,7 +150,7 @@ fn a_word_of_every_cluster_gives_way_to_its_own_words() {
 
 proptest! {
     #[test]
-    fn any_vectors_are_grouped(values in prop::collection::vec(prop_oneof![5 => -2.0_f32..2.0, 1 => any::<f32>(), 2 => Just(0.0)], 0..400), dimensions in 0_usize..9, count in 0_usize..12) {
+    fn any_vectors_are_clustered(values in prop::collection::vec(prop_oneof![5 => -2.0_f32..2.0, 1 => any::<f32>(), 2 => Just(0.0)], 0..400), dimensions in 0_usize..9, count in 0_usize..12) {
         let vectors = Vectors::F32 { values: &values, dimensions };
         let clustering = cluster(vectors, count, None);
         prop_assert_eq!(clustering.assignments.len(), vectors.len());

@@ -1,4 +1,4 @@
-//! Facts that replace each other, and those that must not; near duplicates; judgements.
+//! Contradicting and compatible facts, near duplicates, and importance.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -17,7 +17,7 @@ fn contradict(a: &str, b: &str) -> Option<bool> {
 }
 
 #[test]
-fn facts_that_cannot_hold_at_once() {
+fn contradicting_facts() {
     for (a, b) in [
         ("I live in Berlin.", "I live in Munich now."),
         ("I live in Berlin.", "I moved to Lisbon."),
@@ -59,7 +59,7 @@ fn facts_that_cannot_hold_at_once() {
 }
 
 #[test]
-fn facts_that_hold_together() {
+fn compatible_facts() {
     for (a, b) in [
         ("I live in Berlin.", "Anna lives in Munich."),
         ("I live in Berlin.", "I work at Siemens."),
@@ -78,7 +78,7 @@ fn facts_that_hold_together() {
 }
 
 #[test]
-fn what_is_no_fact() {
+fn texts_without_facts() {
     for text in [
         "Do I live in Berlin?",
         "I would live in Berlin if I could.",
@@ -112,7 +112,7 @@ fn what_is_no_fact() {
 }
 
 #[test]
-fn several_facts_and_who_says_them() {
+fn several_facts_and_their_speakers() {
     let facts = fact_keys("I live in Berlin. My sister Anna works at Siemens. How are you?", Some("Tom Berg"));
     assert_eq!(
         facts,
@@ -133,7 +133,7 @@ fn several_facts_and_who_says_them() {
 }
 
 #[test]
-fn near_duplicates_say_the_same() {
+fn near_duplicates_are_detected() {
     for (a, b) in [
         ("I live in Berlin.", "i live in berlin"),
         ("I love hiking in the Alps!", "I really love hiking in the Alps."),
@@ -153,7 +153,7 @@ fn near_duplicates_say_the_same() {
 }
 
 #[test]
-fn small_differences_that_change_what_is_said() {
+fn small_significant_differences_are_not_duplicates() {
     for (a, b) in [
         ("I live in Berlin.", "I live in Munich."),
         ("I like coffee.", "I don't like coffee."),
@@ -182,7 +182,7 @@ fn small_differences_that_change_what_is_said() {
 }
 
 #[test]
-fn what_matters_more_ranks_higher() {
+fn important_texts_rank_higher() {
     for (more, less) in [
         ("My name is Priya and I am allergic to peanuts.", "The weather is nice."),
         ("We decided to move the launch to 2025-03-01.", "We talked about the launch."),
@@ -210,7 +210,7 @@ fn what_matters_more_ranks_higher() {
 }
 
 #[test]
-fn feelings_have_a_sign_and_an_order() {
+fn valence_has_sign_and_order() {
     let ordered = [
         "My grandmother died and I am devastated.",
         "I am sad that the trip failed.",

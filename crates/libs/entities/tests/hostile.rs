@@ -1,5 +1,4 @@
-//! Texts that mean harm. That each of these ends is the test; a cost that grows with the square of
-//! the size would take hours.
+//! Hostile texts. Termination of each is the test; a cost quadratic in the size would take hours.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -70,7 +69,7 @@ const PIECES: &[&str] = &[
     "one two three ",
 ];
 
-/// Every run of letters is a name of some kind, whatever it is.
+/// Tags every run of letters as a name of some type.
 fn runs(text: &str) -> Vec<TaggedName> {
     let kinds = [Some(EntityType::Person), Some(EntityType::Organization), Some(EntityType::Place), None];
     let mut names = Vec::new();
@@ -89,7 +88,7 @@ fn runs(text: &str) -> Vec<TaggedName> {
 }
 
 #[test]
-fn floods_end_and_answers_stay_bounded() {
+fn results_for_large_texts_are_bounded() {
     for piece in PIECES {
         let text = piece.repeat(SIZE / piece.len());
         let extraction = extract_as(&text, &runs(&text), Some("tom"));
@@ -99,14 +98,14 @@ fn floods_end_and_answers_stay_bounded() {
 }
 
 #[test]
-fn what_is_beyond_the_limit_is_left_out_and_said() {
+fn text_beyond_the_limit_is_ignored_and_reported() {
     let text = format!("{} Kubernetes", "word ".repeat(MAX_TEXT_BYTES / 5));
     let extraction = extract(&text, &[]);
     assert!(extraction.is_truncated && extraction.mentions.is_empty());
     let many = extract(&"Redis. ".repeat(MAX_MENTIONS + 1), &[]);
     assert!(many.is_truncated && many.mentions.len() == MAX_MENTIONS);
     assert!(!extract("Redis", &[]).is_truncated);
-    // The limit falls into a character.
+    // The limit is inside a character.
     assert!(extract(&format!("{}é", "x".repeat(MAX_TEXT_BYTES - 1)), &[]).is_truncated);
 }
 
@@ -131,13 +130,13 @@ fn check(text: &str) {
 
 proptest! {
     #[test]
-    fn any_text_is_read(text in any::<String>()) {
+    fn any_text_is_processed(text in any::<String>()) {
         check(&text);
         let _ = near_duplicate(&text, "x");
     }
 
     #[test]
-    fn any_mix_of_words_is_read(pieces in prop::collection::vec(prop_oneof![prop::sample::select(PIECES), Just(" "), Just("8"), Just("th "), Just("Smith "), Just("works at "), Just("favorite "), Just("is ")], 0..40)) {
+    fn any_mix_of_words_is_processed(pieces in prop::collection::vec(prop_oneof![prop::sample::select(PIECES), Just(" "), Just("8"), Just("th "), Just("Smith "), Just("works at "), Just("favorite "), Just("is ")], 0..40)) {
         check(&pieces.concat());
     }
 }

@@ -1,10 +1,10 @@
-//! Relations that a sentence states, by example; what it denies; and what is left to occurring together.
+//! Relations stated by a sentence, negated statements, and co-occurrence.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use agentd_entities::{EntityType, Extraction, RelationType, TaggedName};
 
-/// As a tagger would find them.
+/// Names as found by a tagger.
 const NAMES: &[(&str, EntityType)] = &[
     ("Anna Berg", EntityType::Person),
     ("Anna Lind", EntityType::Person),
@@ -62,7 +62,7 @@ fn stated(text: &str, speaker: Option<&str>) -> Vec<String> {
 }
 
 #[test]
-fn what_a_sentence_states() {
+fn stated_relations_are_found() {
     for (text, expected) in [
         ("Anna works at Siemens.", vec!["anna works_at siemens"]),
         ("Anna works as an engineer at Siemens in Munich.", vec!["anna works_at siemens"]),
@@ -92,7 +92,7 @@ fn what_a_sentence_states() {
 }
 
 #[test]
-fn who_speaks_is_who_i_is() {
+fn first_person_refers_to_the_speaker() {
     assert_eq!(
         stated("I live in Rome and use Rust.", Some("José Berg")),
         ["jose berg lives_in rome", "jose berg uses rust"]
@@ -109,7 +109,7 @@ fn who_speaks_is_who_i_is() {
 }
 
 #[test]
-fn what_stands_together_weighs_less_with_distance() {
+fn co_occurrence_weight_decreases_with_distance() {
     let weight = |text: &str| {
         let relations = extract(text).relations;
         assert_eq!(relations.len(), 1, "{relations:?}");
@@ -121,12 +121,12 @@ fn what_stands_together_weighs_less_with_distance() {
     assert!(near > far && near < 0.9 && far > 0.0);
     assert!(extract("Redis is here. Kafka is there.").relations.is_empty());
     assert!(extract("Redis was slow in May 2023.").relations.is_empty());
-    // Said twice, it weighs more.
+    // Repetition increases the weight.
     assert!(weight("Redis and Kafka. Kafka and Redis.") > near);
 }
 
 #[test]
-fn one_entity_for_every_way_to_write_it() {
+fn all_spellings_are_the_same_entity() {
     for (texts, key, entity_type) in [
         (["Postgres", "PostgreSQL", "postgres", "pgsql"], "postgresql", EntityType::Tool),
         (["Kubernetes", "k8s", "kubectl", "KUBERNETES"], "kubernetes", EntityType::Tool),
@@ -143,20 +143,20 @@ fn one_entity_for_every_way_to_write_it() {
     }
     let mentions = extract("Anna Berg called. I like Anna.").mentions;
     assert!(mentions.len() == 2 && mentions.iter().all(|mention| mention.key == "anna berg"));
-    // Of two Annas none is meant.
+    // With two Annas, neither is chosen.
     let mentions = extract("Anna Berg met Anna Lind. I like Anna.").mentions;
     assert_eq!(mentions[2].key, "anna");
 }
 
 #[test]
-fn a_legal_form_makes_no_other_firm() {
+fn legal_form_does_not_change_the_company() {
     for text in ["We met Microsoft Corp. in March.", "She left Microsoft, Inc. yesterday.", "Microsoft hired her."] {
         assert_eq!(extract(text).mentions[0].key, "microsoft", "{text}");
     }
 }
 
 #[test]
-fn a_name_of_something_else_counts_where_the_lists_know_it() {
+fn untyped_names_confirm_list_entries() {
     let text = "Swift and Zorblax are nice.";
     let other = |name: &str| {
         let at = text.find(name).unwrap();
@@ -171,7 +171,7 @@ fn a_name_of_something_else_counts_where_the_lists_know_it() {
 }
 
 #[test]
-fn spans_that_do_not_fit_the_text_are_left_out() {
+fn invalid_spans_are_ignored() {
     let name = |range| TaggedName { range, entity_type: Some(EntityType::Person) };
     let reversed = std::ops::Range { start: 5, end: 2 };
     for range in [0..0, 2..4, 3..99, 90..99, 0..99, reversed] {
@@ -180,7 +180,7 @@ fn spans_that_do_not_fit_the_text_are_left_out() {
 }
 
 #[test]
-fn nothing_is_found_inside_addresses() {
+fn addresses_contain_no_entities() {
     for text in [
         "https://example.com/rust/python",
         "see anna@example.com",

@@ -9,7 +9,7 @@ fn repeats(one: &str, other: &str) -> bool {
     one.repeats(&other)
 }
 
-/// Sentences with a gap, and two words for it that mean something else.
+/// Sentences with a gap, and two words for it with different meanings.
 const DIFFERENCES: [(&str, &str, &str); 40] = [
     ("{} is allergic to _ and must never get it, the doctor told us.", "penicillin", "ibuprofen"),
     ("The doctor says that {} takes _ tablets of it every morning.", "one", "two"),
@@ -58,7 +58,7 @@ const NAMES: [&str; 25] = [
     "Otto", "Paula", "Quirin", "Rosa", "Simon", "Tilda", "Uwe", "Vera", "Wim", "Xenia", "Yara",
 ];
 
-/// A thousand pairs that differ in one word.
+/// Returns a thousand pairs of texts that differ in one word.
 fn pairs() -> impl Iterator<Item = (String, String)> {
     DIFFERENCES.into_iter().flat_map(|(sentence, one, other)| {
         NAMES.into_iter().map(move |name| {
@@ -79,7 +79,7 @@ fn texts_that_differ_in_one_word_do_not_repeat_each_other() {
 }
 
 #[test]
-fn spaces_punctuation_and_case_make_no_other_text() {
+fn spaces_punctuation_and_case_are_ignored() {
     for (one, other) in pairs() {
         for text in [one, other] {
             assert!(repeats(&text, &format!("  {}\n", text.replace(' ', " \t "))), "{text}");
@@ -106,7 +106,7 @@ fn texts_without_words_repeat_nothing() {
 
 proptest! {
     #[test]
-    fn every_text_with_words_repeats_itself_and_no_longer_one(text in ".{0,60}", word in "[a-zäöü]{1,8}") {
+    fn texts_with_words_repeat_only_themselves(text in ".{0,60}", word in "[a-zäöü]{1,8}") {
         let (behind, before) = (format!("{text} {word}"), format!("{word} {text}"));
         prop_assert!(repeats(&behind, &behind.clone()));
         prop_assert!(!repeats(&text, &behind));

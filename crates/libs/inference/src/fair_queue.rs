@@ -1,16 +1,15 @@
-//! A bounded queue that is fair by client: one item of each client that waits, round and round, and of one client
-//! the oldest first.
+//! Bounded queue that is fair by client: round-robin over the waiting clients, oldest item first for each.
 //!
-//! Invariants: a client that waits is passed over by no other twice. A full queue takes from whoever has most in it,
-//! so nobody can keep another out.
+//! Invariants: no client is overtaken twice by another. A full queue evicts an item of the client with the most items,
+//! so no client can lock out another.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-/// Looked through from the beginning, so meant for hundreds of clients and not for thousands.
+/// Fair queue. Clients are searched linearly, so it is meant for hundreds of clients, not thousands.
 pub struct FairQueue<T> {
-    /// Whose turn is next, first; no client without an item.
+    /// Clients in order of their turns; each has at least one item.
     clients: VecDeque<(Arc<str>, VecDeque<T>)>,
     length: usize,
     capacity: usize,
@@ -32,10 +31,10 @@ impl<T> FairQueue<T> {
         self.length == 0
     }
 
-    /// Takes an item in, and answers which one has no place any more: in a full queue the newest of the client that
-    /// has most in it, or this one where no client would have more than its own.
+    /// Adds an item and returns the evicted one, if any. In a full queue, that is the newest item of the client with
+    /// the most items, or the new item if no client would have more than its own.
     pub fn push(&mut self, client: &Arc<str>, item: T) -> Option<T> {
-        let mut given_up = None;
+        let mut evicted = None;
         if self.length >= self.capacity {
             let own = self.clients.iter().find(|(other, _)| other == client).map_or(0, |(_, items)| items.len());
             let Some((_, longest)) = self.clients.iter_mut().max_by_key(|(_, items)| items.len()) else {
@@ -44,7 +43,7 @@ impl<T> FairQueue<T> {
             if longest.len() <= own + 1 {
                 return Some(item);
             }
-            given_up = longest.pop_back();
+            evicted = longest.pop_back();
             self.length -= 1;
         }
         self.length += 1;
@@ -52,12 +51,12 @@ impl<T> FairQueue<T> {
             Some((_, items)) => items.push_back(item),
             None => self.clients.push_back((Arc::clone(client), VecDeque::from([item]))),
         }
-        given_up
+        evicted
     }
 
-    /// The next item of the next client that may go on.
-    pub fn pop(&mut self, may_go_on: impl Fn(&Arc<str>) -> bool) -> Option<(Arc<str>, T)> {
-        let at = self.clients.iter().position(|(client, _)| may_go_on(client))?;
+    /// Removes the next item of the next client for which `is_eligible` returns true.
+    pub fn pop(&mut self, is_eligible: impl Fn(&Arc<str>) -> bool) -> Option<(Arc<str>, T)> {
+        let at = self.clients.iter().position(|(client, _)| is_eligible(client))?;
         let (client, mut items) = self.clients.remove(at)?;
         let item = items.pop_front()?;
         self.length -= 1;
@@ -67,7 +66,7 @@ impl<T> FairQueue<T> {
         Some((client, item))
     }
 
-    /// Drops what nobody wants any more.
+    /// Retains only the items for which `is_wanted` returns true.
     pub fn retain(&mut self, mut is_wanted: impl FnMut(&T) -> bool) {
         self.clients.retain_mut(|(_, items)| {
             items.retain(&mut is_wanted);
@@ -127,10 +126,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn clients_take_turns_and_each_is_served_in_its_order(steps in prop::collection::vec(step(), 0..200)) {
+        fn clients_take_turns_and_keep_their_order(steps in prop::collection::vec(step(), 0..200)) {
             let mut queue = FairQueue::new(CAPACITY);
             let mut model: HashMap<u8, VecDeque<(u8, usize)>> = HashMap::new();
-            // How often each other client went on since a client began to wait or went on itself.
+            // Number of times each other client was served since a client began to wait or was last served.
             let mut passed: HashMap<u8, HashMap<u8, u32>> = HashMap::new();
             for (at, step) in steps.into_iter().enumerate() {
                 match step {
@@ -141,11 +140,12 @@ mod tests {
                         if had == 0 {
                             passed.remove(&own);
                         }
-                        let given_up = queue.push(&client(own), (own, at));
+                        let evicted = queue.push(&client(own), (own, at));
                         model.entry(own).or_default().push_back((own, at));
-                        prop_assert_eq!(given_up.is_some(), waiting == CAPACITY);
-                        if let Some((loser, item)) = given_up {
-                            // The newest of whoever has most, and never of one with less than the one that came.
+                        prop_assert_eq!(evicted.is_some(), waiting == CAPACITY);
+                        if let Some((loser, item)) = evicted {
+                            // The newest item of the client with the most, and never of one with fewer than the new
+                            // client.
                             let items = model.get_mut(&loser).unwrap();
                             prop_assert_eq!(items.pop_back(), Some((loser, item)));
                             prop_assert!(items.len() + 1 >= most.max(had));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_fills_the_queue_keeps_no_other_out() {
+    fn full_queue_does_not_lock_out_other_clients() {
         let (crowd, one) = (client(1), client(2));
         let mut queue = FairQueue::new(100);
         for item in 0..100 {

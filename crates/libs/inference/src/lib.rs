@@ -1,21 +1,21 @@
-//! The models inside the daemon, one that writes and one that embeds: each in a child process of the
-//! same binary, spoken to over a private pipe.
+//! Local models of the daemon, one for text generation and one for embeddings. Each runs in a child process of the same
+//! binary, connected by a private pipe.
 //!
-//! A bad model file can crash native code, and native code does not give memory back. So the engine
-//! runs in processes of its own: [`LocalModel`] and [`embedder::LocalEmbedder`] start theirs on first
-//! use, restart it after a crash, and end it when it was idle for a while; [`worker::run`] is what
-//! such a process runs.
+//! A bad model file can crash native code, and native code does not release its memory. Therefore the engine runs in
+//! separate processes: [`LocalModel`] and [`embedder::LocalEmbedder`] start theirs on first use, restart it after a
+//! crash, and end it when idle; [`worker::run`] is the entry point of such a process.
 //!
-//! Invariants: every request ends, with a whole reply or with one error, whatever the process does;
-//! queues and buffers are bounded; nothing here blocks the runtime.
+//! Invariants: every request ends with a complete reply or with one error, whatever the process does; queues and
+//! buffers are bounded; nothing here blocks the runtime.
 //!
-//! A model whose chat template has tools can call them ([`LocalModel::supports_tools`]): they go into its prompt, its
-//! reply follows a grammar as soon as it begins a call, and calls are read out of it. Other models are offered none.
+//! Models whose chat template supports tools can call them ([`LocalModel::supports_tools`]): the tools are included in
+//! the prompt, a call is constrained by a grammar from its beginning, and calls are parsed from the reply. Other models
+//! are not offered tools.
 //!
-//! The process that embeds finds the names in texts as well ([`embedder::EmbeddedText::names`]).
+//! The embedding process also finds the names in texts ([`embedder::EmbeddedText::names`]).
 //!
-//! Deliberately absent: the daemon's own model interface (it adapts to this one), choosing and
-//! downloading model files, the prompts of conversations, and where vectors are kept.
+//! Out of scope: the daemon's model interface (which adapts to this one), selection and download of model files,
+//! conversation prompts, and storage of vectors.
 
 mod child;
 pub mod embedder;
@@ -39,7 +39,7 @@ pub use types::{
     LocalEvent, LocalState, LocalStatus, ToolCall, ToolDefinition,
 };
 
-/// Whether this binary has the engine in it.
+/// Whether this binary contains the engine.
 pub const BUILT_IN: bool = cfg!(feature = "local-model");
 
 #[cfg(not(feature = "local-model"))]

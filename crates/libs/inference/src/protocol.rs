@@ -1,10 +1,10 @@
-//! What the daemon and its inference process say to each other: JSON frames behind a length.
+//! Protocol between the daemon and its inference process: length-prefixed JSON frames.
 //!
-//! A frame is four bytes of length (big endian) and as many bytes of JSON. Both directions have
-//! the same bound, and a frame beyond it is refused before anything of it is read, so neither side
-//! can be made to allocate without end by the other.
+//! A frame is four bytes of length (big endian), followed by that many bytes of JSON. Both directions have the same
+//! size limit. A longer frame is rejected before it is read, so that neither side can make the other allocate unbounded
+//! memory.
 //!
-//! Deliberately absent: versions and negotiation. Both ends are the same binary.
+//! Out of scope: versions and negotiation. Both ends are the same binary.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -16,26 +16,26 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use crate::embedder::{EmbeddedText, EmbedderLimits};
 use crate::{FinishReason, FunctionCall, GenerateRequest, LocalErrorCode};
 
-/// No frame is longer: far more text than any context window holds, and little enough to buffer.
+/// Maximum size of a frame: far more text than any context window, and small enough to buffer.
 pub const MAX_FRAME_BYTES: usize = 8 * 1024 * 1024;
 
-/// From the daemon to the inference process.
+/// Frame from the daemon to the inference process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "type")]
 pub enum ToWorker {
-    /// Always first, and only once: the process is to write replies.
+    /// First frame, sent once: selects text generation.
     Configure(WorkerConfiguration),
-    /// Always first, and only once: the process is to embed texts.
+    /// First frame, sent once: selects embedding.
     ConfigureEmbedder(EmbedderConfiguration),
     Generate {
         id: u64,
         request: Box<GenerateRequest>,
     },
-    /// An unknown or finished id is ignored: the answer may have crossed this on its way.
+    /// Cancels a request. Unknown or finished ids are ignored: the result may already have been sent.
     Cancel {
         id: u64,
     },
-    /// Of a query only the first chunk is embedded, and it goes before every text.
+    /// Embeds a text. Queries have priority, and only their first chunk is embedded.
     Embed {
         id: u64,
         is_query: bool,
@@ -43,68 +43,68 @@ pub enum ToWorker {
     },
 }
 
-/// Limits of the inference process.
+/// Limits of the text generation process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerConfiguration {
-    /// Tokens that one conversation may have, prompt and reply together; lowered to what the model was trained for.
+    /// Maximum number of tokens of a conversation, including the reply; lowered to the limit of the model.
     pub context_length: u32,
-    /// How many replies are written at once, in turns; the daemon sends no more requests than that.
+    /// Maximum number of concurrent replies; the daemon sends no more requests.
     pub max_parallel: usize,
 }
 
-/// What an embedding process is for.
+/// Configuration of an embedding process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmbedderConfiguration {
     pub model_path: PathBuf,
-    /// Threads for texts. `None`: as many as suit the machine.
+    /// Number of threads for texts; `None` chooses it for the machine.
     pub text_threads: Option<usize>,
     pub limits: EmbedderLimits,
-    /// How many texts may wait, queries included.
+    /// Maximum number of queued texts, including queries.
     pub max_queue: usize,
 }
 
-/// From the inference process to the daemon.
+/// Frame from the inference process to the daemon.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "type")]
 pub enum FromWorker {
-    /// A model file is being read. Repeated while that lasts, as a sign of life.
+    /// A model file is being read. Repeated as a keep-alive.
     Loading { model_path: PathBuf },
-    /// The model file is in memory.
+    /// The model file is loaded.
     Loaded { model_path: PathBuf, context_length: u32 },
-    /// Work goes on, but there is no text to show for it yet (a long prompt, held-back text).
+    /// Work continues, but there is no text yet (a long prompt, or buffered text).
     Working,
-    /// More of the reply: one frame for each piece that the model makes.
+    /// Next part of the reply; one frame for each piece that the model generates.
     Text { id: u64, text: String },
-    /// The reply is complete. Nothing follows for this id.
+    /// The reply is complete. Last frame for this id.
     Finished { id: u64, reason: FinishReason, usage: WorkerUsage, calls: Vec<FunctionCall> },
-    /// The text's vectors. Nothing follows for this id.
+    /// Vectors of the text. Last frame for this id.
     Embedded { id: u64, embedded: EmbeddedText, usage: EmbeddingUsage },
-    /// The request ended without a complete reply. Nothing follows for this id.
+    /// The request failed or was cancelled without a complete reply. Last frame for this id.
     Failed { id: u64, code: LocalErrorCode, message: String },
 }
 
-/// What a reply took, counted and timed where it was made.
+/// Usage of a reply, measured in the inference process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkerUsage {
     pub input_tokens: u32,
-    /// Those of `input_tokens` that were still in the cache from an earlier turn.
+    /// Part of `input_tokens` that was still in the cache from an earlier turn.
     pub cached_tokens: u32,
     pub output_tokens: u32,
-    /// Time spent on the prompt of this request alone.
+    /// Time spent on the prompt of this request.
     pub prompt_seconds: f64,
-    /// Time spent on the reply of this request alone.
+    /// Time spent on the reply of this request.
     pub generation_seconds: f64,
 }
 
-/// What the vectors of a text took.
+/// Usage of the embedding of a text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct EmbeddingUsage {
     pub tokens: u32,
-    /// The text's share of the time that its batches took.
+    /// Share of the text in the time of its batches, in seconds.
     pub seconds: f64,
 }
 
-/// Why a frame could not be read or written.
+/// Reason why a frame could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum ProtocolError {
     #[error("the pipe to the inference process failed")]
@@ -117,10 +117,10 @@ pub enum ProtocolError {
     Truncated,
 }
 
-/// The bytes of `message` as they go over the pipe.
+/// Encodes `message` as a frame.
 ///
 /// # Errors
-/// `TooLong` when it would exceed the bound.
+/// Returns `TooLong` if it would exceed the limit.
 pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, ProtocolError> {
     let mut frame = vec![0; 4];
     serde_json::to_writer(&mut frame, message)?;
@@ -137,10 +137,10 @@ fn body_length(header: [u8; 4]) -> Result<usize, ProtocolError> {
     if length > MAX_FRAME_BYTES { Err(ProtocolError::TooLong { length }) } else { Ok(length) }
 }
 
-/// Reads one frame; `None` when the other side closed the pipe between frames.
+/// Reads one frame; `None` if the other side closed the pipe between frames.
 ///
 /// # Errors
-/// Anything else that is not a whole frame.
+/// Returns an error for anything that is not a complete frame.
 pub fn read_frame<T: DeserializeOwned>(reader: &mut impl Read) -> Result<Option<T>, ProtocolError> {
     let mut header = [0; 4];
     let mut filled = 0;
@@ -158,10 +158,10 @@ pub fn read_frame<T: DeserializeOwned>(reader: &mut impl Read) -> Result<Option<
     Ok(Some(serde_json::from_slice(&body)?))
 }
 
-/// As [`read_frame`], for the daemon's side. Not cancel-safe: a dropped call may lose part of a frame.
+/// Reads one frame like [`read_frame`], on the daemon's side. Not cancel-safe: a dropped call may lose part of a frame.
 ///
 /// # Errors
-/// Anything that is not a whole frame.
+/// Returns an error for anything that is not a complete frame.
 pub async fn read_frame_async<T: DeserializeOwned>(
     reader: &mut (impl AsyncRead + Unpin),
 ) -> Result<Option<T>, ProtocolError> {
@@ -176,20 +176,20 @@ pub async fn read_frame_async<T: DeserializeOwned>(
     Ok(Some(serde_json::from_slice(&body)?))
 }
 
-/// Writes one frame in one call, so that frames of several threads never interleave.
+/// Writes one frame in a single call, so that frames of several threads never interleave.
 ///
 /// # Errors
-/// When the frame is too long or the pipe is gone.
+/// Returns an error if the frame is too long or the pipe is closed.
 pub fn write_frame<T: Serialize>(writer: &mut impl Write, message: &T) -> Result<(), ProtocolError> {
     writer.write_all(&encode(message)?)?;
     writer.flush()?;
     Ok(())
 }
 
-/// As [`write_frame`], for the daemon's side.
+/// Writes one frame like [`write_frame`], on the daemon's side.
 ///
 /// # Errors
-/// When the frame is too long or the pipe is gone.
+/// Returns an error if the frame is too long or the pipe is closed.
 pub async fn write_frame_async<T: Serialize>(
     writer: &mut (impl AsyncWrite + Unpin),
     message: &T,
@@ -245,7 +245,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn frames_survive_the_pipe_in_order(frames in prop::collection::vec(any_frame(), 0..20)) {
+        fn frames_round_trip_in_order(frames in prop::collection::vec(any_frame(), 0..20)) {
             let mut pipe = Vec::new();
             for frame in &frames {
                 write_frame(&mut pipe, frame).unwrap();
@@ -259,7 +259,7 @@ mod tests {
         }
 
         #[test]
-        fn a_cut_anywhere_is_told_from_an_end(frame in any_frame(), cut in any::<prop::sample::Index>()) {
+        fn truncation_is_distinguished_from_the_end(frame in any_frame(), cut in any::<prop::sample::Index>()) {
             let whole = encode(&frame).unwrap();
             let cut = cut.index(whole.len());
             let got = read_frame::<FromWorker>(&mut &whole[..cut]);
@@ -271,7 +271,7 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_bytes_never_panic_and_never_allocate_beyond_the_bound(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn arbitrary_bytes_never_panic_or_exceed_the_limit(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             let mut reader = bytes.as_slice();
             if let Ok(Some(frame)) = read_frame::<FromWorker>(&mut reader) {
                 prop_assert!(encode(&frame).unwrap().len() <= MAX_FRAME_BYTES + 4);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn an_oversize_frame_is_refused_by_its_length_alone() {
+    fn oversized_frame_is_rejected_by_its_length() {
         let header = u32::try_from(MAX_FRAME_BYTES + 1).unwrap().to_be_bytes();
         assert!(matches!(
             read_frame::<FromWorker>(&mut header.as_slice()),

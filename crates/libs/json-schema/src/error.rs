@@ -1,13 +1,13 @@
-//! Why a schema is not taken over, and why a value does not fit one.
+//! Errors of schemas and validations.
 
-/// A schema is part of every prompt.
+/// Maximum size of a schema, which is part of every prompt.
 pub const MAX_SCHEMA_BYTES: usize = 64 * 1024;
-/// What one schema may apply to one value, with its references unfolded.
-pub(super) const MAX_UNFOLDED: u64 = 10_000;
-/// How deep those may be nested.
+/// Maximum number of schemas applied to one value, with references expanded.
+pub(super) const MAX_EXPANDED: u64 = 10_000;
+/// Maximum nesting depth of these schemas.
 pub(super) const MAX_IN_PLACE_DEPTH: usize = 64;
 
-/// Each text completes a sentence that begins with what the schema is of.
+/// Reason why a schema is rejected. Each text completes a sentence that begins with the owner of the schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
     #[error("must be at most {MAX_SCHEMA_BYTES} bytes of JSON")]
@@ -21,7 +21,7 @@ pub enum SchemaError {
     #[error("refers to itself without end")]
     Endless,
     #[error(
-        "unfolds to more than {MAX_UNFOLDED} parts, or deeper than {MAX_IN_PLACE_DEPTH} levels, for a single value; \
+        "unfolds to more than {MAX_EXPANDED} parts, or deeper than {MAX_IN_PLACE_DEPTH} levels, for a single value; \
          its references multiply"
     )]
     Unfolds,
@@ -31,10 +31,10 @@ pub enum SchemaError {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ValidationError {
-    /// What does not fit, a sentence each; not empty.
+    /// Problems of the value, one sentence each; not empty.
     #[error("{}", .0.join("; "))]
     DoesNotFit(Vec<String>),
-    /// The steps were used up, or the recursion became too deep: nothing is known of the value.
+    /// The steps were exhausted or the recursion became too deep; the validity is unknown.
     #[error("it is too large or nested too deeply to be validated")]
     TooCostly,
 }

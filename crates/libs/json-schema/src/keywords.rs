@@ -1,18 +1,18 @@
-//! Where schemas stand in schemas.
+//! Positions of subschemas in schemas.
 
 use serde_json::{Map, Value};
 
-/// A schema's parts that apply to the same value as the schema, references left out.
+/// Returns the subschemas that apply to the same value as the schema, without references.
 pub(super) fn in_place(schema: &Map<String, Value>) -> impl Iterator<Item = &Value> {
     let lists = ["allOf", "anyOf", "oneOf"].into_iter().filter_map(|keyword| schema.get(keyword)?.as_array());
     let single = ["not", "if", "then", "else"].into_iter().filter_map(|keyword| schema.get(keyword));
-    // `dependencies` of older drafts holds lists of names, too.
+    // `dependencies` of older drafts may contain lists of names too.
     let by_name =
         ["dependentSchemas", "dependencies"].into_iter().filter_map(|keyword| schema.get(keyword)?.as_object());
     lists.flatten().chain(single).chain(by_name.flat_map(Map::values).filter(|part| !part.is_array()))
 }
 
-/// A schema's parts that apply to what is in the value: members, names of members, items.
+/// Returns the subschemas that apply to parts of the value: members, member names, items.
 pub(super) fn below(schema: &Map<String, Value>) -> impl Iterator<Item = &Value> {
     const SINGLE: [&str; 7] = [
         "additionalItems",

@@ -1,19 +1,19 @@
-//! JSON Schemas that strangers wrote: those of tool servers, devices and custom tools.
+//! Validation with untrusted JSON Schemas: those of tool servers, devices and custom tools.
 //!
-//! A schema of two kilobytes can ask for more work than a machine does in a year, because references multiply: a chain
-//! of definitions of which each names the next one twice doubles with every link. Libraries validate such a schema to
-//! the end. Here
+//! A schema of two kilobytes can require more work than a machine does in a year, because references multiply: a chain
+//! of definitions that each reference the next one twice doubles with every link. Other libraries validate such a
+//! schema without a limit. In this crate:
 //!
-//! - a schema is taken over ([`Schema::new`]) only if what it applies to one value stays small with all references
-//!   unfolded, and no reference leads back to itself without going down into the value;
-//! - a validation ([`Schema::validate`]) ends after a number of steps, whatever the schema and the value are. One step
-//!   is about what one keyword costs; long texts and large lists cost more. Recursion, memory and the number of
-//!   problems told are bounded too.
+//! - a schema is accepted ([`Schema::new`]) only if the schemas applied to one value remain few with all references
+//!   expanded, and no reference leads back to itself without descending into the value;
+//! - a validation ([`Schema::validate`]) ends after a number of steps, regardless of schema and value. One step is
+//!   approximately the cost of one keyword; long texts and large lists cost more. Recursion, memory and the number of
+//!   reported problems are bounded too.
 //!
-//! Understood are the drafts 4 to 2020-12 without `$dynamicRef`, `$recursiveRef`, anchors and schemas with an `$id`
-//! inside, which no tool needs: references are JSON pointers into the same document. `format` is not asserted, and
-//! neither is a `pattern` that the regular expressions without backtracking cannot express (look-around,
-//! back-references): the tool itself has the last word on its input.
+//! Supported are the drafts 4 to 2020-12 without `$dynamicRef`, `$recursiveRef`, anchors and nested schemas with an
+//! `$id`, which no tool needs: references are JSON pointers into the same document. `format` is not asserted, nor is a
+//! `pattern` that cannot be expressed without backtracking (look-around, back-references), since the tool itself
+//! validates its input.
 
 mod error;
 mod evaluate;
@@ -22,4 +22,4 @@ mod same;
 mod schema;
 
 pub use error::{MAX_SCHEMA_BYTES, SchemaError, ValidationError};
-pub use schema::{Schema, refers_outside};
+pub use schema::{Schema, has_external_reference};

@@ -1,8 +1,8 @@
-//! Equality as JSON Schema has it: numbers are equal by value, however they are written.
+//! Equality according to JSON Schema: numbers are equal by value, regardless of notation.
 
 use serde_json::{Number, Value};
 
-/// A text that two values have in common if and only if they are equal.
+/// Returns a text that is equal for two values if and only if the values are equal.
 pub(super) fn canonical(value: &Value) -> String {
     let mut text = String::new();
     write(value, &mut text);
@@ -31,7 +31,7 @@ fn write(value: &Value, text: &mut String) {
             }
             text.push('}');
         }
-        // With its length before it, no text can look like anything else.
+        // The length prefix makes the text unambiguous.
         Value::String(string) => {
             text.push_str(&format!("{}\"", string.len()));
             text.push_str(string);
@@ -48,25 +48,25 @@ fn number_text(number: &Number) -> String {
     }
 }
 
-/// How many steps it takes to read a value whole, counted up to `most`.
-pub(super) fn weight(value: &Value, most: u64) -> u64 {
+/// Returns the number of steps for reading a value completely, counted up to `max`.
+pub(super) fn weight(value: &Value, max: u64) -> u64 {
     let mut weight = 4;
     match value {
         Value::String(text) => weight += text.len() as u64 / 16,
         Value::Array(items) => {
             for item in items {
-                if weight >= most {
+                if weight >= max {
                     break;
                 }
-                weight += self::weight(item, most - weight);
+                weight += self::weight(item, max - weight);
             }
         }
         Value::Object(members) => {
             for (name, member) in members {
-                if weight >= most {
+                if weight >= max {
                     break;
                 }
-                weight += name.len() as u64 / 16 + self::weight(member, most - weight);
+                weight += name.len() as u64 / 16 + self::weight(member, max - weight);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}

@@ -1,49 +1,51 @@
-//! A schema, and what it must be like to be taken over.
+//! JSON Schema, and its admission checks.
 
 use std::collections::HashMap;
 
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
-use super::error::{MAX_IN_PLACE_DEPTH, MAX_SCHEMA_BYTES, MAX_UNFOLDED, SchemaError};
+use super::error::{MAX_EXPANDED, MAX_IN_PLACE_DEPTH, MAX_SCHEMA_BYTES, SchemaError};
 use super::keywords::{below, in_place};
 
-/// Longer patterns are not asserted.
+/// Maximum length of an asserted pattern.
 pub(super) const MAX_PATTERN_BYTES: usize = 1_000;
 const MAX_PROBLEM_CHARACTERS: usize = 300;
 
-/// A JSON Schema that can be validated with.
+/// Accepted JSON Schema.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schema {
     root: Value,
-    /// In drafts before 2019-09 nothing counts beside a reference.
-    ref_stands_alone: bool,
+    /// In drafts before 2019-09, keywords next to a reference are ignored.
+    ref_overrides_siblings: bool,
 }
 
 impl Schema {
+    /// Accepts a schema.
+    ///
     /// # Errors
-    /// What is wrong with the schema.
+    /// Returns the reason if the schema is rejected.
     pub fn new(root: Value) -> Result<Self, SchemaError> {
         if root.to_string().len() > MAX_SCHEMA_BYTES {
             return Err(SchemaError::TooLong);
         }
-        if refers_outside(&root) {
+        if has_external_reference(&root) {
             return Err(SchemaError::RefersOutside);
         }
         jsonschema::meta::options()
             .validate(&root)
             .map_err(|error| SchemaError::Invalid(error.to_string().chars().take(MAX_PROBLEM_CHARACTERS).collect()))?;
         let schema = Self::trusted(root);
-        Unfolding { schema: &schema, parts: HashMap::new() }.look_through()?;
+        ReferenceExpansion { schema: &schema, parts: HashMap::new() }.check()?;
         Ok(schema)
     }
 
-    /// One of our own, which is not looked through.
+    /// Creates a schema of our own without checks.
     #[must_use]
     pub fn trusted(root: Value) -> Self {
         let draft = root.get("$schema").and_then(Value::as_str).unwrap_or_default();
-        let ref_stands_alone = ["/draft-04/", "/draft-06/", "/draft-07/"].iter().any(|name| draft.contains(name));
-        Self { root, ref_stands_alone }
+        let ref_overrides_siblings = ["/draft-04/", "/draft-06/", "/draft-07/"].iter().any(|name| draft.contains(name));
+        Self { root, ref_overrides_siblings }
     }
 
     #[must_use]
@@ -51,25 +53,25 @@ impl Schema {
         &self.root
     }
 
-    pub(super) fn ref_stands_alone(&self) -> bool {
-        self.ref_stands_alone
+    pub(super) fn ref_overrides_siblings(&self) -> bool {
+        self.ref_overrides_siblings
     }
 
-    /// What a reference leads to: `#` or `#/a/json/pointer`.
+    /// Resolves a reference: `#` or `#/a/json/pointer`.
     pub(super) fn resolve(&self, reference: &str) -> Option<&Value> {
         let pointer = percent_decode_str(reference.strip_prefix('#')?).decode_utf8().ok()?;
         self.root.pointer(&pointer)
     }
 }
 
-/// Whether a schema refers to a document other than itself.
+/// Whether a schema references another document.
 #[must_use]
-pub fn refers_outside(value: &Value) -> bool {
+pub fn has_external_reference(value: &Value) -> bool {
     match value {
-        Value::Array(items) => items.iter().any(refers_outside),
+        Value::Array(items) => items.iter().any(has_external_reference),
         Value::Object(members) => members.iter().any(|(key, value)| match value {
             Value::String(target) => matches!(key.as_str(), "$ref" | "$dynamicRef") && !target.starts_with('#'),
-            _ => refers_outside(value),
+            _ => has_external_reference(value),
         }),
         _ => false,
     }
@@ -83,17 +85,17 @@ fn has_reference(value: &Value) -> bool {
     }
 }
 
-/// Of the dialect that the standard names, or of those that servers in Python, Go and Rust write.
+/// Whether a pattern is valid in the standard's dialect, or in those of servers in Python, Go and Rust.
 fn is_regular_expression(pattern: &str) -> bool {
     jsonschema_regex::is_valid_ecma_regex(pattern)
         || !matches!(regex::RegexBuilder::new(pattern).size_limit(1 << 16).build(), Err(regex::Error::Syntax(_)))
 }
 
-/// How much each part of a schema applies to one value. Parts are told apart by where they are in memory: the schema
-/// is borrowed meanwhile.
-struct Unfolding<'s> {
+/// Counts the schemas that each part applies to one value. Parts are identified by their address, since the schema is
+/// borrowed meanwhile.
+struct ReferenceExpansion<'s> {
     schema: &'s Schema,
-    /// `None`: being counted right now.
+    /// `None` while a part is being counted.
     parts: HashMap<*const Value, Option<Counted>>,
 }
 
@@ -103,8 +105,8 @@ struct Counted {
     depth: usize,
 }
 
-impl<'s> Unfolding<'s> {
-    fn look_through(mut self) -> Result<(), SchemaError> {
+impl<'s> ReferenceExpansion<'s> {
+    fn check(mut self) -> Result<(), SchemaError> {
         let mut waiting = vec![&self.schema.root];
         while let Some(part) = waiting.pop() {
             self.count(part, 0, &mut waiting)?;
@@ -112,7 +114,8 @@ impl<'s> Unfolding<'s> {
         Ok(())
     }
 
-    /// What `part` and all that it applies in place come to; what it applies below is left `waiting`.
+    /// Counts `part` and everything that it applies in place; its subschemas for parts of the value are added to
+    /// `waiting`.
     fn count(&mut self, part: &'s Value, depth: usize, waiting: &mut Vec<&'s Value>) -> Result<Counted, SchemaError> {
         let mut counted = Counted { parts: 1, depth: 1 };
         let Value::Object(keywords) = part else { return Ok(counted) };
@@ -137,7 +140,7 @@ impl<'s> Unfolding<'s> {
             let inner = self.count(applied, depth + 1, waiting)?;
             counted.parts += inner.parts;
             counted.depth = counted.depth.max(inner.depth + 1);
-            if counted.parts > MAX_UNFOLDED || counted.depth > MAX_IN_PLACE_DEPTH {
+            if counted.parts > MAX_EXPANDED || counted.depth > MAX_IN_PLACE_DEPTH {
                 return Err(SchemaError::Unfolds);
             }
         }
@@ -147,7 +150,7 @@ impl<'s> Unfolding<'s> {
     }
 
     fn require_supported(&self, part: &Value, keywords: &Map<String, Value>) -> Result<(), SchemaError> {
-        // With an `$id` inside, what a pointer counts from would depend on where it stands.
+        // With a nested `$id`, the base of a pointer would depend on its position.
         let is_root = std::ptr::eq(part, &self.schema.root);
         if !is_root && keywords.get("$id").is_some_and(Value::is_string) && has_reference(part) {
             return Err(SchemaError::NotSupported("$id".to_owned()));

@@ -1,4 +1,4 @@
-//! Schemas and values that are made to use up the machine.
+//! Schemas and values that attempt to exhaust resources.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use agentd_json_schema::{MAX_SCHEMA_BYTES, Schema, SchemaError, ValidationError};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 const STEPS: u64 = 100_000;
 
-/// A chain of definitions, each made of the one after it.
+/// Builds a chain of definitions, each of which is derived from the next one.
 fn chain(length: usize, link: impl Fn(Value) -> Value, last: Value) -> Value {
     let mut definitions = Map::new();
     for number in 0..length {
@@ -17,7 +17,7 @@ fn chain(length: usize, link: impl Fn(Value) -> Value, last: Value) -> Value {
 }
 
 #[test]
-fn references_that_multiply_are_refused() {
+fn multiplying_references_are_rejected() {
     type Link = fn(Value) -> Value;
     let links: [(&str, Link); 9] = [
         ("allOf", |next| json!({"allOf": [next, next]})),
@@ -40,7 +40,7 @@ fn references_that_multiply_are_refused() {
 }
 
 #[test]
-fn references_without_end_are_refused() {
+fn endless_references_are_rejected() {
     for endless in [
         json!({"type": "object", "$ref": "#"}),
         json!({"type": "object", "allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"not": {"$ref": "#/$defs/a"}}}}),
@@ -51,8 +51,8 @@ fn references_without_end_are_refused() {
 }
 
 #[test]
-fn what_the_value_multiplies_ends_with_the_steps() {
-    // Each level of the value is validated twice, so that its depth is what doubles.
+fn multiplication_by_the_value_exhausts_the_steps() {
+    // Each level of the value is validated twice, so the cost doubles with its depth.
     let node = json!({"$ref": "#/$defs/node"});
     let twice = json!({"type": "object", "$ref": "#/$defs/node", "$defs": {"node": {
         "allOf": [{"properties": {"a": node}}, {"properties": {"a": node}}],
@@ -77,8 +77,8 @@ fn what_the_value_multiplies_ends_with_the_steps() {
 }
 
 #[test]
-fn the_stack_is_bounded() {
-    // 60 references in a row at each of 120 levels.
+fn recursion_depth_is_bounded() {
+    // 60 consecutive references at each of 120 levels.
     let mut schema = chain(55, |next| next, json!({"properties": {"a": {"$ref": "#/$defs/a0"}}}));
     let mut deep = json!({});
     for _ in 0..120 {
@@ -110,15 +110,15 @@ fn large_values_cost_steps() {
 }
 
 #[test]
-fn patterns_cost_steps_and_never_go_back() {
+fn patterns_cost_steps_and_never_backtrack() {
     let schema = Schema::new(json!({"type": "object", "properties": {"a": {"pattern": "^(a+)+$"}}})).unwrap();
     let almost = format!("{}!", "a".repeat(5_000));
     assert!(matches!(schema.validate(&json!({"a": almost}), STEPS), Err(ValidationError::DoesNotFit(_))));
-    // Compiled when they are first needed: a schema cannot make the daemon hold thousands of them.
+    // Patterns are compiled on demand, so a schema cannot make the daemon hold thousands of them.
     let names: Map<String, Value> = (0..1_500).map(|number| (format!("^x{number}$"), json!(true))).collect();
     let many = Schema::new(json!({"type": "object", "patternProperties": names})).unwrap();
     assert_eq!(many.validate(&json!({"b": 1}), STEPS), Err(ValidationError::TooCostly));
-    // Larger than a compiled pattern may be, or not to be had without going back: not asserted.
+    // Exceeds the size limit of compiled patterns, or requires backtracking: not asserted.
     for pattern in [r"^(\p{L}{1,500}){1,500}$", "^(?!a)b", r"^(.)\1$", &"a".repeat(1_001), &r"\S".repeat(400)] {
         let schema = Schema::new(json!({"type": "object", "properties": {"a": {"pattern": pattern}}})).unwrap();
         assert_eq!(schema.validate(&json!({"a": "a"}), STEPS), Ok(()), "{pattern}");
@@ -126,7 +126,7 @@ fn patterns_cost_steps_and_never_go_back() {
 }
 
 #[test]
-fn a_wrong_value_is_told_in_few_words() {
+fn problems_are_short() {
     let names: Vec<String> = (0..2_000).map(|number| format!("name{number}")).collect();
     let schema = Schema::new(json!({"type": "object", "required": names, "additionalProperties": false})).unwrap();
     let value: Map<String, Value> =
@@ -139,7 +139,7 @@ fn a_wrong_value_is_told_in_few_words() {
 }
 
 #[test]
-fn what_could_mean_something_else_elsewhere_is_refused() {
+fn ambiguous_schemas_are_rejected() {
     for (schema, expected) in [
         (json!({"$ref": "https://example.com/schema"}), "another document"),
         (json!({"properties": {"a": {"$ref": "file:///etc/hostname"}}}), "another document"),

@@ -1,4 +1,4 @@
-//! What schemas mean, against an implementation that is not ours.
+//! Semantics of schemas, compared with an independent implementation.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use agentd_json_schema::{Schema, ValidationError};
@@ -105,7 +105,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn verdicts_are_those_of_another_implementation(root in schema(), definition in schema(), values in prop::collection::vec(value(), 1..6)) {
+    fn verdicts_match_another_implementation(root in schema(), definition in schema(), values in prop::collection::vec(value(), 1..6)) {
         let Value::Object(mut root) = root else { return Ok(()) };
         root.insert("$defs".to_owned(), json!({"d": definition}));
         let root = Value::Object(root);
@@ -127,7 +127,7 @@ fn problems(schema: Value, value: Value) -> String {
 }
 
 #[test]
-fn problems_say_where_and_what() {
+fn problems_contain_location_and_reason() {
     let schema = json!({"type": "object", "required": ["path"], "additionalProperties": false, "properties": {
         "path": {"type": "string", "minLength": 2, "pattern": "^/"},
         "lines": {"type": "array", "items": {"type": "integer", "minimum": 1}},
@@ -156,7 +156,7 @@ fn problems_say_where_and_what() {
 }
 
 #[test]
-fn older_drafts_are_read_as_they_are_meant() {
+fn older_drafts_are_interpreted_correctly() {
     let draft = |number: u8, schema: Value| {
         let Value::Object(mut schema) = schema else { panic!() };
         schema.insert("$schema".to_owned(), json!(format!("http://json-schema.org/draft-{number:02}/schema#")));

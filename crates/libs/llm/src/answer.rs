@@ -1,7 +1,7 @@
-//! A vendor's answer as a [`ModelStream`].
+//! Conversion of a vendor's response into a [`ModelStream`].
 //!
-//! An answer is complete when its finish reason has come and the body ends in good order, when the vendor's end marker
-//! has come, or when nothing more comes for [`TRAILER_LIMIT`] after the finish reason.
+//! An answer is complete when its finish reason has arrived and the body ends properly, when the vendor's end marker
+//! arrives, or when nothing more arrives for [`TRAILER_LIMIT`] after the finish reason.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use sse_stream::{Sse, SseByteStream};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::body::{BodyError, TimedBody};
-use crate::complaint::Complaint;
+use crate::vendor_error::VendorError;
 use crate::wire::{Decoder, Progress};
 use crate::{ModelError, ModelErrorCode, ModelEvent, ModelStream, Vendor};
 
-/// How long a finished answer's connection may take to become reusable.
+/// Maximum time to drain the connection of a finished answer so that it can be reused.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
-/// How long usage and an end marker are waited for after the finish reason.
+/// Maximum time to wait for usage and an end marker after the finish reason.
 const TRAILER_LIMIT: Duration = Duration::from_secs(2);
-/// Ends an event that the server left open at the end of the body.
+/// Terminates an event that the server left open at the end of the body.
 const END_OF_EVENT: &[u8] = b"\n\n";
 
-/// Whom errors name, and the key that they must not repeat.
+/// Vendor that errors name, and the key that they must not contain.
 #[derive(Clone)]
 pub(crate) struct ErrorContext {
     pub(crate) vendor: Vendor,
@@ -35,8 +35,8 @@ pub(crate) struct ErrorContext {
 }
 
 impl ErrorContext {
-    pub(crate) fn classify(&self, complaint: Complaint) -> ModelError {
-        complaint.classify(self.vendor, self.key.as_ref())
+    pub(crate) fn classify(&self, vendor_error: VendorError) -> ModelError {
+        vendor_error.classify(self.vendor, self.key.as_ref())
     }
 
     pub(crate) fn timed_out(&self) -> ModelError {
@@ -51,7 +51,7 @@ impl ErrorContext {
     fn body_failed(&self, error: BodyError) -> ModelError {
         match error {
             BodyError::TimedOut => self.timed_out(),
-            error @ BodyError::TooLarge => self.classify(Complaint::broken_format(error.to_string())),
+            error @ BodyError::TooLarge => self.classify(VendorError::broken_format(error.to_string())),
             BodyError::Broken(error) => self.cut_off().with_source(error),
         }
     }
@@ -63,15 +63,16 @@ struct Answer {
     has_body_ended: Arc<AtomicBool>,
     decoder: Box<dyn Decoder>,
     context: ErrorContext,
-    /// Read, but not yet handed out; bounded by one event of the vendor.
+    /// Decoded events that were not yet returned; bounded by one event of the vendor.
     ready: VecDeque<ModelEvent>,
-    /// Set once the finish reason has come: when the answer is complete, whatever the connection does.
+    /// Set once the finish reason has arrived: time at which the answer counts as complete even if the connection stays
+    /// open.
     complete_at: Option<Instant>,
     error: Option<ModelError>,
-    is_over: bool,
+    is_finished: bool,
 }
 
-/// Reads `body` with `decoder`.
+/// Decodes `body` with `decoder`.
 pub(crate) fn stream(body: TimedBody, decoder: Box<dyn Decoder>, context: ErrorContext) -> ModelStream {
     let unread_bytes = body.unread();
     let has_body_ended = Arc::<AtomicBool>::default();
@@ -89,7 +90,7 @@ pub(crate) fn stream(body: TimedBody, decoder: Box<dyn Decoder>, context: ErrorC
         ready: VecDeque::new(),
         complete_at: None,
         error: None,
-        is_over: false,
+        is_finished: false,
     };
     stream::unfold(Some(answer), |answer| async move {
         let mut answer = answer?;
@@ -113,7 +114,7 @@ impl Answer {
             if let Some(error) = self.error.take() {
                 return Some(Err(error));
             }
-            if self.is_over {
+            if self.is_finished {
                 return None;
             }
             let read = match self.complete_at {
@@ -121,38 +122,38 @@ impl Answer {
                 None => Ok(self.events.next().await),
             };
             match read {
-                Ok(Some(Ok(event))) => self.take(event),
-                Ok(Some(Err(error))) => self.fail(error),
+                Ok(Some(Ok(event))) => self.handle_event(event),
+                Ok(Some(Err(error))) => self.handle_read_error(error),
                 Ok(None) | Err(_) => self.finish(),
             }
         }
     }
 
-    fn take(&mut self, event: Sse) {
+    fn handle_event(&mut self, event: Sse) {
         self.unread_bytes.store(0, Ordering::Relaxed);
         let Some(data) = event.data else { return };
         match self.decoder.decode(&data, &mut self.ready) {
             Ok(Progress::End) => self.finish(),
             Ok(progress) => {
-                // Some servers name a finish reason with each piece.
+                // Some servers send a finish reason with each chunk.
                 let is_content = progress == Progress::Content;
                 if self.decoder.has_finish_reason() && (is_content || self.complete_at.is_none()) {
                     self.complete_at = Some(Instant::now() + TRAILER_LIMIT);
                 }
             }
-            // The last event was cut off in the middle.
+            // The last event was truncated.
             Err(_) if self.has_body_ended.load(Ordering::Relaxed) => self.finish(),
-            Err(complaint) => self.error = Some(self.context.classify(complaint)),
+            Err(vendor_error) => self.error = Some(self.context.classify(vendor_error)),
         }
     }
 
-    fn fail(&mut self, error: sse_stream::Error) {
+    fn handle_read_error(&mut self, error: sse_stream::Error) {
         let sse_stream::Error::Body(inner) = error else {
             match self.has_body_ended.load(Ordering::Relaxed) {
                 true => self.finish(),
                 false => {
-                    let complaint = Complaint::broken_format("an event is not UTF-8");
-                    self.error = Some(self.context.classify(complaint).with_source(error));
+                    let vendor_error = VendorError::broken_format("an event is not UTF-8");
+                    self.error = Some(self.context.classify(vendor_error).with_source(error));
                 }
             }
             return;
@@ -165,14 +166,14 @@ impl Answer {
     }
 
     fn finish(&mut self) {
-        self.is_over = true;
+        self.is_finished = true;
         match self.decoder.finish(&mut self.ready) {
             Some(finish) => self.ready.push_back(ModelEvent::Finished(finish)),
             None => self.error = Some(self.context.cut_off()),
         }
     }
 
-    /// Reads the few bytes behind the end marker, so that the connection can serve again.
+    /// Reads the few bytes after the end marker so that the connection can be reused.
     fn close(mut self, is_good: bool) {
         if is_good && self.events.next().now_or_never().is_none() {
             tokio::spawn(timeout(DRAIN_LIMIT, async move { while let Some(Ok(_)) = self.events.next().await {} }));
@@ -204,7 +205,7 @@ mod tests {
         }
     }
 
-    /// Some servers name a finish reason with each piece.
+    /// Some servers send a finish reason with each chunk.
     #[tokio::test(start_paused = true)]
     async fn pieces_after_a_finish_reason_extend_the_wait() {
         let fragment = |arguments: &str| {
@@ -227,7 +228,7 @@ mod tests {
             [Ok(ModelEvent::ToolCall(call)), Ok(ModelEvent::Finished(_))] => assert_eq!(call.input, json!({"a": 1})),
             other => panic!("{other:?}"),
         }
-        // Usage does not extend it.
+        // Usage does not extend the wait.
         assert_eq!(began.elapsed(), TRAILER_LIMIT * 9 / 4 + TRAILER_LIMIT);
     }
 }

@@ -1,4 +1,4 @@
-//! The seam between the daemon and whatever runs a model.
+//! Interface between the daemon and model backends.
 
 use std::pin::Pin;
 
@@ -7,14 +7,14 @@ use futures_util::future::BoxFuture;
 
 use crate::{ModelError, ModelEvent, ModelRequest};
 
-/// A running answer. It ends with [`ModelEvent::Finished`] or with one error, and nothing comes
-/// after either. What came before an error stands: it is the caller's to keep. Dropping the
-/// stream stops the model, as far as the vendor notices a closed connection.
+/// Streamed answer. It ends with [`ModelEvent::Finished`] or with one error, and no item follows either. Events before
+/// an error remain valid; the caller may keep them. Dropping the stream stops the model, if the vendor detects closed
+/// connections.
 pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>> + Send>>;
 
-/// Something that can run a model: a vendor, the model inside the daemon, a script in a test.
+/// Backend that runs a model: a vendor, the local model, or a script in a test.
 pub trait ModelBackend: Send + Sync + std::fmt::Debug {
-    /// Starts a call. Failures before the first piece (a refused key, a rate limit) come as the
-    /// error of the future; nothing is tried twice.
+    /// Starts a call. Failures before the first event (such as a rejected key or a rate limit) are returned as the
+    /// future's error; nothing is retried.
     fn generate(&self, request: ModelRequest) -> BoxFuture<'_, Result<ModelStream, ModelError>>;
 }

@@ -1,4 +1,4 @@
-//! The bytes of an answer, within time limits and a size limit.
+//! Response body with time limits and a size limit.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,8 +10,7 @@ use bytes::Bytes;
 use futures_util::Stream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// No single event of a vendor comes near this; a server that sends more without ending an event
-/// is broken or hostile.
+/// Maximum size of one event. No vendor sends events near this size; a larger one indicates a broken or hostile server.
 pub(crate) const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
 
 #[derive(Debug, thiserror::Error)]
@@ -26,8 +25,8 @@ pub(crate) enum BodyError {
 
 type Chunks = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
 
-/// Passes chunks on as they come, and fails when none came for `idle`, when `deadline` has passed,
-/// or when more than [`MAX_EVENT_BYTES`] have come since [`Self::unread`] was last set to 0.
+/// Forwards chunks as they arrive. Fails if none arrives for `idle`, if `deadline` has passed, or if more than
+/// [`MAX_EVENT_BYTES`] arrived since [`Self::unread`] was last reset to 0.
 pub(crate) struct TimedBody {
     chunks: Chunks,
     limit: Pin<Box<Sleep>>,
@@ -48,7 +47,7 @@ impl TimedBody {
         }
     }
 
-    /// The reader sets this to 0 whenever it has taken an event.
+    /// Returns the count of unread bytes, which the reader resets to 0 after each event.
     pub(crate) fn unread(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.unread)
     }

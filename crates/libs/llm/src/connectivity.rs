@@ -1,11 +1,11 @@
-//! Whether a provider answers, and which models it offers.
+//! Result of a connectivity test of a provider.
 
-/// The outcome of a good test.
+/// Result of a successful test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectivityReport {
-    /// From the request to the complete answer, in milliseconds.
+    /// Time from the request to the complete response, in milliseconds.
     pub latency_ms: u64,
-    /// In the vendor's order, at most [`Self::MAX_MODELS`].
+    /// Model names in the vendor's order, at most [`Self::MAX_MODELS`].
     pub models: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Why a model did not answer, in the few kinds that callers and clients tell apart.
+//! Model errors, reduced to the kinds that callers and clients distinguish.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use agentd_base::{DomainError, ErrorKind};
 
-/// A failed call. `Display` is the message alone.
+/// Failed model call. `Display` is the message alone.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {
     pub code: ModelErrorCode,
-    /// A sentence for people. Carries no key, no URL path and no query.
+    /// Message for users. Contains no key, URL path or query.
     pub message: String,
-    /// When the provider said how long to wait.
+    /// Wait time requested by the provider.
     pub retry_after: Option<Duration>,
     pub source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
@@ -37,26 +37,26 @@ impl ModelError {
     }
 }
 
-/// The codes of the interface.
+/// Error codes of the public API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ModelErrorCode {
-    /// Too many requests or tokens in a span of time.
+    /// Too many requests or tokens within a period.
     RateLimit,
-    /// The key is missing, wrong or lacks a right, or its account has no credit.
+    /// The key is missing, invalid or lacks a permission, or the account has no credit.
     Auth,
-    /// The provider has no capacity at the moment.
+    /// The provider is temporarily out of capacity.
     Overloaded,
-    /// The prompt does not fit the model; a shorter one would.
+    /// The prompt does not fit the model; a shorter prompt would.
     ContextLength,
-    /// The provider cannot be reached, failed, or broke its own format.
+    /// The provider is unreachable, failed, or violated its own format.
     ProviderUnavailable,
     Timeout,
-    /// The model ended without an answer that is of use: refused, filtered, or out of output tokens. The same request
-    /// would most likely end alike.
+    /// The model ended without a usable answer: refused, filtered, or out of output tokens. Repeating the request would
+    /// most likely have the same result.
     NoAnswer,
-    /// Somebody stopped the call; backends here never say so themselves.
+    /// The call was cancelled by the caller; the backends in this crate never return this code.
     Cancelled,
-    /// The request itself was refused (an unknown model, a parameter it does not take).
+    /// The request was rejected, for example because of an unknown model or parameter.
     Internal,
 }
 
@@ -76,7 +76,7 @@ impl ModelErrorCode {
         }
     }
 
-    /// Whether the same request may well succeed a little later.
+    /// Whether the same request may succeed a little later.
     #[must_use]
     pub fn is_transient(self) -> bool {
         matches!(self, Self::RateLimit | Self::Overloaded | Self::ProviderUnavailable | Self::Timeout)

@@ -1,4 +1,4 @@
-//! What a model answers, piece by piece.
+//! Events of a model's streamed answer.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,13 +6,13 @@ use crate::ToolCall;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelEvent {
-    /// Exactly one for each piece of text that the vendor sends: never joined, never empty.
+    /// Text, one event per chunk that the vendor sends: never joined, never empty.
     Text(String),
-    /// Likewise, for what the model shows of its thinking.
+    /// Visible reasoning, one event per chunk.
     Reasoning(String),
-    /// A complete call. Those of one answer come together, in the model's order, before the end.
+    /// Complete tool call. The calls of one answer are emitted together, in the model's order, before the end.
     ToolCall(ToolCall),
-    /// The last event of a stream that came to its proper end, and of no other.
+    /// Last event of a stream that ended properly; not emitted otherwise.
     Finished(Finish),
 }
 
@@ -26,28 +26,28 @@ pub struct Finish {
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
     Stop,
-    /// The output limit or the context window was reached; what was said is incomplete.
+    /// The output limit or the context window was reached; the answer is incomplete.
     Length,
     ToolUse,
-    /// The model or a filter of its vendor refused to answer, or to go on.
+    /// The model or a filter of its vendor refused to answer or to continue.
     ContentFilter,
-    /// The vendor could not read a tool call of its model.
+    /// The vendor could not parse a tool call of its model.
     MalformedCall,
     Other,
 }
 
-/// Tokens of one call, in the same sense for every vendor.
+/// Token counts of one call, normalized to the same meaning for every vendor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
-    /// The whole prompt, what was read from and written to a cache included.
+    /// Tokens of the whole prompt, including those read from and written to a cache.
     pub input_tokens: u64,
-    /// All that was generated, reasoning and tool calls included.
+    /// All generated tokens, including reasoning and tool calls.
     pub output_tokens: u64,
-    /// Part of `input_tokens`.
+    /// Part of `input_tokens` that was read from a cache.
     pub cache_read_tokens: u64,
-    /// Part of `input_tokens`.
+    /// Part of `input_tokens` that was written to a cache.
     pub cache_write_tokens: u64,
-    /// Part of `output_tokens`; 0 where the vendor does not say.
+    /// Reasoning tokens, part of `output_tokens`; 0 if the vendor does not report them.
     pub reasoning_tokens: u64,
     pub source: UsageSource,
 }
@@ -55,11 +55,11 @@ pub struct Usage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UsageSource {
-    /// Counted by whoever ran the model.
+    /// Reported by the provider.
     Provider,
-    /// Guessed from the text; backends here never guess, a caller may.
+    /// Estimated from the text by the caller; the backends in this crate never estimate.
     Estimated,
-    /// Not told; the numbers are 0.
+    /// Not reported; the counts are 0.
     #[default]
     Missing,
 }

@@ -1,24 +1,23 @@
-//! Language models behind one trait, [`ModelBackend`]: eight vendors over HTTP. The local model implements the same
-//! trait elsewhere.
+//! Language models behind one trait, [`ModelBackend`]: eight vendors over HTTP. The local model, in another crate,
+//! implements the same trait.
 //!
-//! Invariants
-//! - One [`ModelEvent::Text`] for each piece of text that a vendor sends; nothing is buffered, joined or split, except
-//!   around a tag of reasoning at the beginning (see [`separate_think_tags`]).
-//! - A stream is good only if the vendor's finish reason or end marker came. Anything else ends in an error, and the
-//!   reader keeps what came before it.
-//! - A key leaves in the vendor's documented header and nowhere else; no error text carries it.
-//! - Opaque reasoning ([`Replay`]) is sent back only to the vendor and model that it came from.
-//! - Token counts mean the same for every vendor (see [`Usage`]).
-//! - Whatever a server sends is bounded: an event, an error body, a call's arguments, the number
-//!   of calls, opaque reasoning, the time after a finish reason.
+//! Invariants:
+//! - One [`ModelEvent::Text`] per chunk of text that a vendor sends; nothing is buffered, joined or split, except
+//!   around a reasoning tag at the beginning (see [`separate_think_tags`]).
+//! - A stream is successful only if the vendor's finish reason or end marker arrived. Anything else ends in an error,
+//!   and the reader keeps the events received before it.
+//! - A key is sent only in the vendor's documented header; no error text contains it.
+//! - Opaque reasoning ([`Replay`]) is sent back only to the vendor and model that produced it.
+//! - Token counts have the same meaning for every vendor (see [`Usage`]).
+//! - All server input is bounded: an event, an error body, a call's arguments, the number of calls, opaque reasoning,
+//!   the time after a finish reason.
 //!
-//! Deliberately absent: retries, budgets and prices (the engine and the providers decide), judging an answer that
-//! says nothing (the engine does), and the counting of tokens that a vendor did not count.
+//! Out of scope: retries, budgets and prices (handled by the engine and the providers), evaluation of empty answers
+//! (handled by the engine), and estimating tokens that a vendor did not report.
 
 mod answer;
 mod backend;
 mod body;
-mod complaint;
 mod connectivity;
 mod error;
 mod event;
@@ -26,6 +25,7 @@ mod request;
 mod think_tags;
 mod vendor;
 mod vendor_backend;
+mod vendor_error;
 mod wire;
 
 pub use backend::{ModelBackend, ModelStream};

@@ -1,4 +1,4 @@
-//! What a model is asked.
+//! Request to a model.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,25 +9,26 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::Vendor;
 
-/// One call of a model.
+/// Request of one model call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
-    /// Who asks: a model that answers some at once lets clients take turns. No vendor is told.
+    /// Client on whose behalf the call is made; a backend with limited concurrency schedules clients fairly. Not sent
+    /// to vendors.
     pub client: Arc<str>,
-    /// The vendor's name of the model.
+    /// Model name at the vendor.
     pub model: String,
     pub system: Option<String>,
-    /// Oldest first. Answers to tool calls follow the assistant message that made the calls.
+    /// Oldest first. Results of tool calls follow the assistant message that made the calls.
     pub messages: Vec<ModelMessage>,
-    /// Shared: they are the same in every call of a turn, and their schemas are large.
+    /// Shared, since tools are identical in every call of a turn and their schemas are large.
     pub tools: Arc<[ToolDefinition]>,
     pub temperature: Option<f64>,
-    /// `None` leaves it to the vendor (Anthropic demands a number and gets 8192).
+    /// `None` uses the vendor's default (Anthropic requires a limit and gets 8192).
     pub max_output_tokens: Option<u32>,
-    /// The reply goes to a person who talks with the model, and not to the daemon that asked for itself.
+    /// Whether the reply goes to a user in a conversation, rather than to the daemon itself.
     pub is_conversation: bool,
-    /// Limits the whole call, to the last event. Besides, a stream that brings no byte for
-    /// 60 seconds (or for `timeout`, where that is shorter) has timed out.
+    /// Limit of the whole call, up to the last event. A stream also times out if no byte arrives for 60 seconds, or for
+    /// `timeout` if that is shorter.
     pub timeout: Duration,
 }
 
@@ -39,7 +40,7 @@ pub enum ModelMessage {
     Tool { call_id: String, name: String, content: String, is_error: bool },
 }
 
-/// A tool that the model may call. `input_schema` is of type `object`.
+/// Tool that the model may call. `input_schema` is of type `object`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolDefinition {
     pub name: String,
@@ -47,8 +48,8 @@ pub struct ToolDefinition {
     pub input_schema: Schema,
 }
 
-/// A JSON Schema as it goes over the wire: written once, because every call of a model brings the schemas of
-/// all tools along. Cheap to clone.
+/// JSON Schema in serialized form. It is serialized once, because every model call includes the schemas of all tools.
+/// Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Schema(Arc<RawValue>);
 
@@ -64,13 +65,13 @@ impl Schema {
         serde_json::from_str(self.0.get()).unwrap_or_default()
     }
 
-    /// As it goes over the wire.
+    /// Returns the serialized form.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.get()
     }
 
-    pub(crate) fn written(&self) -> &RawValue {
+    pub(crate) fn raw(&self) -> &RawValue {
         &self.0
     }
 }
@@ -81,16 +82,16 @@ impl PartialEq for Schema {
     }
 }
 
-/// A call that the model made. Keep it whole in the history that is sent back.
+/// Call made by the model. Keep it unchanged in the history that is sent back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// Unique within the conversation.
     pub id: String,
     pub name: String,
-    /// An object. Where the model wrote something that is no JSON, its raw text as a JSON string:
-    /// checking it against the tool's schema then fails, and the model can be told.
+    /// Input object. If the model wrote invalid JSON, this is its raw text as a JSON string: validation against the
+    /// tool's schema then fails, and the model can be informed.
     pub input: Value,
-    /// What the vendor wants back with this call; `None` for most.
+    /// Data that the vendor requires back with this call; `None` for most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Replay>,
 }
@@ -101,22 +102,22 @@ impl ToolCall {
         Self { id: id.into(), name: name.into(), input, replay: None }
     }
 
-    /// What is to be sent back with this call to `model` of `vendor`; `None` if it came from elsewhere.
+    /// Returns the data to send back with this call to `model` of `vendor`; `None` if it came from elsewhere.
     pub(crate) fn replay_for(&self, vendor: Vendor, model: &str) -> Option<&Value> {
         let replay = self.replay.as_ref()?;
-        // Calls stored by version 0.1 name no model; a waiting turn never changes its own.
+        // Calls stored by version 0.1 name no model; a turn that awaits approval keeps its model.
         (replay.vendor == vendor && (replay.model == model || replay.model.is_empty())).then_some(&replay.data)
     }
 }
 
-/// Opaque reasoning that a vendor demands back with a call: Google's thought signatures, Anthropic's thinking blocks,
-/// OpenRouter's reasoning details. Sent back only to the vendor and model that it came from, and never shown.
+/// Opaque reasoning that a vendor requires back with a call: Google's thought signatures, Anthropic's thinking blocks,
+/// OpenRouter's reasoning details. Sent back only to the vendor and model that produced it, and never displayed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replay {
     pub vendor: Vendor,
-    /// The model that was asked for.
+    /// Model named in the request.
     #[serde(default)]
     pub model: String,
-    /// In a form of the vendor's client.
+    /// Data in a format of the vendor's client.
     pub data: Value,
 }

@@ -1,7 +1,7 @@
-//! Reasoning that a model writes into its answer, because the server in front of it has no parser for it.
+//! Extraction of reasoning that a model writes into its answer because the server has no parser for it.
 //!
-//! Only blocks at the very beginning of an answer are reasoning: `<think>…</think>`, one or several, and one that is
-//! never closed. Everything after the first other character is text, also where it mentions the tags.
+//! Only blocks at the very beginning of an answer are reasoning: one or more `<think>…</think>`, including one that is
+//! never closed. Everything after the first other character is text, even if it mentions the tags.
 
 use std::collections::VecDeque;
 
@@ -9,14 +9,14 @@ use futures_util::{StreamExt, stream};
 
 use crate::{ModelError, ModelEvent, ModelStream};
 
-/// Opening and closing tag.
+/// Opening and closing tags.
 const TAGS: &[(&str, &str)] = &[("<think>", "</think>"), ("<thinking>", "</thinking>"), ("<thought>", "</thought>")];
 
-/// Blank characters before the first tag; what follows more of them is text.
+/// Maximum number of blank bytes before the first tag; with more, everything is text.
 const MAX_BLANK_BYTES: usize = 256;
 
-/// Turns leading `<think>` blocks of a stream's text into [`ModelEvent::Reasoning`]. Pieces of text stay as they are,
-/// except for what a tag is cut out of.
+/// Converts leading `<think>` blocks of a stream's text into [`ModelEvent::Reasoning`]. Text events are passed on
+/// unchanged, except for those that contain a tag.
 #[must_use]
 pub fn separate_think_tags(events: ModelStream) -> ModelStream {
     let state = (events.fuse(), TagReader::default(), VecDeque::new());
@@ -28,10 +28,10 @@ pub fn separate_think_tags(events: ModelStream) -> ModelStream {
             match events.next().await {
                 Some(Ok(ModelEvent::Text(piece))) => reader.read(piece, &mut ready),
                 Some(Ok(reasoning @ ModelEvent::Reasoning(_))) => {
-                    reader.keep_order(&mut ready);
+                    reader.flush_before_reasoning(&mut ready);
                     ready.push_back(Ok(reasoning));
                 }
-                // A call, the end, or a failure.
+                // A tool call, the end, or an error.
                 other => {
                     reader.finish(&mut ready);
                     ready.extend(other);
@@ -47,40 +47,40 @@ pub fn separate_think_tags(events: ModelStream) -> ModelStream {
 
 type Ready = VecDeque<Result<ModelEvent, ModelError>>;
 
-/// Where in the answer the reader is.
+/// State of the reader within the answer.
 #[derive(Default)]
 enum TagReader {
-    /// Nothing but blanks and the beginning of a tag has come, in these pieces.
+    /// Only blanks and the beginning of a tag have arrived, in the buffered pieces.
     #[default]
     Undecided,
-    Beginning(Vec<String>),
-    /// Within a block; what may be the beginning of the closing tag is held back.
-    Inside {
+    Buffering(Vec<String>),
+    /// Inside a block; a possible beginning of the closing tag is buffered.
+    InsideBlock {
         closing: &'static str,
-        held: String,
+        buffered: String,
     },
-    /// Behind a block; blanks and what may be the beginning of another block are held back.
-    Behind(String),
+    /// After a block; blanks and a possible beginning of another block are buffered.
+    AfterBlock(String),
     Text,
 }
 
-enum Opening {
-    /// The closing tag, and how long the opening one is.
+enum TagMatch {
+    /// Closing tag, and the length of the opening tag.
     Tag(&'static str, usize),
-    /// More must come to tell.
-    Open,
+    /// More text is needed to decide.
+    Partial,
     None,
 }
 
-/// What `text`, without blanks before it, begins with.
-fn opening(text: &str) -> Opening {
+/// Matches the beginning of `text`, which has no leading blanks, against the opening tags.
+fn match_opening_tag(text: &str) -> TagMatch {
     let begins = |longer: &str, shorter: &str| {
         longer.len() >= shorter.len() && longer.as_bytes()[..shorter.len()].eq_ignore_ascii_case(shorter.as_bytes())
     };
     match TAGS.iter().find(|(tag, _)| begins(text, tag)) {
-        Some((tag, closing)) => Opening::Tag(closing, tag.len()),
-        None if TAGS.iter().any(|(tag, _)| begins(tag, text)) => Opening::Open,
-        None => Opening::None,
+        Some((tag, closing)) => TagMatch::Tag(closing, tag.len()),
+        None if TAGS.iter().any(|(tag, _)| begins(tag, text)) => TagMatch::Partial,
+        None => TagMatch::None,
     }
 }
 
@@ -89,36 +89,38 @@ impl TagReader {
         match std::mem::replace(self, Self::Text) {
             Self::Text => ready.push_back(Ok(ModelEvent::Text(piece))),
             Self::Undecided => self.begin(vec![piece], ready),
-            Self::Beginning(mut pieces) => {
+            Self::Buffering(mut pieces) => {
                 pieces.push(piece);
                 self.begin(pieces, ready);
             }
-            Self::Inside { closing, held } => self.read_blocks(Some(closing), &(held + &piece), ready),
-            Self::Behind(held) => self.read_blocks(None, &(held + &piece), ready),
+            Self::InsideBlock { closing, buffered } => self.read_blocks(Some(closing), &(buffered + &piece), ready),
+            Self::AfterBlock(buffered) => self.read_blocks(None, &(buffered + &piece), ready),
         }
     }
 
     fn begin(&mut self, pieces: Vec<String>, ready: &mut Ready) {
         let whole = pieces.concat();
         let text = whole.trim_start();
-        match opening(text) {
-            Opening::Tag(..) => self.read_blocks(None, text, ready),
-            Opening::Open if whole.len() - text.len() <= MAX_BLANK_BYTES => *self = Self::Beginning(pieces),
-            Opening::Open | Opening::None => ready.extend(pieces.into_iter().map(|piece| Ok(ModelEvent::Text(piece)))),
+        match match_opening_tag(text) {
+            TagMatch::Tag(..) => self.read_blocks(None, text, ready),
+            TagMatch::Partial if whole.len() - text.len() <= MAX_BLANK_BYTES => *self = Self::Buffering(pieces),
+            TagMatch::Partial | TagMatch::None => {
+                ready.extend(pieces.into_iter().map(|piece| Ok(ModelEvent::Text(piece))))
+            }
         }
     }
 
-    /// Reads on within a block that ends with `closing`, or behind one.
+    /// Continues inside a block that ends with `closing`, or after a block if that is `None`.
     fn read_blocks(&mut self, mut closing: Option<&'static str>, text: &str, ready: &mut Ready) {
         let lower = text.to_ascii_lowercase();
         let mut at = 0;
         loop {
             let Some(tag) = closing else {
                 at = text.len() - text[at..].trim_start().len();
-                match opening(&text[at..]) {
-                    Opening::Tag(tag, length) => (closing, at) = (Some(tag), at + length),
-                    Opening::Open => return *self = Self::Behind(text[at..].to_owned()),
-                    Opening::None => return ready.push_back(Ok(ModelEvent::Text(text[at..].to_owned()))),
+                match match_opening_tag(&text[at..]) {
+                    TagMatch::Tag(tag, length) => (closing, at) = (Some(tag), at + length),
+                    TagMatch::Partial => return *self = Self::AfterBlock(text[at..].to_owned()),
+                    TagMatch::None => return ready.push_back(Ok(ModelEvent::Text(text[at..].to_owned()))),
                 }
                 continue;
             };
@@ -126,28 +128,28 @@ impl TagReader {
                 let mut brackets = lower[at..].match_indices('<').map(|(bracket, _)| at + bracket);
                 let end = brackets.find(|bracket| tag.starts_with(&lower[*bracket..])).unwrap_or(text.len());
                 push_reasoning(&text[at..end], ready);
-                return *self = Self::Inside { closing: tag, held: text[end..].to_owned() };
+                return *self = Self::InsideBlock { closing: tag, buffered: text[end..].to_owned() };
             };
             push_reasoning(&text[at..at + length], ready);
             (closing, at) = (None, at + length + tag.len());
         }
     }
 
-    /// Reasoning comes in a field of its own: the blanks before it were text.
-    fn keep_order(&mut self, ready: &mut Ready) {
-        if matches!(self, Self::Beginning(_)) {
+    /// Reasoning arrives in its own field: the buffered blanks before it were text.
+    fn flush_before_reasoning(&mut self, ready: &mut Ready) {
+        if matches!(self, Self::Buffering(_)) {
             self.finish(ready);
         }
     }
 
-    /// Nothing follows: what was held back is what it looks like.
+    /// Ends the stream: the buffered text is emitted as it is.
     fn finish(&mut self, ready: &mut Ready) {
         match std::mem::replace(self, Self::Text) {
             Self::Undecided | Self::Text => {}
-            Self::Beginning(pieces) => ready.extend(pieces.into_iter().map(|piece| Ok(ModelEvent::Text(piece)))),
-            Self::Inside { held, .. } => push_reasoning(&held, ready),
-            Self::Behind(held) if held.is_empty() => {}
-            Self::Behind(held) => ready.push_back(Ok(ModelEvent::Text(held))),
+            Self::Buffering(pieces) => ready.extend(pieces.into_iter().map(|piece| Ok(ModelEvent::Text(piece)))),
+            Self::InsideBlock { buffered, .. } => push_reasoning(&buffered, ready),
+            Self::AfterBlock(buffered) if buffered.is_empty() => {}
+            Self::AfterBlock(buffered) => ready.push_back(Ok(ModelEvent::Text(buffered))),
         }
     }
 }
@@ -165,7 +167,7 @@ mod tests {
     use super::*;
     use crate::{Finish, FinishReason, Usage};
 
-    /// Reasoning and text that come of these pieces, and the pieces of text.
+    /// Returns the reasoning, the text, and the text events for the given pieces.
     fn separate(pieces: &[&str]) -> (String, String, Vec<String>) {
         let end = ModelEvent::Finished(Finish { reason: FinishReason::Stop, usage: Usage::default() });
         let events = pieces.iter().map(|piece| ModelEvent::Text((*piece).to_owned())).chain([end.clone()]);
@@ -184,7 +186,7 @@ mod tests {
         (reasoning, texts.concat(), texts)
     }
 
-    /// Answer, reasoning in it, text in it.
+    /// Answer, expected reasoning, expected text.
     const ANSWERS: &[(&str, &str, &str)] = &[
         ("<think>plan</think>\n\nHello!", "plan", "Hello!"),
         (" \n<think>\nplan\n</think>Hello!", "\nplan\n", "Hello!"),
@@ -216,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_text_are_not_joined() {
+    fn text_events_are_not_joined() {
         let pieces = ["\n", " <", "b", ">", "Hello", " <think>"];
         assert_eq!(separate(&pieces).2, pieces);
         assert_eq!(separate(&["<think>x</think>\nHel", "lo", "!"]).2, ["Hel", "lo", "!"]);
@@ -224,7 +226,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_cut_of_an_answer_gives_the_same(
+        fn result_is_independent_of_chunk_boundaries(
             (answer, reasoning, text) in prop::sample::select(ANSWERS),
             cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
         ) {
@@ -239,7 +241,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_is_lost_or_invented(pieces in prop::collection::vec("[<>/thinko \n]{0,6}|<think>|</think>|é", 0..10)) {
+        fn text_is_preserved(pieces in prop::collection::vec("[<>/thinko \n]{0,6}|<think>|</think>|é", 0..10)) {
             let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
             let whole = pieces.concat();
             let (reasoning, text, _) = separate(&pieces);

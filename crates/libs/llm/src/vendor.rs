@@ -1,4 +1,4 @@
-//! The eight vendors, and how each one's own SDK is addressed.
+//! Supported vendors and the address conventions of their SDKs.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub enum Vendor {
 }
 
 impl Vendor {
-    /// In the order in which they are listed everywhere.
+    /// All vendors, in display order.
     pub const ALL: [Self; 8] = [
         Self::Anthropic,
         Self::Openai,
@@ -28,7 +28,7 @@ impl Vendor {
         Self::Openrouter,
     ];
 
-    /// The provider's id in the interface.
+    /// Returns the provider id used in the public API.
     #[must_use]
     pub fn id(self) -> &'static str {
         match self {
@@ -48,7 +48,7 @@ impl Vendor {
         Self::ALL.into_iter().find(|vendor| vendor.id() == id)
     }
 
-    /// The name for people.
+    /// Returns the display name.
     #[must_use]
     pub fn display_name(self) -> &'static str {
         match self {
@@ -63,9 +63,9 @@ impl Vendor {
         }
     }
 
-    /// The base URL as the vendor's own SDK takes it. What the SDK appends by itself is not part
-    /// of it: `/v1` for Anthropic and Mistral, `/v1beta` for Google, `/openai/v1` for Groq. OpenAI's
-    /// SDK (and with it xAI, OpenRouter and DeepSeek, which name it as theirs) appends no version.
+    /// Returns the base URL in the form that the vendor's own SDK accepts, without the path that the SDK appends: `/v1`
+    /// for Anthropic and Mistral, `/v1beta` for Google, `/openai/v1` for Groq. OpenAI's SDK appends no version; xAI,
+    /// OpenRouter and DeepSeek document it as theirs.
     #[must_use]
     pub fn default_base_url(self) -> &'static str {
         match self {
@@ -80,7 +80,7 @@ impl Vendor {
         }
     }
 
-    /// A general-purpose model to start with; an alias where the vendor keeps one.
+    /// Returns a general-purpose default model; an alias if the vendor maintains one.
     #[must_use]
     pub fn default_model(self) -> &'static str {
         match self {
@@ -95,7 +95,7 @@ impl Vendor {
         }
     }
 
-    /// What the SDK puts between base URL and method.
+    /// Returns the path segments that the SDK inserts between base URL and method.
     pub(crate) fn version_path(self) -> &'static [&'static str] {
         match self {
             Self::Anthropic | Self::Mistral => &["v1"],

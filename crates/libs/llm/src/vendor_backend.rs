@@ -1,4 +1,4 @@
-//! Calls to a vendor over HTTP.
+//! Model calls to a vendor over HTTP.
 
 use std::time::Duration;
 
@@ -15,22 +15,22 @@ use url::Url;
 
 use crate::answer::{self, ErrorContext};
 use crate::body::{BodyError, TimedBody};
-use crate::complaint::Complaint;
+use crate::vendor_error::VendorError;
 use crate::{
     ConnectivityReport, ModelBackend, ModelError, ModelErrorCode, ModelRequest, ModelStream, Vendor,
     separate_think_tags, wire,
 };
 
-/// The longest silence within an answer.
-const LONGEST_SILENCE: Duration = Duration::from_secs(60);
+/// Maximum time without a byte from the server during a response.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 const TEST_TIMEOUT: Duration = Duration::from_secs(15);
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 const MAX_MODELS_BYTES: usize = 8 * 1024 * 1024;
 
-/// The version of Anthropic's format that is spoken here.
+/// Version of the Anthropic API that the requests and decoders implement.
 const ANTHROPIC_VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
 
-/// One vendor, or whatever speaks its format at another base URL. Cheap to clone.
+/// Backend for one vendor, or for a server that is compatible with it at another base URL. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct VendorBackend {
     vendor: Vendor,
@@ -40,9 +40,9 @@ pub struct VendorBackend {
 }
 
 impl VendorBackend {
-    /// `base_url` is written as the vendor's own SDK takes it (see [`Vendor::default_base_url`]; a
-    /// version path that the SDK would add may already be there). Without a `key` none is sent:
-    /// Ollama or vLLM behind `openai` need none.
+    /// Creates a backend. `base_url` has the form that the vendor's own SDK accepts (see [`Vendor::default_base_url`]);
+    /// it may already contain the version path. Without a `key` no credential is sent: Ollama or vLLM behind `openai`
+    /// need none.
     #[must_use]
     pub fn new(vendor: Vendor, client: GuardedClient, base_url: Option<Url>, key: Option<Secret>) -> Self {
         Self { vendor, client, base_url, key: key.filter(|key| !key.is_empty()) }
@@ -53,16 +53,16 @@ impl VendorBackend {
         self.vendor
     }
 
-    /// Lists the vendor's models, which proves address and key. OpenRouter shows its models to
-    /// anybody, so there the key is asked about first. Takes at most 15 seconds each.
+    /// Verifies address and key by listing the vendor's models. OpenRouter lists models without authentication, so its
+    /// key is verified first. Each request takes at most 15 seconds.
     ///
     /// # Errors
-    /// What a call would fail with.
+    /// Returns the same errors as a model call.
     pub async fn test(&self) -> Result<ConnectivityReport, ModelError> {
         let started = Instant::now();
         if self.vendor == Vendor::Openrouter && self.key.is_some() {
             match self.get(&["key"], None).await {
-                // A proxy in OpenRouter's stead need not know about keys.
+                // A proxy compatible with OpenRouter may not implement the key endpoint.
                 Ok(_) => {}
                 Err(error) if error.code == ModelErrorCode::Internal => {}
                 Err(error) => return Err(error),
@@ -76,16 +76,16 @@ impl VendorBackend {
         let body = self.get(&["models"], query).await?;
         let latency_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let Some(models) = serde_json::from_slice(&body).ok().and_then(|list| model_names(&list)) else {
-            let complaint = Complaint::broken_format("the answer is no list of models; check base_url");
-            return Err(self.error_context().classify(complaint));
+            let vendor_error = VendorError::broken_format("the answer is no list of models; check base_url");
+            return Err(self.error_context().classify(vendor_error));
         };
         Ok(ConnectivityReport { latency_ms, models })
     }
 
     async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
         let deadline = Instant::now() + request.timeout;
-        let idle = request.timeout.min(LONGEST_SILENCE);
-        let call = wire::call(self.vendor, self.is_vendors_own(), &request);
+        let idle = request.timeout.min(IDLE_TIMEOUT);
+        let call = wire::call(self.vendor, self.is_official_endpoint(), &request);
         drop(request);
         let body = call.body.map_err(|error| {
             ModelError::new(ModelErrorCode::Internal, "the request could not be written as JSON").with_source(error)
@@ -106,11 +106,12 @@ impl VendorBackend {
         let body = TimedBody::new(response, idle, deadline);
         if is_document {
             let bytes = read_whole(body, MAX_ERROR_BYTES).await;
-            let reported = serde_json::from_slice::<Value>(&bytes.unwrap_or_default()).ok();
-            let complaint = reported.and_then(|value| Complaint::from_value(&value)).unwrap_or_else(|| {
-                Complaint::broken_format("it answered with a document instead of a stream; check base_url")
-            });
-            return Err(self.error_context().classify(complaint));
+            let parse_error_event = serde_json::from_slice::<Value>(&bytes.unwrap_or_default()).ok();
+            let vendor_error =
+                parse_error_event.and_then(|value| VendorError::from_value(&value)).unwrap_or_else(|| {
+                    VendorError::broken_format("it answered with a document instead of a stream; check base_url")
+                });
+            return Err(self.error_context().classify(vendor_error));
         }
         let events = answer::stream(body, call.decoder, self.error_context());
         Ok(if call.may_have_think_tags { separate_think_tags(events) } else { events })
@@ -123,11 +124,11 @@ impl VendorBackend {
         let body = TimedBody::new(response, TEST_TIMEOUT, deadline);
         read_whole(body, MAX_MODELS_BYTES).await.map_err(|error| match error {
             BodyError::TimedOut => self.error_context().timed_out(),
-            other => self.error_context().classify(Complaint::broken_format(other.to_string())),
+            other => self.error_context().classify(VendorError::broken_format(other.to_string())),
         })
     }
 
-    /// Sends, and turns every status but 2xx into an error.
+    /// Sends the request; any status other than 2xx becomes an error.
     async fn send(&self, request: GuardedRequest, deadline: Instant) -> Result<reqwest::Response, ModelError> {
         let sent = timeout_at(deadline, request.send()).await.map_err(|_| self.error_context().timed_out())?;
         let response = sent.map_err(|error| unreachable(self.vendor, error))?;
@@ -136,11 +137,11 @@ impl VendorBackend {
             return Ok(response);
         }
         let in_header = agentd_net::retry_after(response.headers(), None);
-        let body = TimedBody::new(response, LONGEST_SILENCE, deadline);
+        let body = TimedBody::new(response, IDLE_TIMEOUT, deadline);
         let bytes = read_whole(body, MAX_ERROR_BYTES).await.unwrap_or_default();
-        let complaint = Complaint::from_body(status.as_u16(), &bytes);
-        let retry_after = in_header.or(complaint.retry_after);
-        Err(self.error_context().classify(complaint).with_retry_after(retry_after))
+        let vendor_error = VendorError::from_body(status.as_u16(), &bytes);
+        let retry_after = in_header.or(vendor_error.retry_after);
+        Err(self.error_context().classify(vendor_error).with_retry_after(retry_after))
     }
 
     fn request(&self, method: Method, url: Url) -> Result<GuardedRequest, ModelError> {
@@ -155,7 +156,7 @@ impl VendorBackend {
             _ => (AUTHORIZATION, format!("Bearer {}", key.expose())),
         };
         let mut value = HeaderValue::try_from(text).map_err(|_| {
-            let message = format!("the API key of {} holds characters that no key has; enter it anew", self.vendor);
+            let message = format!("the API key of {} contains invalid characters; enter it again", self.vendor);
             ModelError::new(ModelErrorCode::Auth, message)
         })?;
         value.set_sensitive(true);
@@ -163,7 +164,7 @@ impl VendorBackend {
     }
 
     fn endpoint(&self, path: &[&str], query: Option<(&str, &str)>) -> Result<Url, ModelError> {
-        let unusable = || {
+        let invalid_base_url = || {
             ModelError::new(
                 ModelErrorCode::Internal,
                 format!("the base_url of {} is not a usable address", self.vendor),
@@ -171,22 +172,24 @@ impl VendorBackend {
         };
         let mut url = match &self.base_url {
             Some(url) => url.clone(),
-            None => Url::parse(self.vendor.default_base_url()).map_err(|_| unusable())?,
+            None => Url::parse(self.vendor.default_base_url()).map_err(|_| invalid_base_url())?,
         };
         url.set_fragment(None);
-        let given: Vec<&str> = url.path_segments().ok_or_else(unusable)?.filter(|part| !part.is_empty()).collect();
+        let segments: Vec<&str> =
+            url.path_segments().ok_or_else(invalid_base_url)?.filter(|part| !part.is_empty()).collect();
         let version = self.vendor.version_path();
-        // Whatever goes before it: an address that ends in the version was copied from the vendor's own pages.
-        let added = if given.last() == version.last() { &[] } else { version };
-        url.path_segments_mut().map_err(|()| unusable())?.pop_if_empty().extend(added).extend(path);
+        // An address that ends with the version was copied from the vendor's documentation and already contains the
+        // prefix.
+        let added = if segments.last() == version.last() { &[] } else { version };
+        url.path_segments_mut().map_err(|()| invalid_base_url())?.pop_if_empty().extend(added).extend(path);
         if let Some((name, value)) = query {
             url.query_pairs_mut().append_pair(name, value);
         }
         Ok(url)
     }
 
-    /// Whether requests go to the vendor itself and not to something that stands in for it.
-    fn is_vendors_own(&self) -> bool {
+    /// Whether requests go to the vendor itself rather than to a compatible server.
+    fn is_official_endpoint(&self) -> bool {
         let host = |url: &Url| url.host_str().map(str::to_owned);
         let own = Url::parse(self.vendor.default_base_url()).ok();
         self.base_url.as_ref().is_none_or(|url| host(url) == own.as_ref().and_then(host))
@@ -228,7 +231,7 @@ async fn read_whole(mut body: TimedBody, limit: usize) -> Result<Bytes, BodyErro
     Ok(whole.into())
 }
 
-/// `data[].id`, or Google's `models[].name` of those that generate text.
+/// Extracts `data[].id`, or Google's `models[].name` of the models that generate text.
 fn model_names(list: &Value) -> Option<Vec<String>> {
     let generates = |model: &&Value| {
         let methods = model.get("supportedGenerationMethods").and_then(Value::as_array);

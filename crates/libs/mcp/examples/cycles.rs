@@ -1,5 +1,5 @@
-//! Connects to a program that is a tool server and disconnects again, many times; prints what
-//! memory that costs and which processes are left.
+//! Connects to a tool server program and disconnects again, many times; prints the memory cost and the remaining
+//! processes.
 //!
 //! `cargo run --package agentd-mcp --example cycles -- 200 node PATH/dist/index.js`
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 use agentd_mcp::{ConnectOptions, Connection, StdioStreams};
 use agentd_process::{SpawnRequest, Spawner, Stream};
 
-/// Before memory is first measured: buffers of the runtime and the allocator grow to their size.
+/// Cycles before memory is first measured, so that buffers of the runtime and the allocator reach their size.
 const WARM_UP: usize = 20;
 
 type Failure = Box<dyn std::error::Error>;

@@ -1,7 +1,7 @@
-//! How fast a server may send what nobody asked for.
+//! Rate limit for unexpected messages from a server.
 //!
-//! A server that floods is not cut off: it is read more slowly, so that it waits on its own pipe
-//! or connection instead of filling the daemon's time.
+//! A flooding server is not disconnected but read more slowly, so that it waits on its own pipe or connection instead
+//! of consuming the daemon's time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,26 +10,26 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 const BURST: f64 = 500.0;
-const PER_SECOND: f64 = 200.0;
-/// Parsing this much costs one unit more than looking at the message.
+const REFILL_PER_SECOND: f64 = 200.0;
+/// Parsing this many bytes costs one unit, in addition to one unit per message.
 const PARSED_BYTES_PER_UNIT: usize = 16 * 1024;
 /// Skipping is cheaper than parsing.
 const SKIPPED_BYTES_PER_UNIT: usize = 64 * 1024;
 
-/// Cheap to clone; clones share the account.
+/// Token bucket shared by all clones. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Budget(Arc<Mutex<Account>>);
+pub(crate) struct Budget(Arc<Mutex<Bucket>>);
 
 #[derive(Debug)]
-struct Account {
-    /// Below zero: owed.
+struct Bucket {
+    /// Negative while the bucket is overdrawn.
     units: f64,
-    settled: Instant,
+    refilled_at: Instant,
 }
 
 impl Budget {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Mutex::new(Account { units: BURST, settled: Instant::now() })))
+        Self(Arc::new(Mutex::new(Bucket { units: BURST, refilled_at: Instant::now() })))
     }
 
     pub(crate) fn charge_message(&self, bytes: usize) {
@@ -45,33 +45,33 @@ impl Budget {
     }
 
     fn charge_exactly(&self, units: f64) {
-        let mut account = self.0.lock();
-        account.settle();
-        account.units -= units;
+        let mut bucket = self.0.lock();
+        bucket.refill();
+        bucket.units -= units;
     }
 
-    /// Returns at once while nothing is owed. Dropping the future changes nothing.
+    /// Waits until the bucket is not overdrawn. Cancel-safe.
     pub(crate) async fn wait(&self) {
         loop {
-            let owed = {
-                let mut account = self.0.lock();
-                account.settle();
-                -account.units
+            let deficit = {
+                let mut bucket = self.0.lock();
+                bucket.refill();
+                -bucket.units
             };
-            if owed <= 0.0 {
+            if deficit <= 0.0 {
                 return;
             }
-            tokio::time::sleep(Duration::from_secs_f64(owed / PER_SECOND)).await;
+            tokio::time::sleep(Duration::from_secs_f64(deficit / REFILL_PER_SECOND)).await;
         }
     }
 }
 
-impl Account {
-    fn settle(&mut self) {
+impl Bucket {
+    fn refill(&mut self) {
         let now = Instant::now();
-        let earned = now.duration_since(self.settled).as_secs_f64() * PER_SECOND;
+        let earned = now.duration_since(self.refilled_at).as_secs_f64() * REFILL_PER_SECOND;
         self.units = (self.units + earned).min(BURST);
-        self.settled = now;
+        self.refilled_at = now;
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_is_free_and_a_flood_waits() {
+    async fn burst_is_free_and_flood_is_delayed() {
         let budget = Budget::new();
         let start = Instant::now();
         for _ in 0..500 {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_owed_is_forgiven_after_a_while() {
+    async fn deficit_is_refilled_over_time() {
         let budget = Budget::new();
         budget.charge_skipped(1 << 30);
         tokio::time::sleep(Duration::from_secs(120)).await;

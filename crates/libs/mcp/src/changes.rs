@@ -1,4 +1,4 @@
-//! Hearing that a server's tools changed.
+//! Notifications about changes to a server's tools.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use tokio::time::Instant;
 
 use crate::session::Session;
 
-/// A server that announces a change for each of a thousand is asked once.
-const QUIET: Duration = Duration::from_secs(1);
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Minimum time between two reported changes; changes in between are merged.
+const MIN_CHANGE_INTERVAL: Duration = Duration::from_secs(1);
+const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
-/// Tells when to ask for the list of tools again.
+/// Receiver that signals when the list of tools should be requested again.
 #[derive(Debug)]
 pub struct ToolsChanges {
     count: watch::Receiver<u64>,
@@ -28,14 +28,13 @@ impl ToolsChanges {
         Self { count: session.tools_changes(), last: None }
     }
 
-    /// Waits for a change since the last call, and for so long that changes are a second apart.
-    /// Cancel-safe. `None` once the [`crate::Connection`] was dropped; that its server went away is
-    /// not a change.
+    /// Waits for a change since the last call; changes are reported at most once a second. Cancel-safe. Returns `None`
+    /// once the [`crate::Connection`] was dropped; the loss of the server is not a change.
     pub async fn changed(&mut self) -> Option<()> {
-        // A clone waits, and what it saw is marked as seen last: a cancelled wait forgets nothing.
+        // A clone waits, and the value is marked as seen last, so that a cancelled wait loses no change.
         self.count.clone().changed().await.ok()?;
         if let Some(last) = self.last {
-            tokio::time::sleep_until(last + QUIET).await;
+            tokio::time::sleep_until(last + MIN_CHANGE_INTERVAL).await;
         }
         self.count.mark_unchanged();
         self.last = Some(Instant::now());
@@ -43,14 +42,14 @@ impl ToolsChanges {
     }
 }
 
-/// The standing request by which servers of the newer era announce changes; ends when dropped.
+/// Long-running request by which servers of the newer protocol announce changes; cancelled on drop.
 #[derive(Debug)]
 pub(crate) struct Subscription(JoinHandle<()>);
 
 impl Subscription {
     pub(crate) fn start(peer: Peer<RoleClient>, session: Session) -> Self {
         Self(tokio::spawn(async move {
-            let mut pause = FIRST_PAUSE;
+            let mut backoff = INITIAL_BACKOFF;
             while session.close_reason().is_none() {
                 let started = Instant::now();
                 let filter = SubscriptionFilter::builder().tools_list_changed().build();
@@ -60,17 +59,17 @@ impl Subscription {
                         if matches!(subscription.end(), Some(SubscriptionEnd::Graceful(_))) {
                             return;
                         }
-                        if started.elapsed() > LONGEST_PAUSE {
-                            pause = FIRST_PAUSE;
+                        if started.elapsed() > MAX_BACKOFF {
+                            backoff = INITIAL_BACKOFF;
                         }
                     }
                     Err(ServiceError::McpError(_)) => return,
                     Err(_) => {}
                 }
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
-                // Changes in between went unheard.
-                session.note_tools_change();
+                tokio::time::sleep(backoff).await;
+                backoff = (backoff * 2).min(MAX_BACKOFF);
+                // Changes in the meantime may have been missed.
+                session.record_tools_change();
             }
         }))
     }

@@ -1,4 +1,4 @@
-//! A session with one server.
+//! Session with one server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use url::Url;
 
 use crate::changes::Subscription;
-use crate::failure::Failures;
+use crate::failure::ErrorMapper;
 use crate::handshake::{self, Service};
 use crate::http::{GuardedHttp, OwnerHeaders};
 use crate::session::Session;
@@ -29,33 +29,33 @@ use crate::{
     ToolsChanges,
 };
 
-/// How long the end of a program's error output is waited for, once its handshake failed.
-const STDERR_SETTLE: Duration = Duration::from_secs(1);
-/// The library's own steps of closing take at most as long as this together.
-const CLOSE_LIMIT: Duration = Duration::from_secs(8);
-/// Telling the server that a request was given up.
-const CANCEL_LIMIT: Duration = Duration::from_secs(5);
+/// Maximum wait for the end of a program's error output after a failed handshake.
+const STDERR_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// Maximum total duration of the library's closing steps.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(8);
+/// Maximum time to send the cancellation of a request.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 const METHOD_NOT_FOUND: i32 = -32_601;
 
-/// The standard streams of a program that was started. Nothing here starts or ends programs.
+/// Standard streams of a running program. This crate neither starts nor ends programs.
 #[derive(Debug)]
 pub struct StdioStreams<O, I, E> {
-    /// What the program writes.
+    /// Output of the program.
     pub stdout: O,
-    /// What the program reads.
+    /// Input of the program.
     pub stdin: I,
-    /// `None`: its error output leads elsewhere.
+    /// Error output; `None` if it is redirected elsewhere.
     pub stderr: Option<E>,
 }
 
-/// A working session with a tool server. Dropping it closes it; [`Self::close`] does so in order.
+/// Session with a tool server. Dropping it closes it; [`Self::close`] closes it gracefully.
 #[derive(Debug)]
 pub struct Connection {
     peer: Peer<RoleClient>,
     service: parking_lot::Mutex<Option<Service>>,
     info: ServerInfo,
     session: Session,
-    failures: Failures,
+    failures: ErrorMapper,
     list_limits: ListLimits,
     in_flight: Arc<Semaphore>,
     max_in_flight: usize,
@@ -64,11 +64,11 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Opens a session over a program's standard streams. They are read and written from now on,
-    /// and closed with the session; the caller ends the program.
+    /// Opens a session over a program's standard streams. They are used exclusively by the session and closed with it;
+    /// the caller ends the program.
     ///
     /// # Errors
-    /// Why there is no session, with the end of what the program wrote on its error output.
+    /// Returns the reason, with the end of the program's error output.
     pub async fn over_stdio<O, I, E>(
         streams: StdioStreams<O, I, E>,
         options: ConnectOptions,
@@ -80,7 +80,7 @@ impl Connection {
     {
         let session = Session::new(options.stderr_tail_bytes);
         let mut stderr = streams.stderr.map(|stderr| StderrReader::start(stderr, session.clone()));
-        let failures = Failures { session: session.clone(), max_message_bytes: options.max_message_bytes };
+        let failures = ErrorMapper { session: session.clone(), max_message_bytes: options.max_message_bytes };
         let transport =
             StdioTransport::start(streams.stdout, streams.stdin, session.clone(), options.max_message_bytes);
         let opened = handshake::over_streams(transport, options.lifecycle, &failures, options.handshake_limit).await;
@@ -88,18 +88,18 @@ impl Connection {
             Ok((service, info)) => Ok(Self::new(service, info, failures, options, stderr)),
             Err(error) => {
                 if let Some(stderr) = &mut stderr {
-                    stderr.settle(STDERR_SETTLE).await;
+                    stderr.wait_for_end(STDERR_DRAIN_TIMEOUT).await;
                 }
                 Err(ConnectError::new(error, session.diagnosis()))
             }
         }
     }
 
-    /// Opens a session with the server at `url`. `client` decides what may be reached;
-    /// `headers` go with every request.
+    /// Opens a session with the server at `url`. `client` determines which addresses are allowed; `headers` are sent
+    /// with every request.
     ///
     /// # Errors
-    /// Why there is no session.
+    /// Returns the reason for the failure.
     pub async fn over_http(
         url: Url,
         headers: &[(String, Secret)],
@@ -110,17 +110,17 @@ impl Connection {
         let headers = OwnerHeaders::new(headers).map_err(fail)?;
         client.check_url(&url).map_err(|error| fail(McpError::Net(error)))?;
         let max_message_bytes = options.max_message_bytes;
-        // The address goes without what might be a credential in it: the library logs it.
+        // The address is reduced to its origin, since the library logs it and the rest may contain a credential.
         let shown = format!("{}://{}", url.scheme(), url.host_str().unwrap_or_default());
         let connect = || {
-            // Nothing is written beside the protocol here, so nothing is kept of it.
+            // HTTP has no output apart from the protocol, so none is retained.
             let session = Session::new(0);
             let http =
                 GuardedHttp::new(client.clone(), url.clone(), headers.clone(), session.clone(), max_message_bytes);
             let mut config = StreamableHttpClientTransportConfig::with_uri(shown.as_str());
             config.max_sse_event_size = max_message_bytes;
             config.max_concurrent_requests = options.max_requests_in_flight;
-            (StreamableHttpClientTransport::with_client(http, config), Failures { session, max_message_bytes })
+            (StreamableHttpClientTransport::with_client(http, config), ErrorMapper { session, max_message_bytes })
         };
         let opened = handshake::over_http(connect, options.lifecycle, options.handshake_limit).await;
         let (service, info, failures) = opened.map_err(fail)?;
@@ -130,7 +130,7 @@ impl Connection {
     fn new(
         service: Service,
         info: ServerInfo,
-        failures: Failures,
+        failures: ErrorMapper,
         options: ConnectOptions,
         stderr: Option<StderrReader>,
     ) -> Self {
@@ -152,54 +152,54 @@ impl Connection {
         }
     }
 
-    /// What the server says of itself.
+    /// Returns the server's self-description.
     #[must_use]
     pub fn info(&self) -> &ServerInfo {
         &self.info
     }
 
-    /// The end of what the program wrote beside the protocol, on either output. It may hold
-    /// anything: show it to the owner, never to a model or a log.
+    /// Returns the end of the program's output outside the protocol, from both streams. It may contain anything: show
+    /// it to the owner, never to a model or a log.
     #[must_use]
     pub fn diagnosis(&self) -> String {
         self.session.diagnosis()
     }
 
-    /// Hears of changes to the tools from now on.
+    /// Subscribes to changes of the tools.
     #[must_use]
     pub fn tools_changes(&self) -> ToolsChanges {
         ToolsChanges::new(&self.session)
     }
 
-    /// Waits until the server is gone, and says why. Cancel-safe, and may be called again. A server
-    /// over HTTP counts as gone when it could not be reached several times in a row, or ended the
-    /// session for good: between requests there is nothing that could break.
+    /// Waits until the connection has ended and returns the reason. Cancel-safe; may be called repeatedly. An HTTP
+    /// server counts as disconnected if it could not be reached several times in a row or ended the session, since
+    /// there is no connection between requests.
     pub async fn closed(&self) -> CloseReason {
         self.session.closed().await
     }
 
-    /// Why the server is gone, if it is.
+    /// Returns the reason if the connection has ended.
     #[must_use]
     pub fn close_reason(&self) -> Option<CloseReason> {
         self.session.close_reason()
     }
 
-    /// Ends the session: what is queued is written, then the program's input is closed or the HTTP
-    /// session deleted. Takes at most some seconds, and may be called again.
+    /// Ends the session: queued messages are written, then the program's input is closed or the HTTP session deleted.
+    /// Takes a few seconds at most; may be called repeatedly.
     pub async fn close(&self) {
         self.session.close(CloseReason::Requested);
         let service = self.service.lock().take();
         if let Some(mut service) = service {
-            let _ = service.close_with_timeout(CLOSE_LIMIT).await;
+            let _ = service.close_with_timeout(CLOSE_TIMEOUT).await;
         }
     }
 
-    /// Asks for a sign of life.
+    /// Checks that the server responds.
     ///
     /// # Errors
-    /// When none comes within `limit`.
+    /// Returns an error if no response arrives within `limit`.
     pub async fn ping(&self, limit: Duration) -> Result<(), McpError> {
-        // The newer era has no ping; there any answer to any question will do.
+        // The newer protocol has no ping; any response to any request is sufficient.
         let request = if is_older_era(&self.info) {
             ClientRequest::PingRequest(PingRequest { method: Default::default(), extensions: Default::default() })
         } else {
@@ -211,10 +211,10 @@ impl Connection {
         }
     }
 
-    /// Every tool that can be offered, and why the others cannot.
+    /// Lists all usable tools, and the reasons why others were skipped.
     ///
     /// # Errors
-    /// When a page does not come or is none.
+    /// Returns an error if a page is missing or invalid.
     pub async fn list_tools(&self) -> Result<ToolList, McpError> {
         let limit = self.list_limits.time;
         let deadline = tokio::time::Instant::now() + limit;
@@ -230,23 +230,22 @@ impl Connection {
                 }
                 Err(error) => return Err(error),
             };
-            cursor = collector.take_page(to_value(&page)?).map_err(|problem| McpError::Malformed { problem })?;
+            cursor = collector.add_page(to_value(&page)?).map_err(|problem| McpError::Malformed { problem })?;
             if cursor.is_none() {
                 return Ok(collector.finish());
             }
         }
     }
 
-    /// Calls a tool. Dropping the future gives the call up and tells the server so, as does the
-    /// time limit.
+    /// Calls a tool. Dropping the future, or exceeding the time limit, cancels the call at the server.
     ///
     /// # Errors
-    /// When there is no answer of the tool. A tool that says that it failed is an answer.
+    /// Returns an error if the tool returns no result. A failure reported by the tool itself is a result.
     pub async fn call_tool(&self, name: &str, input: Value, limits: CallLimits) -> Result<ToolOutput, McpError> {
         let Value::Object(input) = input else { return Err(McpError::InputNotObject) };
         let mut params = CallToolRequestParams::new(name.to_owned()).with_arguments(input);
         if let Some(trace) = trace::current() {
-            // Over HTTP it becomes the header, too.
+            // Over HTTP it also becomes a header.
             params.set_traceparent(&trace.to_header());
         }
         match self.request(ClientRequest::CallToolRequest(CallToolRequest::new(params)), limits.time).await? {
@@ -269,25 +268,24 @@ impl Connection {
         let answered = tokio::time::timeout(limit, async {
             let options = PeerRequestOptions::no_options();
             let handle = self.peer.send_cancellable_request(request, options).await?;
-            let mut waiting = Waiting { handle: Some(handle), _permit: permit };
+            let mut waiting = PendingRequest { handle: Some(handle), _permit: permit };
             waiting.answer().await
         });
         match answered.await {
             Ok(Ok(result)) => Ok(result),
-            Ok(Err(error)) => Err(self.failures.of_request(error)),
+            Ok(Err(error)) => Err(self.failures.request_error(error)),
             Err(_) => Err(McpError::Timeout { seconds: whole_seconds(limit) }),
         }
     }
 }
 
-/// A request that waits for its answer. Dropped before that, it tells the server that nobody
-/// waits any more.
-struct Waiting {
+/// Request that awaits its response. If dropped earlier, it cancels the request at the server.
+struct PendingRequest {
     handle: Option<RequestHandle<RoleClient>>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Waiting {
+impl PendingRequest {
     async fn answer(&mut self) -> Result<ServerResult, rmcp::ServiceError> {
         let Some(handle) = &mut self.handle else { return Err(rmcp::ServiceError::TransportClosed) };
         let answer = (&mut handle.rx).await;
@@ -296,14 +294,14 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         if let Some(handle) = self.handle.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             runtime.spawn(async move {
                 let reason = Some("the result is no longer needed".to_owned());
-                let _ = tokio::time::timeout(CANCEL_LIMIT, handle.cancel(reason)).await;
+                let _ = tokio::time::timeout(CANCEL_TIMEOUT, handle.cancel(reason)).await;
             });
         }
     }
@@ -317,8 +315,8 @@ fn list_request(cursor: Option<String>) -> ClientRequest {
     })
 }
 
-/// The library guesses a result's type from its members, and guesses wrong where a server is
-/// careless; the JSON it stands for is what counts.
+/// Serializes a result. The library guesses a result's type from its members, sometimes wrongly, so only the JSON is
+/// used.
 fn to_value(result: &ServerResult) -> Result<Value, McpError> {
     serde_json::to_value(result).map_err(|_| McpError::Malformed { problem: "it cannot be read".to_owned() })
 }

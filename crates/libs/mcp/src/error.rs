@@ -1,28 +1,27 @@
-//! Why there is no connection, or no answer. Sentences name what the owner can change; what the
-//! server wrote on its error output is not in them but in [`crate::Connection::diagnosis`] and
-//! [`ConnectError::diagnosis`].
+//! Connection and request errors. Messages name what the owner can change; the server's error output is only available
+//! from [`crate::Connection::diagnosis`] and [`ConnectError::diagnosis`].
 
 use std::fmt;
 
 use agentd_base::{DomainError, ErrorKind, FieldProblem};
 use agentd_net::NetError;
 
-/// Why a connection ended.
+/// Reason why a connection ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CloseReason {
-    /// [`crate::Connection::close`], or the connection was dropped.
+    /// The connection was closed with [`crate::Connection::close`] or dropped.
     Requested,
-    /// The program closed its standard output, as one that ends does.
+    /// The program closed its standard output, usually because it exited.
     OutputClosed,
-    /// The program closed its standard input: it can be told nothing any more.
+    /// The program closed its standard input.
     InputClosed,
-    /// The program did not read its standard input for as long as is bearable.
+    /// The program did not read its standard input within the write timeout.
     NotReading,
     /// Reading from the program failed.
     ReadFailed,
-    /// The server could not be reached several times in a row.
+    /// The server was unreachable several times in a row.
     Unreachable,
-    /// The HTTP session ended and no new one could be opened.
+    /// The HTTP session ended and no new session could be opened.
     SessionLost,
 }
 
@@ -40,7 +39,7 @@ impl fmt::Display for CloseReason {
     }
 }
 
-/// What went wrong between the daemon and a tool server.
+/// Error of a tool server connection.
 #[derive(Debug, thiserror::Error)]
 pub enum McpError {
     #[error(
@@ -131,7 +130,7 @@ impl DomainError for McpError {
     }
 }
 
-/// Why there is no connection, and what the program wrote before it came to that.
+/// Failure to connect, with the program's preceding output.
 #[derive(Debug)]
 pub struct ConnectError {
     error: McpError,
@@ -144,7 +143,7 @@ impl fmt::Display for ConnectError {
     }
 }
 
-/// Stands in for its [`McpError`], whose sentence is its own: the chain goes on below that.
+/// Represents its [`McpError`], whose message it displays; the source chain continues below that.
 impl std::error::Error for ConnectError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.error.source()
@@ -161,8 +160,8 @@ impl ConnectError {
         &self.error
     }
 
-    /// The end of what the program wrote on its error output, and on its standard output beside
-    /// the protocol. It may hold anything: show it to the owner, never to a model or a log.
+    /// Returns the end of the program's error output and of its standard output outside the protocol. It may contain
+    /// anything: show it to the owner, never to a model or a log.
     #[must_use]
     pub fn diagnosis(&self) -> &str {
         &self.diagnosis

@@ -1,4 +1,4 @@
-//! What the protocol library says went wrong, in our words.
+//! Conversion of the protocol library's errors into [`McpError`].
 
 use rmcp::model::{ErrorData, ProtocolVersion};
 use rmcp::service::{ClientInitializeError, ServiceError};
@@ -14,18 +14,18 @@ use crate::{CloseReason, McpError};
 
 const MAX_MESSAGE: usize = 1_000;
 
-/// Turns errors of one connection into [`McpError`].
+/// Converts the errors of one connection.
 #[derive(Debug, Clone)]
-pub(crate) struct Failures {
+pub(crate) struct ErrorMapper {
     pub(crate) session: Session,
     pub(crate) max_message_bytes: usize,
 }
 
-impl Failures {
-    pub(crate) fn of_handshake(&self, error: ClientInitializeError) -> McpError {
+impl ErrorMapper {
+    pub(crate) fn handshake_error(&self, error: ClientInitializeError) -> McpError {
         match error {
-            ClientInitializeError::LegacyFallbackFailed { fallback, .. } => self.of_handshake(*fallback),
-            ClientInitializeError::JsonRpcError(error) => match self.of_answer(error) {
+            ClientInitializeError::LegacyFallbackFailed { fallback, .. } => self.handshake_error(*fallback),
+            ClientInitializeError::JsonRpcError(error) => match self.response_error(error) {
                 McpError::Refused { message, .. } => McpError::HandshakeRefused { message },
                 other => other,
             },
@@ -36,7 +36,7 @@ impl Failures {
                 Some(reason) if reason != CloseReason::SessionLost => McpError::EndedInHandshake { reason },
                 _ => McpError::NotMcp { problem: "it ended its answer to the handshake without a message".to_owned() },
             },
-            ClientInitializeError::TransportError { error, .. } => match self.of_transport(&error) {
+            ClientInitializeError::TransportError { error, .. } => match self.transport_error(&error) {
                 McpError::Closed { reason } => McpError::EndedInHandshake { reason },
                 McpError::Malformed { problem } => McpError::NotMcp { problem },
                 other => other,
@@ -45,24 +45,24 @@ impl Failures {
         }
     }
 
-    pub(crate) fn of_request(&self, error: ServiceError) -> McpError {
+    pub(crate) fn request_error(&self, error: ServiceError) -> McpError {
         match error {
-            ServiceError::McpError(error) => self.of_answer(error),
-            ServiceError::TransportSend(error) => self.of_transport(&error),
-            ServiceError::TransportClosed | ServiceError::Cancelled { .. } => self.of_end(),
+            ServiceError::McpError(error) => self.response_error(error),
+            ServiceError::TransportSend(error) => self.transport_error(&error),
+            ServiceError::TransportClosed | ServiceError::Cancelled { .. } => self.closed_error(),
             _ => McpError::Malformed { problem: "it does not fit the request".to_owned() },
         }
     }
 
-    /// An answer that will not come.
-    pub(crate) fn of_end(&self) -> McpError {
+    /// Returns the error for a response that will not arrive.
+    pub(crate) fn closed_error(&self) -> McpError {
         match self.session.close_reason() {
             Some(reason) => McpError::Closed { reason },
             None => McpError::Malformed { problem: "it ended before its result".to_owned() },
         }
     }
 
-    fn of_answer(&self, error: ErrorData) -> McpError {
+    fn response_error(&self, error: ErrorData) -> McpError {
         match error.code {
             TOO_LARGE => self.answer_too_large(),
             MALFORMED => McpError::Malformed { problem: "it is not valid JSON-RPC".to_owned() },
@@ -70,7 +70,7 @@ impl Failures {
         }
     }
 
-    fn of_transport(&self, error: &DynamicTransportError) -> McpError {
+    fn transport_error(&self, error: &DynamicTransportError) -> McpError {
         if let Some(error) = error.error.downcast_ref::<StdioError>() {
             return match error {
                 StdioError::TooLarge { limit } => McpError::RequestTooLarge { limit_bytes: *limit },
@@ -81,7 +81,7 @@ impl Failures {
             };
         }
         match error.error.downcast_ref::<StreamableHttpError<HttpFault>>() {
-            Some(StreamableHttpError::Client(fault)) => self.of_http(fault),
+            Some(StreamableHttpError::Client(fault)) => self.http_error(fault),
             Some(
                 StreamableHttpError::SessionExpired
                 | StreamableHttpError::ReinitializationFailed(_)
@@ -94,11 +94,11 @@ impl Failures {
             Some(StreamableHttpError::Sse(_) | StreamableHttpError::UnexpectedServerResponse(_)) => {
                 McpError::Malformed { problem: "its stream of events broke off".to_owned() }
             }
-            _ => self.of_end(),
+            _ => self.closed_error(),
         }
     }
 
-    fn of_http(&self, fault: &HttpFault) -> McpError {
+    fn http_error(&self, fault: &HttpFault) -> McpError {
         match fault {
             HttpFault::Net(error) => McpError::Net(error.clone()),
             HttpFault::Status(status @ (401 | 403)) => McpError::Unauthorized { status: *status },

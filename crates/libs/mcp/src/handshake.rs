@@ -1,4 +1,4 @@
-//! Opening a session: which handshakes are tried, in which order, and what comes of them.
+//! Session handshakes: their order, and the conversion of their results.
 
 use std::time::Duration;
 
@@ -9,42 +9,41 @@ use rmcp::transport::Transport;
 use rmcp::{ClientHandler, RoleClient};
 use serde::Serialize;
 
-use crate::failure::Failures;
-use crate::gate::Gate;
+use crate::failure::ErrorMapper;
 use crate::message::{MALFORMED, TOO_LARGE};
+use crate::message_filter::MessageFilter;
 use crate::text::one_line;
 use crate::{Lifecycle, McpError};
 
-pub(crate) type Service = RunningService<RoleClient, Agentd>;
+pub(crate) type Service = RunningService<RoleClient, ClientIdentity>;
 
-/// A published version older than those that the library names; it differs in nothing used here.
+/// Published version older than those in the library; it differs in nothing used here.
 const FIRST_VERSION: &str = "2024-10-07";
 
-/// What this client says of itself. It offers servers nothing: no sampling, no roots, no
-/// elicitation.
+/// Client identity sent to servers. It advertises no capabilities: no sampling, no roots, no elicitation.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Agentd;
+pub(crate) struct ClientIdentity;
 
-impl ClientHandler for Agentd {
+impl ClientHandler for ClientIdentity {
     fn get_info(&self) -> ClientConfig {
-        // The version that `initialize` names; `server/discover` is told its own.
+        // Version used for `initialize`; `server/discover` sends its own.
         ClientConfig::new(ClientCapabilities::default(), Implementation::new("agentd", env!("CARGO_PKG_VERSION")))
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
 }
 
-/// What a server says of itself.
+/// Server's self-description.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ServerInfo {
     pub name: String,
     pub title: Option<String>,
     pub version: String,
-    /// Such as `2025-11-25`.
+    /// Protocol version such as `2025-11-25`.
     pub protocol_version: String,
-    /// How to use the server, in its own words; at most 16 KiB.
+    /// Usage instructions written by the server; at most 16 KiB.
     pub instructions: Option<String>,
     pub offers_tools: bool,
-    /// It says when its tools change.
+    /// Whether the server announces changes of its tools.
     pub announces_tool_changes: bool,
 }
 
@@ -64,54 +63,61 @@ impl ServerInfo {
     }
 }
 
-/// Tries the handshakes of `lifecycle` over one pair of streams, which outlive a refusal.
+/// Tries the handshakes of `lifecycle` over one pair of streams, which stay open after a refusal.
 pub(crate) async fn over_streams<T>(
     transport: T,
     lifecycle: Lifecycle,
-    failures: &Failures,
+    failures: &ErrorMapper,
     limit: Duration,
 ) -> Result<(Service, ServerInfo), McpError>
 where
     T: Transport<RoleClient> + Clone + Sync + 'static,
 {
-    let serve =
-        |mode| serve_client_with_lifecycle(Agentd, Gate::new(transport.clone(), failures.session.clone()), mode);
-    within(limit, async {
+    let serve = |mode| {
+        serve_client_with_lifecycle(
+            ClientIdentity,
+            MessageFilter::new(transport.clone(), failures.session.clone()),
+            mode,
+        )
+    };
+    with_timeout(limit, async {
         let first = if lifecycle == Lifecycle::Discover { discover() } else { ClientLifecycleMode::Initialize };
         match serve(first).await {
-            Ok(service) => checked(service).await,
+            Ok(service) => check_version(service).await,
             Err(refusal) if lifecycle == Lifecycle::Auto && is_refusal(&refusal) => {
                 match serve(discover()).await {
-                    Ok(service) => checked(service).await,
-                    // A server of neither era: what it said to the first is what it means.
-                    Err(error) if is_refusal(&error) => Err(failures.of_handshake(refusal)),
-                    Err(error) => Err(failures.of_handshake(error)),
+                    Ok(service) => check_version(service).await,
+                    // A server that supports neither handshake: its first error is the relevant one.
+                    Err(error) if is_refusal(&error) => Err(failures.handshake_error(refusal)),
+                    Err(error) => Err(failures.handshake_error(error)),
                 }
             }
-            Err(error) => Err(failures.of_handshake(error)),
+            Err(error) => Err(failures.handshake_error(error)),
         }
     })
     .await
 }
 
-/// As [`over_streams`], with a transport and a session made anew for each try; what belongs to the
-/// one that worked is handed back.
+/// Tries the handshakes like [`over_streams`], with a new transport and session for each attempt. Returns those of the
+/// successful attempt.
 pub(crate) async fn over_http<T>(
-    connect: impl Fn() -> (T, Failures),
+    connect: impl Fn() -> (T, ErrorMapper),
     lifecycle: Lifecycle,
     limit: Duration,
-) -> Result<(Service, ServerInfo, Failures), McpError>
+) -> Result<(Service, ServerInfo, ErrorMapper), McpError>
 where
     T: Transport<RoleClient> + Sync + 'static,
 {
     let attempt = async |mode| {
         let (transport, failures) = connect();
-        match serve_client_with_lifecycle(Agentd, Gate::new(transport, failures.session.clone()), mode).await {
-            Ok(service) => checked(service).await.map(|(service, info)| (service, info, failures)),
-            Err(error) => Err(failures.of_handshake(error)),
+        match serve_client_with_lifecycle(ClientIdentity, MessageFilter::new(transport, failures.session.clone()), mode)
+            .await
+        {
+            Ok(service) => check_version(service).await.map(|(service, info)| (service, info, failures)),
+            Err(error) => Err(failures.handshake_error(error)),
         }
     };
-    within(limit, async {
+    with_timeout(limit, async {
         let first = match lifecycle {
             Lifecycle::Auto => ClientLifecycleMode::Auto {
                 preferred_versions: vec![ProtocolVersion::LATEST],
@@ -121,7 +127,7 @@ where
             Lifecycle::Discover => discover(),
         };
         match attempt(first).await {
-            // Some servers of the older era answer the newer handshake with anything at all.
+            // Some servers of the older protocol answer the newer handshake with arbitrary errors.
             Err(McpError::NotMcp { .. } | McpError::HttpStatus { status: 500..=599 })
                 if lifecycle == Lifecycle::Auto =>
             {
@@ -133,7 +139,7 @@ where
     .await
 }
 
-/// Whether the server itself said no, in so many words.
+/// Whether the server explicitly refused the handshake.
 fn is_refusal(error: &ClientInitializeError) -> bool {
     matches!(error, ClientInitializeError::JsonRpcError(error) if ![TOO_LARGE, MALFORMED].contains(&error.code))
 }
@@ -142,14 +148,14 @@ fn discover() -> ClientLifecycleMode {
     ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] }
 }
 
-async fn within<T>(limit: Duration, handshake: impl Future<Output = Result<T, McpError>>) -> Result<T, McpError> {
+async fn with_timeout<T>(limit: Duration, handshake: impl Future<Output = Result<T, McpError>>) -> Result<T, McpError> {
     tokio::time::timeout(limit, handshake)
         .await
         .unwrap_or(Err(McpError::HandshakeTimeout { seconds: limit.as_secs_f64().ceil() as u64 }))
 }
 
-/// Refuses a server that claims a version that does not exist.
-async fn checked(service: Service) -> Result<(Service, ServerInfo), McpError> {
+/// Rejects a server that claims a non-existent protocol version.
+async fn check_version(service: Service) -> Result<(Service, ServerInfo), McpError> {
     let Some(info) = service.peer().peer_info() else {
         return Err(McpError::NotMcp { problem: "it says nothing of itself".to_owned() });
     };

@@ -1,20 +1,19 @@
-//! The client of MCP tool servers: programs that speak over their standard streams, and servers
-//! that speak streamable HTTP, of both eras of the protocol (`initialize` up to 2025-11-25,
-//! `server/discover` from 2026-07-28 on), with the protocol's official library.
+//! Client for MCP tool servers, both programs that use their standard streams and servers that use streamable HTTP. It
+//! supports both generations of the protocol (`initialize` up to 2025-11-25, `server/discover` from 2026-07-28 on) with
+//! the protocol's official library.
 //!
-//! A server is a stranger. Invariants, whatever it does:
-//! - every call ends, with a result or one error, within its time; a call that is given up is
-//!   cancelled at the server;
-//! - nothing is held beyond a limit: messages, lists, outputs, requests in flight, error output;
-//! - only answers that somebody waits for come in, once each; what nobody asked for is dropped and
-//!   slows the server down, not the daemon;
-//! - what a server asks for (sampling, roots, elicitation) is refused as the protocol demands;
-//! - a broken tool is left out with the reason, and the others stand;
-//! - what a server wrote is in no log above debug level, and credentials are in no error. The
-//!   protocol library logs peers at `info`: the daemon keeps its target (`rmcp`) at `warn`.
+//! Servers are untrusted. Invariants, whatever a server does:
+//! - every call ends with a result or one error within its time limit; an abandoned call is cancelled at the server;
+//! - memory is bounded: messages, lists, outputs, requests in flight, error output;
+//! - only expected responses are accepted, once each; anything else is dropped and slows down the server, not the
+//!   daemon;
+//! - requests from the server (sampling, roots, elicitation) are refused as the protocol requires;
+//! - an invalid tool is skipped with a reason, without affecting the others;
+//! - nothing that a server wrote is logged above debug level, and no error contains credentials. The protocol library
+//!   logs peers at `info`: the daemon limits its target (`rmcp`) to `warn`.
 //!
-//! Deliberately absent: starting and ending programs (the daemon does, in the sandbox), restarts and
-//! backoff, deciding which tools may run, OAuth, and the HTTP+SSE transport of 2024-11-05.
+//! Out of scope: starting and ending programs (done by the daemon, in the sandbox), restarts and backoff, deciding
+//! which tools may run, OAuth, and the HTTP+SSE transport of 2024-11-05.
 
 #[cfg(test)]
 mod arbitrary;
@@ -24,10 +23,10 @@ mod changes;
 mod connection;
 mod error;
 mod failure;
-mod gate;
 mod handshake;
 mod http;
 mod message;
+mod message_filter;
 mod options;
 mod session;
 mod stdio;
@@ -40,4 +39,4 @@ pub use connection::{Connection, StdioStreams};
 pub use error::{CloseReason, ConnectError, McpError};
 pub use handshake::ServerInfo;
 pub use options::{CallLimits, ConnectOptions, Lifecycle, ListLimits};
-pub use tools::{Attachment, LeftOutTool, ToolDescription, ToolHints, ToolList, ToolOutput};
+pub use tools::{Attachment, SkippedTool, ToolDescription, ToolHints, ToolList, ToolOutput};

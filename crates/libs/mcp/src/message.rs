@@ -1,8 +1,8 @@
-//! What can be known of a JSON-RPC message without parsing it.
+//! Inspection of JSON-RPC messages before parsing.
 //!
-//! A parsed value takes up to a hundred times the memory of its text, so a text is measured before
-//! it is parsed. And when a message is too long or broken, the request it answers can mostly still
-//! be told from its beginning or its end, so that the one who waits hears of it at once.
+//! A parsed value takes up to a hundred times the memory of its text, so a text is measured before it is parsed. If a
+//! message is too long or invalid, the request that it answers can usually be identified from its beginning or end, so
+//! that the waiting caller fails immediately.
 
 use rmcp::model::{ErrorCode, ErrorData, RequestId, ServerJsonRpcMessage};
 use serde_json::Value;
@@ -10,22 +10,22 @@ use serde_json::Value;
 const MAX_VALUES: usize = 200_000;
 const MAX_DEPTH: usize = 64;
 
-/// Codes of errors that this crate puts in the place of an answer it could not use. They lie
-/// outside what the protocol assigns.
+/// Error codes that this crate substitutes for an unusable response. They lie outside the ranges that the protocol
+/// assigns.
 pub(crate) const TOO_LARGE: ErrorCode = ErrorCode(-32_890);
 pub(crate) const MALFORMED: ErrorCode = ErrorCode(-32_891);
 
-/// How much a JSON text holds. For what is not JSON the figures mean nothing but are bounded by
-/// the text's length all the same.
+/// Number of values and nesting depth of a JSON text. For invalid JSON the numbers are meaningless but still bounded by
+/// the text's length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct JsonSize {
     pub(crate) values: usize,
     pub(crate) depth: usize,
 }
 
-impl Shape {
+impl JsonSize {
     pub(crate) fn of(text: &[u8]) -> Self {
-        let (mut values, mut depth, mut deepest) = (1, 0usize, 0);
+        let (mut values, mut depth, mut max_depth) = (1, 0usize, 0);
         let (mut in_string, mut escaped) = (false, false);
         for &byte in text {
             if in_string {
@@ -42,22 +42,22 @@ impl Shape {
                 b'{' | b'[' => {
                     depth += 1;
                     values += 1;
-                    deepest = deepest.max(depth);
+                    max_depth = max_depth.max(depth);
                 }
                 b'}' | b']' => depth = depth.saturating_sub(1),
                 b',' => values += 1,
                 _ => {}
             }
         }
-        Self { values, depth: deepest }
+        Self { values, depth: max_depth }
     }
 
-    pub(crate) fn is_bearable(self) -> bool {
+    pub(crate) fn is_within_limits(self) -> bool {
         self.values <= MAX_VALUES && self.depth <= MAX_DEPTH
     }
 }
 
-/// The number behind the member `id` at the top of an object whose text begins with `head`.
+/// Returns the numeric member `id` at the top level of an object whose text begins with `head`.
 pub(crate) fn id_in_head(head: &[u8]) -> Option<i64> {
     let mut depth = 0usize;
     let mut at = 0;
@@ -72,7 +72,7 @@ pub(crate) fn id_in_head(head: &[u8]) -> Option<i64> {
                 if depth == 1 && key == b"id" {
                     let rest = head[end + 1..].trim_ascii_start();
                     if let Some(rest) = rest.strip_prefix(b":") {
-                        return whole_number(rest, false);
+                        return parse_complete_number(rest, false);
                     }
                 }
             }
@@ -83,13 +83,13 @@ pub(crate) fn id_in_head(head: &[u8]) -> Option<i64> {
     None
 }
 
-/// The number behind a member `id` that is the last of the object whose text ends with `tail`.
+/// Returns the numeric member `id` if it is the last member of the object whose text ends with `tail`.
 pub(crate) fn id_in_tail(tail: &[u8]) -> Option<i64> {
     const KEY: &[u8] = b"\"id\"";
     let tail = tail.trim_ascii_end().strip_suffix(b"}")?;
     let start = tail.windows(KEY.len()).rposition(|window| window == KEY)?;
     let rest = tail[start + KEY.len()..].trim_ascii_start().strip_prefix(b":")?;
-    whole_number(rest, true)
+    parse_complete_number(rest, true)
 }
 
 fn end_of_string(text: &[u8], from: usize) -> Option<usize> {
@@ -105,9 +105,9 @@ fn end_of_string(text: &[u8], from: usize) -> Option<usize> {
     None
 }
 
-/// The digits at the start of `text`. They must be followed by something, or, `to_the_end`, by
-/// nothing: digits that are cut off would name another request.
-fn whole_number(text: &[u8], to_the_end: bool) -> Option<i64> {
+/// Parses the digits at the start of `text`. They must be followed by another character or, with `to_the_end`, by
+/// nothing: truncated digits would identify another request.
+fn parse_complete_number(text: &[u8], to_the_end: bool) -> Option<i64> {
     let text = text.trim_ascii();
     let text = text.strip_prefix(b"\"").unwrap_or(text);
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -119,52 +119,52 @@ fn whole_number(text: &[u8], to_the_end: bool) -> Option<i64> {
     std::str::from_utf8(&text[..digits]).ok()?.parse().ok()
 }
 
-/// What a text turned out to be.
+/// Result of parsing a text.
 #[derive(Debug)]
 pub(crate) enum Parsed {
     Messages(Vec<ServerJsonRpcMessage>),
-    /// A message that cannot be used; the id that it answers, where it can be told.
-    Broken {
+    /// Message that cannot be used, with the id of the request that it answers, if known.
+    Invalid {
         id: Option<i64>,
         too_large: bool,
     },
-    /// Not JSON: a log line, mostly.
-    Noise,
+    /// Not JSON, usually a log line.
+    NotJson,
 }
 
-/// Reads one text: a message, or a batch of them as the version 2025-03-26 allowed.
+/// Parses one text: a message, or a batch of them as in protocol version 2025-03-26.
 pub(crate) fn parse(text: &[u8]) -> Parsed {
     let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text).trim_ascii();
     match text.first() {
         Some(b'{') => {}
         Some(b'[') => return parse_batch(text),
-        _ => return Parsed::Noise,
+        _ => return Parsed::NotJson,
     }
     let id = || id_in_head(text).or_else(|| id_in_tail(text));
-    if !Shape::of(text).is_bearable() {
-        return Parsed::Broken { id: id(), too_large: true };
+    if !JsonSize::of(text).is_within_limits() {
+        return Parsed::Invalid { id: id(), too_large: true };
     }
     match serde_json::from_slice::<ServerJsonRpcMessage>(text) {
         Ok(message) => Parsed::Messages(vec![message]),
-        Err(_) => Parsed::Broken { id: id(), too_large: false },
+        Err(_) => Parsed::Invalid { id: id(), too_large: false },
     }
 }
 
 const MAX_BATCH: usize = 64;
 
 fn parse_batch(text: &[u8]) -> Parsed {
-    if !Shape::of(text).is_bearable() {
-        return Parsed::Broken { id: None, too_large: true };
+    if !JsonSize::of(text).is_within_limits() {
+        return Parsed::Invalid { id: None, too_large: true };
     }
-    // Log lines begin with a bracket too.
-    let Ok(Value::Array(items)) = serde_json::from_slice(text) else { return Parsed::Noise };
+    // Log lines may begin with a bracket too.
+    let Ok(Value::Array(items)) = serde_json::from_slice(text) else { return Parsed::NotJson };
     let messages: Vec<ServerJsonRpcMessage> =
         items.into_iter().take(MAX_BATCH).filter_map(|item| serde_json::from_value(item).ok()).collect();
-    if messages.is_empty() { Parsed::Noise } else { Parsed::Messages(messages) }
+    if messages.is_empty() { Parsed::NotJson } else { Parsed::Messages(messages) }
 }
 
-/// An error in the place of the answer to request `id`.
-pub(crate) fn stand_in(id: i64, too_large: bool) -> ServerJsonRpcMessage {
+/// Creates an error that replaces the response to request `id`.
+pub(crate) fn substitute_error(id: i64, too_large: bool) -> ServerJsonRpcMessage {
     let (code, text) = if too_large {
         (TOO_LARGE, "the answer is too large")
     } else {
@@ -173,8 +173,8 @@ pub(crate) fn stand_in(id: i64, too_large: bool) -> ServerJsonRpcMessage {
     ServerJsonRpcMessage::error(ErrorData::new(code, text, None), Some(RequestId::Number(id)))
 }
 
-/// The number of one of our own request ids; some servers answer with it as a string.
-pub(crate) fn number(id: &RequestId) -> Option<i64> {
+/// Returns the number of a request id of this client; some servers answer with it as a string.
+pub(crate) fn numeric_id(id: &RequestId) -> Option<i64> {
     match id {
         RequestId::Number(number) => Some(*number),
         RequestId::String(text) => text.parse().ok(),
@@ -189,7 +189,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn finds_the_id_wherever_servers_put_it() {
+    fn id_is_found_at_either_end() {
         assert_eq!(id_in_head(br#"{"jsonrpc":"2.0","id":17,"result":{"id":3}"#), Some(17));
         assert_eq!(id_in_head(br#"{ "jsonrpc" : "2.0" , "id" : "17" , "result""#), Some(17));
         assert_eq!(id_in_head(br#"{"result":{"id":3},"jsonrpc":"2.0","id":4}"#), Some(4));
@@ -200,25 +200,25 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_off_number_names_no_request() {
+    fn truncated_number_is_not_an_id() {
         assert_eq!(id_in_head(br#"{"id":1"#), None);
         assert_eq!(id_in_head(br#"{"id":"#), None);
     }
 
     #[test]
-    fn measures_what_parsing_would_cost() {
-        assert_eq!(Shape::of(br#"{"a":[1,2,"],[\"{"]}"#), Shape { values: 5, depth: 2 });
-        assert!(!Shape::of("[".repeat(100).as_bytes()).is_bearable());
-        assert!(!Shape::of(format!("[{}0]", "0,".repeat(300_000)).as_bytes()).is_bearable());
+    fn size_counts_values_and_depth() {
+        assert_eq!(JsonSize::of(br#"{"a":[1,2,"],[\"{"]}"#), JsonSize { values: 5, depth: 2 });
+        assert!(!JsonSize::of("[".repeat(100).as_bytes()).is_within_limits());
+        assert!(!JsonSize::of(format!("[{}0]", "0,".repeat(300_000)).as_bytes()).is_within_limits());
     }
 
     #[test]
-    fn tells_messages_from_noise() {
-        assert!(matches!(parse(b"[2026-01-01] server started"), Parsed::Noise));
-        assert!(matches!(parse(b"Listening on stdio"), Parsed::Noise));
-        assert!(matches!(parse(b""), Parsed::Noise));
-        assert!(matches!(parse(br#"{"jsonrpc":"2.0","id":3,"result":"#), Parsed::Broken { id: Some(3), .. }));
-        assert!(matches!(parse(br#"{"level":"info"}"#), Parsed::Broken { id: None, too_large: false }));
+    fn messages_are_distinguished_from_other_output() {
+        assert!(matches!(parse(b"[2026-01-01] server started"), Parsed::NotJson));
+        assert!(matches!(parse(b"Listening on stdio"), Parsed::NotJson));
+        assert!(matches!(parse(b""), Parsed::NotJson));
+        assert!(matches!(parse(br#"{"jsonrpc":"2.0","id":3,"result":"#), Parsed::Invalid { id: Some(3), .. }));
+        assert!(matches!(parse(br#"{"level":"info"}"#), Parsed::Invalid { id: None, too_large: false }));
         let batch = br#"[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":2,"result":{}}]"#;
         assert!(matches!(parse(batch), Parsed::Messages(messages) if messages.len() == 2));
     }
@@ -235,15 +235,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_value_is_missed(value in arbitrary_json()) {
-            let shape = Shape::of(value.to_string().as_bytes());
+        fn size_counts_every_value(value in arbitrary_json()) {
+            let shape = JsonSize::of(value.to_string().as_bytes());
             let (values, depth) = count(&value);
             prop_assert_eq!(shape.depth, depth);
             prop_assert!(shape.values >= values && shape.values <= values + values + 1);
         }
 
         #[test]
-        fn the_id_is_found_behind_any_result(id in 0i64..1_000_000, result in arbitrary_json()) {
+        fn id_is_found_after_any_result(id in 0i64..1_000_000, result in arbitrary_json()) {
             let first = json!({ "jsonrpc": "2.0", "id": id }).to_string();
             let first = format!("{},\"result\":{result}}}", first.trim_end_matches('}'));
             prop_assert_eq!(id_in_head(first.as_bytes()), Some(id));
@@ -253,12 +253,12 @@ mod tests {
         }
 
         #[test]
-        fn nothing_panics(text in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = (Shape::of(&text), id_in_head(&text), id_in_tail(&text), parse(&text));
+        fn parsing_never_panics(text in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = (JsonSize::of(&text), id_in_head(&text), id_in_tail(&text), parse(&text));
         }
 
         #[test]
-        fn a_beginning_never_names_another_request(id in 0i64..1_000_000, cut in 0usize..40) {
+        fn truncated_head_never_yields_another_id(id in 0i64..1_000_000, cut in 0usize..40) {
             let text = json!({ "id": id, "jsonrpc": "2.0", "result": {} }).to_string();
             let found = id_in_head(&text.as_bytes()[..cut.min(text.len())]);
             prop_assert!(found.is_none() || found == Some(id));

@@ -1,19 +1,18 @@
-//! What a connection may take and cost. Every limit has a default that suits real servers.
+//! Limits of a connection. Every limit has a default that suits real servers.
 
 use std::time::Duration;
 
-/// Which handshake opens a connection.
+/// Handshake that opens a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Lifecycle {
-    /// The one that the server understands. Over stdio `initialize` goes first and
-    /// `server/discover` follows when it is refused: early servers end when they read a request
-    /// that they do not know, while later ones still take the old handshake or say that they do
-    /// not. Over HTTP, where a refusal costs nothing, `server/discover` goes first.
+    /// Detects the handshake that the server understands. Over stdio, `initialize` is sent first and `server/discover`
+    /// after a refusal: early servers exit on an unknown request, while later ones accept the old handshake or refuse
+    /// it. Over HTTP, where a refusal has no consequences, `server/discover` is sent first.
     #[default]
     Auto,
-    /// `initialize` alone: protocol versions up to 2025-11-25.
+    /// Only `initialize`: protocol versions up to 2025-11-25.
     Initialize,
-    /// `server/discover` alone: protocol versions from 2026-07-28 on.
+    /// Only `server/discover`: protocol versions from 2026-07-28 on.
     Discover,
 }
 
@@ -21,14 +20,14 @@ pub enum Lifecycle {
 #[derive(Debug, Clone)]
 pub struct ConnectOptions {
     pub lifecycle: Lifecycle,
-    /// From the first byte to a working session. A server that a package runner must download
-    /// first needs more than the default of 30 seconds.
+    /// Time from the first byte to an established session. A server that a package runner downloads first needs more
+    /// than the default of 30 seconds.
     pub handshake_limit: Duration,
-    /// The longest single message that is read or written.
+    /// Maximum size of a single message, in either direction.
     pub max_message_bytes: usize,
-    /// How many requests may wait for an answer at once.
+    /// Maximum number of concurrent requests.
     pub max_requests_in_flight: usize,
-    /// How much of the program's error output is kept for diagnosis.
+    /// Size of the retained end of the program's error output.
     pub stderr_tail_bytes: usize,
     pub list_limits: ListLimits,
 }
@@ -46,19 +45,19 @@ impl Default for ConnectOptions {
     }
 }
 
-/// Limits of asking a server for its tools.
+/// Limits of a tool list request.
 #[derive(Debug, Clone)]
 pub struct ListLimits {
-    /// For all pages together.
+    /// Total time for all pages.
     pub time: Duration,
     pub max_pages: usize,
     pub max_tools: usize,
-    /// Of all schemas together, as JSON text.
+    /// Total size of all schemas, as JSON text.
     pub max_total_bytes: usize,
-    /// Of one schema, as JSON text.
+    /// Size of one schema, as JSON text.
     pub max_schema_bytes: usize,
     pub max_schema_depth: usize,
-    /// Longer descriptions are cut.
+    /// Maximum length of a description; longer ones are truncated.
     pub max_description_characters: usize,
 }
 
@@ -76,11 +75,11 @@ impl Default for ListLimits {
     }
 }
 
-/// Limits of one call of a tool.
+/// Limits of one tool call.
 #[derive(Debug, Clone, Copy)]
 pub struct CallLimits {
     pub time: Duration,
-    /// Of the text that is handed on; of the structured content as JSON text, separately.
+    /// Maximum size of the text; applies separately to the structured content as JSON text.
     pub max_output_bytes: usize,
 }
 

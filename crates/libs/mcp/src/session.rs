@@ -1,5 +1,5 @@
-//! What the parts of one connection share: who waits for which answer, whether it is still open,
-//! whether the tools changed, and what the program said beside the protocol.
+//! State shared by the parts of one connection: pending requests, close reason, tool changes, and output outside the
+//! protocol.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use tokio::sync::watch;
 
 use crate::CloseReason;
 use crate::budget::Budget;
-use crate::message::number;
+use crate::message::numeric_id;
 use crate::tail::Tail;
 
-/// Cheap to clone; all clones are one session.
+/// Shared session state. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Session(Arc<State>);
 
 #[derive(Debug)]
 struct State {
-    /// By request id: whether somebody waits for its answer now (a subscription only listens).
+    /// Pending requests by id; `true` if a caller awaits the response, `false` for a subscription.
     pending: Mutex<HashMap<i64, bool>>,
     closed: watch::Sender<Option<CloseReason>>,
     tools_changes: watch::Sender<u64>,
@@ -42,13 +42,13 @@ impl Session {
         &self.0.budget
     }
 
-    /// Notes what is about to be sent. A new handshake voids the old one's request, and a
-    /// cancelled request expects no answer any more.
-    pub(crate) fn note_outgoing(&self, message: &ClientJsonRpcMessage) {
+    /// Records an outgoing message. A new handshake discards the request of the previous one; a cancelled request
+    /// expects no response.
+    pub(crate) fn record_outgoing(&self, message: &ClientJsonRpcMessage) {
         let mut pending = self.0.pending.lock();
         match message {
             ClientJsonRpcMessage::Request(request) => {
-                let Some(id) = number(&request.id) else { return };
+                let Some(id) = numeric_id(&request.id) else { return };
                 match request.request {
                     ClientRequest::InitializeRequest(_) | ClientRequest::DiscoverRequest(_) => {
                         pending.clear();
@@ -64,7 +64,7 @@ impl Session {
             }
             ClientJsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
-                    && let Some(id) = cancelled.params.request_id.as_ref().and_then(number)
+                    && let Some(id) = cancelled.params.request_id.as_ref().and_then(numeric_id)
                 {
                     pending.remove(&id);
                 }
@@ -73,12 +73,12 @@ impl Session {
         }
     }
 
-    /// Whether an answer with this id was awaited; the next one with it is not.
+    /// Removes a pending request. Returns whether it existed.
     pub(crate) fn take_pending(&self, id: i64) -> bool {
         self.0.pending.lock().remove(&id).is_some()
     }
 
-    /// As [`Self::take_pending`], for subscriptions alone: only those may a server cancel.
+    /// Removes a pending subscription, the only kind of request that a server may cancel. Returns whether it existed.
     pub(crate) fn take_subscription(&self, id: i64) -> bool {
         let mut pending = self.0.pending.lock();
         let is_subscription = pending.get(&id) == Some(&false);
@@ -89,22 +89,22 @@ impl Session {
     }
 
     pub(crate) fn has_subscription(&self) -> bool {
-        self.0.pending.lock().values().any(|waits| !waits)
+        self.0.pending.lock().values().any(|is_awaited| !is_awaited)
     }
 
     pub(crate) fn is_pending(&self, id: i64) -> bool {
         self.0.pending.lock().contains_key(&id)
     }
 
-    /// The one request that waits for an answer, if there is exactly one.
-    pub(crate) fn only_pending(&self) -> Option<i64> {
+    /// Returns the awaited request, if there is exactly one.
+    pub(crate) fn single_pending(&self) -> Option<i64> {
         let pending = self.0.pending.lock();
-        let mut waiting = pending.iter().filter(|(_, waits)| **waits).map(|(id, _)| *id);
+        let mut waiting = pending.iter().filter(|(_, is_awaited)| **is_awaited).map(|(id, _)| *id);
         let first = waiting.next()?;
         waiting.next().is_none().then_some(first)
     }
 
-    /// The first reason stands.
+    /// Closes the session. The first reason is retained.
     pub(crate) fn close(&self, reason: CloseReason) {
         self.0.closed.send_if_modified(|current| {
             let first = current.is_none();
@@ -119,15 +119,15 @@ impl Session {
         self.0.closed.borrow().clone()
     }
 
-    /// Cancel-safe.
+    /// Waits until the session is closed. Cancel-safe.
     pub(crate) async fn closed(&self) -> CloseReason {
         let mut closed = self.0.closed.subscribe();
         let reason = closed.wait_for(Option::is_some).await;
-        // The sender lives in `self`, so it cannot be gone.
+        // The sender is owned by `self`, so it cannot have been dropped.
         reason.ok().and_then(|reason| reason.clone()).unwrap_or(CloseReason::Requested)
     }
 
-    pub(crate) fn note_tools_change(&self) {
+    pub(crate) fn record_tools_change(&self) {
         self.0.tools_changes.send_modify(|count| *count = count.wrapping_add(1));
     }
 
@@ -135,7 +135,7 @@ impl Session {
         self.0.tools_changes.subscribe()
     }
 
-    pub(crate) fn note_noise(&self, bytes: &[u8]) {
+    pub(crate) fn record_other_output(&self, bytes: &[u8]) {
         self.0.tail.lock().push(bytes);
     }
 
@@ -151,11 +151,11 @@ mod tests {
 
     fn sent(session: &Session, id: i64, method: &str, params: Value) {
         let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        session.note_outgoing(&serde_json::from_value(message).expect("a message"));
+        session.record_outgoing(&serde_json::from_value(message).expect("a message"));
     }
 
     #[test]
-    fn an_answer_is_awaited_once() {
+    fn response_is_accepted_once() {
         let session = Session::new(0);
         sent(&session, 1, "tools/list", json!({}));
         assert!(!session.take_pending(2));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_answer_to_an_earlier_handshake_is_nobodys() {
+    fn late_response_to_earlier_handshake_is_dropped() {
         let session = Session::new(0);
         sent(&session, 0, "server/discover", json!({}));
         let client = json!({ "name": "a", "version": "1" });
@@ -175,22 +175,22 @@ mod tests {
     }
 
     #[test]
-    fn a_subscription_waits_for_nothing() {
+    fn subscription_is_not_awaited() {
         let session = Session::new(0);
         sent(&session, 1, "subscriptions/listen", json!({ "notifications": { "toolsListChanged": true } }));
-        assert_eq!(session.only_pending(), None);
+        assert_eq!(session.single_pending(), None);
         sent(&session, 2, "tools/list", json!({}));
-        assert_eq!(session.only_pending(), Some(2));
+        assert_eq!(session.single_pending(), Some(2));
         assert!(!session.take_subscription(2) && session.take_subscription(1));
         sent(&session, 3, "tools/list", json!({}));
-        assert_eq!(session.only_pending(), None);
+        assert_eq!(session.single_pending(), None);
         let cancelled = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 3 } });
-        session.note_outgoing(&serde_json::from_value(cancelled).expect("a message"));
-        assert_eq!(session.only_pending(), Some(2));
+        session.record_outgoing(&serde_json::from_value(cancelled).expect("a message"));
+        assert_eq!(session.single_pending(), Some(2));
     }
 
     #[tokio::test]
-    async fn the_first_reason_to_close_stands() {
+    async fn first_close_reason_is_retained() {
         let session = Session::new(0);
         session.close(CloseReason::OutputClosed);
         session.close(CloseReason::Requested);

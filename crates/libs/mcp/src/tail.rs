@@ -1,37 +1,37 @@
-//! The end of what a program wrote, as text that can be shown.
+//! Retained end of a program's output, as displayable text.
 
-/// Keeps the last bytes that were pushed.
+/// Buffer that retains the last bytes pushed to it.
 #[derive(Debug)]
 pub(crate) struct Tail {
     bytes: Vec<u8>,
     limit: usize,
-    cut: bool,
+    is_truncated: bool,
 }
 
 impl Tail {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { bytes: Vec::new(), limit, cut: false }
+        Self { bytes: Vec::new(), limit, is_truncated: false }
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let bytes = if bytes.len() > self.limit {
-            self.cut = true;
+            self.is_truncated = true;
             &bytes[bytes.len() - self.limit..]
         } else {
             bytes
         };
         let excess = (self.bytes.len() + bytes.len()).saturating_sub(self.limit);
         if excess > 0 {
-            self.cut = true;
+            self.is_truncated = true;
             self.bytes.drain(..excess);
         }
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Without control characters, from the first whole line on when something was cut away.
+    /// Returns the text without control characters, starting at the first complete line if older bytes were dropped.
     pub(crate) fn text(&self) -> String {
         let bytes = match self.bytes.iter().position(|byte| *byte == b'\n') {
-            Some(end) if self.cut && end + 1 < self.bytes.len() => &self.bytes[end + 1..],
+            Some(end) if self.is_truncated && end + 1 < self.bytes.len() => &self.bytes[end + 1..],
             _ => &self.bytes[..],
         };
         String::from_utf8_lossy(bytes)
@@ -49,7 +49,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn begins_with_a_whole_line() {
+    fn text_begins_with_a_complete_line() {
         let mut tail = Tail::new(16);
         tail.push(b"first line\nsecond\n");
         tail.push("th\u{1b}ird".as_bytes());
@@ -58,7 +58,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn is_the_end_of_everything(chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..10)) {
+        fn text_is_a_suffix_of_the_output(chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..10)) {
             let mut tail = Tail::new(25);
             let mut all = Vec::new();
             for chunk in &chunks {

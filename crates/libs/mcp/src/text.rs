@@ -1,16 +1,16 @@
-//! Cutting text of strangers to a bearable length.
+//! Truncation of untrusted text.
 
 use agentd_base::visible::strip_tags;
 
-/// Cuts `text` to at most `limit` bytes, at a character's boundary; whether anything was cut.
-pub(crate) fn cut(text: &mut String, limit: usize) -> bool {
+/// Truncates `text` to at most `limit` bytes, at a character boundary. Returns whether anything was removed.
+pub(crate) fn truncate(text: &mut String, limit: usize) -> bool {
     let end = text.floor_char_boundary(limit);
     let is_longer = end < text.len();
     text.truncate(end);
     is_longer
 }
 
-/// One line of at most `limit` bytes, without control characters and tags: fit to stand in a sentence.
+/// Returns one line of at most `limit` bytes, without control characters and tags, for use within a sentence.
 pub(crate) fn one_line(text: &str, limit: usize) -> String {
     let text = strip_tags(text);
     let mut line = String::new();
@@ -23,7 +23,7 @@ pub(crate) fn one_line(text: &str, limit: usize) -> String {
         }
         line.push_str(word);
     }
-    if cut(&mut line, limit) {
+    if truncate(&mut line, limit) {
         line.push('…');
     }
     line
@@ -35,18 +35,18 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn makes_one_line_of_many() {
+    fn one_line_joins_lines() {
         assert_eq!(one_line("a\n\tb\u{1b}[0m  c", 40), "a b [0m c");
         assert_eq!(one_line("word word word", 7), "word wo…");
     }
 
     proptest! {
         #[test]
-        fn cuts_within_the_limit(text in "\\PC{0,40}", limit in 0usize..50) {
+        fn truncate_respects_the_limit(text in "\\PC{0,40}", limit in 0usize..50) {
             let mut shorter = text.clone();
-            let was_cut = cut(&mut shorter, limit);
+            let was_truncated = truncate(&mut shorter, limit);
             prop_assert!(shorter.len() <= limit && text.starts_with(&shorter));
-            prop_assert_eq!(was_cut, shorter != text);
+            prop_assert_eq!(was_truncated, shorter != text);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Prints the table of addresses and tricks: what was tried, what was expected, what happened.
-//! Exits with 1 if anything was let through that should not be, or kept out that should not be.
+//! Prints the table of addresses and bypass attempts with expected and actual verdicts. Exits with 1 if any of them
+//! differ.
 
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
@@ -18,14 +18,14 @@ async fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let outcomes = table::run(folder.path()).await?;
     println!("{:<52} {:<8} {:<9} {:<9} why", "tried", "for", "expected", "got");
     for row in table::rows::ROWS {
-        for trust in [Trust::Steered, Trust::Owner] {
+        for trust in [Trust::Untrusted, Trust::Owner] {
             let of_row: Vec<_> =
                 outcomes.iter().filter(|found| std::ptr::eq(found.row, row) && found.trust == trust).collect();
             let expected = table::expected(row.kind, trust);
             let misses: BTreeSet<_> =
                 of_row.iter().filter(|found| found.is_miss()).map(|found| found.through).collect();
             let got = of_row.iter().find(|found| found.is_miss()).map_or(expected, |found| found.got);
-            let who = if trust == Trust::Steered { "agent" } else { "owner" };
+            let who = if trust == Trust::Untrusted { "agent" } else { "owner" };
             print!("{:<52} {who:<8} {expected:<9} {got:<9} {}", format!("{:?}", row.url), row.why);
             println!("{}", misses.iter().map(|through| format!("  MISS: {through}")).collect::<String>());
         }

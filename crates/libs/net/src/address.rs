@@ -1,11 +1,11 @@
-//! What kind of place an IP address is, read from the special-purpose registries of IANA
-//! (<https://www.iana.org/assignments/iana-ipv4-special-registry>, `…-ipv6-special-registry`).
-//! IPv6 forms that carry an IPv4 address are classified by what they carry.
+//! Classification of IP addresses by the special-purpose registries of IANA
+//! (<https://www.iana.org/assignments/iana-ipv4-special-registry>, `…-ipv6-special-registry`). IPv6 addresses that
+//! embed an IPv4 address are classified by that address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The kinds of address, from the most harmless to the least: where one address can be read in
-/// two ways, the later kind counts.
+/// Class of an address, ordered from least to most restricted. If an address can be interpreted in two ways, the later
+/// class applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AddressClass {
     /// Globally reachable unicast.
@@ -13,23 +13,23 @@ pub enum AddressClass {
     /// RFC 1918, unique local, carrier-grade NAT, IETF protocol assignments, benchmarking,
     /// deprecated site-local.
     Private,
-    /// `127.0.0.0/8`, `::1`; for [`Trust::Steered`] also the machine's own public addresses.
+    /// `127.0.0.0/8`, `::1`; for [`Trust::Untrusted`] also the machine's own public addresses.
     Loopback,
     /// `169.254.0.0/16`, `fe80::/10`.
     LinkLocal,
-    /// Where cloud providers hand out credentials to whoever asks from inside.
+    /// Metadata services, where cloud providers hand out credentials to any local process.
     Metadata,
-    /// Unspecified, multicast, broadcast, documentation, reserved: no HTTP server can be there,
-    /// and some systems route the unspecified address to loopback.
+    /// Unspecified, multicast, broadcast, documentation, reserved: no HTTP server can exist there, and some systems
+    /// route the unspecified address to loopback.
     Unreachable,
 }
 
-/// Who chose the address of a request.
+/// Trust in the origin of a request's address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Trust {
-    /// An agent, a page, a template or an event can steer it: public addresses only.
-    Steered,
-    /// The owner typed it in: private and loopback addresses too.
+    /// An agent, a page, a template or an event can influence it: only public addresses are allowed.
+    Untrusted,
+    /// The owner entered it: private and loopback addresses are allowed too.
     Owner,
 }
 
@@ -43,8 +43,8 @@ impl Trust {
     }
 }
 
-/// Metadata services: EC2 and most clouds, ECS and EKS credentials, Tencent, Alibaba, Azure's wire
-/// server, Oracle's classic cloud.
+/// Metadata services: EC2 and most clouds, ECS and EKS credentials, Tencent, Alibaba, Azure's wire server, Oracle's
+/// classic cloud.
 const METADATA_V4: [Ipv4Addr; 7] = [
     Ipv4Addr::new(169, 254, 169, 254),
     Ipv4Addr::new(169, 254, 170, 2),
@@ -63,7 +63,7 @@ const METADATA_V6: [Ipv6Addr; 4] = [
     Ipv6Addr::new(0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42),
 ];
 
-/// Names under which metadata services answer, whatever they resolve to.
+/// Names of metadata services, restricted regardless of their addresses.
 const METADATA_NAMES: [&str; 8] = [
     "metadata",
     "metadata.google.internal",
@@ -79,18 +79,18 @@ impl AddressClass {
     #[must_use]
     pub fn of(address: IpAddr) -> Self {
         match address {
-            IpAddr::V4(v4) => Self::of_v4(v4),
-            IpAddr::V6(v6) => Self::of_v6(v6),
+            IpAddr::V4(v4) => Self::classify_v4(v4),
+            IpAddr::V6(v6) => Self::classify_v6(v6),
         }
     }
 
-    /// Whether `host` (lower case, no trailing dot) is a name of a metadata service.
+    /// Whether `host` (lower case, no trailing dot) is the name of a metadata service.
     #[must_use]
     pub fn is_metadata_name(host: &str) -> bool {
         METADATA_NAMES.contains(&host)
     }
 
-    /// For sentences: `a private address`.
+    /// Returns a noun phrase for messages, such as `a private address`.
     #[must_use]
     pub fn describe(self) -> &'static str {
         match self {
@@ -103,7 +103,7 @@ impl AddressClass {
         }
     }
 
-    fn of_v4(address: Ipv4Addr) -> Self {
+    fn classify_v4(address: Ipv4Addr) -> Self {
         let [a, b, c, _] = address.octets();
         if METADATA_V4.contains(&address) {
             return Self::Metadata;
@@ -120,7 +120,7 @@ impl AddressClass {
         }
     }
 
-    fn of_v6(address: Ipv6Addr) -> Self {
+    fn classify_v6(address: Ipv6Addr) -> Self {
         if METADATA_V6.contains(&address) {
             return Self::Metadata;
         }
@@ -131,23 +131,23 @@ impl AddressClass {
             return Self::Unreachable;
         }
         let s = address.segments();
-        let carried = carried_v4(address).into_iter().map(Self::of_v4);
+        let embedded = embedded_v4(address).into_iter().map(Self::classify_v4);
         match s {
-            // How long the operator's prefix is cannot be seen, so each layout that holds an address counts.
+            // The length of the operator's prefix is unknown, so every layout that contains an address is considered.
             [0x64, 0xff9b, 1, ..] => {
-                carried.filter(|class| *class != Self::Unreachable).max().unwrap_or(Self::Unreachable)
+                embedded.filter(|class| *class != Self::Unreachable).max().unwrap_or(Self::Unreachable)
             }
             [0, 0, 0, 0, 0, 0xffff | 0, ..]
             | [0, 0, 0, 0, 0xffff, 0, ..]
             | [0x64, 0xff9b, 0, 0, 0, 0, ..]
             | [0x2002, ..]
-            | [0x2001, 0, ..] => carried.max().unwrap_or(Self::Unreachable),
-            _ => carried.fold(Self::of_prefix(s), Self::max),
+            | [0x2001, 0, ..] => embedded.max().unwrap_or(Self::Unreachable),
+            _ => embedded.fold(Self::classify_v6_prefix(s), Self::max),
         }
     }
 
-    /// The class of an IPv6 address that is not classified by an IPv4 address inside.
-    fn of_prefix(s: [u16; 8]) -> Self {
+    /// Classifies an IPv6 address that embeds no IPv4 address.
+    fn classify_v6_prefix(s: [u16; 8]) -> Self {
         match s[0] {
             0xfe80..=0xfebf => Self::LinkLocal,
             0xfc00..=0xfdff | 0xfec0..=0xfeff => Self::Private,
@@ -162,9 +162,9 @@ impl AddressClass {
     }
 }
 
-/// The IPv4 addresses that an IPv6 address may stand for: where its packets come out, if the
-/// network translates or tunnels them.
-pub(crate) fn carried_v4(address: Ipv6Addr) -> Vec<Ipv4Addr> {
+/// Returns the IPv4 addresses that an IPv6 address may embed, which are the destinations if the network translates or
+/// tunnels it.
+pub(crate) fn embedded_v4(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     let o = address.octets();
     let v4 = |i: usize, j: usize, k: usize, l: usize| Ipv4Addr::new(o[i], o[j], o[k], o[l]);
     match address.segments() {
@@ -191,7 +191,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn wrapping_an_address_changes_nothing(bits: u32, rest: u64) {
+        fn embedded_address_has_the_same_class(bits: u32, rest: u64) {
             let v4 = Ipv4Addr::from_bits(bits);
             let class = AddressClass::of(v4.into());
             let wide = u128::from(bits);
@@ -211,9 +211,9 @@ mod tests {
         }
 
         #[test]
-        fn any_address_has_a_class_and_what_is_public_is_global(bits: u128) {
+        fn public_addresses_are_globally_reachable(bits: u128) {
             let address = Ipv6Addr::from_bits(bits);
-            if AddressClass::of(address.into()) == AddressClass::Public && carried_v4(address).is_empty() {
+            if AddressClass::of(address.into()) == AddressClass::Public && embedded_v4(address).is_empty() {
                 prop_assert_eq!(bits >> 125, 1, "2000::/3");
             }
         }

@@ -1,4 +1,4 @@
-//! The HTTP client that every outbound request uses.
+//! HTTP client for all outbound requests.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -22,9 +22,9 @@ const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 const IDLE_CONNECTIONS_PER_HOST: usize = 256;
 const USER_AGENT: &str = concat!("agentd/", env!("CARGO_PKG_VERSION"));
 
-/// A client that reaches only what its [`Trust`] and the policy in force permit. Cheap to clone;
-/// clones share connections. The inner client is made on first use and anew when the policy
-/// changes, so that no connection outlives the policy it was opened under.
+/// HTTP client that reaches only what its [`Trust`] and the active policy permit. Cheap to clone; clones share
+/// connections. The inner client is created on first use and recreated when the policy changes, so that no connection
+/// outlives the policy under which it was opened.
 #[derive(Clone)]
 pub struct GuardedClient(Arc<Shared>);
 
@@ -32,13 +32,13 @@ struct Shared {
     policy: PolicyHandle,
     trust: Trust,
     lookup: Arc<dyn Lookup>,
-    built: Mutex<Built>,
+    built: Mutex<InnerClients>,
 }
 
-/// The clients made for one policy. The one for `http://` loads no certificates: a provider on
-/// this machine must not cost their memory.
+/// Inner clients for one policy. The one for `http://` loads no certificates, which saves their memory for local
+/// providers.
 #[derive(Default)]
-struct Built {
+struct InnerClients {
     policy: Option<Arc<NetPolicy>>,
     plain: Option<reqwest::Client>,
     secure: Option<reqwest::Client>,
@@ -51,35 +51,35 @@ impl fmt::Debug for GuardedClient {
 }
 
 impl GuardedClient {
-    /// Costs nothing until the first request.
+    /// Creates a client without allocating resources until the first request.
     #[must_use]
     pub fn new(policy: PolicyHandle, trust: Trust) -> Self {
         Self::with_lookup(policy, trust, Arc::new(SystemLookup::default()))
     }
 
-    /// As [`Self::new`], with names looked up in `lookup`.
+    /// Creates a client like [`Self::new`] that resolves names with `lookup`.
     #[must_use]
     pub fn with_lookup(policy: PolicyHandle, trust: Trust, lookup: Arc<dyn Lookup>) -> Self {
         Self(Arc::new(Shared { policy, trust, lookup, built: Mutex::default() }))
     }
 
-    /// A client for addresses that others can steer, under the same policy.
+    /// Returns a client for untrusted addresses under the same policy.
     #[must_use]
-    pub fn for_steered(&self) -> Self {
-        Self::with_lookup(self.0.policy.clone(), Trust::Steered, Arc::clone(&self.0.lookup))
+    pub fn for_untrusted(&self) -> Self {
+        Self::with_lookup(self.0.policy.clone(), Trust::Untrusted, Arc::clone(&self.0.lookup))
     }
 
-    /// Checks the scheme, the name and an IP literal in any notation. What a name resolves to is
-    /// checked when it is connected to.
+    /// Checks the scheme, the name, and an IP literal in any notation. The addresses of a name are checked when a
+    /// connection is opened.
     ///
     /// # Errors
-    /// A [`NetError`] for which [`NetError::is_refusal`] holds.
+    /// A [`NetError`] for which [`NetError::is_refusal`] is true.
     pub fn check_url(&self, url: &Url) -> Result<(), NetError> {
         self.0.policy.current().check_url(url, self.0.trust)
     }
 
-    /// [`Self::check_url`], and for a name what it resolves to at this moment: the addresses that a
-    /// request would try. A request resolves anew, so this decides nothing for it.
+    /// Performs [`Self::check_url`] and resolves the name to the addresses that a request would currently try. A
+    /// request resolves the name again, so the result is only informative.
     ///
     /// # Errors
     /// A refusal, or [`NetError::Resolve`].
@@ -94,7 +94,7 @@ impl GuardedClient {
         }
     }
 
-    /// Starts a request after [`Self::check_url`].
+    /// Creates a request after [`Self::check_url`].
     ///
     /// # Errors
     /// A refusal, or [`NetError::Client`].
@@ -107,11 +107,11 @@ impl GuardedClient {
         Ok(GuardedRequest { host, builder: client.request(method, url), problem: None, exchange })
     }
 
-    /// Opens a WebSocket after the checks of [`Self::check_url`], at the addresses that passed and no other. A message
-    /// of more than `max_message_bytes` ends it, and redirects are not followed.
+    /// Opens a WebSocket after [`Self::check_url`], only to addresses that passed the checks. A message of more than
+    /// `max_message_bytes` closes it; redirects are not followed.
     ///
     /// # Errors
-    /// A refusal, or what failed on the way.
+    /// A refusal, or the error of the connection or handshake.
     pub async fn web_socket(&self, url: &Url, max_message_bytes: usize) -> Result<WebSocket, NetError> {
         let over_http = websocket::over_http(url)?;
         self.check_url(&over_http)?;
@@ -127,16 +127,15 @@ impl GuardedClient {
         websocket::open(dialer.dial(&host, port).await?.stream, url, max_message_bytes).await
     }
 
-    /// The same client for addresses that somebody else chose.
+    /// Returns the same client for addresses of another origin.
     #[must_use]
     pub fn with_trust(&self, trust: Trust) -> Self {
         Self::with_lookup(self.0.policy.clone(), trust, Arc::clone(&self.0.lookup))
     }
 
-    /// The client underneath, for libraries that insist on one. It connects only to permitted
-    /// addresses, by name or literal, and follows no redirect, but it knows no ports and keeps the
-    /// policy of this moment: call [`Self::check_url`] for each URL, and do not keep the client beyond
-    /// one task.
+    /// Returns the inner client, for libraries that require one. It connects only to permitted addresses, by name or
+    /// literal, and follows no redirects. It does not check ports and keeps the current policy. Call
+    /// [`Self::check_url`] for each URL, and do not keep the client beyond one task.
     ///
     /// # Errors
     /// [`NetError::Client`].
@@ -147,7 +146,7 @@ impl GuardedClient {
     fn client_for(&self, policy: Arc<NetPolicy>, secure: bool) -> Result<reqwest::Client, NetError> {
         let mut built = self.0.built.lock();
         if !built.policy.as_ref().is_some_and(|built_for| Arc::ptr_eq(built_for, &policy)) {
-            *built = Built { policy: Some(Arc::clone(&policy)), ..Built::default() };
+            *built = InnerClients { policy: Some(Arc::clone(&policy)), ..InnerClients::default() };
         }
         let slot = if secure { &mut built.secure } else { &mut built.plain };
         if let Some(client) = slot {
@@ -178,7 +177,7 @@ fn build(resolver: GuardedResolver, secure: bool) -> Result<reqwest::Client, Net
         .map_err(|error| NetError::Client { source: Arc::new(error) })
 }
 
-/// A request whose URL has passed the policy.
+/// Request whose URL has passed the policy.
 #[derive(Debug)]
 pub struct GuardedRequest {
     host: String,
@@ -188,8 +187,7 @@ pub struct GuardedRequest {
 }
 
 impl GuardedRequest {
-    /// Sets a header. `Host` and the headers that describe the connection are not for a caller to
-    /// set: with them [`Self::send`] fails.
+    /// Sets a header. Callers may not set `Host` or headers that describe the connection: [`Self::send`] then fails.
     #[must_use]
     pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.problem = self.problem.or(headers::problem_with(&name));
@@ -197,7 +195,7 @@ impl GuardedRequest {
         self
     }
 
-    /// As [`Self::header`], for several.
+    /// Sets several headers, like [`Self::header`].
     #[must_use]
     pub fn headers(mut self, headers: HeaderMap) -> Self {
         self.problem = self.problem.or_else(|| headers.keys().find_map(headers::problem_with));
@@ -211,19 +209,19 @@ impl GuardedRequest {
         self
     }
 
-    /// Limits the whole exchange, the reading of the answer's body included.
+    /// Limits the whole exchange, including reading the response body.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.builder = self.builder.timeout(timeout);
         self
     }
 
-    /// Sends the request and waits for the answer's head. Any status is an answer. Dropping the
-    /// future, or later the response, ends the exchange.
+    /// Sends the request and waits for the response head. Any status is a response. Dropping the future, or later the
+    /// response, cancels the exchange.
     ///
     /// # Errors
-    /// A refusal by the resolver, or what failed on the way. Reading the body afterwards may
-    /// fail too: see [`NetError::from_reqwest`].
+    /// A refusal by the resolver, or a connection error. Reading the body afterwards may fail too: see
+    /// [`NetError::from_reqwest`].
     pub async fn send(self) -> Result<reqwest::Response, NetError> {
         if let Some(problem) = self.problem {
             return Err(NetError::Request { problem });

@@ -1,4 +1,4 @@
-//! From a checked host to a connection, for whatever does not use the HTTP client.
+//! Connections to a checked host for code that does not use the HTTP client.
 
 use std::future::Future;
 use std::io;
@@ -13,20 +13,20 @@ use url::Host;
 use crate::resolver::resolve_permitted;
 use crate::{Lookup, NetError, NetPolicy, PolicyHandle, Trust};
 
-/// A connection being made.
-pub type Connecting = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>>;
+/// Future of a new connection.
+pub type ConnectFuture = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>>;
 
-/// How a connection to a checked address is made; tests lead it elsewhere.
+/// Opens a connection to a checked address; tests redirect it.
 pub trait Connect: Send + Sync + 'static {
-    fn connect(&self, address: SocketAddr) -> Connecting;
+    fn connect(&self, address: SocketAddr) -> ConnectFuture;
 }
 
-/// TCP, as the operating system does it.
+/// TCP connections of the operating system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemConnect;
 
 impl Connect for SystemConnect {
-    fn connect(&self, address: SocketAddr) -> Connecting {
+    fn connect(&self, address: SocketAddr) -> ConnectFuture {
         Box::pin(async move {
             let stream = TcpStream::connect(address).await?;
             stream.set_nodelay(true)?;
@@ -35,25 +35,25 @@ impl Connect for SystemConnect {
     }
 }
 
-/// Connects to what the policy in force permits: one lookup, and only addresses that passed.
+/// Connector that applies the active policy: one lookup, and only addresses that passed.
 pub(crate) struct Dialer {
     pub(crate) policy: PolicyHandle,
     pub(crate) trust: Trust,
     pub(crate) lookup: Arc<dyn Lookup>,
     pub(crate) connect: Arc<dyn Connect>,
-    /// For all addresses of a name together.
+    /// Time limit for all addresses of a name together.
     pub(crate) connect_time: Duration,
 }
 
-/// A connection, and under which policy to which address it was made.
-pub(crate) struct Dialed {
+/// Connection with its address and the policy under which it was opened.
+pub(crate) struct DialedConnection {
     pub(crate) stream: TcpStream,
     pub(crate) address: IpAddr,
     pub(crate) policy: Arc<NetPolicy>,
 }
 
 impl Dialer {
-    pub(crate) async fn dial(&self, host: &Host, port: u16) -> Result<Dialed, NetError> {
+    pub(crate) async fn dial(&self, host: &Host, port: u16) -> Result<DialedConnection, NetError> {
         let policy = self.policy.current();
         policy.check_target(host, port, self.trust)?;
         let addresses = match host {
@@ -68,7 +68,7 @@ impl Dialer {
         for address in addresses {
             let connecting = self.connect.connect(SocketAddr::new(address, port));
             match tokio::time::timeout(share, connecting).await {
-                Ok(Ok(stream)) => return Ok(Dialed { stream, address, policy }),
+                Ok(Ok(stream)) => return Ok(DialedConnection { stream, address, policy }),
                 Ok(Err(error)) => failure = NetError::Connect { host: name.clone(), source: Arc::new(error) },
                 Err(_) => {}
             }

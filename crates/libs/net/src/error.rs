@@ -1,4 +1,4 @@
-//! Why a request did not happen. Sentences name the host, never path, query or headers.
+//! Reasons why a request failed. Messages name the host, never path, query or headers.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use agentd_base::{DomainError, ErrorKind, FieldProblem};
 
 use crate::{AddressClass, Trust};
 
-/// A source that may be shared, so that the error can be cloned out of another error's chain.
+/// Shareable source, so that the error can be cloned from another error's chain.
 pub(crate) type Source = Arc<dyn std::error::Error + Send + Sync>;
 
 #[derive(Debug, Clone, thiserror::Error)]
@@ -49,7 +49,7 @@ pub enum NetError {
 
 fn reason(trust: Trust) -> &'static str {
     match trust {
-        Trust::Steered => "agents and what they read may not reach",
+        Trust::Untrusted => "agents and what they read may not reach",
         Trust::Owner => "must be named before it may be reached",
     }
 }
@@ -66,7 +66,7 @@ fn port_remedy(port: u16) -> &'static str {
 }
 
 impl NetError {
-    /// Whether the policy said no: trying again is of no use until settings change.
+    /// Whether the policy rejected the request; retrying is useless until the settings change.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         matches!(
@@ -81,8 +81,8 @@ impl NetError {
         )
     }
 
-    /// Turns a failure of the HTTP client into one of ours; a refusal of the resolver, which the
-    /// client only passes on, comes out as it went in.
+    /// Converts an error of the HTTP client; a refusal by the resolver, which the client only wraps, is returned
+    /// unchanged.
     #[must_use]
     pub fn from_reqwest(host: &str, error: reqwest::Error) -> Self {
         let error = error.without_url();
@@ -110,7 +110,7 @@ impl NetError {
 
 impl NetError {
     /// Classifies an error of opening a connection, including its TLS handshake.
-    pub(crate) fn from_connecting(host: &str, error: std::io::Error) -> Self {
+    pub(crate) fn from_connect_error(host: &str, error: std::io::Error) -> Self {
         let host = host.to_owned();
         match certificate_problem(&error) {
             Some(problem) => Self::Certificate { host, problem, source: Arc::new(error) },
@@ -119,8 +119,8 @@ impl NetError {
     }
 }
 
-/// Finds the refusal of a certificate in a chain of errors and describes it. The description never quotes the
-/// certificate, which the server wrote.
+/// Finds a certificate error in a chain of errors and describes it. The description never quotes the certificate, which
+/// is untrusted.
 fn certificate_problem(error: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
     use rustls::CertificateError as Problem;
 
@@ -142,7 +142,7 @@ fn certificate_problem(error: &(dyn std::error::Error + 'static)) -> Option<&'st
             Some(rustls::Error::NoCertificatesPresented) => return Some("the server sent none"),
             _ => {}
         }
-        // The source of an I/O error is the source of the error in it, which would be passed over.
+        // The source of an I/O error is the source of the inner error, so the inner error itself would be skipped.
         cause = match inner.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
             Some(wrapped) => Some(wrapped),
             None => inner.source(),
@@ -208,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn refused_certificates_are_named_as_the_reason() {
+    fn certificate_errors_are_described() {
         for (problem, sentence) in [
             (CertificateError::Expired, "it has expired"),
             (CertificateError::NotValidForName, "it is for another name"),
             (CertificateError::UnknownIssuer, "its issuer is not trusted by this machine"),
             (CertificateError::BadSignature, "it is not valid"),
         ] {
-            let error = NetError::from_connecting("a.example", wrapped(rustls::Error::InvalidCertificate(problem)));
+            let error = NetError::from_connect_error("a.example", wrapped(rustls::Error::InvalidCertificate(problem)));
             assert_eq!(error.to_string(), format!("the certificate of a.example was refused: {sentence}"));
             assert_eq!((error.code(), error.is_refusal()), ("certificate_refused", false));
             assert_eq!(error.kind(), ErrorKind::Upstream);
@@ -223,13 +223,13 @@ mod tests {
     }
 
     #[test]
-    fn other_errors_of_connecting_keep_their_code() {
+    fn other_connect_errors_keep_their_code() {
         for error in [
             io::Error::from(io::ErrorKind::ConnectionRefused),
             wrapped(rustls::Error::HandshakeNotComplete),
             io::Error::other("certificate"),
         ] {
-            assert_eq!(NetError::from_connecting("a.example", error).code(), "connection_refused");
+            assert_eq!(NetError::from_connect_error("a.example", error).code(), "connection_refused");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A whole exchange for an address that others can steer: redirects checked one by one, everything
-//! bounded, credentials only for the place they were meant for.
+//! Complete exchanges with untrusted addresses: redirects are checked individually, all resources are bounded, and
+//! credentials are sent only to their origin.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use url::Url;
 
 use crate::{GuardedClient, NetError, headers};
 
-/// What one fetch may cost.
+/// Limits of a fetch.
 #[derive(Debug, Clone, Copy)]
 pub struct FetchLimits {
-    /// Followed; one more is an error.
+    /// Number of redirects that are followed; one more is an error.
     pub redirects: usize,
-    /// Of the decoded body; what is behind is cut off.
+    /// Maximum size of the decoded body; the rest is dropped.
     pub body_bytes: usize,
-    /// For everything, redirects and body included.
+    /// Time limit of the whole exchange, including redirects and body.
     pub total_time: Duration,
-    /// Between two pieces of an answer.
+    /// Maximum time between two chunks of the response.
     pub idle_time: Duration,
 }
 
 impl Default for FetchLimits {
-    /// 5 redirects, 10 MiB, 30 s, 10 s.
+    /// Returns the defaults: 5 redirects, 10 MiB, 30 s, 10 s.
     fn default() -> Self {
         Self {
             redirects: 5,
@@ -38,13 +38,13 @@ impl Default for FetchLimits {
     }
 }
 
-/// What to ask for.
+/// Request to fetch.
 #[derive(Debug, Clone)]
 pub struct FetchRequest {
     pub method: Method,
     pub url: Url,
-    /// Sent to the URL's own origin alone. Of these only `Accept` and `Accept-Language` follow a
-    /// redirect to another origin: any other may be a credential.
+    /// Headers for the URL's own origin. Only `Accept` and `Accept-Language` follow a redirect to another origin, since
+    /// any other may be a credential.
     pub headers: HeaderMap,
     pub body: Bytes,
 }
@@ -56,10 +56,10 @@ impl FetchRequest {
     }
 }
 
-/// An answer, whatever its status, at the end of all redirects; its body is read piece by piece.
+/// Response of any status after all redirects, whose body is read in chunks.
 #[derive(Debug)]
-pub struct Opened {
-    /// Where the answer came from.
+pub struct OpenResponse {
+    /// URL of the final response.
     pub url: Url,
     pub status: StatusCode,
     pub headers: HeaderMap,
@@ -67,11 +67,11 @@ pub struct Opened {
     idle_time: Duration,
 }
 
-impl Opened {
-    /// The next piece of the body, as it came; `None` at its end.
+impl OpenResponse {
+    /// Returns the next chunk of the body; `None` at its end.
     ///
     /// # Errors
-    /// What failed on the way; also a body that is shorter than its announced length.
+    /// Connection errors, including a body shorter than its announced length.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, NetError> {
         match tokio::time::timeout(self.idle_time, self.response.chunk()).await {
             Ok(piece) => piece.map_err(|error| NetError::from_reqwest(&host_of(&self.url), error)),
@@ -80,28 +80,27 @@ impl Opened {
     }
 }
 
-/// An answer, whatever its status, at the end of all redirects.
+/// Response of any status after all redirects.
 #[derive(Debug, Clone)]
 pub struct Fetched {
-    /// Where the answer came from.
+    /// URL of the final response.
     pub url: Url,
     pub status: StatusCode,
     pub headers: HeaderMap,
-    /// Decoded.
+    /// Decoded body.
     pub body: Bytes,
-    /// Whether the body was longer than [`FetchLimits::body_bytes`].
+    /// Whether the body exceeded [`FetchLimits::body_bytes`].
     pub is_truncated: bool,
 }
 
 impl GuardedClient {
-    /// Does what `request` asks for and follows redirects, each one checked like a request of its
-    /// own. A redirect from `https` to `http` is refused, and so is one that would carry a body to
-    /// another origin. Dropping the future ends the exchange.
+    /// Sends `request` and follows redirects, each of which is checked like a separate request. A redirect from `https`
+    /// to `http` is refused, and so is one that would send a body to another origin. Dropping the future cancels the
+    /// exchange.
     ///
     /// # Errors
-    /// A refusal (of the address or of one that it redirects to), what failed on the way,
-    /// [`NetError::TooManyRedirects`], [`NetError::Redirect`], [`NetError::Encoding`], or
-    /// [`NetError::Request`] for headers that are not the caller's to set.
+    /// A refusal of the address or of a redirect target, a connection error, [`NetError::TooManyRedirects`],
+    /// [`NetError::Redirect`], [`NetError::Encoding`], or [`NetError::Request`] for headers that callers may not set.
     pub async fn fetch(&self, request: FetchRequest, limits: FetchLimits) -> Result<Fetched, NetError> {
         let host = host_of(&request.url);
         let fetched = async { read(self.follow(self, request, "gzip", limits).await?, limits).await };
@@ -111,13 +110,19 @@ impl GuardedClient {
         }
     }
 
-    /// As [`Self::fetch`], for a body that is read piece by piece, as it comes: of `limits`, `body_bytes` does not
-    /// count, and `total_time` ends with the answer's head. From the first redirect to another origin on `elsewhere`
-    /// asks, so that who answers for an address that the owner named cannot lead to others of that kind.
+    /// Fetches like [`Self::fetch`], but returns a body that is read in chunks: `body_bytes` of `limits` does not
+    /// apply, and `total_time` ends with the response head. From the first redirect to another origin on, requests use
+    /// the client `elsewhere`, so that a server at an address entered by the owner cannot redirect to other private
+    /// addresses.
     ///
     /// # Errors
-    /// As [`Self::fetch`]; `Encoding` for any encoding, since none was asked for.
-    pub async fn open(&self, elsewhere: &Self, request: FetchRequest, limits: FetchLimits) -> Result<Opened, NetError> {
+    /// Same as [`Self::fetch`]; `Encoding` for any encoding, since none was requested.
+    pub async fn open(
+        &self,
+        elsewhere: &Self,
+        request: FetchRequest,
+        limits: FetchLimits,
+    ) -> Result<OpenResponse, NetError> {
         let host = host_of(&request.url);
         match tokio::time::timeout(limits.total_time, self.follow(elsewhere, request, "identity", limits)).await {
             Ok(opened) => {
@@ -137,7 +142,7 @@ impl GuardedClient {
         mut request: FetchRequest,
         accepted: &'static str,
         limits: FetchLimits,
-    ) -> Result<Opened, NetError> {
+    ) -> Result<OpenResponse, NetError> {
         if let Some(problem) = request.headers.keys().find_map(headers::problem_with) {
             return Err(NetError::Request { problem });
         }
@@ -146,7 +151,7 @@ impl GuardedClient {
             let response = client.send_once(&request, accepted, limits).await?;
             let (status, headers) = (response.status(), response.headers().clone());
             let Some(next) = redirect_target(&request.url, status, &headers)? else {
-                return Ok(Opened { url: request.url, status, headers, response, idle_time: limits.idle_time });
+                return Ok(OpenResponse { url: request.url, status, headers, response, idle_time: limits.idle_time });
             };
             if next.origin() != first.origin() {
                 client = elsewhere;
@@ -179,26 +184,27 @@ fn host_of(url: &Url) -> String {
     url.host_str().unwrap_or_default().to_owned()
 }
 
-/// Where the answer leads, if it is a redirect with a location.
+/// Returns the target of a redirect, if the response is a redirect with a location.
 fn redirect_target(from: &Url, status: StatusCode, headers: &HeaderMap) -> Result<Option<Url>, NetError> {
     if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Ok(None);
     }
     let Some(location) = headers.get(LOCATION) else { return Ok(None) };
-    let unreadable = || NetError::Redirect { host: host_of(from), problem: "to something that is not an address" };
-    // Browsers read the bytes as UTF-8.
-    let location = std::str::from_utf8(location.as_bytes()).map_err(|_| unreadable())?;
-    let mut next = from.join(location).map_err(|_| unreadable())?;
-    // A redirect may choose a place, not who we are there. (Other schemes are refused with the address.)
+    let invalid_location =
+        || NetError::Redirect { host: host_of(from), problem: "to something that is not an address" };
+    // Browsers decode the bytes as UTF-8.
+    let location = std::str::from_utf8(location.as_bytes()).map_err(|_| invalid_location())?;
+    let mut next = from.join(location).map_err(|_| invalid_location())?;
+    // A redirect may choose a location, but not credentials. (Other schemes are refused with the address.)
     let is_http = matches!(next.scheme(), "http" | "https");
     if is_http && next.origin() != from.origin() && (next.set_username("").is_err() || next.set_password(None).is_err())
     {
-        return Err(unreadable());
+        return Err(invalid_location());
     }
     Ok(Some(next))
 }
 
-/// The request that follows, with less in it the further it goes.
+/// Builds the request to the redirect target, without the headers and body that must not follow.
 fn redirected(mut request: FetchRequest, status: StatusCode, next: Url) -> Result<FetchRequest, NetError> {
     let refuse = |problem| NetError::Redirect { host: host_of(&request.url), problem };
     if request.url.scheme() == "https" && next.scheme() == "http" {
@@ -212,7 +218,7 @@ fn redirected(mut request: FetchRequest, status: StatusCode, next: Url) -> Resul
     if becomes_get {
         request.method = Method::GET;
         request.body = Bytes::new();
-        request.headers = kept(&request.headers, |name| !name.starts_with("content-"));
+        request.headers = filter_headers(&request.headers, |name| !name.starts_with("content-"));
     }
     if next.origin() != request.url.origin() {
         if !request.body.is_empty() {
@@ -221,22 +227,22 @@ fn redirected(mut request: FetchRequest, status: StatusCode, next: Url) -> Resul
                 problem: "to another origin, which must not get what was meant for this one",
             });
         }
-        request.headers = kept(&request.headers, |name| name == ACCEPT || name == ACCEPT_LANGUAGE);
+        request.headers = filter_headers(&request.headers, |name| name == ACCEPT || name == ACCEPT_LANGUAGE);
     }
     request.url = next;
     Ok(request)
 }
 
-fn kept(headers: &HeaderMap, keeps: impl Fn(&str) -> bool) -> HeaderMap {
-    headers.iter().filter(|(name, _)| keeps(name.as_str())).map(|(name, value)| (name.clone(), value.clone())).collect()
+fn filter_headers(headers: &HeaderMap, keep: impl Fn(&str) -> bool) -> HeaderMap {
+    headers.iter().filter(|(name, _)| keep(name.as_str())).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-async fn read(mut opened: Opened, limits: FetchLimits) -> Result<Fetched, NetError> {
+async fn read(mut opened: OpenResponse, limits: FetchLimits) -> Result<Fetched, NetError> {
     let host = host_of(&opened.url);
     let mut body = match encoding(&opened.headers) {
-        None => Body::Plain(Bounded::new(limits.body_bytes)),
+        None => Body::Plain(BoundedBuffer::new(limits.body_bytes)),
         Some(name) if name == "gzip" || name == "x-gzip" => {
-            Body::Gzip(Box::new(MultiGzDecoder::new(Bounded::new(limits.body_bytes))))
+            Body::Gzip(Box::new(MultiGzDecoder::new(BoundedBuffer::new(limits.body_bytes))))
         }
         Some(encoding) => return Err(NetError::Encoding { host, encoding }),
     };
@@ -248,16 +254,16 @@ async fn read(mut opened: Opened, limits: FetchLimits) -> Result<Fetched, NetErr
         }
     }
     if !has_body {
-        // An answer to HEAD names the encoding of a body that it does not have.
-        body = Body::Plain(Bounded::new(0));
+        // A response to HEAD names the encoding of a body that it does not have.
+        body = Body::Plain(BoundedBuffer::new(0));
     }
     let bounded = body.finish().map_err(|source| NetError::Transport { host, source: Arc::new(source) })?;
-    let Opened { url, status, mut headers, .. } = opened;
+    let OpenResponse { url, status, mut headers, .. } = opened;
     headers.remove(CONTENT_ENCODING);
     Ok(Fetched { url, status, headers, body: bounded.bytes.into(), is_truncated: bounded.is_full })
 }
 
-/// The content coding, unless it is none.
+/// Returns the content coding, unless it is identity.
 fn encoding(headers: &HeaderMap) -> Option<String> {
     let mut all = headers.get_all(CONTENT_ENCODING).iter();
     let first = String::from_utf8_lossy(all.next()?.as_bytes()).trim().to_ascii_lowercase();
@@ -269,24 +275,24 @@ fn encoding(headers: &HeaderMap) -> Option<String> {
     }
 }
 
-/// Takes up to `limit` bytes, then says that it is full by an error, which ends decoding there.
-struct Bounded {
+/// Writer that accepts up to `limit` bytes, then fails to stop the decoding.
+struct BoundedBuffer {
     bytes: Vec<u8>,
     limit: usize,
     is_full: bool,
 }
 
-impl Bounded {
+impl BoundedBuffer {
     fn new(limit: usize) -> Self {
         Self { bytes: Vec::new(), limit, is_full: false }
     }
 }
 
-impl Write for Bounded {
+impl Write for BoundedBuffer {
     fn write(&mut self, piece: &[u8]) -> std::io::Result<usize> {
-        let room = self.limit - self.bytes.len();
-        self.bytes.extend_from_slice(&piece[..piece.len().min(room)]);
-        if piece.len() > room {
+        let capacity = self.limit - self.bytes.len();
+        self.bytes.extend_from_slice(&piece[..piece.len().min(capacity)]);
+        if piece.len() > capacity {
             self.is_full = true;
             return Err(std::io::ErrorKind::StorageFull.into());
         }
@@ -299,12 +305,12 @@ impl Write for Bounded {
 }
 
 enum Body {
-    Plain(Bounded),
-    Gzip(Box<MultiGzDecoder<Bounded>>),
+    Plain(BoundedBuffer),
+    Gzip(Box<MultiGzDecoder<BoundedBuffer>>),
 }
 
 impl Body {
-    /// Whether there is room for more.
+    /// Writes a chunk. Returns whether there is capacity for more.
     fn take(&mut self, piece: &[u8]) -> std::io::Result<bool> {
         let (taken, bounded) = match self {
             Self::Plain(bounded) => (bounded.write_all(piece), &*bounded),
@@ -317,11 +323,11 @@ impl Body {
         }
     }
 
-    fn finish(self) -> std::io::Result<Bounded> {
+    fn finish(self) -> std::io::Result<BoundedBuffer> {
         match self {
             Self::Plain(bounded) => Ok(bounded),
             Self::Gzip(mut decoder) => {
-                // A cut-off body ends in the middle of its encoding.
+                // A truncated body ends in the middle of its encoding.
                 if !decoder.get_ref().is_full {
                     match decoder.try_finish() {
                         Err(error) if !decoder.get_ref().is_full => return Err(error),
@@ -329,7 +335,7 @@ impl Body {
                     }
                 }
                 let bounded = decoder.get_mut();
-                Ok(Bounded {
+                Ok(BoundedBuffer {
                     bytes: std::mem::take(&mut bounded.bytes),
                     limit: bounded.limit,
                     is_full: bounded.is_full,
@@ -353,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_from_https_leads_only_to_https() {
+    fn https_redirects_only_to_https() {
         assert!(matches!(follow("https://a.example/", 302, "http://a.example/"), Err(NetError::Redirect { .. })));
         assert!(follow("http://a.example/", 302, "https://a.example/").unwrap().headers.is_empty(), "another origin");
         assert_eq!(follow("https://a.example/x/y", 302, "../z").unwrap().url.as_str(), "https://a.example/z");

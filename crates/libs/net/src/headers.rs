@@ -1,10 +1,9 @@
-//! Which headers belong to one connection (RFC 9110, 7.6.1) and are neither forwarded nor for a
-//! caller to set.
+//! Headers of a single connection (RFC 9110, 7.6.1), which are neither forwarded nor set by callers.
 
 use http::header::{CONNECTION, HOST};
 use http::{HeaderMap, HeaderName};
 
-/// Besides what `Connection` names.
+/// Hop-by-hop headers, in addition to those named by `Connection`.
 const HOP_BY_HOP: [&str; 12] = [
     "connection",
     "expect",
@@ -20,7 +19,7 @@ const HOP_BY_HOP: [&str; 12] = [
     "upgrade",
 ];
 
-/// Removes what must not be forwarded: the list above and whatever `Connection` names.
+/// Removes headers that must not be forwarded: the list above and those named by `Connection`.
 pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
@@ -37,8 +36,8 @@ pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// Why a caller may not set this header: `Host` would name another server than the one that was
-/// checked, the others would make two readers of the request disagree on where it ends.
+/// Returns the reason why a caller may not set this header. `Host` would name another server than the one that was
+/// checked; the others could make two parsers disagree about the end of the request.
 pub(crate) fn problem_with(name: &HeaderName) -> Option<&'static str> {
     let is_ours = name == HOST || name == "content-length" || HOP_BY_HOP.contains(&name.as_str());
     is_ours.then_some("Host, Content-Length and the headers of the connection are set by the client itself")
@@ -50,7 +49,7 @@ mod tests {
     use http::HeaderValue;
 
     #[test]
-    fn removes_the_list_and_what_connection_names() {
+    fn hop_by_hop_headers_are_removed() {
         let mut headers = HeaderMap::new();
         for (name, value) in [
             ("connection", "close, X-Secret"),

@@ -1,24 +1,21 @@
-//! Every request that the daemon makes goes through this crate: it decides which addresses may be
-//! reached, resolves names, and hands out the HTTP client that can connect to nothing else.
+//! Outbound network access. Every request of the daemon goes through this crate: it decides which addresses may be
+//! reached, resolves names, and provides the only HTTP client.
 //!
-//! Invariants
-//! - The address that was checked is the address that is connected to. Names are resolved once,
-//!   inside the client, and only the addresses that passed are given to the connector, so a name
-//!   that resolves differently a moment later gains nothing.
-//! - IP literals never reach the resolver; they are checked before the request is built, and once
-//!   more inside the client, for whoever uses that by itself.
-//! - `blocked_hosts` wins over everything; `allowed_hosts` is the only way past [`Trust`].
-//! - Proxy variables of the environment are ignored. A redirect is a new request: [`GuardedClient::fetch`]
-//!   checks each one, and everything else leaves redirects to its caller.
-//! - Code that does not use this client reaches the network through [`FilteringProxy`] and by the
-//!   same rules.
-//! - No error text carries a path, a query or a header.
+//! Invariants:
+//! - The checked address is the address that is connected to. Names are resolved once, inside the client, and only
+//!   addresses that passed are given to the connector, which prevents DNS rebinding.
+//! - IP literals never reach the resolver; they are checked before the request is built, and again inside the client
+//!   for code that uses it directly.
+//! - `blocked_hosts` takes precedence over everything; `allowed_hosts` is the only exception to [`Trust`].
+//! - Proxy environment variables are ignored. A redirect is a new request: [`GuardedClient::fetch`] checks each one,
+//!   and everything else leaves redirects to its caller.
+//! - Code that does not use this client reaches the network through [`FilteringProxy`], under the same rules.
+//! - No error text contains a path, a query or a header.
 //!
-//! Beside it stands what both ends of HTTP between machines agree on: how long a server asks to wait,
-//! and how a webhook is signed.
+//! The crate also contains two conventions of HTTP peers: `Retry-After` and webhook signatures.
 //!
-//! Deliberately absent: retries and backoff (each caller knows what may be repeated), and the
-//! decision who may be trusted (the domains know who typed an address).
+//! Out of scope: retries and backoff (callers know what may be repeated), and the origin of an address (the domains
+//! know who entered it).
 
 mod address;
 mod client;
@@ -40,14 +37,14 @@ mod websocket;
 
 pub use address::{AddressClass, Trust};
 pub use client::{GuardedClient, GuardedRequest};
-pub use dial::{Connect, Connecting, SystemConnect};
+pub use dial::{Connect, ConnectFuture, SystemConnect};
 pub use error::NetError;
-pub use fetch::{FetchLimits, FetchRequest, Fetched, Opened};
+pub use fetch::{FetchLimits, FetchRequest, Fetched, OpenResponse};
 pub use pattern::{HostPattern, PatternError};
-pub use policy::{Exchange, Exchanging, NetPolicy, PolicyHandle};
+pub use policy::{Exchange, ExchangeFuture, NetPolicy, PolicyHandle};
 pub use proxy::{
     FilteringProxy, ListedPorts, ProxyError, ProxyLimits, ProxyListener, ProxyObserver, ProxyOptions, SocketOwner,
 };
-pub use resolver::{Lookup, Lookups, SystemLookup};
-pub use retry_after::{LONGEST_RETRY_AFTER, retry_after};
+pub use resolver::{Lookup, LookupFuture, SystemLookup};
+pub use retry_after::{MAX_RETRY_AFTER, retry_after};
 pub use websocket::{WebSocket, WebSocketEvent};

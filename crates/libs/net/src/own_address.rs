@@ -1,21 +1,20 @@
-//! Whether an address is one of this machine's own. A machine reaches its own public address
-//! without leaving itself, behind every firewall in front of it, so for what others can steer it
-//! counts as loopback.
+//! Detection of this machine's own addresses. A machine reaches its own public address without leaving the host, behind
+//! every firewall in front of it, so for untrusted requests it counts as loopback.
 //!
-//! Deliberately absent: an address that a router in front translates back to this machine. That
-//! cannot be seen from here.
+//! Out of scope: an address that a router in front translates back to this machine, which cannot be detected here.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
-/// Asks the routing table. Connecting a datagram socket sends nothing; it only picks the source
-/// address, and the way to an own address starts at that address. Without a route the answer is no.
+/// Whether `address` belongs to this machine, according to the routing table. Connecting a datagram socket sends
+/// nothing; it only selects the source address, which for an own address is the address itself. Returns false if there
+/// is no route.
 pub(crate) fn is_own(address: IpAddr) -> bool {
     let unspecified: IpAddr = match address {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
     let source = UdpSocket::bind((unspecified, 0)).and_then(|socket| {
-        // Any port will do; this one is the discard service's.
+        // Any port works; this is the discard service's.
         socket.connect((address, 9))?;
         socket.local_addr()
     });
@@ -27,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_is_what_the_machine_reaches_without_leaving() {
+    fn own_addresses_are_detected() {
         assert!(is_own(Ipv4Addr::LOCALHOST.into()));
         assert!(is_own(Ipv4Addr::new(127, 0, 0, 1).into()));
         assert!(!is_own(Ipv4Addr::new(1, 1, 1, 1).into()));

@@ -8,19 +8,19 @@ use ipnet::{IpNet, Ipv4Net};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use url::Host;
 
-/// One entry of a host list. Reads from and writes to its text form.
+/// Entry of a host list, with a text form.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum HostPattern {
-    /// This name alone.
+    /// Exactly this name.
     Name(String),
-    /// Every name below this one, at any depth, but not the name itself.
-    Below(String),
+    /// All subdomains of this name, at any depth, but not the name itself.
+    Subdomains(String),
     Address(IpAddr),
-    /// `network/prefix`; the bits behind the prefix are zero.
+    /// CIDR block `network/prefix`; the bits after the prefix are zero.
     Block(IpNet),
 }
 
-/// What is wrong with a text that should be a host pattern.
+/// Error for a text that is not a host pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is neither a host name, `*.` and a host name, an IP address, nor a CIDR block such as 10.0.0.0/8")]
 pub struct PatternError {
@@ -28,52 +28,53 @@ pub struct PatternError {
 }
 
 impl HostPattern {
-    /// Whether this entry names the host `host` (lower case, no trailing dot) by name.
+    /// Whether this entry matches the name `host` (lower case, no trailing dot).
     #[must_use]
     pub fn matches_name(&self, host: &str) -> bool {
         match self {
             Self::Name(name) => name == host,
-            Self::Below(parent) => host.strip_suffix(parent.as_str()).is_some_and(|left| left.ends_with('.')),
+            Self::Subdomains(parent) => host.strip_suffix(parent.as_str()).is_some_and(|left| left.ends_with('.')),
             Self::Address(_) | Self::Block(_) => false,
         }
     }
 
-    /// Whether this entry names `address`. IPv4 and v4-mapped IPv6 are the same; what else IPv6
-    /// may carry is for the caller to unwrap.
+    /// Whether this entry matches `address`. IPv4 and v4-mapped IPv6 are equivalent; the caller unwraps other embedded
+    /// addresses.
     #[must_use]
     pub fn matches_address(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         match self {
             Self::Address(named) => *named == address,
             Self::Block(block) => block.contains(&address),
-            Self::Name(_) | Self::Below(_) => false,
+            Self::Name(_) | Self::Subdomains(_) => false,
         }
     }
 
-    /// Whether this names one address and no other.
+    /// Whether this entry matches exactly one address.
     #[must_use]
-    pub fn is_one_address(&self) -> bool {
+    pub fn is_single_address(&self) -> bool {
         match self {
             Self::Address(_) => true,
             Self::Block(block) => block.prefix_len() == block.max_prefix_len(),
-            Self::Name(_) | Self::Below(_) => false,
+            Self::Name(_) | Self::Subdomains(_) => false,
         }
     }
 
-    /// Whether this names one host, one address or a block inside the link-local ones, and not a
-    /// whole domain or a large part of the address space.
+    /// Whether this entry names one host, one address or a block inside the link-local range, rather than a whole
+    /// domain or a large part of the address space.
     #[must_use]
     pub fn is_explicit(&self) -> bool {
         match self {
             Self::Name(_) | Self::Address(_) => true,
             Self::Block(IpNet::V4(block)) => block.prefix_len() >= 16,
             Self::Block(IpNet::V6(block)) => block.prefix_len() >= 10,
-            Self::Below(_) => false,
+            Self::Subdomains(_) => false,
         }
     }
 }
 
-/// Returns the block without the bits behind its prefix; one of IPv4 addresses mapped into IPv6 as one of IPv4.
+/// Returns the block with the bits after its prefix cleared; a block of IPv4-mapped IPv6 addresses becomes an IPv4
+/// block.
 fn canonical(block: IpNet) -> Option<IpNet> {
     let mapped = match block {
         IpNet::V6(v6) => v6.addr().to_ipv4_mapped().map(|v4| (v4, v6.prefix_len())),
@@ -102,7 +103,7 @@ fn parse_pattern(text: &str) -> Option<HostPattern> {
         return text.parse().ok().and_then(canonical).map(HostPattern::Block);
     }
     if let Some(parent) = text.strip_prefix("*.") {
-        return parse_name(parent).map(HostPattern::Below);
+        return parse_name(parent).map(HostPattern::Subdomains);
     }
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     if let Ok(address) = bare.parse::<IpAddr>() {
@@ -123,7 +124,7 @@ impl fmt::Display for HostPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) => f.write_str(name),
-            Self::Below(parent) => write!(f, "*.{parent}"),
+            Self::Subdomains(parent) => write!(f, "*.{parent}"),
             Self::Address(address) => write!(f, "{address}"),
             Self::Block(block) => write!(f, "{block}"),
         }
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn names_match_exactly_and_stars_match_below() {
+    fn names_match_exactly_and_wildcards_match_subdomains() {
         assert!(pattern("Example.COM.").matches_name("example.com"));
         assert!(!pattern("example.com").matches_name("www.example.com"));
         assert!(pattern("*.example.com").matches_name("a.b.example.com"));
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_match_what_they_hold() {
+    fn blocks_match_their_addresses() {
         for (text, inside, outside) in [
             ("10.0.0.0/8", "10.255.0.1", "11.0.0.0"),
             ("10.1.2.3/8", "10.9.9.9", "9.9.9.9"),
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_names_nothing() {
+    fn invalid_patterns_are_rejected() {
         for text in [
             "",
             "*",
@@ -201,7 +202,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn text_form_reads_back(text in "(\\*\\.)?[a-z0-9]{1,8}(\\.[a-z]{1,5}){0,2}|[0-9.]{7,15}(/[0-9]{1,2})?") {
+        fn text_form_round_trips(text in "(\\*\\.)?[a-z0-9]{1,8}(\\.[a-z]{1,5}){0,2}|[0-9.]{7,15}(/[0-9]{1,2})?") {
             if let Ok(read) = text.parse::<HostPattern>() {
                 prop_assert_eq!(read.to_string().parse::<HostPattern>(), Ok(read));
             }

@@ -1,4 +1,4 @@
-//! Who may reach what. The lists come from the security settings and change while requests run.
+//! Network policy from the security settings, which can change while requests are running.
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -9,26 +9,25 @@ use arc_swap::ArcSwap;
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
-use crate::address::carried_v4;
+use crate::address::embedded_v4;
 use crate::{AddressClass, HostPattern, NetError, Trust, own_address, ports};
 
-/// The owner's two lists.
+/// Host lists configured by the owner.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetPolicy {
-    /// What may be reached although its address would not be. A `*.` entry or a wide block opens
-    /// private and loopback addresses; link-local ones need an entry of their own, and metadata
-    /// services their very address or name: a name that an owner trusts for something else must
-    /// not lead there by what it resolves to.
+    /// Exceptions to the address restrictions. A `*.` entry or a large block permits private and loopback addresses.
+    /// Link-local addresses need an explicit entry, and metadata services their exact address or name: a name that the
+    /// owner trusts for other reasons must not resolve to them.
     pub allowed_hosts: Vec<HostPattern>,
-    /// What may never be reached, whoever asks.
+    /// Hosts that are never reachable, regardless of trust.
     pub blocked_hosts: Vec<HostPattern>,
 }
 
 impl NetPolicy {
-    /// Checks all that can be known of `url` before its name is resolved.
+    /// Checks everything that is known about `url` before its name is resolved.
     ///
     /// # Errors
-    /// [`NetError::Scheme`], [`NetError::NoHost`], or as [`Self::check_target`].
+    /// [`NetError::Scheme`], [`NetError::NoHost`], or the errors of [`Self::check_target`].
     pub fn check_url(&self, url: &Url, trust: Trust) -> Result<(), NetError> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(NetError::Scheme { scheme: url.scheme().to_owned() });
@@ -37,7 +36,7 @@ impl NetPolicy {
         self.check_target(&host, url.port_or_known_default().unwrap_or_default(), trust)
     }
 
-    /// Checks a parsed host and a port, as far as that goes before a name is resolved.
+    /// Checks a parsed host and a port before the name is resolved.
     ///
     /// # Errors
     /// [`NetError::Blocked`], [`NetError::Refused`] or [`NetError::Port`].
@@ -55,19 +54,19 @@ impl NetPolicy {
             Host::Ipv4(address) => self.check_literal(&text, (*address).into(), trust)?,
             Host::Ipv6(address) => self.check_literal(&text, (*address).into(), trust)?,
         };
-        if port == 0 || (trust == Trust::Steered && !named && ports::belongs_to_another_protocol(port)) {
+        if port == 0 || (trust == Trust::Untrusted && !named && ports::is_blocked(port)) {
             return Err(NetError::Port { host: text, port });
         }
         Ok(())
     }
 
-    /// [`Self::check_address`], and whether `allowed_hosts` names the address.
+    /// Performs [`Self::check_address`] and returns whether `allowed_hosts` names the address.
     fn check_literal(&self, text: &str, address: IpAddr, trust: Trust) -> Result<bool, NetError> {
         self.check_address(text, address, trust)?;
         Ok(self.allowed_hosts.iter().any(|entry| entry.matches_address(address)))
     }
 
-    /// Checks a host name by itself; its addresses still have to pass [`Self::check_address`].
+    /// Checks a host name; its addresses must also pass [`Self::check_address`].
     ///
     /// # Errors
     /// [`NetError::Blocked`], or [`NetError::Refused`] for names of metadata services.
@@ -83,7 +82,7 @@ impl NetPolicy {
         Ok(())
     }
 
-    /// Checks an address that `host` stands for (for a literal, `host` is the literal).
+    /// Checks an address of `host`; for a literal, `host` is the literal.
     ///
     /// # Errors
     /// [`NetError::Blocked`] or [`NetError::Refused`].
@@ -91,9 +90,9 @@ impl NetPolicy {
         let host = normalized(host);
         let carried = match address {
             IpAddr::V4(_) => Vec::new(),
-            IpAddr::V6(v6) => carried_v4(v6),
+            IpAddr::V6(v6) => embedded_v4(v6),
         };
-        // A block holds however the address is wrapped: what it carries is where it leads.
+        // A blocked range also applies to addresses that embed one of its addresses.
         let is_blocked = self.blocked_hosts.iter().any(|entry| {
             entry.matches_name(&host)
                 || entry.matches_address(address)
@@ -104,7 +103,7 @@ impl NetPolicy {
         }
         let mut class = AddressClass::of(address);
         if class == AddressClass::Public
-            && trust == Trust::Steered
+            && trust == Trust::Untrusted
             && (own_address::is_own(address) || carried.iter().any(|inside| own_address::is_own((*inside).into())))
         {
             class = AddressClass::Loopback;
@@ -115,7 +114,7 @@ impl NetPolicy {
         let named = self.allowed_hosts.iter().any(|entry| match class {
             AddressClass::Unreachable => false,
             AddressClass::Metadata => {
-                (entry.is_one_address() && entry.matches_address(address))
+                (entry.is_single_address() && entry.matches_address(address))
                     || (AddressClass::is_metadata_name(&host) && *entry == HostPattern::Name(host.clone()))
             }
             AddressClass::LinkLocal => {
@@ -133,21 +132,21 @@ fn normalized(host: &str) -> String {
     host.trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// The future of a response.
-pub type Exchanging = Pin<Box<dyn Future<Output = Result<reqwest::Response, NetError>> + Send>>;
+/// Future of a response.
+pub type ExchangeFuture = Pin<Box<dyn Future<Output = Result<reqwest::Response, NetError>> + Send>>;
 
-/// Answers requests that passed the policy instead of the network, for tests.
+/// Test replacement for the network that answers requests which passed the policy.
 pub trait Exchange: Send + Sync + std::fmt::Debug {
-    /// Dropping the future ends the exchange. The implementation enforces the request's time limit.
-    fn exchange(&self, request: reqwest::Request) -> Exchanging;
+    /// Performs the request. Dropping the future cancels it. The implementation enforces the request's time limit.
+    fn exchange(&self, request: reqwest::Request) -> ExchangeFuture;
 }
 
-/// The policy in force. Cheap to clone; every clone sees what [`Self::set`] sets.
+/// Handle of the active policy. Cheap to clone; every clone sees the policy set by [`Self::set`].
 #[derive(Debug, Clone, Default)]
-pub struct PolicyHandle(Arc<InForce>);
+pub struct PolicyHandle(Arc<PolicyState>);
 
 #[derive(Debug, Default)]
-struct InForce {
+struct PolicyState {
     policy: ArcSwap<NetPolicy>,
     exchange: OnceLock<Arc<dyn Exchange>>,
 }
@@ -155,11 +154,10 @@ struct InForce {
 impl PolicyHandle {
     #[must_use]
     pub fn new(policy: NetPolicy) -> Self {
-        Self(Arc::new(InForce { policy: ArcSwap::from_pointee(policy), exchange: OnceLock::new() }))
+        Self(Arc::new(PolicyState { policy: ArcSwap::from_pointee(policy), exchange: OnceLock::new() }))
     }
 
-    /// Puts `policy` in force for every request that starts from now on, idle connections
-    /// included: they are given up.
+    /// Activates `policy` for all new requests; idle connections are closed.
     pub fn set(&self, policy: NetPolicy) {
         self.0.policy.store(Arc::new(policy));
     }
@@ -169,9 +167,9 @@ impl PolicyHandle {
         self.0.policy.load_full()
     }
 
-    /// Has `exchange` answer what passes the policy, instead of the network, from now on. The first one counts.
+    /// Answers requests that pass the policy with `exchange` instead of the network. Only the first call has an effect.
     pub fn set_exchange(&self, exchange: Arc<dyn Exchange>) {
-        // It may be set already.
+        // May already be set.
         drop(self.0.exchange.set(exchange));
     }
 

@@ -1,16 +1,15 @@
-//! How long a server asks to wait: `Retry-After` (RFC 9110, section 10.2.3), and OpenAI's
-//! `retry-after-ms`.
+//! Parsing of `Retry-After` (RFC 9110, section 10.2.3) and OpenAI's `retry-after-ms`.
 
 use std::time::{Duration, UNIX_EPOCH};
 
 use agentd_base::Timestamp;
 use http::HeaderMap;
 
-/// Nobody waits longer than a day on a server's word.
-pub const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(86_400);
+/// Maximum accepted delay, one day.
+pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(86_400);
 
-/// `None` where nothing is asked, or nothing that can be understood. A date is taken relative to
-/// `now`, and where the caller has no clock to the answer's own `Date`.
+/// Returns the requested delay; `None` if it is missing or invalid. A date is relative to `now`, or to the response's
+/// `Date` header if the caller has no clock.
 #[must_use]
 pub fn retry_after(headers: &HeaderMap, now: Option<Timestamp>) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
@@ -27,7 +26,7 @@ pub fn retry_after(headers: &HeaderMap, now: Option<Timestamp>) -> Option<Durati
             until.duration_since(now.or_else(sent)?).unwrap_or_default()
         }
     };
-    Some(wait.min(LONGEST_RETRY_AFTER))
+    Some(wait.min(MAX_RETRY_AFTER))
 }
 
 #[cfg(test)]
@@ -42,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_milliseconds_and_dates() {
+    fn seconds_milliseconds_and_dates_are_parsed() {
         let date = ("date", "Fri, 20 Nov 2026 10:00:00 GMT");
         let until = ("retry-after", "Fri, 20 Nov 2026 10:01:30 GMT");
         assert_eq!(read(&[("retry-after", " 7 ")], None), Some(7.0));
@@ -63,11 +62,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_header_is_read(bytes in proptest::collection::vec(32_u8..=255, 0..40), now in any::<i64>()) {
+        fn any_header_is_parsed_without_panic(bytes in proptest::collection::vec(32_u8..=255, 0..40), now in any::<i64>()) {
             if let Ok(value) = http::HeaderValue::from_bytes(&bytes) {
                 let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, value)]);
                 let wait = retry_after(&headers, Some(Timestamp::from_micros(now)));
-                prop_assert!(wait.is_none_or(|wait| wait <= LONGEST_RETRY_AFTER));
+                prop_assert!(wait.is_none_or(|wait| wait <= MAX_RETRY_AFTER));
             }
         }
     }

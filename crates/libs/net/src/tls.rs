@@ -1,5 +1,5 @@
-//! One TLS configuration for all clients of the process. Reading the machine's certificates
-//! takes milliseconds and about a megabyte, so it waits for the first client that is needed.
+//! TLS configuration shared by all clients of the process. Loading the machine's certificates takes milliseconds and
+//! about a megabyte, so it is deferred until a client needs it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,15 +7,15 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::NetError;
 
-/// The machine's own trust store (on Debian, the package `ca-certificates`; `SSL_CERT_FILE` and
-/// `SSL_CERT_DIR` are honoured). Without any certificate plain HTTP still works and every
-/// HTTPS server is refused.
+/// Returns the configuration with the machine's trust store (on Debian, the package `ca-certificates`; `SSL_CERT_FILE`
+/// and `SSL_CERT_DIR` are honoured). Without any certificates, plain HTTP still works and every HTTPS server is
+/// rejected.
 pub(crate) fn with_machine_roots() -> Result<ClientConfig, NetError> {
     static CONFIG: OnceLock<Result<ClientConfig, NetError>> = OnceLock::new();
     CONFIG.get_or_init(|| configure(machine_roots())).clone()
 }
 
-/// Trusts nobody; for a client that speaks plain HTTP.
+/// Returns a configuration without trusted roots, for plain HTTP.
 pub(crate) fn without_roots() -> Result<ClientConfig, NetError> {
     configure(RootCertStore::empty())
 }
@@ -23,14 +23,12 @@ pub(crate) fn without_roots() -> Result<ClientConfig, NetError> {
 fn machine_roots() -> RootCertStore {
     let found = rustls_native_certs::load_native_certs();
     for error in &found.errors {
-        tracing::warn!(%error, "a certificate of this machine could not be read");
+        tracing::warn!(%error, "failed to read system certificate");
     }
     let mut roots = RootCertStore::empty();
     let (added, _) = roots.add_parsable_certificates(found.certs);
     if added == 0 {
-        tracing::warn!(
-            "this machine has no CA certificates, so no HTTPS server can be trusted; install ca-certificates"
-        );
+        tracing::warn!("no CA certificates found; HTTPS requests will fail until ca-certificates is installed");
     }
     roots
 }

@@ -1,11 +1,10 @@
-//! How the receiver of a webhook knows who sent it, made and verified under one secret.
+//! Webhook signatures: creation and verification with one secret.
 //!
-//! `X-Svc-Signature: sha256=<hex>` is HMAC-SHA256 of the body under the secret's text. Standard
-//! Webhooks (<https://www.standardwebhooks.com>) sign `id.timestamp.body`, which stops replays; their
-//! key is what stands in base64 behind `whsec_`, or else the secret's text. Digests are compared in
-//! constant time.
+//! `X-Svc-Signature: sha256=<hex>` is HMAC-SHA256 of the body, with the secret's text as key. Standard Webhooks
+//! (<https://www.standardwebhooks.com>) sign `id.timestamp.body`, which prevents replays; their key is the base64 data
+//! after `whsec_`, or the secret's text without that prefix. Digests are compared in constant time.
 //!
-//! Deliberately absent: reading headers, and how old a message may be.
+//! Out of scope: reading headers, and checking the age of a message.
 
 use agentd_base::Secret;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -13,27 +12,27 @@ use aws_lc_rs::hmac::{Context, HMAC_SHA256, Key, Tag};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// Begins a secret whose rest is base64.
+/// Prefix of a secret whose remainder is base64.
 pub const SECRET_PREFIX: &str = "whsec_";
-/// A sender that changes its secret signs with the old and the new one.
+/// Maximum number of signatures per message. A sender that rotates its secret signs with the old and the new one.
 const MAX_SIGNATURES: usize = 16;
 
-/// What is signed in the scheme of Standard Webhooks.
+/// Signed content in the scheme of Standard Webhooks.
 #[derive(Debug, Clone, Copy)]
 pub struct SignedMessage<'m> {
     pub id: &'m str,
-    /// As it stands in the header: seconds since 1970.
+    /// Timestamp as in the header: seconds since 1970.
     pub timestamp: &'m str,
     pub body: &'m [u8],
 }
 
-/// The value of `X-Svc-Signature`.
+/// Returns the value of `X-Svc-Signature`.
 #[must_use]
 pub fn sign_body(secret: &Secret, body: &[u8]) -> String {
     format!("sha256={}", hex::encode(body_mac(secret, body)))
 }
 
-/// Whether the value of `X-Svc-Signature` is right. One spelling alone is: lower case.
+/// Verifies the value of `X-Svc-Signature`. Only lower case is accepted.
 #[must_use]
 pub fn verify_body(secret: &Secret, body: &[u8], signature: &str) -> bool {
     let digest =
@@ -42,13 +41,13 @@ pub fn verify_body(secret: &Secret, body: &[u8], signature: &str) -> bool {
     digest.is_some_and(|digest| is_equal(&body_mac(secret, body), &digest))
 }
 
-/// The value of `webhook-signature`.
+/// Returns the value of `webhook-signature`.
 #[must_use]
 pub fn sign_message(secret: &Secret, message: SignedMessage<'_>) -> String {
     format!("v1,{}", STANDARD.encode(message_mac(secret, message)))
 }
 
-/// Whether one of the signatures in the value of `webhook-signature` is right.
+/// Verifies that one of the signatures in the value of `webhook-signature` is valid.
 #[must_use]
 pub fn verify_message(secret: &Secret, message: SignedMessage<'_>, signatures: &str) -> bool {
     let mac = message_mac(secret, message);
@@ -56,7 +55,7 @@ pub fn verify_message(secret: &Secret, message: SignedMessage<'_>, signatures: &
     known.filter_map(|encoded| STANDARD.decode(encoded).ok()).any(|digest| is_equal(&mac, &digest))
 }
 
-/// Whether what stands behind [`SECRET_PREFIX`], if it is there, is a key.
+/// Whether the text after [`SECRET_PREFIX`], if present, is a valid key.
 #[must_use]
 pub fn is_valid_secret(text: &str) -> bool {
     text.strip_prefix(SECRET_PREFIX).is_none_or(|encoded| STANDARD.decode(encoded).is_ok_and(|key| !key.is_empty()))
@@ -98,7 +97,7 @@ mod tests {
 
     /// RFC 4231, test case 2.
     #[test]
-    fn the_plain_scheme_is_hmac_sha256_in_lower_case_hex() {
+    fn body_signature_is_hmac_sha256_in_lower_case_hex() {
         let right = "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
         assert_eq!(sign_body(&secret("Jefe"), BODY), right);
         assert!(verify_body(&secret("Jefe"), BODY, right) && !verify_body(&secret("jefe"), BODY, right));
@@ -119,9 +118,9 @@ mod tests {
         }
     }
 
-    /// The example of the Standard Webhooks libraries.
+    /// Example of the Standard Webhooks libraries.
     #[test]
-    fn the_other_scheme_is_that_of_standard_webhooks() {
+    fn message_signature_matches_standard_webhooks() {
         let secret = secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
         let message = SignedMessage {
             id: "msg_p5jXN8AQM9LWM0D4loKWxJek",
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_is_what_the_base64_says() {
+    fn key_is_decoded_from_base64() {
         let message = SignedMessage { id: "m", timestamp: "1", body: b"" };
         let signed = |text: &str| sign_message(&secret(text), message);
         assert_eq!(signed("whsec_AAEC"), signed("\u{0}\u{1}\u{2}"));
@@ -154,7 +153,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_else_passes(text in "[ -~]{0,80}", key in "[ -~]{0,40}") {
+        fn other_signatures_are_rejected(text in "[ -~]{0,80}", key in "[ -~]{0,40}") {
             let message = SignedMessage { id: "m", timestamp: "1", body: BODY };
             prop_assert!(!verify_body(&secret(&key), BODY, &text));
             prop_assert!(!verify_message(&secret(&key), message, &text));

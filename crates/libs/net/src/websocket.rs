@@ -1,4 +1,4 @@
-//! WebSockets, opened as every other connection: the address that was checked is the one that is connected to.
+//! WebSockets. Like any other connection, they connect to the address that was checked.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use url::{Host, Url};
 
 use crate::{NetError, tls};
 
-/// From a connection to a socket.
-const OPENING_TIME: Duration = Duration::from_secs(10);
-/// For what is sent: a peer that reads nothing is given up.
-const SEND_TIME: Duration = Duration::from_secs(10);
+/// Time limit of the TLS and WebSocket handshakes.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time limit of a send; a peer that does not read is disconnected.
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
 
-/// A socket that stands. Pings are answered while it is read.
+/// Open WebSocket. Pings are answered during reads.
 pub struct WebSocket {
     host: String,
     stream: WebSocketStream<Box<dyn Transport>>,
@@ -37,19 +37,19 @@ impl fmt::Debug for WebSocket {
     }
 }
 
-/// What comes over a socket.
+/// Event received from a WebSocket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WebSocketEvent {
     Text(String),
-    /// A ping, a pong, or bytes that are no text: the peer is there.
+    /// A ping, a pong or a binary message: the peer is alive.
     Alive,
-    /// The peer sent more than is taken in one message. Nothing comes after it.
+    /// The peer exceeded the message size limit. Final event.
     TooLarge,
-    /// The end, with the peer's code where it gave one. Nothing comes after it.
+    /// The connection was closed, with the peer's code if any. Final event.
     Closed(Option<u16>),
 }
 
-/// `ws` and `wss` as what they are upgraded from.
+/// Converts a `ws` or `wss` URL to the HTTP URL of the upgrade request.
 pub(crate) fn over_http(url: &Url) -> Result<Url, NetError> {
     let refused = || NetError::WebSocketScheme { scheme: url.scheme().to_owned() };
     let scheme = match url.scheme() {
@@ -61,15 +61,15 @@ pub(crate) fn over_http(url: &Url) -> Result<Url, NetError> {
     Url::parse(&format!("{scheme}:{rest}")).map_err(|_| refused())
 }
 
-/// Opens a socket over `stream`, which is connected to the host of `url`.
+/// Opens a WebSocket over `stream`, which is connected to the host of `url`.
 pub(crate) async fn open(stream: TcpStream, url: &Url, max_message_bytes: usize) -> Result<WebSocket, NetError> {
     let host = url.host_str().unwrap_or_default().to_owned();
-    let opening = tokio::time::timeout(OPENING_TIME, shake_hands(stream, url, max_message_bytes, &host));
+    let opening = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake(stream, url, max_message_bytes, &host));
     let stream = opening.await.map_err(|_| NetError::Timeout { host: host.clone() })??;
     Ok(WebSocket { host, stream })
 }
 
-async fn shake_hands(
+async fn handshake(
     stream: TcpStream,
     url: &Url,
     max_message_bytes: usize,
@@ -83,30 +83,30 @@ async fn shake_hands(
             None => return Err(NetError::NoHost),
         };
         let mut config = tls::with_machine_roots()?;
-        // HTTP/2 upgrades to nothing.
+        // HTTP/2 does not support this upgrade.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let secured = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-        Box::new(secured.map_err(|error| NetError::from_connecting(host, error))?)
+        Box::new(secured.map_err(|error| NetError::from_connect_error(host, error))?)
     } else {
         Box::new(stream)
     };
-    let failed = |error: SocketError| transport(host, error);
+    let failed = |error: SocketError| transport_error(host, error);
     let request = url.as_str().into_client_request().map_err(failed)?;
     let config =
         WebSocketConfig::default().max_message_size(Some(max_message_bytes)).max_frame_size(Some(max_message_bytes));
     Ok(client_async_with_config(request, stream, Some(config)).await.map_err(failed)?.0)
 }
 
-/// The source of it is for the log alone: the sentence names the host.
-fn transport(host: &str, error: SocketError) -> NetError {
+/// The source is only for the log: the message names the host.
+fn transport_error(host: &str, error: SocketError) -> NetError {
     NetError::Transport { host: host.to_owned(), source: Arc::new(error) }
 }
 
 impl WebSocket {
-    /// Waits for what comes next. May be dropped and asked again.
+    /// Waits for the next event. Cancel-safe.
     ///
     /// # Errors
-    /// [`NetError::Transport`]. Nothing comes after it.
+    /// [`NetError::Transport`], after which no event follows.
     pub async fn next(&mut self) -> Result<WebSocketEvent, NetError> {
         match self.stream.next().await {
             Some(Ok(Message::Text(text))) => Ok(WebSocketEvent::Text(text.as_str().to_owned())),
@@ -116,33 +116,35 @@ impl WebSocket {
             None | Some(Err(SocketError::ConnectionClosed | SocketError::AlreadyClosed)) => {
                 Ok(WebSocketEvent::Closed(None))
             }
-            Some(Err(error)) => Err(transport(&self.host, error)),
+            Some(Err(error)) => Err(transport_error(&self.host, error)),
         }
     }
 
-    /// # Errors
-    /// [`NetError::Transport`], or [`NetError::Timeout`] where the peer does not take it.
-    pub async fn send(&mut self, text: String) -> Result<(), NetError> {
-        self.put(Message::text(text)).await
-    }
-
-    /// Asks for a sign of life, which comes as [`WebSocketEvent::Alive`].
+    /// Sends a text message.
     ///
     /// # Errors
-    /// As [`Self::send`].
-    pub async fn ping(&mut self) -> Result<(), NetError> {
-        self.put(Message::Ping(bytes::Bytes::new())).await
+    /// [`NetError::Transport`], or [`NetError::Timeout`] if the peer does not accept the message.
+    pub async fn send(&mut self, text: String) -> Result<(), NetError> {
+        self.send_message(Message::text(text)).await
     }
 
-    /// Ends it with a code. That the peer is gone already is no error.
+    /// Sends a ping; the reply arrives as [`WebSocketEvent::Alive`].
+    ///
+    /// # Errors
+    /// Same as [`Self::send`].
+    pub async fn ping(&mut self) -> Result<(), NetError> {
+        self.send_message(Message::Ping(bytes::Bytes::new())).await
+    }
+
+    /// Closes the connection with a code; no error if the peer is already disconnected.
     pub async fn close(mut self, code: u16) {
         let frame = CloseFrame { code: code.into(), reason: "".into() };
-        let _ = tokio::time::timeout(SEND_TIME, self.stream.send(Message::Close(Some(frame)))).await;
+        let _ = tokio::time::timeout(SEND_TIMEOUT, self.stream.send(Message::Close(Some(frame)))).await;
     }
 
-    async fn put(&mut self, message: Message) -> Result<(), NetError> {
-        match tokio::time::timeout(SEND_TIME, self.stream.send(message)).await {
-            Ok(sent) => sent.map_err(|error| transport(&self.host, error)),
+    async fn send_message(&mut self, message: Message) -> Result<(), NetError> {
+        match tokio::time::timeout(SEND_TIMEOUT, self.stream.send(message)).await {
+            Ok(sent) => sent.map_err(|error| transport_error(&self.host, error)),
             Err(_) => Err(NetError::Timeout { host: self.host.clone() }),
         }
     }

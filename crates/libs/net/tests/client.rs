@@ -1,4 +1,4 @@
-//! The client against real sockets and a resolver that a test steers.
+//! Tests of the client with real sockets and a scripted resolver.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use agentd_base::DomainError as _;
-use agentd_net::{GuardedClient, Lookup, Lookups, NetError, NetPolicy, PolicyHandle, Trust};
+use agentd_net::{GuardedClient, Lookup, LookupFuture, NetError, NetPolicy, PolicyHandle, Trust};
 use http::Method;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use url::Url;
 
-/// Answers the n-th lookup with the n-th list (the last one again afterwards).
+/// Lookup that answers the n-th call with the n-th list, repeating the last one.
 struct Scripted {
     answers: Vec<Vec<IpAddr>>,
     calls: AtomicUsize,
@@ -27,14 +27,14 @@ impl Scripted {
 }
 
 impl Lookup for Scripted {
-    fn lookup(&self, _host: &str) -> Lookups {
+    fn lookup(&self, _host: &str) -> LookupFuture {
         let call = self.calls.fetch_add(1, Ordering::SeqCst).min(self.answers.len() - 1);
         let answer = self.answers[call].clone();
         Box::pin(async move { Ok(answer) })
     }
 }
 
-/// A server on loopback that answers each connection's requests with `answer`, and counts connections.
+/// Starts a loopback server that answers every request with `answer` and counts connections.
 async fn serve(answer: &'static str) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -63,11 +63,11 @@ async fn get(client: &GuardedClient, url: &str) -> Result<String, NetError> {
 }
 
 #[tokio::test]
-async fn a_name_that_resolves_inside_is_refused_to_agents_and_open_to_the_owner() {
+async fn name_with_private_address_is_refused_only_to_untrusted_requests() {
     let (port, connections) = serve(OK).await;
     let url = format!("http://rebound.example:{port}/path?token=abc");
     let lookup = Scripted::new(&[&["127.0.0.1"]]);
-    let steered = GuardedClient::with_lookup(PolicyHandle::default(), Trust::Steered, lookup.clone());
+    let steered = GuardedClient::with_lookup(PolicyHandle::default(), Trust::Untrusted, lookup.clone());
     let error = get(&steered, &url).await.unwrap_err();
     assert!(matches!(&error, NetError::Refused { host, .. } if host == "rebound.example"), "{error:?}");
     assert_eq!(connections.load(Ordering::SeqCst), 0);
@@ -76,7 +76,7 @@ async fn a_name_that_resolves_inside_is_refused_to_agents_and_open_to_the_owner(
 }
 
 #[tokio::test]
-async fn only_the_permitted_of_several_addresses_is_connected_to() {
+async fn only_permitted_addresses_of_a_name_are_connected_to() {
     let (port, _) = serve(OK).await;
     let lookup = Scripted::new(&[&["169.254.169.254", "127.0.0.1"]]);
     let client = GuardedClient::with_lookup(PolicyHandle::default(), Trust::Owner, lookup);
@@ -84,7 +84,7 @@ async fn only_the_permitted_of_several_addresses_is_connected_to() {
 }
 
 #[tokio::test]
-async fn a_name_is_looked_up_once_a_connection() {
+async fn name_is_resolved_once_per_connection() {
     let (port, _) = serve(OK).await;
     let lookup = Scripted::new(&[&["127.0.0.1"], &["169.254.169.254"]]);
     let client = GuardedClient::with_lookup(PolicyHandle::default(), Trust::Owner, lookup.clone());
@@ -93,7 +93,7 @@ async fn a_name_is_looked_up_once_a_connection() {
 }
 
 #[tokio::test]
-async fn a_new_policy_closes_what_the_old_one_opened() {
+async fn policy_change_closes_idle_connections() {
     let (port, connections) = serve(OK).await;
     let policy = PolicyHandle::default();
     let lookup = Scripted::new(&[&["127.0.0.1"]]);
@@ -109,14 +109,14 @@ async fn a_new_policy_closes_what_the_old_one_opened() {
 }
 
 #[tokio::test]
-async fn redirects_are_answers() {
+async fn redirects_are_returned_as_responses() {
     let (port, _) = serve("HTTP/1.1 302 Found\r\nlocation: http://169.254.169.254/\r\ncontent-length: 0\r\n\r\n").await;
     let client = GuardedClient::new(PolicyHandle::default(), Trust::Owner);
     assert_eq!(get(&client, &format!("http://127.0.0.1:{port}/")).await.unwrap(), "302 ");
 }
 
 #[tokio::test]
-async fn failures_name_the_host_and_not_the_url() {
+async fn errors_name_only_the_host() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -138,7 +138,7 @@ async fn failures_name_the_host_and_not_the_url() {
 }
 
 #[tokio::test]
-async fn refused_certificate_is_named_as_the_reason() {
+async fn certificate_error_is_reported() {
     let made = rcgen::generate_simple_self_signed(vec!["self-signed.example".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -167,7 +167,7 @@ async fn refused_certificate_is_named_as_the_reason() {
     assert_eq!((error.to_string().as_str(), error.code()), (sentence, "certificate_refused"));
 }
 
-/// Not an assertion: prints what the first client costs, for the record.
+/// Prints the cost of the first client; asserts nothing.
 #[tokio::test]
 #[ignore = "prints a measurement"]
 #[allow(clippy::disallowed_methods, reason = "a stopwatch")]

@@ -1,4 +1,5 @@
-//! Fetching what others can steer: redirects, credentials, bombs and drips, against real sockets.
+//! Fetching from untrusted addresses: redirects, credentials, decompression bombs and slow responses, over real
+//! sockets.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -8,7 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use agentd_net::{FetchLimits, FetchRequest, GuardedClient, Lookup, Lookups, NetError, NetPolicy, PolicyHandle, Trust};
+use agentd_net::{
+    FetchLimits, FetchRequest, GuardedClient, Lookup, LookupFuture, NetError, NetPolicy, PolicyHandle, Trust,
+};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -16,13 +19,13 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use url::Url;
 
-/// Every name is on loopback, but `inside.example` is a metadata service and `flip.example` moves
-/// there after its first lookup.
+/// Lookup that resolves every name to loopback, except for `inside.example`, a metadata service, and `flip.example`,
+/// which becomes one after its first lookup.
 #[derive(Default)]
 struct Names(AtomicUsize);
 
 impl Lookup for Names {
-    fn lookup(&self, host: &str) -> Lookups {
+    fn lookup(&self, host: &str) -> LookupFuture {
         let is_inside =
             host == "inside.example" || (host == "flip.example" && self.0.fetch_add(1, Ordering::SeqCst) > 0);
         let address: IpAddr = if is_inside { "169.254.169.254" } else { "127.0.0.1" }.parse().unwrap();
@@ -30,7 +33,7 @@ impl Lookup for Names {
     }
 }
 
-/// A server that answers each request by what its path says, and hands the request to the test.
+/// Server that answers each request by its path and passes the request to the test.
 struct Server {
     port: u16,
     requests: mpsc::UnboundedReceiver<String>,
@@ -97,11 +100,11 @@ fn encoded(encoding: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// As an agent's, with the test's names (and loopback, where its servers are) permitted.
+/// Client as for agents, with the test's names (and loopback, where its servers are) permitted.
 fn client() -> GuardedClient {
     let allowed_hosts = vec!["127.0.0.0/8".parse().unwrap()];
     let policy = PolicyHandle::new(NetPolicy { allowed_hosts, ..NetPolicy::default() });
-    GuardedClient::with_lookup(policy, Trust::Steered, Arc::new(Names::default()))
+    GuardedClient::with_lookup(policy, Trust::Untrusted, Arc::new(Names::default()))
 }
 
 fn limits() -> FetchLimits {
@@ -113,7 +116,7 @@ async fn get(url: Url) -> Result<agentd_net::Fetched, NetError> {
 }
 
 #[tokio::test]
-async fn each_redirect_is_checked_like_a_request() {
+async fn redirects_are_checked_like_requests() {
     let mut server = Server::start(|path, port| match path {
         "/start" => redirect(302, &format!("http://second.example:{port}/next")),
         "/next" => redirect(301, "end"),
@@ -147,7 +150,7 @@ async fn each_redirect_is_checked_like_a_request() {
 }
 
 #[tokio::test]
-async fn redirects_have_an_end() {
+async fn number_of_redirects_is_limited() {
     let mut server = Server::start(|_, _| redirect(302, "/again")).await;
     let error = get(server.url("loop.example", "/")).await.unwrap_err();
     assert!(matches!(error, NetError::TooManyRedirects { limit: 5, .. }), "{error:?}");
@@ -155,7 +158,7 @@ async fn redirects_have_an_end() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_no_address_is_an_error_and_one_without_location_an_answer() {
+async fn redirect_without_valid_location_is_handled() {
     let server = Server::start(|path, _| match path {
         "/nowhere" => redirect(302, "http://[::1/"),
         _ => b"HTTP/1.1 304 Not Modified\r\n\r\n".to_vec(),
@@ -167,7 +170,7 @@ async fn a_redirect_to_no_address_is_an_error_and_one_without_location_an_answer
 }
 
 #[tokio::test]
-async fn credentials_stay_with_the_origin_they_were_meant_for() {
+async fn credentials_are_sent_only_to_their_origin() {
     let mut server = Server::start(|path, port| match path {
         "/same" => redirect(302, "/out"),
         "/out" => redirect(302, &format!("http://user:planted@b.example:{port}/back")),
@@ -194,7 +197,7 @@ async fn credentials_stay_with_the_origin_they_were_meant_for() {
 }
 
 #[tokio::test]
-async fn methods_and_bodies_follow_the_rules_of_redirects() {
+async fn redirects_rewrite_methods_and_bodies() {
     let mut server = Server::start(|path, port| match path {
         "/303" => redirect(303, "/end"),
         "/302" => redirect(302, "/end"),
@@ -222,7 +225,7 @@ async fn methods_and_bodies_follow_the_rules_of_redirects() {
 }
 
 #[tokio::test]
-async fn headers_that_would_mislead_are_refused_before_anything_is_sent() {
+async fn forbidden_headers_are_rejected_before_sending() {
     let mut server = Server::start(|_, _| ok("")).await;
     for name in ["host", "content-length", "transfer-encoding", "connection", "proxy-authorization", "upgrade"] {
         let mut request = FetchRequest::get(server.url("a.example", "/"));
@@ -236,7 +239,7 @@ async fn headers_that_would_mislead_are_refused_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn bodies_are_decoded_and_cut() {
+async fn bodies_are_decoded_and_truncated() {
     let server = Server::start(|path, _| match path {
         "/plain" => ok(&"x".repeat(100_001)),
         "/exact" => ok(&"x".repeat(100_000)),
@@ -270,14 +273,14 @@ async fn bodies_are_decoded_and_cut() {
 }
 
 #[tokio::test]
-async fn a_cut_connection_is_an_error() {
+async fn interrupted_connection_is_an_error() {
     let server = Server::start(|_, _| b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf".to_vec()).await;
     let error = get(server.url("a.example", "/close")).await.unwrap_err();
     assert!(matches!(error, NetError::Transport { .. }), "{error:?}");
 }
 
 #[tokio::test]
-async fn drips_and_silence_and_endless_heads_come_to_an_end() {
+async fn slow_silent_and_endless_responses_time_out() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
@@ -322,7 +325,7 @@ async fn drips_and_silence_and_endless_heads_come_to_an_end() {
 }
 
 #[tokio::test]
-async fn errors_carry_no_path_and_no_secret() {
+async fn errors_contain_no_path_and_no_secret() {
     let server = Server::start(|_, _| redirect(302, "http://169.254.169.254/inner-path?key=abc")).await;
     let error = get(server.url("a.example", "/outer-path?token=xyz")).await.unwrap_err();
     let text = format!("{error} {error:?}");
@@ -332,7 +335,7 @@ async fn errors_carry_no_path_and_no_secret() {
 }
 
 #[tokio::test]
-async fn an_opened_answer_comes_in_pieces_and_leaves_its_credentials_behind() {
+async fn opened_response_is_streamed_and_drops_credentials_on_redirect() {
     let mut server = Server::start(|path, port| match path {
         "/away" => redirect(302, &format!("http://other.example:{port}/file")),
         "/packed" => encoded("gzip", &gzip(b"packed")),
@@ -340,7 +343,7 @@ async fn an_opened_answer_comes_in_pieces_and_leaves_its_credentials_behind() {
         _ => ok(&"x".repeat(200_000)),
     })
     .await;
-    let refusing = GuardedClient::with_lookup(PolicyHandle::default(), Trust::Steered, Arc::new(Names::default()));
+    let refusing = GuardedClient::with_lookup(PolicyHandle::default(), Trust::Untrusted, Arc::new(Names::default()));
     let request = |path: &str| {
         let mut request = FetchRequest::get(server.url("first.example", path));
         request.headers.insert("authorization", HeaderValue::from_static("Bearer t0ken"));
@@ -355,7 +358,7 @@ async fn an_opened_answer_comes_in_pieces_and_leaves_its_credentials_behind() {
     }
     assert_eq!(length, 200_000, "the caller counts");
     server.seen();
-    // What another origin may be is for the other client to say.
+    // The other client decides which origins are permitted.
     let refused = client().open(&refusing, away.clone(), limits()).await;
     assert!(matches!(refused, Err(NetError::Refused { .. })), "{refused:?}");
     assert_eq!(server.seen().len(), 1);

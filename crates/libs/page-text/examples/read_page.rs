@@ -1,4 +1,4 @@
-//! Shows what is read of a file: `read_page FILE [BASE_URL] [CONTENT_TYPE]`.
+//! Prints the text extracted from a file: `read_page FILE [BASE_URL] [CONTENT_TYPE]`.
 
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 

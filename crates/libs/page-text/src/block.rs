@@ -1,13 +1,13 @@
-//! The blocks of a page: paragraphs, headings, items, code and rows of tables.
+//! Blocks of a page: paragraphs, headings, list items, code and table rows.
 
 use crate::page::Link;
 
-/// What a block is.
+/// Kind of a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum BlockKind {
     Paragraph,
     Heading(u8),
-    /// `marker` is empty for what continues an item.
+    /// List item; `marker` is empty for its continuation.
     Item {
         depth: usize,
         marker: String,
@@ -21,7 +21,7 @@ pub(crate) enum Form {
 
 #[derive(Debug)]
 pub(crate) struct Block {
-    pub(crate) form: Form,
+    pub(crate) form: BlockKind,
     pub(crate) text: String,
     pub(crate) link_bytes: usize,
     pub(crate) links: Vec<Link>,
@@ -30,12 +30,12 @@ pub(crate) struct Block {
     pub(crate) is_quote: bool,
 }
 
-/// A page before it is decided what of it counts.
+/// Parsed page before the content blocks are selected.
 #[derive(Debug, Default)]
-pub(crate) struct Read {
+pub(crate) struct ParsedPage {
     pub(crate) title: String,
     pub(crate) blocks: Vec<Block>,
-    /// Where the links in the texts of blocks lead, by their numbers there.
+    /// Link targets by their number in the block texts.
     pub(crate) addresses: Vec<String>,
     pub(crate) is_truncated: bool,
 }

@@ -1,4 +1,4 @@
-//! Words in `class`, `id` and `role` that name what surrounds a page's content.
+//! Words in `class`, `id` and `role` that mark elements around the content of a page.
 
 const WORDS: [&str; 36] = [
     "ad",
@@ -39,7 +39,7 @@ const WORDS: [&str; 36] = [
     "toolbar",
 ];
 
-/// Whether one of the words is in `names`, standing by itself: `site-nav` and `siteNav`, not `navy`.
+/// Whether `names` contains one of the words as a separate word: `site-nav` and `siteNav`, but not `navy`.
 pub(crate) fn is_named(names: &str) -> bool {
     let mut word = String::new();
     let mut was_lower = false;
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_stand_by_themselves() {
+    fn only_separate_words_match() {
         assert!(WORDS.is_sorted());
         for names in ["nav", "site-nav", "siteNav", "top_menu big", "x ADVERT", "col-3 sidebar"] {
             assert!(is_named(names), "{names}");

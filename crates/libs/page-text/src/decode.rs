@@ -1,10 +1,10 @@
-//! Bytes to text, in the encoding that they are really in.
+//! Decoding of bytes to text, with correction of wrong encoding declarations.
 
 use std::borrow::Cow;
 
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
-/// Where a page must name its encoding (the HTML standard's figure).
+/// Number of bytes in which a page must declare its encoding, as defined by the HTML standard.
 const PRESCANNED_BYTES: usize = 1024;
 
 pub(crate) fn decode<'a>(body: &'a [u8], content_type: Option<&str>, is_html: bool) -> Cow<'a, str> {
@@ -14,18 +14,20 @@ pub(crate) fn decode<'a>(body: &'a [u8], content_type: Option<&str>, is_html: bo
     let declared = content_type.and_then(charset_of).and_then(|label| Encoding::for_label(label.as_bytes()));
     let in_page = is_html.then(|| prescan(body)).flatten();
     let encoding = match declared.or(in_page) {
-        // Text that is valid UTF-8 and not plain ASCII is UTF-8, whatever a server's default says.
-        Some(named) if named == WINDOWS_1252 && is_utf8(body) => UTF_8,
-        // A server's blanket UTF-8 over a page that knows better.
-        Some(named) if named == UTF_8 && !is_utf8(body) => in_page.filter(|other| *other != UTF_8).unwrap_or(UTF_8),
-        Some(named) => named,
+        // Valid UTF-8 that is not plain ASCII is UTF-8, even if the server declares Windows-1252 by default.
+        Some(declared_encoding) if declared_encoding == WINDOWS_1252 && is_utf8(body) => UTF_8,
+        // The server declares UTF-8 by default, but the page declares another encoding.
+        Some(declared_encoding) if declared_encoding == UTF_8 && !is_utf8(body) => {
+            in_page.filter(|other| *other != UTF_8).unwrap_or(UTF_8)
+        }
+        Some(declared_encoding) => declared_encoding,
         None if is_utf8(body) => UTF_8,
         None => WINDOWS_1252,
     };
     encoding.decode_without_bom_handling(body).0
 }
 
-/// A character that the end of the input cuts in two does not count.
+/// Whether the body is UTF-8 beyond ASCII. A character truncated by the end of the input is ignored.
 fn is_utf8(body: &[u8]) -> bool {
     match std::str::from_utf8(body) {
         Ok(_) => true,
@@ -33,7 +35,7 @@ fn is_utf8(body: &[u8]) -> bool {
     }
 }
 
-/// The value behind `charset=`, in a header or in a page's own.
+/// Returns the value of `charset=` in a header or a page.
 fn charset_of(text: &str) -> Option<String> {
     let lower = text.to_ascii_lowercase();
     let mut rest = lower.as_str();
@@ -54,7 +56,7 @@ fn charset_of(text: &str) -> Option<String> {
     None
 }
 
-/// What a page says of itself in its first bytes: `<meta charset>`, `<meta http-equiv>`, or an XML
+/// Returns the encoding declared in the first bytes of a page: `<meta charset>`, `<meta http-equiv>`, or an XML
 /// declaration.
 fn prescan(body: &[u8]) -> Option<&'static Encoding> {
     let start = String::from_utf8_lossy(&body[..body.len().min(PRESCANNED_BYTES)]).to_ascii_lowercase();
@@ -62,18 +64,18 @@ fn prescan(body: &[u8]) -> Option<&'static Encoding> {
         && let Some((_, value)) = declaration.split_once("encoding=")
     {
         let label = value.trim_matches(['"', '\'', ' ']).split(['"', '\'', ' ']).next()?;
-        return Encoding::for_label(label.as_bytes()).map(readable_so_far);
+        return Encoding::for_label(label.as_bytes()).map(ascii_compatible);
     }
     start
         .split("<meta")
         .skip(1)
         .filter_map(|meta| charset_of(meta.split('>').next()?))
         .find_map(|label| Encoding::for_label(label.as_bytes()))
-        .map(readable_so_far)
+        .map(ascii_compatible)
 }
 
-/// A page whose declaration could be read as ASCII is not in UTF-16.
-fn readable_so_far(encoding: &'static Encoding) -> &'static Encoding {
+/// Replaces UTF-16 by UTF-8, since a declaration that was readable as ASCII cannot be in UTF-16.
+fn ascii_compatible(encoding: &'static Encoding) -> &'static Encoding {
     if encoding == UTF_16LE || encoding == UTF_16BE { UTF_8 } else { encoding }
 }
 
@@ -86,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn mark_then_header_then_page_then_guess() {
+    fn encoding_is_taken_from_bom_header_page_then_detected() {
         assert_eq!(html(b"\xef\xbb\xbfgr\xc3\xbc\xc3\x9fe", Some("text/html; charset=latin1")), "grüße");
         assert_eq!(html(b"\xff\xfeg\0r\0", Some("text/html; charset=utf-8")), "gr");
         assert_eq!(html(b"gr\xfc\xdfe", Some("text/html; charset=\"ISO-8859-1\"")), "grüße");
@@ -100,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_declarations_are_seen_through() {
+    fn wrong_declarations_are_corrected() {
         assert_eq!(html("grüße".as_bytes(), Some("text/html; charset=iso-8859-1")), "grüße");
         assert!(html(b"<meta charset='iso-8859-2'>\xb1", Some("text/html; charset=utf-8")).ends_with('ą'));
         assert_eq!(html("<meta charset=utf-16>ü".as_bytes(), None), "<meta charset=utf-16>ü");

@@ -1,11 +1,11 @@
-//! What an element is to a reader.
+//! Classification of elements for reading.
 
-/// What an element's name means for the flow of text.
+/// Meaning of an element name for the text flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Never read.
+    /// Ignored with its contents.
     Skip,
-    /// Has no end tag.
+    /// Element without an end tag.
     Void,
     Break,
     Rule,
@@ -28,13 +28,13 @@ pub(crate) enum Kind {
     },
     Preformatted,
     Quote,
-    /// What the page is about.
+    /// Main content.
     Main,
-    /// What surrounds it.
+    /// Navigation and other surroundings of the content.
     Chrome,
-    /// Stands on lines of its own and means nothing.
+    /// Generic block.
     Block,
-    /// Flows with the text.
+    /// Inline element.
     Inline,
 }
 
@@ -101,12 +101,12 @@ impl Kind {
     }
 }
 
-/// A start tag while it is read, with those attributes that matter.
+/// Start tag being parsed, with the relevant attributes.
 #[derive(Debug, Default)]
 pub(crate) struct Tag {
     pub(crate) name: u64,
     pub(crate) kind: Option<Kind>,
-    /// `html` and `body` carry words about the whole page.
+    /// Whether it is `html` or `body`, whose words describe the whole page.
     pub(crate) is_root: bool,
     pub(crate) is_term: bool,
     pub(crate) href: String,
@@ -114,7 +114,7 @@ pub(crate) struct Tag {
     pub(crate) content: String,
     pub(crate) property: String,
     pub(crate) start: String,
-    /// `class`, `id` and `role`, to be looked through for words.
+    /// Values of `class`, `id` and `role`, searched for words.
     pub(crate) words: String,
     pub(crate) style: String,
     pub(crate) is_hidden: bool,
@@ -122,7 +122,7 @@ pub(crate) struct Tag {
     attribute: Vec<u8>,
 }
 
-/// What is kept of an attribute; an address that is longer leads nowhere.
+/// Maximum retained length of an attribute; a longer URL is not a link.
 const MAX_ATTRIBUTE_BYTES: usize = 4096;
 
 impl Tag {
@@ -165,19 +165,19 @@ impl Tag {
                 return;
             }
             b"hidden" => {
-                // Found by a search in the page, so there for whoever reads.
+                // `until-found` content can be found by searching, so it counts as visible.
                 self.is_hidden &= !value.eq_ignore_ascii_case(b"until-found");
                 return;
             }
             _ => return,
         };
-        // The first of two attributes of one name counts.
+        // The first of two equal attributes wins.
         if slot.is_empty() {
             *slot = text();
         }
     }
 
-    /// Whether a browser would show nothing of it.
+    /// Whether a browser would not show the element.
     pub(crate) fn is_invisible(&self) -> bool {
         if self.is_hidden {
             return true;
@@ -194,7 +194,7 @@ impl Tag {
     }
 }
 
-/// Names are compared by this (FNV-1a): they may be of any length.
+/// Hash of a name (FNV-1a) for comparison, since names may have any length.
 pub(crate) fn fingerprint(name: &[u8]) -> u64 {
     name.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

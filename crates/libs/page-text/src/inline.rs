@@ -1,13 +1,13 @@
-//! Text as it flows: white space collapsed, invisible characters left out.
+//! Inline text: collapses white space and drops invisible characters.
 
-/// Before the text of a link. No page can write these three: they are among what is left out.
+/// Marks the start of a link text. Pages cannot contain these three characters, since they are dropped as invisible.
 pub(crate) const LINK_START: char = '\u{fff9}';
-/// After it; the number of its address follows.
+/// Marks the end of a link text; the number of the target follows.
 pub(crate) const LINK_END: char = '\u{fffa}';
-/// After the number.
+/// Marks the end of the number.
 pub(crate) const LINK_CLOSE: char = '\u{fffb}';
 
-/// Writes `text` with its links as `address` has them by their numbers, `[text](address)`; those without one are plain.
+/// Renders `text` with links as `[text](address)`. `address` returns the URL of a number; links without one are plain.
 pub(crate) fn with_links<'a>(text: &str, mut address: impl FnMut(usize) -> Option<&'a str>) -> String {
     if !text.contains([LINK_START, LINK_END, LINK_CLOSE]) {
         return text.to_owned();
@@ -24,7 +24,7 @@ pub(crate) fn with_links<'a>(text: &str, mut address: impl FnMut(usize) -> Optio
                     number = number.saturating_mul(10).saturating_add(digit as usize);
                     characters.next();
                 }
-                // A text that was cut may have lost a part of this.
+                // Truncated text may lack the end marker.
                 let is_whole = characters.next_if_eq(&LINK_CLOSE).is_some();
                 if let Some(start) = start.take().filter(|_| is_whole)
                     && let Some(address) = address(number)
@@ -49,8 +49,8 @@ pub(crate) fn with_links<'a>(text: &str, mut address: impl FnMut(usize) -> Optio
     written
 }
 
-/// Characters that nobody sees, or that change how the others are seen: a favourite place for
-/// words meant for a model alone.
+/// Whether a character is invisible or changes the display of others. Such characters often hide text that targets
+/// models.
 fn is_invisible(character: char) -> bool {
     matches!(character,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
@@ -59,7 +59,7 @@ fn is_invisible(character: char) -> bool {
         || (character.is_control() && !matches!(character, '\n' | '\t'))
 }
 
-/// Appends `text`; a run of white space becomes one blank, and none at the start of a line.
+/// Appends `text`, collapsing runs of white space to one space and dropping leading white space of a line.
 pub(crate) fn flow(text: &str, into: &mut String) {
     for character in text.chars() {
         if character.is_whitespace() {
@@ -72,7 +72,7 @@ pub(crate) fn flow(text: &str, into: &mut String) {
     }
 }
 
-/// Appends `text` as it is written, but for what is invisible.
+/// Appends `text` verbatim except for invisible characters.
 pub(crate) fn verbatim(text: &str, into: &mut String) {
     let mut characters = text.chars().peekable();
     while let Some(character) = characters.next() {
@@ -85,7 +85,7 @@ pub(crate) fn verbatim(text: &str, into: &mut String) {
     }
 }
 
-/// One line of at most `limit` characters.
+/// Returns one line of at most `limit` characters.
 pub(crate) fn one_line(text: &str, limit: usize) -> String {
     let mut line = String::new();
     for word in text.split_whitespace() {
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_written_whole_or_not_at_all() {
+    fn links_are_rendered_completely_or_not_at_all() {
         let address = |number: usize| [Some("https://a.example/x_(y)"), None].get(number).copied().flatten();
         for (text, written) in [
             ("see \u{fff9}this\u{fffa}0\u{fffb}, now", "see [this](https://a.example/x_%28y%29), now"),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_sees_is_left_out() {
+    fn invisible_characters_are_dropped() {
         let mut text = String::new();
         flow(" a\u{200b}b \n\t c\u{e0041}\u{202e}d\u{0}", &mut text);
         assert_eq!(text, "ab cd");

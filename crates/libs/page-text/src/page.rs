@@ -1,33 +1,33 @@
-//! A page as text, and what it may measure.
+//! Readable page and its limits.
 
-/// What a page's text may measure; the rest is left out.
+/// Maximum length of the text; the remainder is dropped.
 pub const MAX_TEXT_BYTES: usize = 4 << 20;
-/// How many links a page may have; the rest is left out.
+/// Maximum number of links; further ones are dropped.
 pub const MAX_LINKS: usize = 500;
 
-/// A page as text.
+/// Readable page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadablePage {
-    /// One line; empty if the page names none.
+    /// Title in one line; empty if the page has none.
     pub title: String,
-    /// Headings start with `#`, items with `-` or a number, code stands in fences, the cells of a
-    /// table's row between `|`. Links are `[text](address)`, each address where it comes first.
+    /// Text with Markdown-like markup: `#` for headings, `-` or numbers for items, fences for code, `|` between table
+    /// cells. Links are written as `[text](address)`, each address at its first occurrence.
     pub text: String,
-    /// In the order of the text, each address once.
+    /// Links in text order, each URL once.
     pub links: Vec<Link>,
-    /// Whether a limit was met and something was left out.
+    /// Whether something was dropped because of a limit.
     pub is_truncated: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// One line; what the link says, or its address if it says nothing.
+    /// Link text in one line, or the URL if it has none.
     pub text: String,
     pub url: String,
 }
 
-/// Cuts `text` to at most `limit` bytes; whether there was more.
-pub(crate) fn cut(text: &mut String, limit: usize) -> bool {
+/// Truncates `text` to at most `limit` bytes. Returns whether it was longer.
+pub(crate) fn truncate(text: &mut String, limit: usize) -> bool {
     if text.len() <= limit {
         return false;
     }

@@ -1,18 +1,18 @@
-//! From the chosen blocks to one text.
+//! Rendering of the selected blocks as text.
 
 use std::collections::HashSet;
 
-use crate::block::{Block, Form, Read};
-use crate::page::{MAX_LINKS, MAX_TEXT_BYTES, ReadablePage, cut};
+use crate::block::{Block, BlockKind, ParsedPage};
+use crate::page::{MAX_LINKS, MAX_TEXT_BYTES, ReadablePage, truncate};
 use crate::{inline, selection};
 
 const MAX_INDENT: usize = 8;
 
-pub(crate) fn page(read: Read) -> ReadablePage {
+pub(crate) fn page(read: ParsedPage) -> ReadablePage {
     let chosen = selection::select(&read.blocks);
     let mut text = String::new();
     let mut before: Option<&Block> = None;
-    // An address that stands there once is not said again.
+    // Each URL is shown only once.
     let mut shown: HashSet<&str> = HashSet::new();
     let mut address = |number: usize| {
         let address = read.addresses.get(number)?.as_str();
@@ -20,14 +20,14 @@ pub(crate) fn page(read: Read) -> ReadablePage {
     };
     for (block, _) in read.blocks.iter().zip(&chosen).filter(|(_, chosen)| **chosen) {
         if let Some(before) = before {
-            text.push_str(if is_one_body(before, block) { "\n" } else { "\n\n" });
+            text.push_str(if are_joined(before, block) { "\n" } else { "\n\n" });
         }
-        let starts_table = !before.is_some_and(|before| matches!(before.form, Form::Row { .. }));
-        let said = inline::with_links(&block.text, &mut address);
-        write(block, &said, starts_table, &mut text);
+        let starts_table = !before.is_some_and(|before| matches!(before.form, BlockKind::Row { .. }));
+        let rendered = inline::with_links(&block.text, &mut address);
+        write(block, &rendered, starts_table, &mut text);
         before = Some(block);
     }
-    let mut is_truncated = cut(&mut text, MAX_TEXT_BYTES) || read.is_truncated;
+    let mut is_truncated = truncate(&mut text, MAX_TEXT_BYTES) || read.is_truncated;
     let mut seen = HashSet::new();
     let mut links = Vec::new();
     let of_chosen =
@@ -45,27 +45,30 @@ pub(crate) fn page(read: Read) -> ReadablePage {
     ReadablePage { title: read.title, text, links, is_truncated }
 }
 
-/// Whether no empty line stands between the two.
-fn is_one_body(before: &Block, block: &Block) -> bool {
-    matches!((&before.form, &block.form), (Form::Row { .. }, Form::Row { .. }) | (Form::Item { .. }, Form::Item { .. }))
+/// Whether two blocks are not separated by an empty line.
+fn are_joined(before: &Block, block: &Block) -> bool {
+    matches!(
+        (&before.form, &block.form),
+        (BlockKind::Row { .. }, BlockKind::Row { .. }) | (BlockKind::Item { .. }, BlockKind::Item { .. })
+    )
 }
 
-/// `said` is the block's text.
-fn write(block: &Block, said: &str, starts_table: bool, text: &mut String) {
+/// Writes a block with the rendered text `rendered`.
+fn write(block: &Block, rendered: &str, starts_table: bool, text: &mut String) {
     let body = match &block.form {
-        Form::Paragraph => said.to_owned(),
-        Form::Heading(level) => format!("{} {}", "#".repeat(usize::from(*level)), said),
-        Form::Item { depth, marker } => {
+        BlockKind::Paragraph => rendered.to_owned(),
+        BlockKind::Heading(level) => format!("{} {}", "#".repeat(usize::from(*level)), rendered),
+        BlockKind::Item { depth, marker } => {
             let indent = "  ".repeat(depth.saturating_sub(1).min(MAX_INDENT));
             let marker = if marker.is_empty() { "  ".to_owned() } else { format!("{marker} ") };
-            format!("{indent}{marker}{}", said.replace('\n', &format!("\n{indent}  ")))
+            format!("{indent}{marker}{}", rendered.replace('\n', &format!("\n{indent}  ")))
         }
-        Form::Code => {
-            let fence = fence(said);
-            format!("{fence}\n{said}\n{fence}")
+        BlockKind::Code => {
+            let fence = fence(rendered);
+            format!("{fence}\n{rendered}\n{fence}")
         }
-        Form::Row { cells, is_header } => {
-            let row = format!("| {said} |");
+        BlockKind::Row { cells, is_header } => {
+            let row = format!("| {rendered} |");
             if *is_header && starts_table { format!("{row}\n|{}", " --- |".repeat(*cells)) } else { row }
         }
     };
@@ -79,7 +82,7 @@ fn write(block: &Block, said: &str, starts_table: bool, text: &mut String) {
     }
 }
 
-/// Longer than any in the code, so that code cannot end it.
+/// Returns a fence longer than any in the code, so that the code cannot end it.
 fn fence(code: &str) -> String {
     let mut longest = 0;
     let mut run = 0;

@@ -1,22 +1,22 @@
-//! The elements that are open, to a bounded depth.
+//! Stack of open elements with limited depth.
 
 use crate::element::{Kind, fingerprint};
 
-/// Real pages nest to a few dozen.
+/// Maximum tracked nesting depth; real pages nest a few dozen levels.
 const MAX_DEPTH: usize = 200;
 
 #[derive(Debug)]
-pub(crate) struct Open {
+pub(crate) struct OpenElement {
     pub(crate) name: u64,
     pub(crate) kind: Kind,
-    /// Nothing inside is read.
+    /// Whether its contents are ignored.
     pub(crate) skips: bool,
     pub(crate) is_chrome: bool,
-    /// The number of the next item, in an ordered list.
+    /// Number of the next item in an ordered list.
     pub(crate) next_number: u32,
 }
 
-/// How many of the open elements are of a sort.
+/// Numbers of open elements by kind.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) skips: usize,
@@ -29,14 +29,14 @@ pub(crate) struct Counts {
 
 #[derive(Debug, Default)]
 pub(crate) struct Stack {
-    open: Vec<Open>,
-    /// Elements that were too deep to be kept.
+    open: Vec<OpenElement>,
+    /// Number of open elements beyond the maximum depth.
     overflow: usize,
-    /// The outermost element that is not read, and what is needed to find its end at any depth.
+    /// Outermost ignored element, with the data to find its end at any depth.
     skipped: Option<Skipped>,
     pub(crate) counts: Counts,
     pub(crate) heading: Option<u8>,
-    /// Of the open cells, lists, tables and preformatted texts: whether it is a cell.
+    /// Open cells, lists, tables and preformatted texts, each with whether it is a cell.
     frames: Vec<bool>,
 }
 
@@ -45,7 +45,7 @@ struct Skipped {
     name: u64,
     depth: usize,
     overflow_before: usize,
-    /// Open elements of the same name inside.
+    /// Number of nested open elements with the same name.
     namesakes: usize,
 }
 
@@ -54,9 +54,9 @@ fn has_frame(kind: Kind) -> bool {
 }
 
 impl Stack {
-    pub(crate) fn push(&mut self, open: Open) {
-        // What is not to be read must be known at any depth.
-        let has_room = self.open.len() < MAX_DEPTH || (open.skips && self.counts.skips == 0);
+    pub(crate) fn push(&mut self, open: OpenElement) {
+        // Ignored elements must be tracked at any depth.
+        let is_tracked = self.open.len() < MAX_DEPTH || (open.skips && self.counts.skips == 0);
         match &mut self.skipped {
             Some(skipped) => skipped.namesakes += usize::from(skipped.name == open.name),
             None if open.skips => {
@@ -65,7 +65,7 @@ impl Stack {
             }
             None => {}
         }
-        if !has_room {
+        if !is_tracked {
             self.overflow += 1;
             return;
         }
@@ -79,7 +79,7 @@ impl Stack {
         self.open.push(open);
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Open> {
+    pub(crate) fn pop(&mut self) -> Option<OpenElement> {
         let open = self.open.pop()?;
         self.count(&open, -1);
         match &mut self.skipped {
@@ -98,7 +98,7 @@ impl Stack {
         Some(open)
     }
 
-    fn count(&mut self, open: &Open, step: isize) {
+    fn count(&mut self, open: &OpenElement, step: isize) {
         let counts = &mut self.counts;
         let change = |count: &mut usize, applies: bool| {
             if applies {
@@ -117,51 +117,51 @@ impl Stack {
         self.open.len()
     }
 
-    pub(crate) fn top(&self) -> Option<&Open> {
+    pub(crate) fn top(&self) -> Option<&OpenElement> {
         self.open.last()
     }
 
-    /// Whether text flows in the cell of a table, and in nothing inside that.
+    /// Whether the innermost frame is a table cell.
     pub(crate) fn is_in_cell(&self) -> bool {
         self.frames.last() == Some(&true)
     }
 
-    /// The list that an item would belong to.
-    pub(crate) fn list_mut(&mut self) -> Option<&mut Open> {
+    /// Returns the innermost open list.
+    pub(crate) fn list_mut(&mut self) -> Option<&mut OpenElement> {
         self.open.iter_mut().rev().find(|open| matches!(open.kind, Kind::List { .. }))
     }
 
-    /// How many elements stay open when `kind` starts: pages leave out the ends of paragraphs,
+    /// Returns the number of elements that stay open when `kind` starts, since pages omit the end tags of paragraphs,
     /// items, rows and cells.
-    pub(crate) fn left_by_start(&self, kind: Kind) -> usize {
-        let closes = |open: &Open| match kind {
+    pub(crate) fn remaining_after_start(&self, kind: Kind) -> usize {
+        let closes = |open: &OpenElement| match kind {
             Kind::Item => matches!(open.kind, Kind::Item | Kind::Paragraph),
             Kind::Row => matches!(open.kind, Kind::Row | Kind::Cell { .. }),
             Kind::Cell { .. } => matches!(open.kind, Kind::Cell { .. }),
             Kind::Heading(_) => matches!(open.kind, Kind::Heading(_) | Kind::Paragraph),
             _ => open.kind == Kind::Paragraph && kind.is_block(),
         };
-        let stops = |open: &Open| match kind {
+        let stops = |open: &OpenElement| match kind {
             Kind::Item => matches!(open.kind, Kind::List { .. } | Kind::Table | Kind::Cell { .. }),
             Kind::Row => open.kind == Kind::Table,
             Kind::Cell { .. } => matches!(open.kind, Kind::Row | Kind::Table),
             _ => open.kind.is_block(),
         };
-        let mut left = self.open.len();
+        let mut remaining = self.open.len();
         for (depth, open) in self.open.iter().enumerate().rev() {
             if closes(open) {
-                left = depth;
+                remaining = depth;
             } else if stops(open) {
                 break;
             }
         }
-        left
+        remaining
     }
 
-    /// How many elements stay open after an end tag; all if it ends none.
-    pub(crate) fn left_by_end(&mut self, name: &[u8], kind: Kind) -> usize {
-        let wanted = fingerprint(name);
-        if let Some(skipped) = self.skipped.as_mut().filter(|skipped| skipped.name == wanted) {
+    /// Returns the number of elements that stay open after an end tag, which is all of them if it matches none.
+    pub(crate) fn remaining_after_end(&mut self, name: &[u8], kind: Kind) -> usize {
+        let target = fingerprint(name);
+        if let Some(skipped) = self.skipped.as_mut().filter(|skipped| skipped.name == target) {
             if skipped.namesakes == 0 {
                 self.overflow = skipped.overflow_before;
                 return skipped.depth;
@@ -178,7 +178,7 @@ impl Stack {
         }
         let crosses_cells = matches!(kind, Kind::Table | Kind::Row | Kind::Cell { .. } | Kind::Block);
         for (depth, open) in self.open.iter().enumerate().rev() {
-            if open.name == wanted {
+            if open.name == target {
                 return depth;
             }
             if matches!(open.kind, Kind::Cell { .. }) && !crosses_cells {

@@ -1,5 +1,5 @@
-//! Pages that mean harm: bombs of nesting, attributes and formatting, floods, and noise. That each
-//! of these ends is the test; a cost that grows with the square of the size would take hours.
+//! Hostile pages: nesting, attribute and formatting bombs, floods and noise. The test is that each one terminates in
+//! reasonable time; quadratic cost would take hours.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -13,7 +13,7 @@ fn base() -> Url {
     Url::parse("https://hostile.example/").unwrap()
 }
 
-/// `opening`, then `piece` over and over (with a number for each `#`), then `end`.
+/// Returns `opening`, repetitions of `piece` (with `#` replaced by a number), and `end`.
 fn flood(size: usize, opening: &str, piece: &str, end: &str) -> String {
     let mut page = String::with_capacity(size + 100);
     page.push_str(opening);
@@ -26,7 +26,7 @@ fn flood(size: usize, opening: &str, piece: &str, end: &str) -> String {
     page
 }
 
-/// What the page starts with, what it repeats, what it ends with.
+/// Hostile pages as start, repeated piece and end.
 const BOMBS: &[(&str, &str, &str)] = &[
     ("", "<div>", "seen"),
     ("", "<span>", "seen"),
@@ -65,7 +65,7 @@ const BOMBS: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn bombs_are_read_like_anything_else() {
+fn bombs_are_read() {
     for (opening, piece, end) in BOMBS {
         let page = readable_text(&flood(SIZE, opening, piece, end), &base());
         assert!(page.text.len() <= MAX_TEXT_BYTES && page.links.len() <= MAX_LINKS, "{piece}");
@@ -74,7 +74,7 @@ fn bombs_are_read_like_anything_else() {
     }
 }
 
-/// Not an assertion: prints what the largest bombs cost, for the record.
+/// Prints the cost of the largest bombs; asserts nothing.
 #[test]
 #[ignore = "prints a measurement"]
 #[allow(clippy::disallowed_methods, reason = "a stopwatch")]
@@ -94,7 +94,7 @@ fn measure_bombs() {
 }
 
 #[test]
-fn limits_are_told() {
+fn exceeded_limits_are_reported() {
     let long = readable_text(&flood(2 * SIZE, "", "<p>x", ""), &base());
     assert!(long.is_truncated, "too many blocks");
     let long = readable_text(&"some words, again and again ".repeat(200_000), &base());
@@ -105,13 +105,13 @@ fn limits_are_told() {
     let larger = vec![b'x'; MAX_INPUT_BYTES + 1];
     let plain = read_body(&larger, Some("text/plain"), &base()).unwrap();
     assert!(plain.is_truncated && plain.text.len() == MAX_TEXT_BYTES);
-    // The limit falls into the middle of a character.
+    // The limit is in the middle of a character.
     let umlauts = "ä".repeat(MAX_INPUT_BYTES / 2 + 10);
     assert!(readable_text(&format!("x{umlauts}"), &base()).is_truncated);
     assert!(read_body(format!("x{umlauts}").as_bytes(), Some("text/plain"), &base()).unwrap().is_truncated);
 }
 
-fn soup() -> impl Strategy<Value = String> {
+fn tag_soup() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         "[a-z ]{0,8}",
         prop::sample::select(vec![
@@ -196,7 +196,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn any_soup_is_read(html in soup()) {
+    fn any_tag_soup_is_read(html in tag_soup()) {
         let page = readable_text(&html, &base());
         prop_assert!(!page.title.contains('\n'));
         prop_assert!(!page.text.starts_with(char::is_whitespace) || page.text.starts_with("  "));
@@ -208,7 +208,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(
+    fn any_bytes_are_read_or_rejected(
         body in prop::collection::vec(any::<u8>(), 0..400),
         content_type in prop::option::of("(text/(html|plain)|application/json|image/png)?(; ?charset=[a-zA-Z0-9\"'_-]{0,12})?"),
     ) {
@@ -216,14 +216,14 @@ proptest! {
     }
 
     #[test]
-    fn text_comes_through(words in prop::collection::vec("[a-zA-Z]{1,8}", 1..20)) {
+    fn text_is_preserved(words in prop::collection::vec("[a-zA-Z]{1,8}", 1..20)) {
         let html: String = words.iter().map(|word| format!("<p>{word}</p>")).collect();
         prop_assert_eq!(readable_text(&html, &base()).text, words.join("\n\n"));
     }
 
     #[test]
-    fn what_is_hidden_never_shows(html in soup()) {
-        // Whatever is left open around it, the words themselves are inside a hidden element.
+    fn hidden_text_is_never_shown(html in tag_soup()) {
+        // The words are inside a hidden element, whatever elements are left open around it.
         let inside: String = html.replace("</", "<").replace("<!--", "").replace(['"', '\''], "").replace("<b x=", "");
         let page = readable_text(&format!("<div hidden>{inside} zzsecretzz"), &base());
         prop_assert!(!page.text.contains("zzsecretzz"), "{}", page.text);

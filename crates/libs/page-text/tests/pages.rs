@@ -1,4 +1,4 @@
-//! Pages as they are found in the wild, and what is read of them.
+//! Realistic pages and the text extracted from them.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -18,7 +18,7 @@ fn links(page: &ReadablePage) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn an_article_without_what_surrounds_it() {
+fn article_is_read_without_surroundings() {
     let page = page(include_str!("pages/article.html"));
     assert_eq!(page.title, "Why tide pools empty & fill | The Shoreline Post");
     assert_eq!(page.text, include_str!("pages/article.txt").trim_end());
@@ -33,7 +33,7 @@ fn an_article_without_what_surrounds_it() {
 }
 
 #[test]
-fn code_tables_and_definitions() {
+fn code_tables_and_definitions_are_read() {
     let page = page(include_str!("pages/reference.html"));
     assert_eq!(page.title, "frobnicate(1)");
     assert_eq!(page.text, include_str!("pages/reference.txt").trim_end());
@@ -48,7 +48,7 @@ fn code_tables_and_definitions() {
 }
 
 #[test]
-fn a_page_laid_out_in_tables() {
+fn layout_tables_are_read_as_paragraphs() {
     let page = page(include_str!("pages/layout.html"));
     assert_eq!(page.title, "Harbour notices");
     assert_eq!(page.text, include_str!("pages/layout.txt").trim_end());
@@ -56,7 +56,7 @@ fn a_page_laid_out_in_tables() {
 }
 
 #[test]
-fn a_page_of_links_is_about_its_links() {
+fn page_of_links_keeps_its_links() {
     let items: String = (0..40).map(|n| format!("<li><a href='/{n}'>Story number {n}</a></li>")).collect();
     let page = page(&format!("<title>Front</title><div class=feed><ul>{items}</ul></div><footer>Imprint</footer>"));
     assert_eq!(page.links.len(), 40);
@@ -66,7 +66,7 @@ fn a_page_of_links_is_about_its_links() {
 }
 
 #[test]
-fn links_stand_in_the_text() {
+fn links_are_shown_in_the_text() {
     for (html, text) in [
         ("<p>para <a href='/x'>link</a>, more", "para [link](https://shoreline.example/x), more"),
         ("<p>a<a href=' y '> b </a>c", "a [b](https://shoreline.example/news/y) c"),
@@ -86,14 +86,14 @@ fn links_stand_in_the_text() {
 }
 
 #[test]
-fn a_page_that_calls_everything_chrome_is_read_all_the_same() {
+fn page_with_only_chrome_is_still_read() {
     let page =
         page("<body><div class='modal popup'><nav><p>The only text there is, in the wrong place.</p></nav></div>");
     assert_eq!(page.text, "The only text there is, in the wrong place.");
 }
 
 #[test]
-fn titles_come_from_where_they_are() {
+fn titles_are_found() {
     assert_eq!(page("<meta property=og:title content='  A  card '><h1>B</h1>").title, "A card");
     assert_eq!(page("<h1>Big <i>words</i></h1><p>x").title, "Big words");
     assert_eq!(page("<svg><title>Icon</title></svg><p>x").title, "");
@@ -101,7 +101,7 @@ fn titles_come_from_where_they_are() {
 }
 
 #[test]
-fn what_nobody_sees_is_not_read() {
+fn invisible_text_is_not_read() {
     for hidden in [
         "<p hidden>secret",
         "<div style='visibility : hidden'>secret</div>",
@@ -144,7 +144,7 @@ fn other_encodings_are_read() {
 }
 
 #[test]
-fn other_text_stays_as_it_is() {
+fn other_text_is_unchanged() {
     let read = |body: &str, content_type: Option<&str>| read_body(body.as_bytes(), content_type, &base()).unwrap();
     let json = "{\n  \"a\": \"<p>x</p>\"}";
     assert_eq!(read(json, Some("application/json")).text, json);
@@ -157,7 +157,7 @@ fn other_text_stays_as_it_is() {
 }
 
 #[test]
-fn what_is_no_text_is_refused_by_name() {
+fn other_media_types_are_rejected_by_name() {
     for (body, content_type, named) in [
         (&b"\x89PNG\r\n\x1a\n\0\0"[..], Some("image/png"), "image/png"),
         (b"%PDF-1.7", Some("application/pdf; x=y"), "application/pdf"),

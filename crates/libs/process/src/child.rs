@@ -1,4 +1,4 @@
-//! A running child.
+//! Running child process.
 
 use std::io;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::thread::{Handle, Spawned};
 pub struct Child {
     pid: u32,
     exit: Arc<Exit>,
-    /// Writes to the child; taking and dropping it closes the child's standard input.
+    /// Child's standard input, if piped; dropping it closes the input.
     pub stdin: Option<pipe::Sender>,
     pub stdout: Option<pipe::Receiver>,
     pub stderr: Option<pipe::Receiver>,
-    /// Keeps the thread that started the child: the child dies with it.
+    /// Keeps the spawner thread alive, since the child dies with it.
     _thread: Arc<Handle>,
 }
 
@@ -37,17 +37,17 @@ impl Child {
         self.pid
     }
 
-    /// Kills the whole group at once. Harmless when it has ended.
+    /// Kills the whole process group. No effect if it has ended.
     pub fn kill(&self) {
         self.exit.kill_group();
     }
 
-    /// Asks the whole group to end. Harmless when it has ended.
+    /// Sends SIGTERM to the whole process group. No effect if it has ended.
     pub fn terminate(&self) {
         self.exit.signal_group(Signal::TERM);
     }
 
-    /// Waits for the child's end. Cancel-safe, and may be called again.
+    /// Waits for the child's end. Cancel-safe; may be called repeatedly.
     pub async fn wait(&self) -> ExitOutcome {
         self.exit.wait().await
     }

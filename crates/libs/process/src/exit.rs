@@ -1,15 +1,15 @@
-//! How a child ends.
+//! Outcome of a child.
 
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::sync::watch;
 
-/// How a child ended. Both are `None` when the system no longer knows.
+/// How a child ended. Both fields are `None` if the system no longer knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExitOutcome {
-    /// What it returned.
+    /// Exit code, if the child exited.
     pub code: Option<i32>,
-    /// What killed it.
+    /// Signal that killed the child.
     pub signal: Option<i32>,
 }
 
@@ -23,10 +23,10 @@ impl std::fmt::Display for ExitOutcome {
     }
 }
 
-/// Shared by the child's handle and the thread that reaps it.
+/// Exit state shared by the child's handle and the thread that reaps it.
 #[derive(Debug)]
 pub(crate) struct Exit {
-    /// The group's id, until the leader is reaped: from then on the number may belong to others.
+    /// Process group id, until the leader is reaped; afterwards the number may be reused.
     group: Mutex<Option<Pid>>,
     outcome: watch::Sender<Option<ExitOutcome>>,
 }
@@ -42,12 +42,12 @@ impl Exit {
 
     pub(crate) fn signal_group(&self, signal: Signal) {
         if let Some(group) = *self.group.lock() {
-            // It fails only when the whole group has ended.
+            // Fails only if the whole group has ended.
             let _ = kill_process_group(group, signal);
         }
     }
 
-    /// The leader has ended and is not reaped yet: ends the rest of its group, then reaps it.
+    /// Kills the rest of the group of an ended leader, then reaps the leader.
     pub(crate) fn finish(&self, reap: impl FnOnce() -> ExitOutcome) {
         let mut group = self.group.lock();
         if let Some(group) = group.take() {
@@ -61,7 +61,7 @@ impl Exit {
     pub(crate) async fn wait(&self) -> ExitOutcome {
         let mut outcome = self.outcome.subscribe();
         let ended = outcome.wait_for(Option::is_some).await;
-        // The sender lives in `self`, so it cannot be gone.
+        // The sender is owned by `self`, so it cannot have been dropped.
         ended.ok().and_then(|outcome| *outcome).unwrap_or(ExitOutcome { code: None, signal: None })
     }
 }

@@ -1,15 +1,14 @@
 //! Child processes, all started by one thread.
 //!
-//! A child asks the kernel to be killed when its parent ends, and the kernel means the thread that
-//! started it, not the process. So one thread starts all children and stays for as long as there is
-//! a [`Spawner`] or a [`Child`]; it also reaps them.
+//! A child asks the kernel to be killed when its parent ends, but for the kernel the parent is the thread that started
+//! it, not the process. Therefore a single thread starts all children and runs as long as a [`Spawner`] or a [`Child`]
+//! exists; it also reaps them.
 //!
-//! Invariants of every child: its own process group; dies with the daemon; sees no descriptor but
-//! its three standard ones and those that were named; sees no environment but what was named. When the leader of the group
-//! ends, the rest of the group is killed, and nothing is left as a zombie. A dropped [`Child`] is
-//! killed with its group.
+//! Invariants of every child: it has its own process group; it dies with the daemon; it sees only its three standard
+//! descriptors, explicitly inherited ones, and the given environment. When the leader of the group ends, the rest of
+//! the group is killed, and no zombie remains. A dropped [`Child`] is killed with its group.
 //!
-//! Deliberately absent: sandboxing, restarts, and time limits. Those belong to who starts the child.
+//! Out of scope: sandboxing, restarts and time limits, which are left to the caller.
 
 mod before_exec;
 mod child;

@@ -1,4 +1,4 @@
-//! A program to be started.
+//! Description of a program to start.
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -7,36 +7,36 @@ use std::sync::Arc;
 
 use crate::before_exec::BeforeExec;
 
-/// Where one of a child's standard streams leads.
+/// Target of one of the child's standard streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stream {
-    /// To `/dev/null`.
+    /// `/dev/null`.
     #[default]
     Null,
-    /// To a pipe whose other end the [`Child`](crate::Child) holds.
+    /// Pipe whose other end is in the [`Child`](crate::Child).
     Pipe,
 }
 
-/// A program to be started.
+/// Program to start.
 #[derive(Debug, Clone, Default)]
 pub struct SpawnRequest {
     pub program: PathBuf,
     pub arguments: Vec<OsString>,
-    /// The child's whole environment.
+    /// Complete environment of the child.
     pub environment: Vec<(OsString, OsString)>,
-    /// `None`: the daemon's.
+    /// `None` uses the daemon's current directory.
     pub current_directory: Option<PathBuf>,
     pub stdin: Stream,
     pub stdout: Stream,
     pub stderr: Stream,
-    /// Descriptors that the program keeps, under the numbers that they have here.
+    /// Descriptors inherited by the program, with the same numbers.
     pub descriptors: Vec<Arc<OwnedFd>>,
-    /// Runs in the child before the program, with the daemon's rights.
+    /// Hook that runs in the child before the program, with the daemon's rights.
     pub before_exec: Option<BeforeExec>,
 }
 
 impl SpawnRequest {
-    /// A program without arguments, environment, or streams.
+    /// Creates a request without arguments, environment or streams.
     #[must_use]
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self { program: program.into(), ..Self::default() }

@@ -1,4 +1,4 @@
-//! Starting children.
+//! Starting of children.
 
 use std::io;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::child::Child;
 use crate::request::SpawnRequest;
 use crate::thread::{Handle, Job};
 
-/// Why there is no child.
+/// Reason why a child could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     #[error("`{program}` could not be started")]
@@ -26,7 +26,7 @@ pub enum SpawnError {
     ThreadGone,
 }
 
-/// Starts children. Cheap to clone; all clones share one thread.
+/// Starts child processes. Cheap to clone; all clones share one thread.
 #[derive(Debug, Clone)]
 pub struct Spawner(Arc<Handle>);
 
@@ -34,15 +34,15 @@ impl Spawner {
     /// Starts the thread.
     ///
     /// # Errors
-    /// When the system gives no thread or no descriptor.
+    /// Returns an error if the system provides no thread or descriptor.
     pub fn start() -> io::Result<Self> {
         Ok(Self(Arc::new(Handle::start()?)))
     }
 
-    /// Starts a child. Must be called within a tokio runtime, which then serves its pipes.
+    /// Starts a child. Must be called within a tokio runtime, which then drives its pipes.
     ///
     /// # Errors
-    /// When the program cannot be started; the source says why.
+    /// Returns an error if the program cannot be started; the source is the reason.
     pub async fn spawn(&self, request: SpawnRequest) -> Result<Child, SpawnError> {
         let program = request.program.display().to_string();
         let (answer, started) = tokio::sync::oneshot::channel();

@@ -22,14 +22,14 @@ async fn output(child: &mut Child) -> String {
     text
 }
 
-/// State letter of a process (`Z` is a zombie); `None` when there is none.
+/// Returns the state letter of a process (`Z` is a zombie); `None` if it does not exist.
 fn state(pid: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit(") ").next()?.chars().next()
 }
 
 #[tokio::test]
-async fn a_child_answers_through_its_pipes_and_is_reaped() {
+async fn child_uses_its_pipes_and_is_reaped() {
     let spawner = Spawner::start().unwrap();
     let mut child = spawner.spawn(shell("read line; echo \"got $line\"; exit 7")).await.unwrap();
     child.stdin.take().unwrap().write_all(b"hello\n").await.unwrap();
@@ -40,17 +40,17 @@ async fn a_child_answers_through_its_pipes_and_is_reaped() {
 }
 
 #[tokio::test]
-async fn the_environment_is_what_was_named_and_no_descriptor_leaks() {
+async fn child_sees_only_the_given_environment_and_descriptors() {
     let spawner = Spawner::start().unwrap();
-    // A descriptor without close-on-exec, as a careless library would open it.
-    let leaky = rustix::io::dup(std::fs::File::open("/dev/null").unwrap()).unwrap();
-    let number = std::os::fd::AsRawFd::as_raw_fd(&leaky);
+    // A descriptor without close-on-exec, as opened by a careless library.
+    let leaked = rustix::io::dup(std::fs::File::open("/dev/null").unwrap()).unwrap();
+    let number = std::os::fd::AsRawFd::as_raw_fd(&leaked);
     let mut request = shell(&format!("[ -e /proc/$$/fd/{number} ] && echo LEAKED; exec /usr/bin/env"));
     request.environment.push(("ONLY".into(), "this".into()));
     let mut child = spawner.spawn(request).await.unwrap();
     let text = output(&mut child).await;
-    drop(leaky);
-    // The shell itself adds PWD and the like.
+    drop(leaked);
+    // The shell itself adds PWD and similar variables.
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("PWD=") && !line.starts_with('_')).collect();
     let lines: Vec<&str> =
         lines.into_iter().filter(|line| !line.starts_with("OLDPWD") && !line.starts_with("SHLVL")).collect();
@@ -58,7 +58,7 @@ async fn the_environment_is_what_was_named_and_no_descriptor_leaks() {
 }
 
 #[tokio::test]
-async fn killing_takes_the_whole_group() {
+async fn kill_ends_the_whole_group() {
     let spawner = Spawner::start().unwrap();
     let mut child = spawner.spawn(shell("sleep 1000 & echo $!; wait")).await.unwrap();
     let mut stdout = child.stdout.take().unwrap();
@@ -68,12 +68,12 @@ async fn killing_takes_the_whole_group() {
     assert!(state(grandchild).is_some());
     child.kill();
     assert_eq!(child.wait().await.signal, Some(9));
-    // The pipe ends when the grandchild, its last holder, is gone.
+    // The pipe ends when the grandchild, the last process that has it open, has ended.
     assert_eq!(stdout.read(&mut line).await.unwrap(), 0);
 }
 
 #[tokio::test]
-async fn what_a_leader_leaves_behind_ends_with_it() {
+async fn group_is_killed_when_its_leader_ends() {
     let spawner = Spawner::start().unwrap();
     let mut child = spawner.spawn(shell("sleep 1000 & exit 0")).await.unwrap();
     assert_eq!(child.wait().await.code, Some(0));
@@ -81,7 +81,7 @@ async fn what_a_leader_leaves_behind_ends_with_it() {
 }
 
 #[tokio::test]
-async fn a_dropped_child_is_killed() {
+async fn dropped_child_is_killed() {
     let spawner = Spawner::start().unwrap();
     let mut child = spawner.spawn(shell("exec sleep 1000")).await.unwrap();
     let mut stdout = child.stdout.take().unwrap();
@@ -90,7 +90,7 @@ async fn a_dropped_child_is_killed() {
 }
 
 #[tokio::test]
-async fn a_child_outlives_the_last_spawner_until_it_is_dropped() {
+async fn child_outlives_the_last_spawner() {
     let spawner = Spawner::start().unwrap();
     let mut child = spawner.spawn(shell("read line; echo \"still $line\"")).await.unwrap();
     drop(spawner);
@@ -100,7 +100,7 @@ async fn a_child_outlives_the_last_spawner_until_it_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_missing_program_is_an_error_with_its_cause() {
+async fn missing_program_is_an_error_with_source() {
     let spawner = Spawner::start().unwrap();
     let error = spawner.spawn(SpawnRequest::new("/nonexistent/program")).await.unwrap_err();
     assert_eq!(error.to_string(), "`/nonexistent/program` could not be started");
@@ -109,7 +109,7 @@ async fn a_missing_program_is_an_error_with_its_cause() {
 }
 
 #[tokio::test]
-async fn many_children_at_once_each_get_their_own_end() {
+async fn concurrent_children_have_separate_outcomes() {
     let spawner = Spawner::start().unwrap();
     let mut tasks = tokio::task::JoinSet::new();
     for code in 0..20 {
@@ -126,14 +126,14 @@ async fn many_children_at_once_each_get_their_own_end() {
 }
 
 #[tokio::test]
-async fn a_named_descriptor_reaches_the_program_under_its_number() {
+async fn inherited_descriptor_keeps_its_number() {
     let spawner = Spawner::start().unwrap();
     let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
     rustix::io::write(&writer, b"through\n").unwrap();
     drop(writer);
     let mut request = shell(&format!("exec cat <&{}", std::os::fd::AsRawFd::as_raw_fd(&reader)));
     request.descriptors.push(Arc::new(reader));
-    // dash takes descriptor numbers of one digit alone.
+    // dash supports only descriptor numbers of one digit.
     request.program = "/bin/bash".into();
     let mut child = spawner.spawn(request).await.unwrap();
     assert_eq!(output(&mut child).await, "through\n");
@@ -141,10 +141,10 @@ async fn a_named_descriptor_reaches_the_program_under_its_number() {
 
 #[tokio::test]
 #[allow(unsafe_code)]
-async fn a_step_before_the_program_runs_in_the_child_and_its_error_is_the_spawns() {
+async fn before_exec_runs_in_the_child_and_its_error_fails_the_spawn() {
     let spawner = Spawner::start().unwrap();
     let mut request = shell("umask");
-    // SAFETY: one system call.
+    // SAFETY: a single system call.
     request.before_exec = Some(unsafe {
         BeforeExec::new(|| {
             libc::umask(0o071);
@@ -153,7 +153,7 @@ async fn a_step_before_the_program_runs_in_the_child_and_its_error_is_the_spawns
     });
     let mut child = spawner.spawn(request.clone()).await.unwrap();
     assert_eq!(output(&mut child).await, "0071\n");
-    // SAFETY: makes no call at all.
+    // SAFETY: makes no calls.
     request.before_exec = Some(unsafe { BeforeExec::new(|| Err(io::Error::from_raw_os_error(libc::EDOM))) });
     let error = spawner.spawn(request).await.unwrap_err();
     let source = std::error::Error::source(&error).unwrap();

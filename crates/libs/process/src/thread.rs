@@ -1,4 +1,4 @@
-//! The thread that starts and reaps.
+//! Thread that starts and reaps children.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use crate::exit::{Exit, ExitOutcome};
 use crate::request::{SpawnRequest, Stream};
 
-/// A started process, before its pipes belong to a runtime.
+/// Started process whose pipes are not yet registered with a runtime.
 #[derive(Debug)]
 pub(crate) struct Spawned {
     pub(crate) pid: u32,
@@ -33,12 +33,12 @@ pub(crate) enum Job {
 
 #[derive(Debug)]
 struct Shared {
-    /// Bounded by its callers: each waits for its answer.
+    /// Bounded by the callers: each waits for its answer.
     jobs: Mutex<VecDeque<Job>>,
     wake: OwnedFd,
 }
 
-/// The way to the thread. Dropping it ends the thread, once no child is left.
+/// Handle of the thread. Dropping it ends the thread once no child remains.
 #[derive(Debug)]
 pub(crate) struct Handle(Arc<Shared>);
 
@@ -53,7 +53,7 @@ impl Handle {
 
     pub(crate) fn submit(&self, job: Job) {
         self.0.jobs.lock().push_back(job);
-        // It fails only when the counter is full, and then the thread is awake anyway.
+        // Fails only if the counter is full, in which case the thread is already awake.
         let _ = rustix::io::write(&self.0.wake, &1u64.to_ne_bytes());
     }
 }
@@ -75,7 +75,7 @@ fn run(shared: &Shared) {
     while !(stopping && children.is_empty()) {
         let mut descriptors = vec![PollFd::new(&shared.wake, PollFlags::IN)];
         descriptors.extend(children.iter().map(|child| PollFd::new(&child.pidfd, PollFlags::IN)));
-        // Interrupted or short of memory: look again.
+        // Interrupted or out of memory: retry.
         if poll(&mut descriptors, None).is_err() {
             continue;
         }
@@ -105,7 +105,7 @@ fn run(shared: &Shared) {
     }
 }
 
-/// Collects an ended child; false when it has not ended after all.
+/// Reaps an ended child; returns false if it is still running.
 fn reap(child: &Running) -> bool {
     let peek = waitid(
         WaitId::PidFd(child.pidfd.as_fd()),
@@ -144,18 +144,18 @@ fn start(request: &SpawnRequest) -> io::Result<(Spawned, Running)> {
     }
     let parent = rustix::process::getpid().as_raw_nonzero().get();
     let before_exec = request.before_exec.clone();
-    let kept: Vec<RawFd> = request.descriptors.iter().map(|descriptor| descriptor.as_raw_fd()).collect();
-    // SAFETY: the closure runs between fork and exec. It makes only system calls that are safe
-    // there (prctl, getppid, close_range, fcntl, _exit), allocates nothing and takes no lock; what
-    // `before_exec` does was vouched for by who made it.
+    let inherited: Vec<RawFd> = request.descriptors.iter().map(|descriptor| descriptor.as_raw_fd()).collect();
+    // SAFETY: the closure runs between fork and exec. It makes only system calls that are safe there (prctl, getppid,
+    // close_range, fcntl, _exit), allocates nothing and takes no lock; the creator of `before_exec` guarantees the same
+    // for that step.
     unsafe {
         command.pre_exec(move || {
-            // First, because a change of the user takes the wish to die with the parent away.
+            // Must come first, because a change of the user resets the parent death signal.
             if let Some(before_exec) = &before_exec {
                 before_exec.run()?;
             }
             die_with_parent(parent)?;
-            keep(&kept)
+            inherit_descriptors(&inherited)
         });
     }
     let mut child = command.spawn()?;
@@ -164,7 +164,7 @@ fn start(request: &SpawnRequest) -> io::Result<(Spawned, Running)> {
     let pidfd = match pidfd_open(raw, PidfdFlags::empty()) {
         Ok(pidfd) => pidfd,
         Err(error) => {
-            // Without it nobody would learn of the child's end.
+            // Without a pidfd, the child's end could not be detected.
             child.kill()?;
             child.wait()?;
             return Err(error.into());
@@ -191,13 +191,13 @@ fn stdio(stream: Stream) -> Stdio {
 /// Runs in the child, before its program.
 #[allow(unsafe_code, reason = "between fork and exec there is nothing but system calls")]
 fn die_with_parent(parent: i32) -> io::Result<()> {
-    // SAFETY: system calls with plain numbers. Marking descriptors close-on-exec instead of closing
-    // them leaves the one through which a failed exec is reported.
+    // SAFETY: system calls with plain numbers. Descriptors are marked close-on-exec instead of closed, since one of
+    // them reports a failed exec.
     unsafe {
         if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
             return Err(io::Error::last_os_error());
         }
-        // The parent may have ended before the line above: then nothing would end this child.
+        // The parent may have ended before the call above; the child would then never be killed.
         if libc::getppid() != parent {
             libc::_exit(127);
         }
@@ -209,9 +209,9 @@ fn die_with_parent(parent: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs in the child, before its program: lets these descriptors through.
+/// Clears close-on-exec for these descriptors. Runs in the child, before its program.
 #[allow(unsafe_code, reason = "between fork and exec there is nothing but system calls")]
-fn keep(descriptors: &[RawFd]) -> io::Result<()> {
+fn inherit_descriptors(descriptors: &[RawFd]) -> io::Result<()> {
     for descriptor in descriptors {
         // SAFETY: a system call with plain numbers.
         if unsafe { libc::fcntl(*descriptor, libc::F_SETFD, 0) } != 0 {

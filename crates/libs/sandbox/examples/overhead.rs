@@ -1,5 +1,5 @@
-//! What a box costs: `/bin/true` in it against a bare spawn of it, in turns; and what 1,000 runs
-//! leave behind. `overhead [RUNS]`.
+//! Overhead of a sandbox: `/bin/true` sandboxed compared to a plain spawn, alternately; and what 1,000 runs leave
+//! behind. Usage: `overhead [RUNS]`.
 //!
 //! The same binary is the daemon's init.
 
@@ -59,7 +59,7 @@ async fn measure(runs: usize) -> Result<bool, Box<dyn std::error::Error>> {
         }
         let mut request = RunRequest::new("/bin/true", [""; 0]);
         request.writable_paths = vec![workspace.clone()];
-        // What is made once and kept is made before the count.
+        // One-time initialization happens before the measurement.
         sandbox.run(request.clone()).await?;
         let before = Left::count(data.path())?;
         let (mut bare, mut boxed) = (Vec::with_capacity(runs), Vec::with_capacity(runs));
@@ -92,7 +92,7 @@ async fn measure(runs: usize) -> Result<bool, Box<dyn std::error::Error>> {
     Ok(nothing_left)
 }
 
-/// What could be left behind.
+/// Resources that could be left behind.
 #[derive(Debug, PartialEq, Eq)]
 struct Left {
     processes: usize,

@@ -1,20 +1,20 @@
-//! Output of unknown length in a bounded buffer: its start, its end, and how much lies between.
+//! Bounded capture of output of unknown length: its start, its end, and the number of omitted bytes.
 
 use std::collections::VecDeque;
 
-/// What was kept of a stream.
+/// Captured output of a stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Captured {
     pub head: Vec<u8>,
-    /// Empty unless something was left out.
+    /// Empty unless bytes were omitted.
     pub tail: Vec<u8>,
-    /// Bytes between head and tail that were dropped.
+    /// Number of bytes dropped between head and tail.
     pub omitted_bytes: u64,
 }
 
 impl Captured {
-    /// As text, with a line in the middle that says how much is missing. Bytes that are no UTF-8
-    /// become replacement characters.
+    /// Returns the output as text, with a line in the middle that states the number of omitted bytes. Invalid UTF-8 is
+    /// replaced.
     #[must_use]
     pub fn to_text(&self) -> String {
         let head = String::from_utf8_lossy(&self.head);
@@ -25,7 +25,7 @@ impl Captured {
         format!("{head}\n[{} bytes left out]\n{tail}", self.omitted_bytes)
     }
 
-    /// The same with at most `kept_bytes` of it, from its start and its end.
+    /// Shortens the output to at most `kept_bytes` from its start and end.
     #[must_use]
     pub fn shortened(&self, kept_bytes: usize) -> Self {
         if self.head.len() + self.tail.len() <= kept_bytes {
@@ -33,20 +33,20 @@ impl Captured {
         }
         let mut capture = Capture::new(kept_bytes);
         capture.push(&self.head);
-        // What was left out before lies between the two, as what is left out now does.
+        // Bytes omitted earlier lie between the two, like those omitted now.
         capture.omitted_bytes += self.omitted_bytes;
         capture.push(&self.tail);
         capture.finish()
     }
 
-    /// How long the stream was.
+    /// Returns the total length of the stream.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.omitted_bytes + self.head.len() as u64 + self.tail.len() as u64
     }
 }
 
-/// Fills a [`Captured`].
+/// Accumulator for a [`Captured`].
 #[derive(Debug)]
 pub(crate) struct Capture {
     head: Vec<u8>,
@@ -72,7 +72,7 @@ impl Capture {
         let to_head = bytes.len().min(self.head_bytes - self.head.len());
         let (head, rest) = bytes.split_at(to_head);
         self.head.extend_from_slice(head);
-        // Only the end of a long piece can stay.
+        // Only the end of a long piece can be retained.
         let (dropped, rest) = rest.split_at(rest.len().saturating_sub(self.tail_bytes));
         let excess = (self.tail.len() + rest.len()).saturating_sub(self.tail_bytes).min(self.tail.len());
         self.tail.drain(..excess);
@@ -97,7 +97,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn start_and_end_are_kept_however_it_arrives(
+        fn start_and_end_are_retained_for_any_chunking(
             bytes in proptest::collection::vec(any::<u8>(), 0..200),
             kept in 0usize..80,
             piece in 1usize..50,
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shortened_again_still_counts_all_that_is_missing() {
+    fn shortening_twice_counts_all_omitted_bytes() {
         let mut capture = Capture::new(8);
         capture.push(b"0123456789abcdef");
         let captured = capture.finish();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn text_says_what_is_missing() {
+    fn text_states_the_omitted_bytes() {
         let mut capture = Capture::new(8);
         capture.push(b"0123456789abcdef");
         assert_eq!(capture.finish().to_text(), "0123\n[8 bytes left out]\ncdef");

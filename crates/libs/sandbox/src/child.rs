@@ -1,4 +1,4 @@
-//! A program in its box, from outside.
+//! Handle of a sandboxed program.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use crate::host::launch::{Launched, Resources};
 use crate::plan::Report;
 use crate::{Ended, Tier};
 
-/// How long the init may take to clear up before everything is ended from outside.
-const CLEAR_UP: Duration = Duration::from_secs(3);
+/// Time limit for the init's cleanup, after which everything is killed from outside.
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(3);
 const MAX_REPORT_BYTES: u64 = 64 << 10;
 
-/// A long-lived program in a box, with its three streams. It ends, with everything that it
-/// started, when this is dropped, when it is killed, and when the daemon ends in any way.
+/// Long-lived sandboxed program with its three streams. It ends, with everything that it started, when this is dropped,
+/// when it is killed, or when the daemon ends in any way.
 #[derive(Debug)]
 pub struct SandboxedChild {
-    /// Taking and dropping it ends the program's standard input.
+    /// Program's standard input; dropping it closes the input.
     pub stdin: Option<pipe::Sender>,
     pub stdout: Option<pipe::Receiver>,
     pub stderr: Option<pipe::Receiver>,
@@ -35,12 +35,12 @@ pub struct SandboxedChild {
 struct Running {
     child: Child,
     report: tokio::sync::Mutex<(pipe::Receiver, Vec<u8>)>,
-    /// Closing it is the wish that everything inside ends.
+    /// Closing it asks the init to end everything inside.
     control: Mutex<Option<OwnedFd>>,
     stop: Notify,
     is_stopped: AtomicBool,
     ended: OnceCell<Ended>,
-    /// Kept until the end, and a little longer: dropped with this.
+    /// Retained until the end; dropped with this.
     _resources: Resources,
 }
 
@@ -60,26 +60,25 @@ impl SandboxedChild {
         Self { stdin, stdout, stderr, tier, running: Arc::new(running) }
     }
 
-    /// The process that the box is made of, not the program's.
+    /// Returns the process id of the sandbox, not of the program.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.running.child.pid()
     }
 
-    /// The tier that was in force when it started.
+    /// Returns the tier that was active when the program started.
     #[must_use]
     pub fn tier(&self) -> Tier {
         self.tier
     }
 
-    /// Ends the program and everything that it started. Returns at once; [`Self::wait`] waits for
-    /// it. Harmless when it has ended.
+    /// Kills the program and everything that it started. Returns immediately; [`Self::wait`] waits for the end. No
+    /// effect if it has already ended.
     pub fn kill(&self) {
         self.running.kill();
     }
 
-    /// Waits until the program and everything that it started have ended. Cancel-safe, and may be
-    /// called again.
+    /// Waits until the program and everything that it started have ended. Cancel-safe; may be called repeatedly.
     pub async fn wait(&self) -> Ended {
         self.running.wait().await
     }
@@ -99,7 +98,7 @@ impl Running {
     async fn until_end(&self) -> Ended {
         let outcome = tokio::select! {
             outcome = self.child.wait() => outcome,
-            () = self.overdue() => {
+            () = self.cleanup_timeout() => {
                 self.child.kill();
                 self.child.wait().await
             }
@@ -121,20 +120,20 @@ impl Running {
         }
     }
 
-    /// Some time after the wish that it ends.
-    async fn overdue(&self) {
+    /// Waits until the cleanup time after a stop request has passed.
+    async fn cleanup_timeout(&self) {
         self.stop.notified().await;
-        // The wait may be cancelled and begun again: then the wish is still there.
+        // The wait may be cancelled and restarted; the stop request must persist.
         self.stop.notify_one();
-        tokio::time::sleep(CLEAR_UP).await;
+        tokio::time::sleep(CLEANUP_TIMEOUT).await;
     }
 
     async fn report(&self) -> Option<Report> {
         let mut report = self.report.lock().await;
         let (from, text) = &mut *report;
         let mut from = from.take(MAX_REPORT_BYTES);
-        // Its writer has ended, or is ending; a report that does not come is none.
-        let _ = tokio::time::timeout(CLEAR_UP, from.read_to_end(text)).await;
+        // The writer has ended or is ending; a report that does not arrive counts as missing.
+        let _ = tokio::time::timeout(CLEANUP_TIMEOUT, from.read_to_end(text)).await;
         serde_json::from_slice(text).ok()
     }
 }
@@ -145,7 +144,7 @@ impl Drop for SandboxedChild {
             return;
         }
         self.running.kill();
-        // In order when there is a runtime; else the last owner kills the box's process.
+        // Graceful if a runtime exists; otherwise the last owner kills the sandbox process.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let running = Arc::clone(&self.running);
             runtime.spawn(async move {

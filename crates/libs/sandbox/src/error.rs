@@ -1,4 +1,4 @@
-//! Why there is no run.
+//! Reasons why a run could not be started.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use agentd_process::SpawnError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// No tier of the wanted backend proved itself.
+    /// No tier of the configured backend passed its canary.
     #[error("code cannot be run, because this machine offers no sandbox: {reason}. To change that: {remedy}")]
     Unavailable { reason: String, remedy: String },
     #[error("the sandbox's policy does not allow the network")]

@@ -1,42 +1,33 @@
-//! Runs code that nobody vouches for: what a model wrote, what a hook brings, a tool server from a
-//! registry.
+//! Execution of untrusted code, such as code written by a model, hook programs, or tool servers from a registry.
 //!
-//! A [`Sandbox`] puts each program into a box of the tier that is in force. A tier counts only when
-//! a canary tried to get out of it on this machine and failed; without one, code is refused, unless
-//! the owner chose [`Backend::None`] by hand.
+//! A [`Sandbox`] runs each program in the active tier. A tier is only used if a canary failed to escape from it on this
+//! machine; without one, code is refused, unless the owner explicitly chose [`Backend::None`].
 //!
-//! What holds in every box (tiers `bubblewrap` and `landlock`):
-//! - Files: the system's programs and libraries, a few harmless parts of `/etc`, a private
-//!   temporary directory, and the paths of the request and the policy. Nothing else can be read or
-//!   written, the daemon's data least of all.
-//! - Network: none. In the bubblewrap tier a request may bring the socket of a filtering proxy,
-//!   which is then the only way out, and only where the policy allows the network.
-//! - Rights: no capabilities, none to be gained, no dangerous system calls, no new namespaces, no
-//!   signals to others, no terminal.
-//! - Bounds: time, memory, processes, open files, file size, disk, number of files, what a workspace
-//!   holds in all, output. Where the kernel has no
-//!   bound for a whole tree of processes, the init inside counts several times a second, so a
-//!   bound can be passed for that long. Memory is bounded by a control group of each run, where the
-//!   daemon may make one; else by the count, which takes what the kernel holds for descriptors at
-//!   its highest.
-//! - End: when the program ends, is killed, or the daemon ends in any way, everything that it
-//!   started ends too.
+//! Guarantees of the tiers `bubblewrap` and `landlock`:
+//! - Files: the system's programs and libraries, a few harmless parts of `/etc`, a private temporary directory, and the
+//!   paths of the request and the policy. Nothing else can be read or written, in particular not the daemon's data.
+//! - Network: none. In the bubblewrap tier a request may provide the socket of a filtering proxy, which is then the
+//!   only connection, and only if the policy allows the network.
+//! - Privileges: no capabilities and no way to gain them, no dangerous system calls, no new namespaces, no signals to
+//!   other processes, no terminal.
+//! - Limits: time, memory, processes, open files, file size, disk, number of files, size of a workspace, output. If the
+//!   kernel has no limit for a process tree, the init inside measures several times per second, so a limit can be
+//!   exceeded for that long. Memory is limited by a control group for each run, if the daemon may create one; otherwise
+//!   by counting, with kernel memory of descriptors at its maximum.
+//! - Termination: when the program ends, is killed, or the daemon ends in any way, everything that it started ends too.
 //!
-//! As whom: a root daemon runs each program as a user of its own, and lends it the opened paths by
-//! id-mapped mounts; root without the right to mount gets no sandbox, because the kernel does not
-//! bound root's processes. Any other daemon, root of a container's user namespace included, runs
-//! programs as its own user.
+//! Users: a daemon running as root runs each program as a separate user and maps the opened paths with id-mapped
+//! mounts. Root without the right to mount gets no sandbox, because the kernel does not limit root's processes. Any
+//! other daemon, including root of a container's user namespace, runs programs as its own user.
 //!
-//! Landlock without namespaces is the weaker tier: other processes can be seen to exist, as can files
-//! that cannot be opened, with their sizes and times, if their names are known; `/tmp` may
-//! be another directory (`TMPDIR` names it), and where the program has to share the daemon's user
-//! it cannot change modes, owners or times of files by name.
+//! Landlock without namespaces is the weaker tier. The existence of other processes is visible, as are inaccessible
+//! files, with their sizes and times, if their names are known. `/tmp` may be another directory (`TMPDIR` names it). If
+//! the program shares the daemon's user, it cannot change modes, owners or times of files by name.
 //!
-//! Paths that are opened must not lie in directories that other code can change while a run
-//! starts: names are resolved when it starts, and Landlock and bubblewrap open them again.
+//! Opened paths must not be in directories that other code can change while a run starts: names are resolved at the
+//! start, and Landlock and bubblewrap resolve them again.
 //!
-//! Deliberately absent: the filtering proxy, the choice of what to run, and the storage of the
-//! policy.
+//! Out of scope: the filtering proxy, the choice of programs, and storage of the policy.
 
 mod capture;
 mod child;

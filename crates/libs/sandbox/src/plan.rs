@@ -1,6 +1,5 @@
-//! What the daemon tells the init inside, and what the init reports. Both travel over descriptors
-//! that the confined program never gets, never over arguments, which every user of a machine can
-//! read.
+//! Messages between the daemon and the init inside: the plan and the report. Both are sent over descriptors that the
+//! program does not inherit, never as arguments, which every user of the machine can read.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,87 +8,87 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Tier, WorkspaceBounds};
 
-/// One run, as the init sees it.
+/// Description of one run for the init.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) tier: Tier,
     pub(crate) program: OsString,
     pub(crate) arguments: Vec<OsString>,
-    /// The program's whole environment.
+    /// Complete environment of the program.
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) directory: PathBuf,
-    /// Nothing but this run has the user of the program, or counts as that user.
+    /// Whether the program's user is exclusive to this run.
     pub(crate) own_user: bool,
     pub(crate) bounds: Bounds,
-    /// What Landlock opens; empty where mounts already decide what is visible.
+    /// Paths permitted by Landlock; empty if mounts already restrict visibility.
     pub(crate) readable: Vec<PathBuf>,
     pub(crate) writable: Vec<PathBuf>,
-    /// Directories whose file systems are watched for growth.
+    /// Directories whose file systems are monitored for growth.
     pub(crate) watched: Vec<PathBuf>,
-    /// One of them, and what it may hold.
+    /// One of the watched directories, with its limits.
     pub(crate) workspace: Option<(PathBuf, WorkspaceBounds)>,
-    /// File systems in memory that count as memory.
+    /// In-memory file systems, which count as memory.
     pub(crate) memory_backed: Vec<PathBuf>,
-    /// The control group of the program; without one the init counts what the kernel holds as well.
+    /// Control group of the program; without one, the init also counts kernel memory.
     pub(crate) group: Option<GroupDescriptors>,
-    /// What one socket keeps at most.
+    /// Maximum buffer size of one socket.
     pub(crate) socket_bytes: u64,
-    /// The socket of the proxy, as it is called inside.
+    /// Path of the proxy's socket inside the sandbox.
     pub(crate) proxy_socket: Option<PathBuf>,
-    /// Present when this run only proves that its tier holds.
+    /// Set if this run only tests its tier.
     pub(crate) probe: Option<Probe>,
-    /// Where the init writes its [`Report`].
+    /// Descriptor to which the init writes its [`Report`].
     pub(crate) report_descriptor: i32,
-    /// Reads as ended when the daemon is gone or wants the run to end.
+    /// Descriptor that reads as closed once the daemon has ended or stops the run.
     pub(crate) control_descriptor: i32,
 }
 
-/// What a run may use. Every bound holds for the whole tree of processes unless it says otherwise.
+/// Resource limits of a run. Every limit applies to the whole process tree unless stated otherwise.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Bounds {
     pub(crate) memory_bytes: u64,
-    /// Processes and threads.
+    /// Maximum number of processes and threads.
     pub(crate) processes: u64,
-    /// In each process.
+    /// Maximum number of open files per process.
     pub(crate) open_files: u64,
-    /// Of each file.
+    /// Maximum size per file.
     pub(crate) file_bytes: u64,
-    /// By which the file systems of the writable paths may fill up.
+    /// Maximum growth of the file systems of the writable paths.
     pub(crate) disk_bytes: u64,
-    /// Files that may be made there.
+    /// Maximum number of files created there.
     pub(crate) files: u64,
 }
 
-/// What a file in memory costs by being there.
+/// Memory cost of an entry of an in-memory file system.
 pub(crate) const ENTRY_BYTES: u64 = 1024;
 
-/// A control group, opened by the daemon: inside, its files are out of reach.
+/// Control group, opened by the daemon, since its files are inaccessible inside.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct GroupDescriptors {
-    /// Whoever writes `0` to each is in the group.
+    /// Writing `0` to each of them joins the group.
     pub(crate) entrances: Vec<i32>,
-    /// Says how many processes the kernel ended for want of memory.
+    /// Reports the number of processes that the kernel killed for lack of memory.
     pub(crate) events: i32,
-    /// Where the kernel counts buffers of TCP by themselves.
+    /// Set if the kernel counts TCP buffers separately.
     pub(crate) tcp: Option<i32>,
 }
 
-/// What a canary tries to reach from inside.
+/// Targets that a canary tries to reach from inside.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Probe {
-    /// Readable and writable for everyone as far as its own mode says.
+    /// Readable and writable for everyone, according to its mode.
     pub(crate) outside_file: PathBuf,
     pub(crate) outside_directory: PathBuf,
-    /// Must stay writable, or the tier is useless.
+    /// Must remain writable; otherwise the tier is useless.
     pub(crate) inside_directory: PathBuf,
-    /// The daemon listens there on the loopback address.
+    /// Port on the loopback address on which the daemon listens.
     pub(crate) tcp_port: u16,
-    /// The daemon listens on this abstract socket too.
+    /// Abstract socket on which the daemon listens.
     pub(crate) abstract_socket: String,
     pub(crate) daemon_process: u32,
 }
 
-/// How it went, in one line of JSON.
+/// Result of a run, as one line of JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Report {

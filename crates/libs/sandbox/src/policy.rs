@@ -1,4 +1,4 @@
-//! What the owner of the daemon lets code do, and in which box.
+//! Sandbox policy, configured by the owner.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,26 +6,26 @@ use std::path::{Path, PathBuf};
 use agentd_base::FieldProblem;
 use serde::{Deserialize, Serialize};
 
-/// Which box the owner wants.
+/// Configured sandbox backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Backend {
-    /// The first of bubblewrap and Landlock that proves itself on this machine.
+    /// First of bubblewrap and Landlock that passes its canary on this machine.
     #[default]
     Auto,
     Bubblewrap,
     Landlock,
-    /// No box at all. Limits hold as far as they can without one.
+    /// No sandbox. Limits are enforced as far as possible.
     None,
 }
 
-/// A box that can be in force.
+/// Sandbox tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
-    /// Namespaces of its own, a root of its own, a seccomp filter.
+    /// Separate namespaces, a separate root, and a seccomp filter.
     Bubblewrap,
-    /// Landlock's rules on files and a stricter seccomp filter; no namespaces.
+    /// Landlock rules for files and a stricter seccomp filter; no namespaces.
     Landlock,
     None,
 }
@@ -40,40 +40,39 @@ impl fmt::Display for Tier {
     }
 }
 
-/// The longest that [`Policy::timeout_seconds`] can be.
+/// Maximum of [`Policy::timeout_seconds`].
 pub const MAX_TIMEOUT_SECONDS: u64 = 3600;
-/// The least memory in which an interpreter starts.
+/// Minimum memory in which an interpreter starts.
 pub const MIN_MEMORY_MB: u64 = 32;
-/// The most that [`Policy::memory_limit_mb`] can be.
+/// Maximum of [`Policy::memory_limit_mb`].
 pub const MAX_MEMORY_MB: u64 = 65_536;
-/// What [`Policy::workspace_limit_mb`] can be.
+/// Range of [`Policy::workspace_limit_mb`].
 const WORKSPACE_MB: std::ops::RangeInclusive<u64> = 16..=1_048_576;
-/// What [`Policy::workspace_max_files`] can be.
+/// Range of [`Policy::workspace_max_files`].
 const WORKSPACE_FILES: std::ops::RangeInclusive<u64> = 100..=10_000_000;
-/// How many names and how many paths a policy can have.
+/// Maximum number of names and of paths in a policy.
 pub const MAX_ENTRIES: usize = 64;
-/// What is below these is no file that code could have to change.
+/// Directories that contain no files for code to change.
 const KERNEL_FOLDERS: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// The owner's wishes; in force for every run that starts after they were set.
+/// Sandbox policy, applied to every run that starts after it was set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
     pub backend: Backend,
-    /// Whether a run that asks for the network gets the filtering proxy.
+    /// Whether a run that requests the network gets the filtering proxy.
     pub network: bool,
-    /// The longest that a run may take; a request can only shorten it.
+    /// Maximum duration of a run in seconds; a request can only lower it.
     pub timeout_seconds: u64,
-    /// For all processes of a run together; a request can only lower it.
+    /// Memory limit of all processes of a run in MB; a request can only lower it.
     pub memory_limit_mb: u64,
-    /// What the workspace of a request may hold, by what its files say that they are long or what
-    /// they take on the disk, whichever is more.
+    /// Maximum size of a request's workspace in MB, by the larger of length and disk usage of each file.
     pub workspace_limit_mb: u64,
-    /// How many files and folders it may hold.
+    /// Maximum number of files and folders in a workspace.
     pub workspace_max_files: u64,
-    /// Variables of the daemon's environment that are handed on.
+    /// Environment variables of the daemon that are inherited by programs.
     pub env_allowlist: Vec<String>,
-    /// Directories that every run may change, beside those of its request.
+    /// Directories writable by every run, in addition to those of its request.
     pub writable_paths: Vec<PathBuf>,
 }
 
@@ -92,7 +91,7 @@ impl Default for Policy {
     }
 }
 
-/// What a workspace may hold.
+/// Limits of a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkspaceBounds {
     pub bytes: u64,
@@ -105,8 +104,8 @@ impl Policy {
         WorkspaceBounds { bytes: self.workspace_limit_mb.saturating_mul(1 << 20), files: self.workspace_max_files }
     }
 
-    /// Everything that is wrong with it, for whoever stores policies. Whether paths exist is not
-    /// asked here: that can change at any time, and runs go on without those that are gone.
+    /// Returns all validation errors, for storing policies. The existence of paths is not checked, since it can change
+    /// at any time; runs continue without missing ones.
     #[must_use]
     pub fn problems(&self) -> Vec<FieldProblem> {
         let mut problems = agentd_base::Problems::new();
@@ -159,7 +158,7 @@ impl Policy {
     }
 }
 
-/// Whether a variable configures the daemon, and is therefore never handed on.
+/// Whether a variable configures the daemon and is therefore never inherited.
 pub(crate) fn is_reserved_variable(name: &str) -> bool {
     name.get(..4).is_some_and(|prefix| prefix.eq_ignore_ascii_case("SVC_"))
 }
@@ -175,13 +174,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_is_sound_and_refuses_the_network() {
+    fn default_policy_is_valid_and_denies_the_network() {
         assert_eq!(Policy::default().problems(), []);
         assert!(!Policy::default().network);
     }
 
     #[test]
-    fn every_bad_field_is_named_at_once() {
+    fn all_invalid_fields_are_reported() {
         let policy = Policy {
             timeout_seconds: 0,
             memory_limit_mb: 1,
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_reads_what_it_wrote_and_knows_no_other_fields() {
+    fn policy_round_trips_and_rejects_unknown_fields() {
         let text = serde_json::to_string(&Policy::default()).unwrap();
         assert_eq!(serde_json::from_str::<Policy>(&text).unwrap(), Policy::default());
         assert!(serde_json::from_str::<Policy>(r#"{"netwrok":true}"#).is_err());

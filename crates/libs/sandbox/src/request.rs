@@ -1,4 +1,4 @@
-//! What is to be run, and how it ended.
+//! Request of a run, and its outcome.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,26 +8,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Captured, Policy, SandboxError, WorkspaceBounds};
 
-/// What one run may use. The policy can only lower time and memory further.
+/// Resource limits of one run. The policy can only lower time and memory further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunLimits {
-    /// `None`: as long as the policy allows. Ignored by [`crate::Sandbox::spawn`].
+    /// Time limit; `None` uses the policy's. Ignored by [`crate::Sandbox::spawn`].
     pub time: Option<Duration>,
-    /// Of all processes together, files in memory included. `None`: as much as the policy allows.
+    /// Memory of all processes together, including files in memory; `None` uses the policy's limit.
     pub memory_bytes: Option<u64>,
-    /// Processes and threads at the same time.
+    /// Maximum number of concurrent processes and threads.
     pub processes: u32,
-    /// Open files of each process.
+    /// Maximum number of open files per process.
     pub open_files: u32,
-    /// Size of each file.
+    /// Maximum size per file.
     pub file_bytes: u64,
-    /// Output that is read before the run is ended.
+    /// Maximum size of the output, after which the run is ended.
     pub output_bytes: u64,
-    /// Output that is kept of each stream: half of it from the start, half from the end.
+    /// Size of the retained output per stream: half from the start, half from the end.
     pub kept_bytes: usize,
-    /// By how much the disks under the writable paths may fill up, and the size of `/tmp`.
+    /// Maximum growth of the disks under the writable paths, and the size of `/tmp`.
     pub disk_bytes: u64,
-    /// How many files may be made under the writable paths.
+    /// Maximum number of files created under the writable paths.
     pub files: u64,
 }
 
@@ -47,43 +47,43 @@ impl Default for RunLimits {
     }
 }
 
-/// A program to be run in the box. The program sees its paths under the same names as the daemon.
+/// Program to run in the sandbox. It sees its paths under the same names as the daemon.
 #[derive(Debug, Clone, Default)]
 pub struct RunRequest {
-    /// An absolute path, or a name that is looked for in `/usr/local/bin`, `/usr/bin` and `/bin`.
+    /// Absolute path, or a name that is searched in `/usr/local/bin`, `/usr/bin` and `/bin`.
     pub program: OsString,
     pub arguments: Vec<OsString>,
-    /// Beside what the policy hands on and what the box itself sets (`PATH`, `HOME`, `TMPDIR`, the
-    /// variables of the proxy); wins over all of them but the proxy's.
+    /// Environment in addition to the variables inherited by policy and those of the sandbox (`PATH`, `HOME`, `TMPDIR`,
+    /// the proxy variables). Overrides all of them except for the proxy variables.
     pub environment: Vec<(OsString, OsString)>,
-    /// Must lie in a readable or writable path. `None`: a temporary directory.
+    /// Must be in a readable or writable path; `None` uses a temporary directory.
     pub working_directory: Option<PathBuf>,
-    /// Written to the program's standard input, which then ends. Ignored by [`crate::Sandbox::spawn`].
+    /// Content of the program's standard input. Ignored by [`crate::Sandbox::spawn`].
     pub stdin: Vec<u8>,
-    /// Files and directories that can be read, beside the system's programs and libraries.
+    /// Readable files and directories, in addition to the system's programs and libraries.
     pub readable_paths: Vec<PathBuf>,
-    /// Directories that can be read and changed.
+    /// Readable and writable directories.
     pub writable_paths: Vec<PathBuf>,
-    /// That of them which the policy's bounds on a workspace hold for. One that holds more when the
-    /// run starts must not grow, so that code can still clear it up.
+    /// Writable path to which the policy's workspace limits apply. A workspace that exceeds them at the start must not
+    /// grow, so that code can still clean it up.
     pub workspace: Option<PathBuf>,
-    /// The socket of a filtering proxy. Only a run that names one, under a policy that allows the
-    /// network, reaches anything, and everything it reaches goes through that proxy.
+    /// Socket of a filtering proxy. Network access requires this socket and a policy that allows the network, and all
+    /// of it goes through the proxy.
     pub proxy_socket: Option<PathBuf>,
-    /// The owner allowed the network to this very program, whatever the policy says of others.
+    /// Whether the owner allowed the network for this program, regardless of the policy.
     pub network_allowed: bool,
     pub limits: RunLimits,
 }
 
 impl RunRequest {
-    /// A program with its arguments, and nothing else.
+    /// Creates a request for a program with its arguments.
     pub fn new<A: Into<OsString>>(program: impl Into<OsString>, arguments: impl IntoIterator<Item = A>) -> Self {
         Self { program: program.into(), arguments: arguments.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 }
 
 impl RunRequest {
-    /// The workspace as it is called inside, and what it may hold.
+    /// Returns the workspace's path inside, with its limits.
     pub(crate) fn bounded_workspace(
         &self,
         policy: &Policy,
@@ -94,7 +94,7 @@ impl RunRequest {
     }
 }
 
-/// Why a run is over.
+/// Reason for the end of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Ended {
@@ -104,35 +104,35 @@ pub enum Ended {
     Signaled {
         signal: i32,
     },
-    /// The program could not be started: it is not there, or not executable.
+    /// The program could not be started because it does not exist or is not executable.
     NotStarted {
         reason: String,
     },
     TimeLimit,
-    /// With what the kernel kept for it.
+    /// Memory limit, including kernel memory.
     MemoryLimit {
         limit: u64,
     },
     ProcessLimit,
     DiskLimit,
     FileLimit,
-    /// The workspace holds more bytes than it may, or did when the run started and has grown.
+    /// The workspace exceeds its size limit, or exceeded it at the start and has grown.
     WorkspaceBytes {
         limit: u64,
     },
-    /// The same of files.
+    /// The same for the number of files.
     WorkspaceFiles {
         limit: u64,
     },
-    /// The last of the disk is not for code.
+    /// The remaining disk space is reserved.
     DiskShort,
     OutputLimit,
-    /// It was killed from outside.
+    /// The run was stopped from outside.
     Stopped,
 }
 
 impl Ended {
-    /// Whether the program ended by itself with code 0.
+    /// Whether the program exited with code 0.
     #[must_use]
     pub fn is_success(&self) -> bool {
         matches!(self, Self::Exited { code: 0 })
@@ -172,13 +172,13 @@ impl std::fmt::Display for Ended {
     }
 }
 
-/// What a run left.
+/// Outcome of a run.
 #[derive(Debug, Clone)]
 pub struct RunOutcome {
     pub ended: Ended,
     pub stdout: Captured,
     pub stderr: Captured,
-    /// From the start of the box to the end of everything in it.
+    /// Time from the start of the sandbox to the end of everything in it.
     pub duration: Duration,
     pub tier: crate::Tier,
 }

@@ -1,4 +1,4 @@
-//! A run from start to end: its input is written, its output kept, its limits enforced.
+//! Complete run: writes the input, captures the output and enforces the limits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,8 +10,8 @@ use crate::capture::{Capture, Captured};
 use crate::child::SandboxedChild;
 use crate::{Ended, RunLimits};
 
-/// How long output may still come when everything has ended.
-const LAST_OUTPUT: Duration = Duration::from_secs(2);
+/// Maximum wait for further output after everything has ended.
+const OUTPUT_DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 struct Output {
     bytes: AtomicU64,
@@ -31,7 +31,7 @@ pub(crate) async fn collect(
     let ended = {
         let write = async {
             if let Some(mut to_program) = to_program {
-                // A program need not read its input.
+                // A program may ignore its input.
                 let _ = to_program.write_all(&stdin).await;
             }
         };
@@ -55,11 +55,11 @@ pub(crate) async fn collect(
             }
         };
         if !is_read {
-            let _ = tokio::time::timeout(LAST_OUTPUT, read).await;
+            let _ = tokio::time::timeout(OUTPUT_DRAIN_TIMEOUT, read).await;
         }
         ended
     };
-    // The last of the output may be what was too much.
+    // The last part of the output may exceed the limit.
     let ended = match ended {
         Ended::Exited { .. } if output.bytes.load(Ordering::Relaxed) > output.limit => Ended::OutputLimit,
         ended => ended,
@@ -70,7 +70,7 @@ pub(crate) async fn collect(
 async fn stop(child: &SandboxedChild, reason: Ended) -> Ended {
     child.kill();
     match child.wait().await {
-        // It came to its own end in that very moment.
+        // The program ended by itself at the same moment.
         ended @ (Ended::Exited { .. } | Ended::NotStarted { .. } | Ended::MemoryLimit { .. }) => ended,
         _ => reason,
     }
@@ -79,7 +79,7 @@ async fn stop(child: &SandboxedChild, reason: Ended) -> Ended {
 async fn keep(from: Option<impl AsyncRead + Unpin>, to: &mut Capture, output: &Output) {
     let Some(mut from) = from else { return };
     let mut buffer = vec![0; 64 << 10];
-    // An error of a pipe is its end.
+    // A pipe error is treated as its end.
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
         to.push(&buffer[..length]);
         let total = output.bytes.fetch_add(length as u64, Ordering::Relaxed) + length as u64;

@@ -1,4 +1,4 @@
-//! How long the next slot takes: `cargo run --release -p agentd-schedule --example next_slot`.
+//! Measures the time to compute the next slot: `cargo run --release -p agentd-schedule --example next_slot`.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a program for people who measure")]
 

@@ -1,5 +1,5 @@
-//! What the grammar makes of phrases: one phrase a line on standard input, read at the time and in the zone of the
-//! collection in `tests/data/phrases.tsv`. Of lines with tabs the last column counts.
+//! Prints the schedules parsed from phrases: one phrase per line on standard input, read at the time and in the zone of
+//! `tests/data/phrases.tsv`. Only the last column of lines with tabs is used.
 
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "a program for the terminal")]
 

@@ -1,6 +1,6 @@
-//! The languages that schedules are written in.
+//! Languages of schedule texts.
 
-/// A language of texts. Anything but German is English.
+/// Language of a text. Every tag except German selects English.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Language {
     #[default]
@@ -9,7 +9,7 @@ pub enum Language {
 }
 
 impl Language {
-    /// Reads a language tag such as `de`, `de-AT` or `en_GB`.
+    /// Parses a language tag such as `de`, `de-AT` or `en_GB`.
     #[must_use]
     pub fn from_tag(tag: &str) -> Self {
         let primary = tag.split(['-', '_']).next().unwrap_or_default().trim();
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn german_in_all_its_tags_and_english_for_the_rest() {
+    fn german_tags_are_recognized_and_others_are_english() {
         for tag in ["de", "DE", "de-AT", "de_CH", " de "] {
             assert_eq!(Language::from_tag(tag), Language::German, "{tag}");
         }

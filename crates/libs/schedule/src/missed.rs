@@ -1,4 +1,4 @@
-//! What is to be done about slots that passed while nobody was there.
+//! Handling of slots that passed while the daemon was not running.
 
 use std::time::Duration;
 
@@ -7,47 +7,48 @@ use serde::{Deserialize, Serialize};
 
 use crate::schedule::Schedule;
 
-/// How many of the slots that are passed over are named, the newest ones.
-pub const MAX_PASSED_OVER: usize = 100;
+/// Maximum number of skipped slots that are listed; the newest ones are.
+pub const MAX_SKIPPED: usize = 100;
 
-/// What happens to slots that were missed.
+/// Policy for missed slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MisfirePolicy {
-    /// One run, for the newest of them.
+    /// One run for the newest missed slot.
     #[default]
     RunOnce,
-    /// None; the job goes on with its next slot.
+    /// No run; the job continues with its next slot.
     Skip,
-    /// A run for each, the newest ones up to a cap.
+    /// A run for each missed slot, limited to the newest ones.
     RunAll,
 }
 
-/// What was found after a pause.
+/// Result of catching up after a pause.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CatchUp {
-    /// The slots to run, oldest first.
+    /// Slots to run, oldest first.
     pub run: Vec<Timestamp>,
-    /// The slots that get no run, oldest first; at most [`MAX_PASSED_OVER`], the newest.
-    pub passed_over: Vec<Timestamp>,
-    /// Older slots were passed over too and are not listed.
-    pub more_passed_over: bool,
-    /// The first slot after now.
+    /// Slots without a run, oldest first; the newest [`MAX_SKIPPED`] of them.
+    pub skipped: Vec<Timestamp>,
+    /// Whether older slots were skipped as well and are not listed.
+    pub has_more_skipped: bool,
+    /// First slot after now.
     pub next: Option<Timestamp>,
 }
 
-/// What to do about the slots after `last` and up to `now`, all of which count as missed. `last` is the last
-/// scheduled slot, or when the job was made or resumed; intervals count from it. `cap` bounds `run_all`.
+/// Classifies the slots after `last` and up to `now`, all of which count as missed. `last` is the last scheduled slot,
+/// or the time when the job was created or resumed; intervals count from it. `cap` limits `run_all`.
 #[must_use]
 pub fn missed(schedule: &Schedule, last: Timestamp, now: Timestamp, policy: MisfirePolicy, cap: usize) -> CatchUp {
     catch_up(schedule, last, now, Duration::ZERO, policy, cap)
 }
 
-/// The same where the newest slot is on time if it is less than `grace` old: it runs, whatever the policy. A slot
-/// that a later one follows was missed, however young it is, or a short interval would have no missed slots.
+/// Like [`missed`], but the newest slot is on time if it is less than `grace` old: it then runs regardless of the
+/// policy. A slot followed by a later one counts as missed however young it is; otherwise a short interval would have
+/// no missed slots.
 ///
-/// A clock that was set back (`now` before `last`) finds nothing to do, and a next slot after `last`: no slot is
-/// ever handed out twice.
+/// If the clock was set back (`now` before `last`), no slot is due, and the next slot is after `last`: no slot is
+/// returned twice.
 #[must_use]
 pub fn catch_up(
     schedule: &Schedule,
@@ -64,23 +65,23 @@ pub fn catch_up(
         MisfirePolicy::Skip => usize::from(newest.is_some_and(|slot| now.since(slot) < grace)),
         MisfirePolicy::RunAll => cap,
     };
-    // Newest first: the ones to run, then the ones that are named as passed over, then one more to know of more.
+    // Newest first: slots to run, then listed skipped slots, then one more to detect further ones.
     let mut run = Vec::new();
-    let mut passed_over = Vec::new();
-    let mut more_passed_over = false;
+    let mut skipped = Vec::new();
+    let mut has_more_skipped = false;
     let mut slot_before = newest;
     while let Some(slot) = slot_before {
         if run.len() < wanted {
             run.push(slot);
-        } else if passed_over.len() < MAX_PASSED_OVER {
-            passed_over.push(slot);
+        } else if skipped.len() < MAX_SKIPPED {
+            skipped.push(slot);
         } else {
-            more_passed_over = true;
+            has_more_skipped = true;
             break;
         }
         slot_before = schedule.latest_between(last, Timestamp::from_micros(slot.as_micros() - 1), last);
     }
     run.reverse();
-    passed_over.reverse();
-    CatchUp { run, passed_over, more_passed_over, next }
+    skipped.reverse();
+    CatchUp { run, skipped, has_more_skipped, next }
 }

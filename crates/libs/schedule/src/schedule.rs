@@ -1,4 +1,4 @@
-//! Schedules that were checked, and when they are due.
+//! Validated schedules and their due times.
 
 use agentd_base::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use crate::cron::CronExpression;
 use crate::zone::Zone;
 
-/// The last instant that has a four-digit year everywhere on Earth.
+/// Last instant with a four-digit year in every time zone, in microseconds.
 const MAX_MICROS: i64 = 253_402_128_000_000_000;
 
-/// A cron expression in a time zone.
+/// Cron expression in a time zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cron {
     expression: CronExpression,
@@ -32,7 +32,7 @@ impl Cron {
     }
 }
 
-/// An interval. The zone is what the owner named, for showing times; it does not move the slots.
+/// Interval. The zone is only used to display times; it does not affect the slots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Every {
     interval_seconds: i64,
@@ -58,8 +58,7 @@ impl Every {
         self.interval_seconds * 1_000_000
     }
 
-    /// `anchor + k * interval`, with the least `k >= 1` that is after `after`. One division, however long ago
-    /// the anchor is.
+    /// Returns `anchor + k * interval` with the smallest `k >= 1` that is after `after`. Takes constant time.
     fn next_after(&self, after: Timestamp, anchor: Timestamp) -> Option<Timestamp> {
         let (anchor, after) = (i128::from(anchor.as_micros()), i128::from(after.as_micros()));
         let interval = i128::from(self.micros());
@@ -67,7 +66,7 @@ impl Every {
         in_range(anchor + steps * interval)
     }
 
-    /// `anchor + k * interval` with the greatest `k >= 1` that is not after `until`.
+    /// Returns `anchor + k * interval` with the greatest `k >= 1` that is not after `until`.
     fn latest_at(&self, until: Timestamp, anchor: Timestamp) -> Option<Timestamp> {
         let (anchor, until) = (i128::from(anchor.as_micros()), i128::from(until.as_micros()));
         let interval = i128::from(self.micros());
@@ -82,7 +81,7 @@ fn in_range(micros: i128) -> Option<Timestamp> {
     i64::try_from(micros).ok().filter(|micros| *micros <= MAX_MICROS).map(Timestamp::from_micros)
 }
 
-/// One instant. The zone is the one it was read in, for showing it.
+/// Single instant. The zone is the one it was parsed in, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct At {
     instant: Timestamp,
@@ -91,7 +90,7 @@ pub struct At {
 
 impl At {
     pub(crate) fn new(instant: Timestamp, zone: Option<Zone>) -> Self {
-        // The wire has milliseconds: what was stored must read back as the same slot.
+        // Serialized times have milliseconds: a stored schedule must read back as the same slot.
         Self { instant: Timestamp::from_micros(instant.as_millis().saturating_mul(1000)), zone }
     }
 
@@ -106,20 +105,20 @@ impl At {
     }
 }
 
-/// How a schedule is given.
+/// Type of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ScheduleType {
-    /// A cron expression in a time zone.
+    /// Cron expression in a time zone.
     Cron,
-    /// An interval in seconds.
+    /// Interval in seconds.
     Every,
-    /// One date.
+    /// Single date.
     At,
 }
 
-/// When something is due. Serializes as a [`ScheduleSpec`](crate::ScheduleSpec) in which every time is absolute, so that
-/// it reads back as the same schedule whatever the profile's zone is by then.
+/// Schedule. Serializes as a [`ScheduleSpec`](crate::ScheduleSpec) with absolute times, so that it reads back as the
+/// same schedule even if the profile's zone has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Schedule {
     Cron(Cron),
@@ -128,10 +127,10 @@ pub enum Schedule {
 }
 
 impl Schedule {
-    /// The next slot strictly after `after`, or `None` when there is none any more.
+    /// Returns the next slot strictly after `after`, or `None` if there is none.
     ///
-    /// `anchor` is what an interval counts from: the last scheduled slot, or when the job was made or resumed.
-    /// Its first slot is one interval after it. Cron and dates do not look at it.
+    /// Intervals count from `anchor`: the last scheduled slot, or the time when the job was created or resumed. Their
+    /// first slot is one interval after it. Cron and dates ignore it.
     #[must_use]
     pub fn next_after(&self, after: Timestamp, anchor: Timestamp) -> Option<Timestamp> {
         match self {
@@ -141,13 +140,13 @@ impl Schedule {
         }
     }
 
-    /// All slots strictly after `after`, in order. Endless for most schedules: take what you need.
+    /// Iterates over all slots strictly after `after`, in order. Most schedules never end.
     #[must_use]
     pub const fn occurrences(&self, after: Timestamp, anchor: Timestamp) -> Occurrences<'_> {
         Occurrences { schedule: self, after, anchor }
     }
 
-    /// The first `limit` slots from `from` (inclusive) to `until` (exclusive).
+    /// Returns the first `limit` slots from `from` (inclusive) to `until` (exclusive).
     #[must_use]
     pub fn occurrences_between(
         &self,
@@ -160,8 +159,8 @@ impl Schedule {
         self.occurrences(before, anchor).take_while(|slot| *slot < until).take(limit).collect()
     }
 
-    /// The newest slot that is after `after` and not after `until`. Its cost does not grow with the number of
-    /// slots between.
+    /// Returns the newest slot after `after` and not after `until`. The cost does not depend on the number of slots in
+    /// between.
     #[must_use]
     pub fn latest_between(&self, after: Timestamp, until: Timestamp, anchor: Timestamp) -> Option<Timestamp> {
         match self {
@@ -171,7 +170,7 @@ impl Schedule {
         }
     }
 
-    /// Looks back in growing steps for an instant that has a slot between it and `until`, then halves the rest.
+    /// Steps back with growing distance until a slot lies between the instant and `until`, then bisects.
     fn latest_by_search(&self, after: Timestamp, until: Timestamp) -> Option<Timestamp> {
         const MINUTE: i64 = 60_000_000;
         let next = |after: i64| {
@@ -222,7 +221,7 @@ impl Schedule {
         !matches!(self, Self::At(_))
     }
 
-    /// The slot of a schedule that has but one.
+    /// Returns the slot of a schedule with a single slot.
     #[must_use]
     pub const fn only_slot(&self) -> Option<Timestamp> {
         match self {
@@ -231,7 +230,7 @@ impl Schedule {
         }
     }
 
-    /// The zone that was named for it, or that its date was read in.
+    /// Returns the zone of the schedule, or the one its date was parsed in.
     #[must_use]
     pub const fn zone(&self) -> Option<&Zone> {
         match self {
@@ -242,7 +241,7 @@ impl Schedule {
     }
 }
 
-/// The slots of a schedule; see [`Schedule::occurrences`].
+/// Iterator over the slots of a schedule; see [`Schedule::occurrences`].
 #[derive(Debug, Clone)]
 pub struct Occurrences<'a> {
     schedule: &'a Schedule,

@@ -1,4 +1,4 @@
-//! A schedule as it stands on the wire, before anybody vouches for it.
+//! Unvalidated schedule in its serialized form.
 
 use agentd_base::{FieldProblem, Problems, Timestamp};
 use jiff::civil::DateTime;
@@ -8,49 +8,49 @@ use crate::cron::CronExpression;
 use crate::schedule::{At, Cron, Every, Schedule, ScheduleType};
 use crate::zone::Zone;
 
-/// The shortest interval, in seconds.
+/// Shortest interval, in seconds.
 pub const MIN_INTERVAL_SECONDS: i64 = 1;
-/// The longest interval, in seconds: ten years with their leap days.
+/// Longest interval, in seconds: ten years including leap days.
 pub const MAX_INTERVAL_SECONDS: i64 = 3_653 * 86_400;
 
-/// `{"type": "cron", "expression", "timezone"}`, `{"type": "every", "interval", "timezone"?}` or
+/// Serialized schedule: `{"type": "cron", "expression", "timezone"}`, `{"type": "every", "interval", "timezone"?}` or
 /// `{"type": "at", "datetime", "timezone"?}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ScheduleSpec {
     #[serde(rename = "type")]
     pub kind: ScheduleType,
-    /// For `cron`: five fields (minute, hour, day of month, month, weekday) or a name such as `@daily`.
+    /// Cron expression for `cron`: five fields (minute, hour, day of month, month, weekday) or a name such as `@daily`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 256, example = "0 9 * * 1-5")]
     pub expression: Option<String>,
-    /// IANA name. `cron` needs it; `at` reads a time without an offset in it.
+    /// IANA time zone name. Required for `cron`; for `at`, the zone of a time without an offset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 64, example = "Europe/Berlin")]
     pub timezone: Option<String>,
-    /// For `every`: seconds, 1 to 315,619,200 (ten years).
+    /// Interval for `every`, in seconds: 1 to 315,619,200 (ten years).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = 3600)]
     pub interval: Option<i64>,
-    /// For `at`: RFC 3339; without an offset it is read in `timezone`, else in the profile's zone.
+    /// Time for `at`, RFC 3339; without an offset it is in `timezone`, else in the profile's zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 64, example = "2026-12-24T18:00:00")]
     pub datetime: Option<String>,
 }
 
 impl ScheduleSpec {
-    /// A cron expression in a zone.
+    /// Creates a cron schedule in a zone.
     #[must_use]
     pub fn cron(expression: impl Into<String>, timezone: impl Into<String>) -> Self {
         Self { expression: Some(expression.into()), timezone: Some(timezone.into()), ..Self::empty(ScheduleType::Cron) }
     }
 
-    /// An interval in seconds.
+    /// Creates an interval in seconds.
     #[must_use]
     pub fn every(interval_seconds: i64) -> Self {
         Self { interval: Some(interval_seconds), ..Self::empty(ScheduleType::Every) }
     }
 
-    /// One date, RFC 3339 or without an offset.
+    /// Creates a single date, RFC 3339 or without an offset.
     #[must_use]
     pub fn at(datetime: impl Into<String>) -> Self {
         Self { datetime: Some(datetime.into()), ..Self::empty(ScheduleType::At) }
@@ -60,11 +60,11 @@ impl ScheduleSpec {
         Self { kind, expression: None, timezone: None, interval: None, datetime: None }
     }
 
-    /// The schedule that is meant; `default_zone` reads a date that has neither an offset nor a `timezone`.
+    /// Validates the schedule; `default_zone` applies to a date without an offset and `timezone`.
     ///
     /// # Errors
-    /// Every bad field at once: `expression`, `timezone`, `interval` or `datetime`, each with the reason and
-    /// what is allowed.
+    /// All invalid fields: `expression`, `timezone`, `interval` or `datetime`, each with the reason and the allowed
+    /// values.
     pub fn check(&self, default_zone: &Zone) -> Result<Schedule, Vec<FieldProblem>> {
         let mut problems = Problems::new();
         let zone = self.zone(&mut problems);
@@ -79,7 +79,7 @@ impl ScheduleSpec {
         }
     }
 
-    /// `None` when absent, or when it is bad, which is noted then.
+    /// Returns `None` if the zone is absent or invalid; the latter is added to `problems`.
     fn zone(&self, problems: &mut Problems) -> Option<Zone> {
         match self.timezone.as_deref().map(Zone::parse)? {
             Ok(zone) => Some(zone),
@@ -156,7 +156,7 @@ impl ScheduleSpec {
 }
 
 impl Schedule {
-    /// The schedule on the wire.
+    /// Returns the serialized form.
     #[must_use]
     pub fn spec(&self) -> ScheduleSpec {
         let spec = match self {
@@ -175,7 +175,7 @@ impl Serialize for Schedule {
 }
 
 impl<'de> Deserialize<'de> for Schedule {
-    /// Reads a date without an offset or zone as UTC; use [`ScheduleSpec::check`] for what a person wrote.
+    /// Interprets a date without an offset or zone as UTC; use [`ScheduleSpec::check`] for user input.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         ScheduleSpec::deserialize(deserializer)?.check(&Zone::UTC).map_err(|problems| {
             let sentences: Vec<String> =
@@ -186,10 +186,10 @@ impl<'de> Deserialize<'de> for Schedule {
 }
 
 const NO_TIME: &str = "must be a time such as 2026-12-24T18:00:00Z, 2026-12-24T18:00:00+01:00 or 2026-12-24T18:00:00";
-/// The instants that show a year from 0 to 9999 in every zone.
+/// Range of instants with a year from 0 to 9999 in every zone.
 const OUT_OF_RANGE: &str = "is out of range: it must lie between 0000-01-01T00:00:00Z and 9999-12-30T22:00:00Z";
 
-/// Whether this is written as a time is, but lies behind the last one that there is.
+/// Whether the text has the form of a time, but is after the last supported one.
 fn is_beyond_last(text: &str) -> bool {
     text.starts_with("9999-12-3") && matches!(read_datetime(&format!("2000{}", &text[4..])), Some(Datetime::Instant(_)))
 }
@@ -199,8 +199,8 @@ enum Datetime {
     Wall(DateTime),
 }
 
-/// The shapes that are taken: a full date, `T` or a space, a time with optional seconds, an optional offset.
-/// Nothing else that jiff would read (annotations, week dates, lone dates).
+/// Parses the accepted forms: a full date, `T` or a space, a time with optional seconds, an optional offset. Rejects
+/// other forms supported by jiff (annotations, week dates, dates without a time).
 fn read_datetime(text: &str) -> Option<Datetime> {
     let bytes = text.as_bytes();
     let plain = bytes.len() >= 16

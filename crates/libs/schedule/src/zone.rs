@@ -1,4 +1,4 @@
-//! Time zones by their IANA names, from the database that is compiled in.
+//! Time zones by IANA name, from the compiled-in database.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use jiff::tz::{AmbiguousOffset, Offset, TimeZone, TimeZoneDatabase};
 
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
-/// Zones by the city in their names, such as `Europe/London`.
+/// Zones by the city in their name, such as `Europe/London`.
 static ZONES_BY_CITY: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
     const REGIONS: [&str; 6] = ["Africa", "America", "Asia", "Atlantic", "Australia", "Europe"];
     let names = DATABASE.available().map(|name| name.as_str().to_owned());
@@ -21,7 +21,7 @@ static ZONES_BY_CITY: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
     names.filter_map(city).collect()
 });
 
-/// Cities that no zone is named after, and names in other languages.
+/// Cities without a zone of that name, and names in other languages.
 const CITIES: [(&str, &str); 27] = [
     ("nyc", "America/New_York"),
     ("boston", "America/New_York"),
@@ -52,10 +52,10 @@ const CITIES: [(&str, &str); 27] = [
     ("brüssel", "Europe/Brussels"),
 ];
 
-/// No zone of the database is longer.
+/// Maximum length; no zone name in the database is longer.
 const MAX_NAME_LENGTH: usize = 64;
 
-/// Why a text is no time zone.
+/// Reason why a text is not a time zone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ZoneError {
     #[error("must be an IANA time zone such as Europe/Berlin or UTC")]
@@ -73,7 +73,7 @@ fn hint(nearest: Option<&str>) -> String {
     )
 }
 
-/// A time zone with the rules of daylight saving, past and future. Cheap to clone.
+/// Time zone with past and future daylight saving rules. Cheap to clone.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Zone(TimeZone);
 
@@ -81,10 +81,10 @@ impl Zone {
     /// Coordinated universal time.
     pub const UTC: Self = Self(TimeZone::UTC);
 
-    /// Finds a zone by its IANA name, in any letter case.
+    /// Parses an IANA zone name, case-insensitively.
     ///
     /// # Errors
-    /// A sentence, with the nearest name where one is near.
+    /// A message with the most similar name, if any.
     pub fn parse(name: &str) -> Result<Self, ZoneError> {
         let name = name.trim();
         if name.is_empty() {
@@ -105,7 +105,8 @@ impl Zone {
         Err(ZoneError::Unknown { name: shortened(name), nearest: nearest_name(name) })
     }
 
-    /// The zone of a city that it is named after, or of a large one that it is not: `new_york`, `münchen`.
+    /// Returns the zone of a city: one with that city in its name, or that of another large city (`new_york`,
+    /// `münchen`).
     pub(crate) fn of_city(city: &str) -> Option<Self> {
         let city = city.to_lowercase();
         if let Some((_, zone)) = CITIES.iter().find(|(name, _)| *name == city) {
@@ -115,26 +116,26 @@ impl Zone {
         Self::parse(zone).ok()
     }
 
-    /// The name as the database spells it.
+    /// Returns the name as spelled in the database.
     #[must_use]
     pub fn name(&self) -> &str {
         self.0.iana_name().unwrap_or("UTC")
     }
 
-    /// What a clock on the wall shows at `at`.
+    /// Returns the local time at `at`.
     #[must_use]
     pub fn wall(&self, at: Timestamp) -> DateTime {
         self.0.to_datetime(at.to_jiff())
     }
 
-    /// The instant at which a clock on the wall shows `wall`. Within a gap the time is moved on by the gap's
-    /// length, and of two passes the first counts, as RFC 5545 has it.
+    /// Returns the instant of a local time. A time within a gap is shifted by the length of the gap, and the first of
+    /// two passes counts, according to RFC 5545.
     #[must_use]
     pub fn instant(&self, wall: DateTime) -> Option<Timestamp> {
         self.0.to_ambiguous_timestamp(wall).compatible().ok().map(Timestamp::from)
     }
 
-    /// The same, but a time within a gap is the first instant after it.
+    /// Like [`Self::instant`], but a time within a gap becomes the first instant after it.
     pub(crate) fn instant_or_end_of_gap(&self, wall: DateTime) -> Option<Timestamp> {
         match self.0.to_ambiguous_timestamp(wall).offset() {
             AmbiguousOffset::Unambiguous { offset } => offset.to_timestamp(wall).ok().map(Timestamp::from),
@@ -150,7 +151,7 @@ impl Zone {
         }
     }
 
-    /// The offset at `at`, and when the next transition is.
+    /// Returns the offset at `at` and the time of the next transition.
     pub(crate) fn segment(&self, at: jiff::Timestamp) -> (Offset, Option<jiff::Timestamp>) {
         (self.0.to_offset(at), self.0.following(at).next().map(|transition| transition.timestamp()))
     }
@@ -172,7 +173,7 @@ fn shortened(name: &str) -> String {
     name.chars().take(MAX_NAME_LENGTH).collect()
 }
 
-/// Abbreviations that people use and that name no zone by themselves.
+/// Common abbreviations that are not zone names.
 const ABBREVIATIONS: [(&str, &str); 12] = [
     ("pst", "America/Los_Angeles"),
     ("pdt", "America/Los_Angeles"),
@@ -188,8 +189,7 @@ const ABBREVIATIONS: [(&str, &str); 12] = [
     ("jst", "Asia/Tokyo"),
 ];
 
-/// The name that was probably meant: an abbreviation's zone, a zone of that city, or one with at most two
-/// letters of difference.
+/// Returns the zone that was probably meant: by abbreviation, by city, or by a name with at most two different letters.
 fn nearest_name(name: &str) -> Option<String> {
     let wanted = name.to_ascii_lowercase().replace(' ', "_");
     if let Some((_, zone)) = ABBREVIATIONS.iter().find(|(abbreviation, _)| *abbreviation == wanted) {
@@ -211,7 +211,7 @@ fn nearest_name(name: &str) -> Option<String> {
     best.map(|(_, name)| name)
 }
 
-/// Levenshtein distance over bytes; more than two is reported as three.
+/// Returns the Levenshtein distance over bytes; distances greater than two are reported as three.
 fn edit_distance(left: &str, right: &str) -> usize {
     let (left, right) = (left.as_bytes(), right.as_bytes());
     if left.len().abs_diff(right.len()) > 2 {
@@ -243,14 +243,14 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_in_any_case_and_spelt_as_the_database_does() {
+    fn zone_names_are_case_insensitive_and_normalized() {
         assert_eq!(Zone::parse("europe/berlin").unwrap().name(), "Europe/Berlin");
         assert_eq!(Zone::parse(" Australia/Lord_Howe ").unwrap().name(), "Australia/Lord_Howe");
         assert_eq!(Zone::parse("utc").unwrap(), Zone::UTC);
     }
 
     #[test]
-    fn what_is_no_zone_is_refused_with_what_was_probably_meant() {
+    fn unknown_zone_is_rejected_with_a_suggestion() {
         assert_eq!(refusal("Europe/Berln"), "`Europe/Berln` is not an IANA time zone; did you mean Europe/Berlin?");
         assert_eq!(refusal("berlin"), "`berlin` is not an IANA time zone; did you mean Europe/Berlin?");
         assert_eq!(refusal("PST"), "`PST` is not an IANA time zone; did you mean America/Los_Angeles?");
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_in_the_gap_is_moved_on_or_held_at_its_end() {
+    fn time_in_a_gap_is_shifted_or_clamped_to_its_end() {
         let berlin = Zone::parse("Europe/Berlin").unwrap();
         let wall = jiff::civil::date(2026, 3, 29).at(2, 30, 0, 0);
         assert_eq!(berlin.instant(wall), Some(at("2026-03-29T01:30:00Z")));
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_day_that_never_was_ends_with_the_next_one() {
+    fn skipped_day_resolves_to_the_following_one() {
         let apia = Zone::parse("Pacific/Apia").unwrap();
         let never = jiff::civil::date(2011, 12, 30).at(9, 0, 0, 0);
         assert_eq!(apia.instant_or_end_of_gap(never), Some(at("2011-12-30T10:00:00Z")));

@@ -1,10 +1,11 @@
-//! How fast the index answers, against a plain f32 scan in the same run.
+//! Measures search latency, compared with a plain f32 scan in the same run.
 //!
 //!     cargo run --release -p agentd-search-index --example speed -- [DOCUMENTS] [--vectors-only]
 //!
-//! Texts of 45 words out of a vocabulary whose frequencies fall as in a language, in talks of twenty turns by ten
-//! agents; vectors of 384 numbers around two thousand centres. With `--vectors-only` there are no words and no
-//! talks. Recall is that of pure meaning (no talks, no names, no dates) against exact f32 cosines.
+//! Texts of 45 words from a vocabulary with a natural frequency distribution, in conversations of twenty turns by ten
+//! agents; vectors with 384 dimensions around two thousand centres. With `--vectors-only` there are no words and no
+//! conversations. Recall is measured for purely semantic search (without conversations, names and dates) against exact
+//! f32 cosines.
 
 #![allow(
     clippy::print_stdout,
@@ -27,7 +28,7 @@ const BATCH: u64 = 500;
 const QUERIES: u64 = 400;
 const RECALL_QUERIES: u64 = 40;
 
-/// SplitMix64: the same numbers in every run.
+/// SplitMix64 generator, so that every run uses the same numbers.
 struct Random(u64);
 
 impl Random {
@@ -43,8 +44,8 @@ impl Random {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Nearly half are stop words, as in English; the others fall off as 1 / (50 + rank), so that the commonest stands
-    /// in about every tenth text.
+    /// Returns a word. Nearly half are stop words, as in English; the others have a frequency of 1 / (50 + rank), so
+    /// that the most frequent one occurs in about every tenth text.
     fn word(&mut self) -> String {
         if self.next() % 100 < 45 {
             return ["the", "and", "of", "to", "a", "in", "it", "was", "that", "you"][(self.next() % 10) as usize]
@@ -61,7 +62,7 @@ impl Random {
         word
     }
 
-    /// About normal.
+    /// Returns an approximately normally distributed number.
     fn normal(&mut self) -> f32 {
         let bits = self.next();
         let sum: u32 = (0..4).map(|n| (bits >> (16 * n) & 0xffff) as u32).sum();
@@ -87,7 +88,7 @@ fn text(of: u64) -> String {
     (0..WORDS).map(|_| random.word()).collect::<Vec<_>>().join(" ")
 }
 
-/// Three to twelve words, as they stand in some text.
+/// Returns three to twelve words that occur in a text.
 fn query_text(number: u64) -> String {
     let mut random = Random(number ^ 0xdead);
     let count = 3 + (random.next() % 10) as usize;
@@ -132,7 +133,7 @@ fn feed(index: &Index, documents: u64, vectors_only: bool) -> Duration {
     fed
 }
 
-/// Between two questions of those that are asked 30 times a second.
+/// Pause between queries at a rate of 30 per second.
 const PACE: Duration = Duration::from_millis(33);
 
 struct Times(Vec<f64>);
@@ -142,7 +143,7 @@ impl Times {
         Self::with_pauses(name, Duration::ZERO, reference, run)
     }
 
-    /// After a pause little of what a search touches is in the processor's caches.
+    /// Measures with pauses, after which the processor caches contain little of the index.
     fn with_pauses(name: &str, pause: Duration, reference: Option<&Self>, run: impl Fn(u64)) -> Self {
         (0..10).for_each(&run);
         let worked = processor_ms();
@@ -172,7 +173,7 @@ impl Times {
     }
 }
 
-/// With eight sums, so that the compiler may vectorize it.
+/// Uses eight sums, so that the compiler can vectorize it.
 fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0.0_f32; 8];
     for (a, b) in a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0) {
@@ -199,7 +200,7 @@ fn keep(best: &mut Vec<(f32, u64)>, score: f32, row: u64) {
     }
 }
 
-/// How long this process has really run, which neighbours on the machine change less than the clock.
+/// Returns the CPU time of this process, which other load affects less than wall time.
 fn processor_ms() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     stat.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or_default() / 1e6

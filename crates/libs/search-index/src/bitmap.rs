@@ -1,4 +1,4 @@
-//! A growable set of slots, one bit each.
+//! Growable set of slots, one bit each.
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bitmap {
@@ -29,7 +29,7 @@ impl Bitmap {
         self.words.get(bit as usize / 64).is_some_and(|word| word >> (bit % 64) & 1 == 1)
     }
 
-    /// The 64 bits from `first` on, the lowest first; those beyond the end are 0.
+    /// Returns the 64 bits starting at `first`, lowest first; bits beyond the end are 0.
     #[inline]
     pub(crate) fn bits_from(&self, first: u32) -> u64 {
         let (word, shift) = (first as usize / 64, first % 64);
@@ -40,12 +40,12 @@ impl Bitmap {
         }
     }
 
-    /// The words that are not empty, each with its first slot: the loop for where speed counts.
+    /// Iterates over the non-zero words with the first slot of each; for performance-critical loops.
     pub(crate) fn words(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         (0_u32..).step_by(64).zip(self.words.iter().copied()).filter(|(_, word)| *word != 0)
     }
 
-    /// The members, ascending.
+    /// Iterates over the members in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.words.iter().enumerate().flat_map(|(index, word)| {
             let mut rest = *word;
@@ -74,7 +74,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_set(inserted in proptest::collection::vec(0_u32..400, 0..300), full in 0_u32..4, removed in 0_u32..400) {
+        fn bitmap_behaves_like_a_set(inserted in proptest::collection::vec(0_u32..400, 0..300), full in 0_u32..4, removed in 0_u32..400) {
             let mut bits = Bitmap::default();
             let mut model = BTreeSet::new();
             for bit in inserted.into_iter().chain(full * 64..full * 64 + 64) {

@@ -1,6 +1,6 @@
-//! Little-endian numbers and variable-length numbers, read with every bound checked.
+//! Little-endian and variable-length numbers, read with bounds checks.
 
-/// Reads forward over bytes that nobody vouches for. `None`: the bytes end too early, or say something impossible.
+/// Reader for untrusted bytes. Returns `None` if the bytes are truncated or invalid.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
@@ -29,7 +29,7 @@ impl<'a> Reader<'a> {
         self.bytes(8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes)
     }
 
-    /// A count that is about to be used as a size in memory.
+    /// Reads a count that is used as a size in memory.
     pub(crate) fn count(&mut self) -> Option<usize> {
         self.u32().and_then(|n| usize::try_from(n).ok())
     }
@@ -57,7 +57,7 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u32) {
     out.push(value as u8);
 }
 
-/// `bytes[index * 4..]` as a number.
+/// Reads `bytes[index * 4..]` as a number.
 #[inline]
 pub(crate) fn u32_at(bytes: &[u8], index: usize) -> Option<u32> {
     let start = index.checked_mul(4)?;
@@ -76,7 +76,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn variable_numbers_come_back(values in proptest::collection::vec(any::<u32>(), 0..50)) {
+        fn varints_round_trip(values in proptest::collection::vec(any::<u32>(), 0..50)) {
             let mut bytes = Vec::new();
             values.iter().for_each(|value| put_varint(&mut bytes, *value));
             let mut reader = Reader::new(&bytes);

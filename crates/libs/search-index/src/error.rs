@@ -1,4 +1,4 @@
-//! What can go wrong, each a sentence that a person can act on.
+//! Errors of the index.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ pub enum IndexError {
     Locked(PathBuf),
     #[error("could not {action} {path} of the search index", path = .path.display())]
     Io { action: &'static str, path: PathBuf, source: io::Error },
-    /// The files are not what was written. The index must be emptied (`Index::reset`) and fed all rows again.
+    /// The files differ from what was written. The index must be reset (`Index::reset`) and rebuilt from all rows.
     #[error("the search index is damaged ({reason}) and has to be built anew from the rows")]
     Damaged { reason: String },
     #[error("the vector of row {row} has {found} numbers, the index holds {expected}", row = .row.0)]
@@ -37,7 +37,7 @@ impl IndexError {
         Self::Damaged { reason: reason.into() }
     }
 
-    /// Whether the index must be reset and fed again.
+    /// Whether the index must be reset and rebuilt.
     #[must_use]
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. })

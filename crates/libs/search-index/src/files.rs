@@ -1,4 +1,4 @@
-//! Files of the index: written whole under a new name, made durable, mapped for reading, never changed.
+//! Index files: written completely under a new name, synced, mapped for reading, never modified.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::IndexError;
 
-/// How many bytes each part of a file has and what they add up to, kept in the manifest.
+/// Length and checksum of a part of a file, stored in the manifest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sum {
     pub(crate) length: u64,
@@ -15,7 +15,7 @@ pub(crate) struct Sum {
 }
 
 impl Sum {
-    pub(crate) fn holds(&self, bytes: &[u8]) -> bool {
+    pub(crate) fn matches(&self, bytes: &[u8]) -> bool {
         bytes.len() as u64 == self.length && crc32fast::hash(bytes) == self.crc
     }
 }
@@ -42,7 +42,7 @@ pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(std::io::
     move |source| IndexError::Io { action, path, source }
 }
 
-/// A file being written. Its name becomes durable with [`sync_folder`].
+/// File being written. Its name becomes durable with [`sync_folder`].
 pub(crate) struct NewFile {
     writer: BufWriter<File>,
     path: PathBuf,
@@ -54,7 +54,7 @@ impl NewFile {
         Ok(Self { writer: BufWriter::with_capacity(256 * 1024, file), path: path.to_owned() })
     }
 
-    /// Appends the pieces, and answers their sum.
+    /// Appends the slices and returns their checksum.
     pub(crate) fn write<'a>(&mut self, pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Sum, IndexError> {
         let mut sum = SumBuilder::default();
         for piece in pieces {
@@ -64,7 +64,7 @@ impl NewFile {
         Ok(sum.finish())
     }
 
-    /// Appends what `fill` writes into a buffer, so many times.
+    /// Appends the contents of a buffer that `fill` fills repeatedly.
     pub(crate) fn write_filled(
         &mut self,
         times: usize,
@@ -81,7 +81,7 @@ impl NewFile {
         Ok(sum.finish())
     }
 
-    /// Waits until the bytes are on the disk.
+    /// Waits until the data is durable.
     pub(crate) fn finish(self) -> Result<(), IndexError> {
         let file = self.writer.into_inner().map_err(|error| failed("write", &self.path)(error.into_error()))?;
         file.sync_data().map_err(failed("write", &self.path))
@@ -92,7 +92,7 @@ pub(crate) fn sync_folder(folder: &Path) -> Result<(), IndexError> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("write", folder))
 }
 
-/// A file mapped for reading.
+/// File mapped for reading.
 #[derive(Debug)]
 pub(crate) struct MappedFile {
     map: mapping::Mapping,
@@ -101,7 +101,7 @@ pub(crate) struct MappedFile {
 }
 
 impl MappedFile {
-    /// Maps the file, which must have exactly that length.
+    /// Maps the file, which must have exactly this length.
     pub(crate) fn open(path: &Path, length: u64) -> Result<Self, IndexError> {
         let file = open_sized(path, length)?;
         let map = mapping::Mapping::new(&file, length).map_err(failed("map", path))?;
@@ -116,7 +116,7 @@ impl MappedFile {
         name_of(&self.path)
     }
 
-    /// Refuses a file that was cut since it was mapped: touching what is gone would end the process.
+    /// Rejects a file that was truncated after mapping: accessing the missing part would kill the process.
     pub(crate) fn check_length(&self) -> Result<(), IndexError> {
         let found = self.file.metadata().map_err(failed("read", &self.path))?.len();
         if found < self.bytes().len() as u64 {
@@ -126,7 +126,7 @@ impl MappedFile {
     }
 }
 
-/// A file that is read piece by piece where it is needed, so that it takes no memory; a cut is an error of the read.
+/// File that is read on demand and takes no memory; a truncation causes a read error.
 #[derive(Debug)]
 pub(crate) struct ReadFile {
     file: File,
@@ -167,7 +167,7 @@ impl ReadFile {
     }
 }
 
-/// Opens a file that must have exactly that length.
+/// Opens a file that must have exactly this length.
 fn open_sized(path: &Path, length: u64) -> Result<File, IndexError> {
     let file = File::open(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => IndexError::damaged(format!("{} is missing", name_of(path))),
@@ -190,7 +190,7 @@ mod mapping {
 
     use std::fs::File;
 
-    /// A read-only mapping; an empty file needs none.
+    /// Read-only mapping; an empty file needs none.
     #[derive(Debug)]
     pub(super) struct Mapping(Option<memmap2::Mmap>);
 
@@ -199,8 +199,8 @@ mod mapping {
             if length == 0 {
                 return Ok(Self(None));
             }
-            // SAFETY: the folder is locked, and this crate never writes to a file once it is mapped. What somebody
-            // else does to it is caught as far as it can be: checksums, and the length before each search.
+            // SAFETY: the folder is locked, and this crate never writes to a mapped file. Changes by other programs are
+            // detected as far as possible: by checksums, and by the length before each search.
             let map = unsafe { memmap2::Mmap::map(file) }?;
             Ok(Self(Some(map)))
         }

@@ -1,4 +1,4 @@
-//! Hashing of numbers that the daemon itself gave out: no stranger chooses them, so a multiplication will do.
+//! Hashing of numbers assigned by the daemon itself: they are not chosen by clients, so a multiplication suffices.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -23,7 +23,7 @@ impl Hasher for NumberHasher {
     }
 
     fn write_u64(&mut self, value: u64) {
-        // Fibonacci hashing, folded so that both ends of the product take part.
+        // Fibonacci hashing, folded so that both halves of the product contribute.
         let product = u128::from(self.0 ^ value ^ 0x5851_f42d_4c95_7f2d).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = (product >> 64) as u64 ^ product as u64;
     }

@@ -1,4 +1,4 @@
-//! Fragments of a text around the words that a query asks for.
+//! Highlighted fragments of a text around the words of a query.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -6,12 +6,12 @@ use std::ops::Range;
 
 use crate::analysis::{Analyzer, MAX_TERM_BYTES, Purpose, query_terms};
 
-/// About so many characters around matches, cut at white space.
+/// Approximate number of characters of a fragment, cut at white space.
 const FRAGMENT_CHARACTERS: usize = 160;
-/// How much of a text is looked at.
+/// Number of bytes of a text that are searched.
 const MAX_TEXT_BYTES: usize = 256 * 1024;
 
-/// Finds the words of one query in texts.
+/// Finds the words of a query in texts.
 pub struct Highlighter {
     terms: Vec<String>,
     analyzer: Analyzer,
@@ -23,7 +23,7 @@ impl fmt::Debug for Highlighter {
     }
 }
 
-/// Where a term stands, and which one it is.
+/// Position of a term, and its index in the query.
 type Match = (Range<usize>, usize);
 
 impl Highlighter {
@@ -33,9 +33,9 @@ impl Highlighter {
         Self { terms, analyzer: Analyzer::new(Purpose::Document) }
     }
 
-    /// At most `max_fragments` pieces of the text in its order, those with the most different matched words; each
-    /// match stands in `<mark>`, and everything else is escaped for HTML. Matches are found as the index finds them:
-    /// folded and stemmed. Empty if nothing matches. Only the first 256 KiB of a text are looked at.
+    /// Returns at most `max_fragments` fragments in text order, those with the most different matched words. Matches
+    /// are enclosed in `<mark>`, everything else is HTML-escaped. Matching is the same as in the index: folded and
+    /// stemmed. Empty if nothing matches. Only the first 256 KiB of a text are searched.
     pub fn fragments(&mut self, text: &str, max_fragments: usize) -> Vec<String> {
         let text = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
         if self.terms.is_empty() || max_fragments == 0 {
@@ -58,13 +58,13 @@ impl Highlighter {
 
 struct Fragment {
     range: Range<usize>,
-    /// Disjoint, ascending.
+    /// Disjoint and ascending.
     marks: Vec<Range<usize>>,
-    /// How many different terms match in it.
+    /// Number of different terms that match.
     different: usize,
 }
 
-/// Puts matches that lie close into one fragment.
+/// Combines matches that are close together into fragments.
 fn gather(text: &str, matches: &[Match]) -> Vec<Fragment> {
     let mut fragments = Vec::new();
     let mut rest = matches;
@@ -79,7 +79,7 @@ fn gather(text: &str, matches: &[Match]) -> Vec<Fragment> {
         let different = inside.iter().map(|(_, which)| which).collect::<HashSet<_>>().len();
         fragments.push(Fragment { range: start..end, marks: merged(inside), different });
         from = end;
-        // What overlaps the end is shown as far as it is inside.
+        // A match that overlaps the end is shown up to the end.
         rest = &after[after.iter().take_while(|(range, _)| range.start < end).count()..];
     }
     fragments
@@ -96,7 +96,7 @@ fn merged(matches: &[Match]) -> Vec<Range<usize>> {
     marks
 }
 
-/// So many characters before, then on to the beginning of a word.
+/// Moves back by `characters`, then forward to the beginning of a word.
 fn step_back(text: &str, from: usize, characters: usize) -> usize {
     let Some((start, _)) = text[..from].char_indices().rev().take(characters).last() else { return from };
     if start == 0 {
@@ -112,7 +112,7 @@ fn step_forward(text: &str, from: usize, characters: usize) -> usize {
     text[from..].char_indices().nth(characters).map_or(text.len(), |(offset, _)| from + offset)
 }
 
-/// Back from `limit` to the end of a word, but not before `least`.
+/// Moves back from `limit` to the end of a word, but not before `least`.
 fn cut_back(text: &str, least: usize, limit: usize) -> usize {
     if limit >= text.len() {
         return text.len();
@@ -149,7 +149,7 @@ fn escape(text: &str, out: &mut String) {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
             '\n' | '\r' | '\t' => out.push(' '),
-            // What no page shows and some refuse.
+            // Control characters are not displayable.
             c if c.is_control() => out.push('\u{fffd}'),
             c => out.push(c),
         }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn matches_are_marked_as_the_index_finds_them() {
+    fn matches_equal_those_of_the_index() {
         assert_eq!(
             highlights("running cafes", "She runs a Café & <b>Bar</b>", 3),
             ["She <mark>runs</mark> a <mark>Café</mark> &amp; &lt;b&gt;Bar&lt;/b&gt;"]
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_are_few_and_short() {
+    fn fragments_are_limited_in_number_and_length() {
         let filler = "lorem ipsum dolor sit amet ".repeat(40);
         let text = format!("{filler} quick fox {filler} quick {filler} brown fox jumps quick {filler}");
         let found = highlights("quick brown fox", &text, 2);
@@ -193,7 +193,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_but_marks_is_markup(query in "[a-c<>&\" 東京]{0,8}", text in "[a-c<>&\"'\\x00\n 東京都é]{0,400}", most in 0_usize..4) {
+        fn output_contains_no_markup_except_marks(query in "[a-c<>&\" 東京]{0,8}", text in "[a-c<>&\"'\\x00\n 東京都é]{0,400}", most in 0_usize..4) {
             let found = highlights(&query, &text, most);
             prop_assert!(found.len() <= most);
             for fragment in found {

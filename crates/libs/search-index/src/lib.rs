@@ -1,19 +1,20 @@
-//! The derived indexes of memory: the words and the vectors of episodes, under one numbering, filtered while
-//! scoring and ranked together.
+//! Search index for memory: words and vectors of episodes with common numbering, filtered during scoring and ranked
+//! together.
 //!
-//! What always holds:
-//! - A change is seen by every search that begins after [`Index::apply`] returned; nothing waits for a commit.
-//! - Filters, `total` and pages agree: what the scan of the vectors judges near enough matches, under every filter and
-//!   on every page.
-//! - The folder opens as of some flush, whatever killed the process; files that are not what was written are never
-//!   trusted, and then the index is empty and says why. The rows are the truth, the index can always be built anew.
-//! - A deleted document is found no more at once, and its bytes are gone after [`Index::maintain`] and
-//!   [`Index::flush`] (or at once with [`Index::reset`]).
+//! Invariants:
+//! - A change is visible to every search that begins after [`Index::apply`] returned; it does not wait for a commit.
+//! - Filters, `total` and pages are consistent: a vector that the scan considers near enough matches with every filter
+//!   and on every page.
+//! - The folder opens in the state of a flush, however the process ended. Files that differ from what was written are
+//!   never used: the index is then empty and reports the reason. The rows are authoritative; the index can always be
+//!   rebuilt.
+//! - A deleted document is no longer found immediately, and its bytes are gone after [`Index::maintain`] and
+//!   [`Index::flush`] (or immediately after [`Index::reset`]).
 //!
-//! All functions block. The owner of an [`Index`] calls `flush` every few seconds and `maintain` until it answers
+//! All functions block. The owner of an [`Index`] calls `flush` every few seconds and `maintain` until it returns
 //! false, both in the background, and `warm` once after opening.
 //!
-//! Deliberately absent: the text of the episodes, the embedder, SQL, async code.
+//! Deliberately absent: texts of the episodes, the embedder, SQL, async code.
 
 mod analysis;
 mod bitmap;
@@ -39,7 +40,7 @@ pub use highlight::Highlighter;
 pub use index::{Index, IndexOptions, MAX_VECTORS, OpenState, Opened};
 pub use manifest::MAX_CURSOR_BYTES;
 pub use model::{
-    AgentKey, Change, Document, Filter, HeldDocument, Hit, IndexSize, Mode, SearchHits, SearchRequest, SourceKey,
+    AgentKey, Change, Document, Filter, Hit, IndexSize, IndexedDocument, Mode, SearchHits, SearchRequest, SourceKey,
 };
 pub use row_set::{RowNumber, RowSet};
 pub use search::COSINE_FLOOR;

@@ -1,5 +1,5 @@
-//! The manifest: which files count, which of their documents are dead, and the caller's cursor. Written beside the
-//! old one and renamed over it, so that the folder always opens as of one flush.
+//! Manifest: the valid files, their dead documents, and the caller's cursor. Written next to the old one and renamed
+//! over it, so that the folder always opens in the state of one flush.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::text::mapped::TextPartSums;
 use crate::vectors::part::VectorPartSums;
 
 const MAGIC: &[u8; 8] = b"agentdM2";
-/// The most bytes of the caller's cursor.
+/// Maximum length of the caller's cursor, in bytes.
 pub const MAX_CURSOR_BYTES: usize = 256;
 const MAX_MODEL_BYTES: usize = 4096;
 
@@ -30,7 +30,7 @@ pub(crate) struct Manifest {
 pub(crate) struct TextEntry {
     pub(crate) number: u32,
     pub(crate) sums: TextPartSums,
-    /// Places of dead documents, ascending.
+    /// Positions of dead documents, ascending.
     pub(crate) dead: Vec<u32>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct VectorEntry {
     pub(crate) dead: Vec<u32>,
 }
 
-/// Why a manifest cannot be used.
+/// Reason why a manifest cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unusable {
     Absent,
@@ -59,7 +59,7 @@ impl Manifest {
         let mut file = NewFile::create(&fresh)?;
         file.write([&body[..], &crc32fast::hash(&body).to_le_bytes()])?;
         file.finish()?;
-        // The parts' names must be durable before the manifest names them.
+        // The names of the parts must be durable before the manifest refers to them.
         sync_folder(folder)?;
         fs::rename(&fresh, path(folder)).map_err(failed("rename", &fresh))?;
         sync_folder(folder)
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_back_whole_or_not_at_all() {
+    fn manifest_round_trips_and_rejects_damage() {
         let written = bytes(&manifest());
         assert_eq!(Manifest::decode(&written), Ok(manifest()));
         for length in 0..written.len() {

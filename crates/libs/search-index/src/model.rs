@@ -1,18 +1,18 @@
-//! What goes into the index and what is asked of it.
+//! Input and output of the index.
 
 use agentd_base::Timestamp;
 
 use crate::row_set::{RowNumber, RowSet};
 
-/// The caller's number of an agent; 0: none.
+/// Caller's number of an agent; 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentKey(pub u64);
 
-/// The caller's number of a source; 0: none.
+/// Caller's number of a source; 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceKey(pub u64);
 
-/// One episode. The text itself is not kept, only its terms.
+/// Episode. Only its terms are stored, not the text.
 #[derive(Clone, Debug)]
 pub struct Document<'a> {
     pub row: RowNumber,
@@ -20,46 +20,46 @@ pub struct Document<'a> {
     pub source: SourceKey,
     pub occurred_at: Timestamp,
     pub text: &'a str,
-    /// One a chunk, of any length but zero; empty while there is no embedder.
+    /// One vector per chunk, of any length except zero; empty without an embedder.
     pub vectors: Vec<Vec<f32>>,
 }
 
-/// What the index knows of a document, for the checker.
+/// Indexed data of a document, for consistency checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeldDocument {
+pub struct IndexedDocument {
     pub agent: AgentKey,
     pub source: SourceKey,
     pub occurred_at: Timestamp,
-    /// As many as [`crate::analyze`] counts.
+    /// Number of words as counted by [`crate::analyze`].
     pub words: u32,
 }
 
-/// One change. Each is idempotent.
+/// Idempotent change.
 #[derive(Clone, Debug)]
 pub enum Change<'a> {
-    /// Adds the document, or replaces the one of the same row.
+    /// Adds the document, or replaces the one with the same row.
     Add(Document<'a>),
-    /// No matter if it is not there.
+    /// Removes the document if it exists.
     Remove(RowNumber),
-    /// Replaces the vectors of a row; no matter if it is not there (it was removed meanwhile).
+    /// Replaces the vectors of a row; ignored if the row does not exist.
     SetVectors(RowNumber, Vec<Vec<f32>>),
 }
 
-/// Which documents count. Applied while scoring, so that `total` and every page are exact.
+/// Filter for documents. Applied during scoring, so that `total` and every page are exact.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Filter<'a> {
     pub agent: Option<AgentKey>,
-    /// Beside those of the agent, those of none.
+    /// Includes documents without an agent, in addition to those of the agent.
     pub and_of_none: bool,
-    /// One of these; empty: any.
+    /// Allowed sources; empty for any.
     pub sources: &'a [SourceKey],
-    /// Inclusive.
+    /// Start, inclusive.
     pub from: Option<Timestamp>,
-    /// Exclusive.
+    /// End, exclusive.
     pub until: Option<Timestamp>,
-    /// Only these.
+    /// Allowed rows.
     pub rows: Option<&'a RowSet>,
-    /// Not these.
+    /// Excluded rows.
     pub exclude: Option<&'a RowSet>,
 }
 
@@ -67,7 +67,7 @@ pub struct Filter<'a> {
 pub enum Mode {
     Keyword,
     Semantic,
-    /// Both; without a vector the answer is the keyword one and `degraded`.
+    /// Both; without a vector the result is that of keyword search, and `degraded` is set.
     Hybrid,
 }
 
@@ -75,7 +75,7 @@ pub enum Mode {
 pub struct SearchRequest<'a> {
     pub mode: Mode,
     pub text: &'a str,
-    /// The embedding of [`crate::Index::embedding_query`].
+    /// Embedding of [`crate::Index::embedding_query`].
     pub vector: Option<&'a [f32]>,
     pub filter: Filter<'a>,
     pub offset: usize,
@@ -85,27 +85,27 @@ pub struct SearchRequest<'a> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hit {
     pub row: RowNumber,
-    /// 0 to 1.
+    /// Score from 0 to 1.
     pub score: f32,
 }
 
-/// A page. Order: score, then the later `occurred_at`, then the greater row; so pages of one state of the index
-/// never overlap and never leave anything out. Where meaning counts, those behind the best 256 stand as the scan of four
-/// bits a number found them, and their scores are at most that of the last before them.
+/// Page of results, ordered by score, then by later `occurred_at`, then by greater row. Pages of one state of the index
+/// never overlap and have no gaps. In semantic modes, results beyond the best 256 keep the approximate score of the
+/// scan, limited to the score of the last exact one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SearchHits {
     pub hits: Vec<Hit>,
-    /// How many documents match, whatever the page.
+    /// Number of matching documents, independent of the page.
     pub total: usize,
-    /// A hybrid query came without a vector, or no document has one yet: the answer is by words alone.
+    /// Whether a hybrid query had no vector, or no document has one yet: the result is based on words only.
     pub degraded: bool,
 }
 
-/// What is held, for statistics and for the checker.
+/// Contents of the index, for statistics and consistency checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexSize {
     pub documents: usize,
-    /// Documents that have at least one vector.
+    /// Number of documents with at least one vector.
     pub with_vectors: usize,
     pub text_parts: usize,
     pub vector_parts: usize,

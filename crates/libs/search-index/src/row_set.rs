@@ -1,16 +1,16 @@
-//! Numbers of rows, and sets of them for filters: blocks of 4,096 bits, since rows that belong together were often made
-//! together.
+//! Row numbers and sets of them for filters. Sets consist of blocks of 4,096 bits, because related rows often have
+//! close numbers.
 
 const BLOCK_BITS: u64 = 4096;
 
-/// The episode's number in the database: it grows and is never used twice.
+/// Number of the episode in the database; increasing and never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowNumber(pub u64);
 
-/// A set of rows. Building from ascending rows is fastest.
+/// Set of rows. Fastest to build from ascending rows.
 #[derive(Clone, Debug, Default)]
 pub struct RowSet {
-    /// Ascending by block number.
+    /// Sorted by block number.
     blocks: Vec<(u64, Box<[u64; 64]>)>,
     len: usize,
 }
@@ -80,7 +80,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_holds_what_was_put_in(rows in proptest::collection::vec(0_u64..20_000, 0..100)) {
+        fn set_contains_inserted_rows(rows in proptest::collection::vec(0_u64..20_000, 0..100)) {
             let set: RowSet = rows.iter().copied().map(RowNumber).collect();
             let model: BTreeSet<u64> = rows.into_iter().collect();
             prop_assert_eq!(set.len(), model.len());

@@ -1,4 +1,4 @@
-//! What a search sees: documents, the parts of text, the parts of vectors. Changed only under the index's lock.
+//! State visible to searches: documents, text parts and vector parts. Changed only with the write lock.
 
 use std::sync::Arc;
 
@@ -8,33 +8,33 @@ use crate::text::{Terms, TextPart};
 use crate::vectors::part::VectorPart;
 use crate::vectors::quantize::Planes;
 
-/// A part of the vectors, and the slot of each of its entries (`NONE`: dead).
+/// Part of the vectors, and the slot of each entry (`NONE` for dead ones).
 #[derive(Clone, Debug)]
 pub(crate) struct VectorSlots {
     pub(crate) number: u32,
     pub(crate) part: Arc<VectorPart>,
     pub(crate) slots: Vec<u32>,
-    /// Entries that are not dead.
+    /// Number of entries that are not dead.
     pub(crate) live: usize,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) documents: Documents,
-    /// In the order of slots, without gaps between them.
+    /// In slot order, without gaps.
     pub(crate) text: Vec<TextPart>,
     pub(crate) vectors: Vec<VectorSlots>,
-    /// The last part takes more documents.
+    /// Whether the last part accepts more documents.
     text_open: bool,
     vectors_open: bool,
-    /// Words and vectors of the open parts, which bound how long they stay open.
+    /// Words and vectors of the open parts, which limit how long they stay open.
     pub(crate) open_words: u64,
     pub(crate) open_vectors: usize,
-    /// Grows with each change.
+    /// Increases with each change.
     pub(crate) revision: u64,
 }
 
-/// A document made ready outside the lock.
+/// Document prepared outside the lock.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) record: Record,
@@ -60,7 +60,7 @@ impl State {
             let place = slot - part.base;
             part.count = place + 1;
             if let Terms::Memory(terms) = &mut part.terms {
-                // An open part is shared with nobody, so nothing is copied here.
+                // An open part is not shared, so nothing is copied here.
                 Arc::make_mut(terms).add(place, &prepared.terms);
             }
         }
@@ -71,7 +71,7 @@ impl State {
 
     pub(crate) fn remove(&mut self, row: u64) {
         if let Some(slot) = self.documents.remove(row) {
-            self.kill_vectors(self.documents.vectors(slot));
+            self.mark_vectors_dead(self.documents.vectors(slot));
             self.documents.move_vectors(slot, VectorPlace::NOWHERE);
             self.revision += 1;
         }
@@ -85,7 +85,7 @@ impl State {
         new_number: impl FnOnce() -> u32,
     ) {
         let Some(slot) = self.documents.slot_of(row) else { return };
-        self.kill_vectors(self.documents.vectors(slot));
+        self.mark_vectors_dead(self.documents.vectors(slot));
         self.documents.set_vectors(slot, VectorPlace::NOWHERE);
         self.put_vectors(slot, vectors, dimensions, new_number);
         self.revision += 1;
@@ -101,7 +101,7 @@ impl State {
         if vectors.scales.is_empty() {
             return;
         }
-        // A part that somebody shares takes no more, whoever that may be.
+        // A part that is shared accepts no more entries.
         let open =
             self.vectors_open && self.vectors.last_mut().is_some_and(|last| Arc::get_mut(&mut last.part).is_some());
         if !open {
@@ -122,7 +122,7 @@ impl State {
         }
     }
 
-    fn kill_vectors(&mut self, place: VectorPlace) {
+    fn mark_vectors_dead(&mut self, place: VectorPlace) {
         if let Some(part) = self.vectors.iter_mut().find(|part| part.number == place.part) {
             let start = place.start as usize;
             part.slots[start..start + place.count as usize].fill(NONE);
@@ -134,14 +134,14 @@ impl State {
         self.vectors.iter().find(|part| part.number == number)
     }
 
-    /// Closes the open parts: from now on they may be shared, and new documents go to new ones.
+    /// Closes the open parts, so that they can be shared; new documents go to new parts.
     pub(crate) fn freeze(&mut self) {
         self.text_open = false;
         self.vectors_open = false;
         self.open_words = 0;
         self.open_vectors = 0;
     }
-    /// How many parts from the first take no more.
+    /// Number of leading parts that are closed.
     pub(crate) fn closed_text_parts(&self) -> usize {
         self.text.len() - usize::from(self.text_open)
     }

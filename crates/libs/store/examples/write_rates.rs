@@ -1,7 +1,7 @@
-//! How many small transactions a second the store commits:
-//! `cargo run --release -p agentd-store --example write_rates [folder | postgres://…] [seconds]`.
+//! Measures the rate of small transactions: `cargo run --release -p agentd-store --example write_rates [folder |
+//! postgres://…] [seconds]`.
 //!
-//! Each closure inserts one row of about 100 bytes. The folder should be on the disk that counts.
+//! Each closure inserts one row of about 100 bytes. Choose a folder on the disk to be measured.
 
 #![allow(clippy::print_stdout, reason = "a program that reports")]
 

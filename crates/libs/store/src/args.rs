@@ -1,12 +1,12 @@
-//! The text of a statement and its parameters.
+//! Statement text and parameters.
 
 use std::borrow::Cow;
 
 use crate::StoreError;
 use crate::value::{IntoValue, Value};
 
-/// The text of one statement, with `$1` parameters. Text that was put together at run time must
-/// come from the program alone: everything from outside is a parameter.
+/// Text of one statement, with `$1` parameters. Text that is assembled at run time must consist of program constants
+/// only; every external value is a parameter.
 #[derive(Debug, Clone)]
 pub struct Sql(pub(crate) Cow<'static, str>);
 
@@ -22,8 +22,8 @@ impl From<String> for Sql {
     }
 }
 
-/// Parameters in order, `$1` first. Made by [`args!`](crate::args). A value that cannot be stored is
-/// remembered and refused when the statement runs.
+/// Statement parameters in order, `$1` first; created by [`args!`](crate::args). A value that cannot be stored is
+/// reported when the statement runs.
 #[derive(Debug, Clone, Default)]
 pub struct Args {
     values: Vec<Value>,
@@ -41,7 +41,7 @@ impl Args {
         Self { values: Vec::with_capacity(capacity), refused: None }
     }
 
-    /// Adds the next parameter and answers its number, for statements put together at run time.
+    /// Adds the next parameter and returns its number, for statements assembled at run time.
     pub fn push(&mut self, value: impl IntoValue) -> usize {
         let position = self.values.len() + 1;
         match value.into_value() {
@@ -54,7 +54,7 @@ impl Args {
         position
     }
 
-    /// Adds the parameters of another statement's part, after those that are there.
+    /// Appends the parameters of another part of the statement.
     pub fn append(&mut self, other: Self) {
         self.values.extend(other.values);
         self.refused = self.refused.take().or(other.refused);
@@ -78,7 +78,7 @@ impl Args {
     }
 }
 
-/// Parameters of a statement: `args![id, &name, created_at]`.
+/// Builds the parameters of a statement: `args![id, &name, created_at]`.
 #[macro_export]
 macro_rules! args {
     () => { $crate::Args::new() };

@@ -1,11 +1,11 @@
-//! Logs of changed rows, for what is derived from them and kept outside of the database: each
-//! reader keeps its own place, and catches up from there.
+//! Change logs for data derived from rows and stored outside the database. Each reader stores its own position and
+//! catches up from there.
 //!
-//! Other than events, changes are seen as soon as they are committed: who is told that a change is
-//! stored must find it everywhere. So a reader may see some of them twice, and its place moves only
-//! over those before which nothing can commit any more. A log says which rows, never what: the rows
-//! are the truth. Places belong to one [`Db::database_id`](crate::Db::database_id): a database that
-//! was loaded from a backup has another one, and its logs begin anew.
+//! Unlike events, changes are visible as soon as they are committed, so that an acknowledged change is visible
+//! everywhere. A reader may therefore see a change twice; its position only moves past changes before which no
+//! transaction can still commit. A log records which rows changed, not their content: the rows are authoritative.
+//! Positions belong to one [`Db::database_id`](crate::Db::database_id); a database restored from a backup has a new id
+//! and empty logs.
 
 use agentd_base::Timestamp;
 
@@ -13,10 +13,10 @@ use crate::outbox::Seq;
 use crate::read::Read;
 use crate::{Dialect, StoreError, Tx, args};
 
-/// Well below what the databases take as parameters.
-const ROWS_A_STATEMENT: usize = 500;
+/// Well below the parameter limits of both databases.
+const ROWS_PER_STATEMENT: usize = 500;
 
-/// The name of a log, `const EPISODES: ChangeLog = ChangeLog::new("memory.episodes");`.
+/// Name of a change log: `const EPISODES: ChangeLog = ChangeLog::new("memory.episodes");`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChangeLog(&'static str);
 
@@ -26,37 +26,37 @@ impl ChangeLog {
         Self(name)
     }
 
-    /// Under which the place of the last change that is forgotten stands in `store_info`.
+    /// Returns the `store_info` name that holds the position of the last pruned change.
     fn floor_name(self) -> String {
         format!("changes.{}.floor", self.0)
     }
 }
 
-/// One entry of a log.
+/// Entry of a change log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
-    /// Unique in its log.
+    /// Position of the change; unique in its log.
     pub place: Seq,
-    /// The row that was added, changed or deleted; `None`: any of them.
+    /// Row that was added, changed or deleted; `None` if any row may have changed.
     pub row: Option<i64>,
 }
 
-/// Changes after a place.
+/// Page of changes after a position.
 #[derive(Debug, Clone, Default)]
 pub struct ChangesPage {
-    /// In order.
+    /// Changes in order.
     pub changes: Vec<Change>,
-    /// Where to read on next time: behind everything that cannot appear before it any more.
+    /// Position to store: no change can appear before it any more.
     pub place: Seq,
-    /// Where to read on at once, if there may be more.
+    /// Position of the next page, if there may be more changes.
     pub more_after: Option<Seq>,
-    /// Whose changes these are: a place of another database means nothing here.
+    /// Id of the database; positions of another database are meaningless here.
     pub database_id: String,
 }
 
 fn changes_after(dialect: Dialect) -> String {
     let settled = dialect.pick("1", "(tx_id < pg_snapshot_xmin(pg_current_snapshot())::text::bigint)::int::bigint");
-    // SQLite would compare the pair with every change there is; the plus keeps it to the order of `seq`.
+    // SQLite would compare the pair with every change; the unary plus makes it use the order of `seq`.
     let after_place = dialect.pick("+log = $1 AND $2 = $2 AND seq > $3", "log = $1 AND (tx_id, seq) > ($2, $3)");
     let order = dialect.pick("seq", "tx_id, seq");
     format!(
@@ -66,11 +66,8 @@ fn changes_after(dialect: Dialect) -> String {
 }
 
 impl Read {
-    /// Up to `limit` changes after `after`; `None` when some of them are forgotten already, and the
-    /// reader has to begin anew.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Returns up to `limit` changes after `after`, or `None` if some of them were pruned and the reader must start
+    /// over.
     pub async fn changes_after(
         &mut self,
         log: ChangeLog,
@@ -93,7 +90,7 @@ impl Read {
         if rows.len() == limit as usize {
             page.more_after = Some(last);
         }
-        // Asked last: what is forgotten meanwhile is noticed, and a database that was loaded meanwhile.
+        // Read last, to detect changes pruned and a database loaded in the meantime.
         let mut floor = Seq::START;
         let sql = "SELECT name, value FROM store_info WHERE name IN ($1, 'database_id')";
         for row in self.fetch_all(sql, args![log.floor_name()]).await? {
@@ -106,11 +103,7 @@ impl Read {
         Ok((after >= floor).then_some(page))
     }
 
-    /// The place after the last change that nothing can appear before any more: where a reader that
-    /// begins now begins, before it reads the rows.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Returns the position of the last settled change. A new reader stores it before it reads the rows.
     pub async fn last_change(&mut self, log: ChangeLog) -> Result<Seq, StoreError> {
         let settled = self.dialect().settled_events();
         let sql = format!(
@@ -130,10 +123,7 @@ impl Read {
 }
 
 impl Tx {
-    /// Notes that `row` is added, changed or deleted with this transaction; `None`: any row may be.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Records that this transaction adds, changes or deletes `row`; `None` means any row may change.
     pub async fn log_change(&mut self, log: ChangeLog, row: Option<i64>) -> Result<(), StoreError> {
         let now = self.clock().now();
         self.execute("INSERT INTO changes (log, row_number, created_at) VALUES ($1, $2, $3)", args![log.0, row, now])
@@ -141,13 +131,10 @@ impl Tx {
         Ok(())
     }
 
-    /// The same for many rows, in few statements.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Records many changes with few statements.
     pub async fn log_changes(&mut self, log: ChangeLog, rows: &[i64]) -> Result<(), StoreError> {
         let now = self.clock().now();
-        for batch in rows.chunks(ROWS_A_STATEMENT) {
+        for batch in rows.chunks(ROWS_PER_STATEMENT) {
             let mut args = args![log.0, now];
             let rows: Vec<String> = batch.iter().map(|row| format!("($1, ${}, $2)", args.push(*row))).collect();
             let sql = format!("INSERT INTO changes (log, row_number, created_at) VALUES {}", rows.join(", "));
@@ -156,10 +143,7 @@ impl Tx {
         Ok(())
     }
 
-    /// Forgets up to `limit` changes from before `before`; answers how many.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Deletes up to `limit` changes older than `before` and returns their number.
     pub async fn prune_changes(&mut self, log: ChangeLog, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
         let settled = self.dialect().settled_events();
         let sql = format!(
@@ -185,7 +169,7 @@ impl Tx {
         self.execute(sql, args![log.0, floor.transaction, floor.number]).await
     }
 
-    /// Empties every log, after the database was loaded or numbered anew: its id is another one.
+    /// Empties every log after a load or renumbering, which changes the database id.
     pub(crate) async fn forget_changes(&mut self) -> Result<(), StoreError> {
         self.execute("DELETE FROM changes", args![]).await?;
         self.execute("DELETE FROM store_info WHERE name LIKE 'changes.%'", args![]).await?;
@@ -201,9 +185,9 @@ mod tests {
     use super::*;
     use crate::{DatabaseUrl, Db, DbOptions, OWN_MIGRATIONS};
 
-    /// Asked after every change and before every search, however many changes there are.
+    /// The query runs after every change and before every search, so its cost must not depend on the length of the log.
     #[tokio::test]
-    async fn only_what_comes_after_a_place_is_looked_at() {
+    async fn query_scans_only_changes_after_the_position() {
         let folder = tempfile::tempdir().unwrap();
         let (clock, entropy) = (Clock::system(), Entropy::seeded(7));
         let options = DbOptions {

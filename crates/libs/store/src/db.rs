@@ -1,4 +1,4 @@
-//! The open database.
+//! Handle of an open database.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,21 +16,21 @@ use crate::shared::Shared;
 use crate::topic::{Signals, Topic};
 use crate::{Dialect, StoreError, Tx, args, postgres, sqlite};
 
-/// Where the database is.
+/// Location of the database.
 #[derive(Debug, Clone)]
 pub enum DatabaseUrl {
     Sqlite {
         path: PathBuf,
     },
-    /// A `postgres://` address with its password.
+    /// `postgres://` URL, including its password.
     Postgres(Secret),
 }
 
 impl DatabaseUrl {
-    /// The database that an address names; without one, `agentd.db` in the data directory.
+    /// Parses a database URL; without one, returns `agentd.db` in the data directory.
     ///
     /// # Errors
-    /// `StoreError::InvalidUrl`, which never repeats the address: it may hold a password.
+    /// `StoreError::InvalidUrl`, which never contains the URL because that may hold a password.
     pub fn parse(address: Option<&Secret>, data_dir: &Path) -> Result<Self, StoreError> {
         let Some(address) = address else { return Ok(Self::Sqlite { path: data_dir.join("agentd.db") }) };
         let text = address.expose();
@@ -46,27 +46,27 @@ impl DatabaseUrl {
     }
 }
 
-/// What [`Db::open`] needs.
+/// Options of [`Db::open`].
 #[derive(Debug, Clone)]
 pub struct DbOptions {
     pub url: DatabaseUrl,
-    /// Holds the lock, the copies made before migrations and, by default, the SQLite file.
+    /// Directory of the lock file, of copies made before migrations and, by default, of the SQLite file.
     pub data_dir: PathBuf,
     pub clock: Clock,
     pub ids: IdGenerator,
     pub entropy: Entropy,
-    /// Those of the whole program, [`OWN_MIGRATIONS`](crate::OWN_MIGRATIONS) among them.
+    /// Migrations of the whole program, including [`OWN_MIGRATIONS`](crate::OWN_MIGRATIONS).
     pub migrations: &'static [Migration],
 }
 
-/// What a database is opened for.
+/// Purpose a database is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Daemon,
-    /// It is thrown away soon.
+    /// Temporary database.
     Scratch,
-    /// It is shared by several daemons of this thread.
-    #[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "tests alone simulate"))]
+    /// Shared by several simulated daemons on the current thread.
+    #[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "only used by tests"))]
     Simulation,
 }
 
@@ -82,8 +82,8 @@ struct Inner {
     backend: Backend,
 }
 
-/// An open database. Cheap to clone; the last clone that goes away closes it in the background,
-/// [`close`](Self::close) does so and waits.
+/// Open database. Cheap to clone. Dropping the last clone closes it in the background; [`close`](Self::close) waits for
+/// that.
 #[derive(Debug, Clone)]
 pub struct Db(Arc<Inner>);
 
@@ -97,7 +97,7 @@ impl Db {
         Self::open_as(options, Purpose::Daemon).await
     }
 
-    /// A SQLite database in `folder` for a while, living by this one's time and ids.
+    /// Opens a temporary SQLite database in `folder` with the clock and ids of this one.
     pub(crate) async fn open_scratch(
         &self,
         folder: &Path,
@@ -133,7 +133,7 @@ impl Db {
             signals: Signals::default(),
             is_outbox_wake_due: AtomicBool::new(false),
             commits: watch::Sender::new(0),
-            outbox_looks: AtomicU32::new(0),
+            outbox_retries: AtomicU32::new(0),
             idempotency_records: AtomicU64::new(0),
         });
         let backend = match url {
@@ -163,7 +163,8 @@ impl Db {
         &self.0.shared.entropy
     }
 
-    /// Whether no other daemon can work on this database: whatever this one does not hold itself is nobody's.
+    /// Whether this process is the only one that can use the database. Work that this process does not hold is then
+    /// unclaimed.
     #[must_use]
     pub fn is_exclusive(&self) -> bool {
         self.0.shared.is_exclusive()
@@ -173,16 +174,14 @@ impl Db {
         &self.0.shared
     }
 
-    /// Runs `work` in a transaction and answers once it is committed and survives a power cut.
+    /// Runs `work` in a transaction and returns once it is committed durably.
     ///
-    /// `work` may run again when it collided with another one: it must change nothing but the
-    /// database, and must not wait for the network or a model. Transactions are serial: each sees
-    /// all that was committed before, and nothing that runs beside it. If `work` answers an error,
-    /// panics, or one of its statements failed, everything it did is taken back. It runs to its end
-    /// even if the caller stops waiting.
+    /// `work` may run again after a conflict: it must have no side effects outside the database and must not wait for
+    /// the network or a model. Transactions are serializable. If `work` returns an error, panics, or one of its
+    /// statements fails, its changes are rolled back. It runs to completion even if the caller is cancelled.
     ///
     /// # Errors
-    /// What `work` answers, or a [`StoreError`] turned into it.
+    /// Errors of `work`, or a [`StoreError`] converted into `E`.
     pub async fn write<T, E, F>(&self, work: F) -> Result<T, E>
     where
         F: AsyncFn(&mut Tx) -> Result<T, E> + Send + 'static,
@@ -192,11 +191,11 @@ impl Db {
         self.run(Plan { durability: Durability::Full, isolation: Isolation::Serializable }, work).await
     }
 
-    /// Like [`write`](Self::write), but the change survives only the process being killed, not a
-    /// power cut. For stream tokens, steps and the like.
+    /// Like [`write`](Self::write), but the change survives only a process crash, not a power failure. For stream
+    /// tokens, steps and similar data.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// See [`write`](Self::write).
     pub async fn write_relaxed<T, E, F>(&self, work: F) -> Result<T, E>
     where
         F: AsyncFn(&mut Tx) -> Result<T, E> + Send + 'static,
@@ -206,12 +205,12 @@ impl Db {
         self.run(Plan { durability: Durability::Relaxed, isolation: Isolation::Serializable }, work).await
     }
 
-    /// Like [`write`](Self::write), but on PostgreSQL at READ COMMITTED: each statement sees what is committed
-    /// when it begins. For changes that name or lock every row that they depend on, such as a claim or what its
-    /// holder records, and that must not make others run again.
+    /// Like [`write`](Self::write), but at READ COMMITTED on PostgreSQL: each statement sees the data committed when it
+    /// begins. For changes that name or lock every row they depend on, such as a claim, and that must not abort other
+    /// transactions.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// See [`write`](Self::write).
     pub async fn write_locking<T, E, F>(&self, durability: Durability, work: F) -> Result<T, E>
     where
         F: AsyncFn(&mut Tx) -> Result<T, E> + Send + 'static,
@@ -241,11 +240,11 @@ impl Db {
         answer.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
     }
 
-    /// A connection for reading. Each statement sees what is committed when it begins. There are
-    /// few: hold one at a time, and not while waiting for anything else.
+    /// Returns a connection for reading. Each statement sees the data committed when it begins. Connections are few:
+    /// hold one at a time, and do not wait for anything else while holding it.
     ///
     /// # Errors
-    /// `Unavailable` when no connection can be had.
+    /// `Unavailable` if no connection becomes available.
     pub async fn read(&self) -> Result<Read, StoreError> {
         let connection = match &self.0.backend {
             Backend::Sqlite(sqlite) => Connection::Sqlite(sqlite.readers.acquire().await?),
@@ -254,10 +253,10 @@ impl Db {
         Ok(Read::new(connection, Arc::clone(&self.0.shared), false))
     }
 
-    /// A connection whose statements all see one state of the database.
+    /// Returns a connection whose statements all see the same state of the database.
     ///
     /// # Errors
-    /// `Unavailable` when no connection can be had.
+    /// `Unavailable` if no connection becomes available.
     pub async fn read_snapshot(&self) -> Result<Read, StoreError> {
         let connection = match &self.0.backend {
             Backend::Sqlite(sqlite) => Connection::Sqlite(sqlite.readers.begin().await?),
@@ -266,8 +265,7 @@ impl Db {
         Ok(Read::new(connection, Arc::clone(&self.0.shared), true))
     }
 
-    /// Finishes what is queued, copies the log back and closes. Later calls answer
-    /// `StoreError::Closed`.
+    /// Finishes queued work, checkpoints the log and closes the database. Later calls return `StoreError::Closed`.
     pub async fn close(&self) {
         match &self.0.backend {
             Backend::Sqlite(sqlite) => sqlite.close().await,
@@ -275,36 +273,35 @@ impl Db {
         }
     }
 
-    /// How often `topic` has changed since the database was opened, as far as this process knows.
+    /// Returns the number of changes of `topic` since the database was opened, as known to this process.
     #[must_use]
     pub fn generation(&self, topic: Topic) -> u64 {
         self.0.shared.signals.signal(topic.name()).generation()
     }
 
-    /// Tells when `topic` changes, also by another replica. Changes in quick succession may be told
-    /// once.
+    /// Watches `topic`, including changes by other replicas. Changes in quick succession may be coalesced.
     #[must_use]
     pub fn watch(&self, topic: Topic) -> watch::Receiver<u64> {
         self.0.shared.signals.watch(topic.name())
     }
 
-    /// A number that changes whenever anything in the database does that may give somebody something to do; none
-    /// where other programs write too. Whoever found nothing to do need not look again while it stays the same.
+    /// Returns a number that changes with every write that may create work, or `None` if other processes write too. A
+    /// worker that found no work can stay idle while the number is unchanged.
     #[must_use]
     pub fn version(&self) -> Option<u64> {
         self.is_exclusive().then(|| *self.0.shared.commits.borrow())
     }
 
-    /// Waits until [`version`](Self::version) is another one than `seen`.
+    /// Waits until [`version`](Self::version) differs from `seen`.
     pub async fn changed_since(&self, seen: u64) {
-        // Does not fail while the database is held here.
+        // Cannot fail while this handle keeps the sender alive.
         let _ = self.0.shared.commits.subscribe().wait_for(|version| *version != seen).await;
     }
 
-    /// How many other daemons work on this database now. On SQLite there can be none.
+    /// Returns the number of other daemons that currently use this database; always 0 on SQLite.
     ///
     /// # Errors
-    /// What the database refuses, or this daemon cannot make itself known there.
+    /// `Unavailable` if the database cannot be queried or this daemon is not registered there.
     pub async fn count_other_daemons(&self) -> Result<u64, StoreError> {
         match &self.0.backend {
             Backend::Sqlite(_) => Ok(0),
@@ -312,23 +309,20 @@ impl Db {
         }
     }
 
-    /// Names this database's contents. It changes when a backup is loaded: what was derived from
-    /// the old contents, and every [`Seq`](crate::Seq) kept outside, is then void.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Returns the id of the database contents. Loading a backup changes it, which invalidates derived data and every
+    /// stored [`Seq`](crate::Seq).
     pub async fn database_id(&self) -> Result<String, StoreError> {
         let mut read = self.read().await?;
         read.fetch_one("SELECT value FROM store_info WHERE name = 'database_id'", args![]).await?.get("value")
     }
 
-    /// Proves that the database can be read and written now, for readiness.
+    /// Checks that the database can be read and written, for readiness probes.
     ///
     /// # Errors
-    /// What stands in the way.
+    /// Reason why reading or writing fails.
     pub async fn check(&self) -> Result<(), StoreError> {
         let now = self.clock().now();
-        // Replicas that probe at once must not collide.
+        // Concurrent probes of several replicas must not conflict.
         let plan = Plan { durability: Durability::Relaxed, isolation: Isolation::ReadCommitted };
         self.run(plan, async move |tx: &mut Tx| {
             tx.keep_version();

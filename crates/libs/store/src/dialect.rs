@@ -1,6 +1,6 @@
-//! Everything that SQLite and PostgreSQL say differently, in one place. All other SQL is one text.
+//! Differences between SQLite and PostgreSQL. All other SQL is shared.
 
-/// Which database is behind a handle.
+/// Database engine behind a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     Sqlite,
@@ -16,7 +16,7 @@ impl Dialect {
         }
     }
 
-    /// Chooses between two texts.
+    /// Returns the text for this dialect.
     #[must_use]
     pub fn pick(self, sqlite: &'static str, postgres: &'static str) -> &'static str {
         match self {
@@ -25,28 +25,25 @@ impl Dialect {
         }
     }
 
-    /// Bounds outbox reads: an event is visible only when no transaction that began before its own
-    /// can still commit, else a late commit would appear behind a cursor that has passed it. SQLite
-    /// has one writer, so there everything committed is final.
+    /// Restricts reads to settled events: no transaction that began earlier can still commit. Otherwise a late commit
+    /// would appear behind a cursor that has passed it. SQLite has one writer, so every committed event is settled.
     pub(crate) fn settled_events(self) -> &'static str {
         self.pick("1 = 1", "tx_id < pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
     }
 
-    /// Locks rows for this transaction and leaves out those that another one holds. SQLite needs
-    /// none: there is one writer.
+    /// Locks rows for this transaction and skips rows that are locked. Empty on SQLite, which has one writer.
     #[must_use]
     pub fn skip_locked(self) -> &'static str {
         self.pick("", "FOR UPDATE SKIP LOCKED")
     }
 
-    /// Holds a row that was read as it is until the end of the transaction, for others that do the same. SQLite
-    /// needs none.
+    /// Takes a shared lock on the rows until the end of the transaction. Empty on SQLite.
     #[must_use]
     pub fn share_lock(self) -> &'static str {
         self.pick("", "FOR SHARE")
     }
 
-    /// Holds a row that was read for this transaction alone. SQLite needs none.
+    /// Takes an exclusive lock on the rows until the end of the transaction. Empty on SQLite.
     #[must_use]
     pub fn exclusive_lock(self) -> &'static str {
         self.pick("", "FOR UPDATE")

@@ -1,4 +1,4 @@
-//! What can go wrong in the store, told apart as far as a caller must tell it apart.
+//! Errors of the store, as fine-grained as callers need.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use agentd_base::{DomainError, ErrorKind};
 
 use crate::value::ValueError;
 
-/// What a driver said.
+/// Error of the database driver.
 pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
 
-/// An error of the store. Cheap to clone, because one failed commit answers a whole batch.
+/// Error of the store. Cheap to clone, because one failed commit is reported to a whole batch.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     #[error("no such row")]
@@ -26,10 +26,10 @@ pub enum StoreError {
     Column { column: String, source: ValueError },
     #[error("parameter ${position} cannot be stored")]
     Argument { position: usize, source: ValueError },
-    /// The work panicked; its changes were taken back, nobody else's were touched.
+    /// The closure panicked; its changes were rolled back without affecting others.
     #[error("the work on the database failed unexpectedly: {message}")]
     Panicked { message: String },
-    /// A statement failed before, so the transaction can only be given up.
+    /// An earlier statement failed, so the transaction can only be rolled back.
     #[error("an earlier statement of this transaction failed, so it can only be given up")]
     Aborted,
     #[error("a transaction must not wait for another transaction")]
@@ -38,7 +38,7 @@ pub enum StoreError {
     LostLease { item: String },
     #[error("a request with this Idempotency-Key was already carried out")]
     IdempotencyConflict,
-    /// The database cannot be reached or cannot write now; it may come back by itself.
+    /// The database cannot be reached or cannot write; the condition may be temporary.
     #[error("the database is not available: {reason}")]
     Unavailable { reason: String, source: Option<Cause> },
     #[error("too many changes collided at once; try again")]
@@ -74,35 +74,35 @@ fn holder(pid: Option<u32>) -> String {
 }
 
 impl StoreError {
-    /// Whether a unique rule was broken: the caller then names the value that is taken.
+    /// Whether a unique constraint was violated; the caller then names the duplicate value.
     #[must_use]
     pub fn is_unique_violation(&self) -> bool {
         matches!(self, Self::Unique { .. })
     }
 
-    /// Whether the condition may end by itself, so that the daemon is unready rather than wrong.
+    /// Whether the condition may be temporary, so that the daemon is not ready rather than faulty.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Closed)
     }
 
-    /// PostgreSQL, or what stands before it, hangs.
-    pub(crate) fn unanswered() -> Self {
+    /// PostgreSQL, or a proxy in front of it, does not respond.
+    pub(crate) fn timed_out() -> Self {
         Self::Unavailable { reason: "it does not answer".to_owned(), source: None }
     }
 
-    /// Whether a connection to PostgreSQL broke, so that another one may do better; not when time ran out.
+    /// Whether the connection to PostgreSQL was lost, so that another one may succeed; false for timeouts.
     pub(crate) fn is_lost_connection(&self) -> bool {
         let Self::Unavailable { source: Some(source), .. } = self else { return false };
         match source.downcast_ref::<sqlx::Error>() {
             None | Some(sqlx::Error::PoolTimedOut) => false,
             Some(error) => {
-                error.as_database_error().and_then(|refusal| refusal.code()).as_deref() != Some(STATEMENT_ENDED)
+                error.as_database_error().and_then(|refusal| refusal.code()).as_deref() != Some(QUERY_CANCELED)
             }
         }
     }
 
-    /// Whether somebody else holds a lock of SQLite's.
+    /// Whether another process or connection holds an SQLite lock.
     pub(crate) fn is_busy(&self) -> bool {
         let Self::Unavailable { source: Some(source), .. } = self else { return false };
         let error = source.downcast_ref::<rusqlite::Error>();
@@ -135,7 +135,7 @@ fn classify(error: sqlx::Error) -> StoreError {
         sqlx::Error::RowNotFound => return StoreError::NoRow,
         sqlx::Error::PoolClosed => return StoreError::Closed,
         sqlx::Error::PoolTimedOut => return unavailable("no connection became free in time", error),
-        // The last also when a server that goes away, or what stands before it, hangs up on a greeting.
+        // `Protocol` also occurs when a stopping server, or a proxy, closes the connection during the handshake.
         sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) => {
             return unavailable("the connection failed", error);
         }
@@ -187,8 +187,8 @@ fn sqlite_refusal(code: i32, detail: String, error: impl std::error::Error + Sen
     }
 }
 
-/// By its time limit, or by an administrator.
-const STATEMENT_ENDED: &str = "57014";
+/// Statement cancelled by its timeout or by an administrator.
+const QUERY_CANCELED: &str = "57014";
 
 enum Outage {
     Retry,
@@ -202,7 +202,7 @@ fn postgres_outage(code: &str) -> Option<Outage> {
         "53100" => Outage::Down("its disk is full"),
         "53300" => Outage::Down("it has too many connections"),
         "25006" => Outage::Down("it is read-only"),
-        STATEMENT_ENDED => Outage::Down("a statement took too long"),
+        QUERY_CANCELED => Outage::Down("a statement took too long"),
         "25P03" | "25P04" => Outage::Down("a transaction took too long"),
         "40003" => Outage::Down("it does not know how a transaction ended"),
         "57P01" | "57P02" | "57P03" | "57P05" => Outage::Down("it is shutting down or starting"),

@@ -1,7 +1,7 @@
-//! Answers to requests that carried an `Idempotency-Key`, stored in the change's own transaction.
+//! Responses to requests with an `Idempotency-Key`, stored in the transaction of the change.
 //!
-//! Two requests with one key can both do the work, but only one can commit: the other's transaction
-//! is taken back whole with `StoreError::IdempotencyConflict`.
+//! Two requests with the same key may both run, but only one can commit: the transaction of the other is rolled back
+//! with `StoreError::IdempotencyConflict`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,25 +13,25 @@ use agentd_base::Timestamp;
 use crate::read::Read;
 use crate::{StoreError, Tx, args};
 
-/// How long an answer is kept.
-pub const IDEMPOTENCY_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
-/// How many answers a credential may have, give or take one round of trimming; the oldest go.
+/// Retention of a stored response.
+pub const IDEMPOTENCY_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
+/// Maximum number of stored responses per credential, exceeded by at most one trim interval; the oldest are deleted.
 pub const IDEMPOTENCY_PER_CREDENTIAL: u32 = 10_000;
-/// Counting costs, so only every so many-th record trims.
-const RECORDS_BETWEEN_TRIMS: u64 = 64;
+/// Number of records between two trims, because counting is expensive.
+const TRIM_INTERVAL: u64 = 64;
 
-/// What a repeat of the request is answered.
+/// Response to a repeated request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoredAnswer {
-    /// The first answer again.
+    /// The first response is sent again.
     Answer { status: u16, body: String },
-    /// The answer carried a secret and was not stored: the repeat learns only what was made.
+    /// The response contained a secret and was not stored; the repeat only receives the id of the created resource.
     AlreadyDone { id: String },
-    /// The request started a stream: the repeat attaches to it again.
+    /// The request started a stream; the repeat attaches to it.
     Reattach { id: String },
 }
 
-/// A recorded request, for comparing a repeat with it.
+/// Recorded request, for comparison with a repeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredRequest {
     pub method_and_path: String,
@@ -50,7 +50,7 @@ struct Request<T: ?Sized> {
     render: Render<T>,
 }
 
-/// Records the answer that a change leads to, if its request asked for that. Cheap to clone.
+/// Records the response to a change if its request has an idempotency key. Cheap to clone.
 pub struct Recorder<T: ?Sized>(Option<Arc<Request<T>>>);
 
 impl<T: ?Sized> Clone for Recorder<T> {
@@ -66,14 +66,14 @@ impl<T: ?Sized> fmt::Debug for Recorder<T> {
 }
 
 impl<T: ?Sized> Recorder<T> {
-    /// For requests without a key: records nothing.
+    /// Returns a recorder for requests without a key, which records nothing.
     #[must_use]
     pub fn none() -> Self {
         Self(None)
     }
 
-    /// `render` makes the answer from what the change came to; it may run more than once.
-    /// `credential` names who asks (an id, never the secret itself).
+    /// Creates a recorder. `render` builds the response from the result of the change and may run more than once.
+    /// `credential` is the id of the caller's credential, never the secret itself.
     #[must_use]
     pub fn new(
         credential: impl Into<String>,
@@ -91,18 +91,18 @@ impl<T: ?Sized> Recorder<T> {
         })))
     }
 
-    /// Records the answer with the change. Call it inside the transaction, after everything else.
+    /// Records the response together with the change. Call it inside the transaction, after everything else.
     ///
     /// # Errors
-    /// `StoreError::IdempotencyConflict` when the key was used: let the transaction fail with it.
+    /// `StoreError::IdempotencyConflict` if the key was used: return it to roll back the transaction.
     pub async fn record(&self, tx: &mut Tx, value: &T) -> Result<(), StoreError> {
         self.write(tx, value, None).await
     }
 
-    /// Likewise, in the place of the record that leads to `id`, which came to nothing.
+    /// Like [`record`](Self::record), but replaces an existing record for `id`, whose request had no effect.
     ///
     /// # Errors
-    /// As [`record`](Self::record), also when somebody else was faster.
+    /// Errors of [`record`](Self::record), also if another request replaced the record first.
     pub async fn record_instead_of(&self, tx: &mut Tx, value: &T, id: &str) -> Result<(), StoreError> {
         self.write(tx, value, Some(id)).await
     }
@@ -116,7 +116,7 @@ impl<T: ?Sized> Recorder<T> {
             StoredAnswer::Reattach { id } => (None, Some(String::new()), Some(id)),
         };
         let now = tx.clock().now();
-        // An expired record that was not purged yet gives way.
+        // An expired record that is not purged yet is replaced.
         let recorded = tx
             .execute(
                 "INSERT INTO idempotency \
@@ -135,7 +135,7 @@ impl<T: ?Sized> Recorder<T> {
                     body,
                     resource_id,
                     now,
-                    now - IDEMPOTENCY_KEPT,
+                    now - IDEMPOTENCY_RETENTION,
                     instead_of
                 ],
             )
@@ -143,7 +143,7 @@ impl<T: ?Sized> Recorder<T> {
         if recorded == 0 {
             return Err(StoreError::IdempotencyConflict);
         }
-        if tx.shared.idempotency_records.fetch_add(1, Ordering::Relaxed).is_multiple_of(RECORDS_BETWEEN_TRIMS) {
+        if tx.shared.idempotency_records.fetch_add(1, Ordering::Relaxed).is_multiple_of(TRIM_INTERVAL) {
             tx.trim_answers(&request.credential, IDEMPOTENCY_PER_CREDENTIAL).await?;
         }
         Ok(())
@@ -151,12 +151,9 @@ impl<T: ?Sized> Recorder<T> {
 }
 
 impl Read {
-    /// What was recorded under a key in the last 24 hours.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Returns the record of a key, if it is at most 24 hours old.
     pub async fn find_answer(&mut self, credential: &str, key: &str) -> Result<Option<StoredRequest>, StoreError> {
-        let oldest = self.clock().now() - IDEMPOTENCY_KEPT;
+        let oldest = self.clock().now() - IDEMPOTENCY_RETENTION;
         let row = self
             .fetch_optional(
                 "SELECT request, body_hash, status, body, resource_id, created_at FROM idempotency \
@@ -180,10 +177,7 @@ impl Read {
 }
 
 impl Tx {
-    /// Keeps the newest `keep` answers of a credential.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Deletes all but the newest `keep` responses of a credential.
     pub async fn trim_answers(&mut self, credential: &str, keep: u32) -> Result<u64, StoreError> {
         self.execute(
             "DELETE FROM idempotency WHERE credential = $1 AND idempotency_key IN \
@@ -194,13 +188,10 @@ impl Tx {
         .await
     }
 
-    /// Deletes up to `limit` answers older than 24 hours; answers how many. Call until it answers
-    /// less than `limit`.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Deletes up to `limit` responses older than 24 hours and returns their number. Call until the number is below
+    /// `limit`.
     pub async fn purge_answers(&mut self, limit: u32) -> Result<u64, StoreError> {
-        let before = self.clock().now() - IDEMPOTENCY_KEPT;
+        let before = self.clock().now() - IDEMPOTENCY_RETENTION;
         self.execute(
             "DELETE FROM idempotency WHERE (credential, idempotency_key) IN \
              (SELECT credential, idempotency_key FROM idempotency WHERE created_at < $1 ORDER BY created_at LIMIT $2)",

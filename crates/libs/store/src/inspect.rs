@@ -1,4 +1,4 @@
-//! Looks at a database without changing it: no migration, no lock, no write. For diagnosis.
+//! Read-only inspection of a database for diagnosis: no migration, no lock, no write.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,31 +16,31 @@ use sqlx::{ConnectOptions, Connection as _};
 use crate::db::DatabaseUrl;
 use crate::{StoreError, postgres};
 
-/// A server that does not answer within this time is away.
+/// Time limit after which the server counts as unavailable.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 const NEWEST: &str = "SELECT MAX(version), MAX(applied_at) FROM schema_migrations";
 const INFO: &str = "SELECT name, value FROM store_info";
 
-/// What was found.
+/// Result of an inspection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspection {
-    /// The engine and its version.
+    /// Name and version of the engine.
     pub engine: String,
-    /// 0 when nothing was ever migrated.
+    /// Schema version; 0 if never migrated.
     pub schema_version: u32,
-    /// When the schema changed last.
+    /// Time of the last migration.
     pub migrated_at: Option<Timestamp>,
-    /// Facts about the database as a whole, by name; see the table `store_info`.
+    /// Contents of the table `store_info`, by name.
     pub info: BTreeMap<String, String>,
-    /// What SQLite's own check complains of, at most ten lines.
+    /// Problems found by SQLite's `quick_check`, at most ten.
     pub damage: Vec<String>,
 }
 
-/// Looks at the database; `None` when there is none yet.
+/// Inspects the database; returns `None` if it does not exist yet.
 ///
 /// # Errors
-/// It cannot be reached or read.
+/// The database cannot be reached or read.
 pub async fn inspect(url: &DatabaseUrl) -> Result<Option<Inspection>, StoreError> {
     match url {
         DatabaseUrl::Sqlite { path } if !path.exists() => Ok(None),
@@ -61,7 +61,7 @@ pub async fn inspect(url: &DatabaseUrl) -> Result<Option<Inspection>, StoreError
     }
 }
 
-/// The process that holds the data directory's lock, if one does; its id is 0 when it left none.
+/// Returns the process that holds the lock of the data directory, if any; 0 if its id is unknown.
 #[must_use]
 pub fn lock_holder(data_dir: &Path) -> Option<u32> {
     let mut file = File::open(data_dir.join("agentd.lock")).ok()?;

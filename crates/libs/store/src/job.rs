@@ -1,4 +1,4 @@
-//! A closure on its way to the thread that runs it.
+//! Closures queued for the transaction thread.
 
 use std::cell::Cell;
 use std::fmt;
@@ -12,20 +12,20 @@ use tracing::{Instrument, Span};
 
 use crate::{StoreError, Tx};
 
-/// How much a committed change survives.
+/// Durability of a committed change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// Also a power cut.
+    /// Survives a power failure.
     Full,
-    /// The process being killed, but not a power cut.
+    /// Survives a process crash, but not a power failure.
     Relaxed,
 }
 
-/// How strictly PostgreSQL keeps transactions apart. SQLite's one writer is always serial.
+/// Isolation of transactions on PostgreSQL. SQLite's single writer is always serial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Isolation {
     Serializable,
-    /// For statements that lock what they take, such as claiming from the queue.
+    /// For statements that lock the rows they change, such as queue claims.
     ReadCommitted,
 }
 
@@ -35,14 +35,14 @@ pub(crate) struct Plan {
     pub(crate) isolation: Isolation,
 }
 
-/// What running the closure came to, as far as the writer must know.
+/// Outcome of a closure, for the writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    Keep,
-    GiveUp,
+    Commit,
+    RollBack,
 }
 
-/// The function that a closure was written in: its type's name without type arguments, closures and the crate.
+/// Name of the function that contains a closure: its type name without type arguments, closures and the crate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct JobName(&'static str);
 
@@ -63,25 +63,24 @@ impl fmt::Display for JobName {
     }
 }
 
-/// One closure with its caller.
+/// Closure with its caller.
 pub(crate) trait Job: Send {
     fn plan(&self) -> Plan;
 
-    /// Whose closure it is, for the log.
+    /// Name of the function that contains the closure, for logs.
     fn name(&self) -> JobName;
 
-    /// What the caller logs in.
+    /// Tracing span of the caller.
     fn span(&self) -> &Span;
 
-    /// Runs the closure; may be called again.
+    /// Runs the closure; may be called more than once.
     fn run<'a>(&'a mut self, tx: &'a mut Tx) -> LocalBoxFuture<'a, Outcome>;
 
-    /// Answers the caller, with the closure's result or with the error that took it back. A caller
-    /// who has gone away is fine.
+    /// Sends the result of the closure, or the error that rolled it back, to the caller. The caller may be gone.
     fn answer(self: Box<Self>, committed: Result<(), StoreError>);
 }
 
-/// What the thread that runs closures is sent.
+/// Message to the transaction thread.
 pub(crate) enum Message {
     Job(Box<dyn Job>),
     Close(oneshot::Sender<()>),
@@ -91,7 +90,7 @@ thread_local! {
     static RUNS_TRANSACTIONS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Marks a thread on which waiting for a transaction would wait for itself.
+/// Marks a thread on which waiting for a transaction would deadlock.
 pub(crate) fn mark_transaction_thread() {
     RUNS_TRANSACTIONS.set(true);
 }
@@ -144,19 +143,19 @@ where
                 Ok(result) => result,
                 Err(panic) => Err(E::from(StoreError::Panicked { message: panic_message(&*panic) })),
             };
-            let outcome = if result.is_ok() { Outcome::Keep } else { Outcome::GiveUp };
+            let outcome = if result.is_ok() { Outcome::Commit } else { Outcome::RollBack };
             self.result = Some(result);
             outcome
         };
-        Box::pin(trace::within(trace, run).instrument(span))
+        Box::pin(trace::with_context(trace, run).instrument(span))
     }
 
     fn answer(self: Box<Self>, committed: Result<(), StoreError>) {
         let result = match (committed, self.result) {
             (Ok(()), Some(result)) => result,
             (Ok(()), None) => Err(E::from(StoreError::Closed)),
-            // A closure that failed by itself has nothing to lose by a failed commit, but what it
-            // saw may have been taken back with its neighbours' work.
+            // A closure that failed on its own loses nothing by a failed commit, but what it read may have been rolled
+            // back with the rest of the batch.
             (Err(error), _) => Err(E::from(error)),
         };
         drop(self.caller.send(result));
@@ -176,7 +175,7 @@ mod tests {
     use super::JobName;
 
     #[test]
-    fn a_name_is_the_function_that_the_closure_is_in() {
+    fn job_name_is_the_enclosing_function() {
         for (name, shown) in [
             (
                 "agentd_automation::hooks::worker::read::ReadEvents::run::{{closure}}::{{closure}}",

@@ -1,18 +1,18 @@
-//! Storage for every domain. It knows none of them.
+//! Storage layer shared by all domains; it contains no domain types.
 //!
-//! - [`Db`]: one SQLite file with a group-committing writer, or PostgreSQL shared by replicas, behind
-//!   one interface and one SQL text a query.
-//! - [`Tx`] and [`Read`]: statements, rows, and what is told to others after the commit.
+//! - [`Db`]: an SQLite file with a group-committing writer, or PostgreSQL shared by replicas, behind one interface with
+//!   one SQL text per query.
+//! - [`Tx`] and [`Read`]: statements, rows, and notifications sent after the commit.
 //! - [`Snapshot`]: cached derived values that are never stale.
 //!
-//! Invariants: nothing is acknowledged before it is committed; a closure that fails leaves nothing
-//! behind and harms no other; no statement text holds a value from outside; nothing here logs a
-//! parameter. Deliberately absent: an ORM, a query builder, domain types.
+//! Invariants: a write is acknowledged only after its commit; a failed closure leaves no changes and does not affect
+//! others; no statement text contains an external value; parameters are never logged. Deliberately absent: an ORM, a
+//! query builder, domain types.
 //!
-//! SQL is written in what both databases share: `$1` parameters, TEXT ids, BIGINT microseconds,
-//! booleans as BIGINT 0/1, JSON as TEXT, `RETURNING`, `ON CONFLICT`. Large deletions hide rows at
-//! once and purge them in batches, each a transaction of its own:
-//! `DELETE FROM t WHERE id IN (SELECT id FROM t WHERE … ORDER BY id LIMIT 500)` until it answers 0.
+//! SQL uses the common subset of both databases: `$1` parameters, TEXT ids, BIGINT microseconds, booleans as BIGINT
+//! 0/1, JSON as TEXT, `RETURNING`, `ON CONFLICT`. Large deletions hide rows immediately and purge them in batches, each
+//! in its own transaction: `DELETE FROM t WHERE id IN (SELECT id FROM t WHERE … ORDER BY id LIMIT 500)`, repeated until
+//! no row is deleted.
 
 mod args;
 mod changes;
@@ -48,16 +48,16 @@ pub use db::{DatabaseUrl, Db, DbOptions};
 pub use dialect::Dialect;
 pub use dump::DumpSummary;
 pub use error::{Cause, StoreError};
-pub use idempotency::{IDEMPOTENCY_KEPT, IDEMPOTENCY_PER_CREDENTIAL, Recorder, StoredAnswer, StoredRequest};
+pub use idempotency::{IDEMPOTENCY_PER_CREDENTIAL, IDEMPOTENCY_RETENTION, Recorder, StoredAnswer, StoredRequest};
 pub use inspect::{Inspection, inspect, lock_holder};
 pub use job::Durability;
 pub use outbox::{CursorStart, Event, EventId, NewEvent, Seq};
 pub use queue::{Enqueued, Item, ItemId, ItemStatus, Lease, NewItem, QueueStats};
 pub use read::Read;
 pub use row::Row;
-pub use rows::{batch_of, in_list, rows_of};
+pub use rows::{batch_size, in_list, row_placeholders};
 pub use schema::{Migration, OWN_MIGRATIONS};
-pub use server_clock::server_clock_ahead;
+pub use server_clock::server_clock_offset;
 pub use snapshot::Snapshot;
 pub use topic::Topic;
 pub use tx::Tx;

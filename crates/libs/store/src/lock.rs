@@ -1,4 +1,4 @@
-//! The data directory, and one daemon in it: an advisory lock that the kernel gives back however the holder ends.
+//! Lock on the data directory: an advisory lock that the kernel releases however its holder ends.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Seek, Write};
@@ -12,36 +12,36 @@ use rustix::process::{Pid, test_kill_process};
 
 use crate::StoreError;
 
-/// Creates a folder, and those above it, that its owner alone may look into.
+/// Creates a directory and its parents, accessible by the owner only.
 pub(crate) fn create_private_folder(path: &Path) -> Result<(), StoreError> {
     let created = DirBuilder::new().recursive(true).mode(0o700).create(path);
     created.map_err(|e| StoreError::io("creating", path, e))
 }
 
-/// Held for as long as the writer lives.
+/// Held while the writer runs.
 #[derive(Debug)]
 pub(crate) struct DataDirLock {
     file: File,
 }
 
-/// For what a killed daemon leaves behind: ten seconds in all.
-const TRIES: u32 = 500;
-const BETWEEN_TRIES: Duration = Duration::from_millis(20);
+/// Attempts to take over the lock of a killed daemon: ten seconds in total.
+const LOCK_ATTEMPTS: u32 = 500;
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Whether a process with this id is there.
-fn is_there(pid: u32) -> bool {
+/// Whether a process with this id exists.
+fn process_exists(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     pid.is_none_or(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
 impl DataDirLock {
-    /// Takes `agentd.lock` in `data_dir` and writes this process's id into it. A child that a daemon was starting when
-    /// it was killed holds a copy of its lock until the child ends as well, which is waited for.
+    /// Takes `agentd.lock` in `data_dir` and writes this process's id into it. A child process spawned just before the
+    /// daemon was killed holds a copy of the lock until it exits, so this waits for it.
     pub(crate) async fn take(data_dir: &Path) -> Result<Self, StoreError> {
-        for _ in 0..TRIES {
+        for _ in 0..LOCK_ATTEMPTS {
             match Self::try_take(data_dir) {
-                Err(StoreError::AlreadyRunning { pid: Some(pid), .. }) if !is_there(pid) => {
-                    tokio::time::sleep(BETWEEN_TRIES).await;
+                Err(StoreError::AlreadyRunning { pid: Some(pid), .. }) if !process_exists(pid) => {
+                    tokio::time::sleep(LOCK_RETRY_INTERVAL).await;
                 }
                 taken => return taken,
             }
@@ -72,9 +72,9 @@ impl DataDirLock {
 
 impl Drop for DataDirLock {
     fn drop(&mut self) {
-        // Closing is not enough: a child that was just forked holds a copy until it runs its program.
+        // Closing is not enough: a child that was just forked holds a copy until it executes its program.
         if let Err(error) = flock(&self.file, FlockOperation::Unlock) {
-            tracing::warn!(%error, "the lock of the data directory could not be given back");
+            tracing::warn!(%error, "failed to release the data directory lock");
         }
     }
 }
@@ -84,13 +84,13 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_a_killed_daemon_leaves_behind_is_waited_for() {
+    async fn lock_of_a_killed_daemon_is_awaited() {
         let folder = tempfile::tempdir().unwrap();
         let lock = DataDirLock::take(folder.path()).await.unwrap();
-        // The holder is there, so nobody waits.
+        // The holder is alive, so the lock is refused immediately.
         let refused = DataDirLock::take(folder.path()).await.unwrap_err();
         assert!(matches!(refused, StoreError::AlreadyRunning { pid: Some(_), .. }), "{refused}");
-        // No process has such an id.
+        // No process has this id.
         std::fs::write(folder.path().join("agentd.lock"), i32::MAX.to_string()).unwrap();
         let again = DataDirLock::take(folder.path());
         let ends = async {

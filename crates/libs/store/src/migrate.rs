@@ -1,10 +1,9 @@
-//! Migrations: numbered scripts, a pair for each step, run once and in order.
+//! Migrations: numbered scripts, one per dialect for each step, run once and in order.
 //!
-//! A start with nothing to do costs one query. A new database takes all steps in one transaction: it is
-//! made with one sync, and each page of it is written once. A database that holds something takes each step in a
-//! transaction of its own, which bounds the log and the locks, and continues where it was interrupted; before it does,
-//! a copy of it is put into `backups/`. Scripts must not declare deferred constraints: they would fail at the commit,
-//! which many closures share.
+//! A start without pending steps costs one query. A new database runs all steps in one transaction, which needs one
+//! sync and writes each page once. An existing database runs each step in its own transaction, which bounds the log and
+//! the locks, and resumes where it was interrupted. Before the first step it is copied to `backups/`. Scripts must not
+//! declare deferred constraints: they would fail at the commit, which many closures share.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use crate::{StoreError, args};
 
 const OLDEST_SQLITE: [u32; 3] = [3, 51, 3];
 
-/// Brings a SQLite file up to date.
+/// Migrates an SQLite file.
 pub(crate) async fn sqlite(read: &mut Read) -> Result<(), StoreError> {
     let row = match read
         .fetch_one("SELECT MAX(version) AS version, sqlite_version() AS engine FROM schema_migrations", args![])
@@ -39,38 +38,38 @@ pub(crate) async fn sqlite(read: &mut Read) -> Result<(), StoreError> {
     let pending = pending(from, read.shared.migrations)?;
     let Some(last) = pending.last() else { return Ok(()) };
     if from > 0 && !read.shared.is_scratch {
-        let path = snapshot_path(read, from, last.version, "db")?;
+        let path = backup_path(read, from, last.version, "db")?;
         let partial = path.with_extension("partial");
         drop(std::fs::remove_file(&partial));
-        tracing::info!(path = %path.display(), "copying the database before its schema changes");
+        tracing::info!(path = %path.display(), "backing up the database before migration");
         read.run("VACUUM INTO $1".into(), args![partial.to_string_lossy().into_owned()]).await?;
         std::fs::rename(&partial, &path).map_err(|e| StoreError::io("renaming", &partial, e))?;
     }
-    // Scripts that rebuild a table need this off: <https://sqlite.org/lang_altertable.html>.
+    // Scripts that rebuild a table need foreign keys off: <https://sqlite.org/lang_altertable.html>.
     read.script("PRAGMA foreign_keys = OFF").await?;
     let result = run_all(read, from, pending).await;
     read.script("PRAGMA foreign_keys = ON").await?;
     result
 }
 
-/// Brings a PostgreSQL schema up to date. The caller holds the lock that keeps other replicas out.
+/// Migrates a PostgreSQL schema. The caller holds the lock that excludes other replicas.
 pub(crate) async fn postgres(read: &mut Read) -> Result<(), StoreError> {
     let from = schema_version(read).await?;
     let pending = pending(from, read.shared.migrations)?;
     if from > 0
         && let Some(last) = pending.last()
     {
-        let path = snapshot_path(read, from, last.version, "jsonl")?;
-        tracing::info!(path = %path.display(), "writing the database out before its schema changes");
+        let path = backup_path(read, from, last.version, "jsonl")?;
+        tracing::info!(path = %path.display(), "backing up the database before migration");
         read.script("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?;
-        let written = write_out(read, &path).await;
+        let written = write_backup(read, &path).await;
         read.script("ROLLBACK").await?;
         written?;
     }
     run_all(read, from, pending).await
 }
 
-async fn write_out(read: &mut Read, path: &Path) -> Result<(), StoreError> {
+async fn write_backup(read: &mut Read, path: &Path) -> Result<(), StoreError> {
     let partial = path.with_extension("partial");
     let failed = |e| StoreError::io("writing", &partial, e);
     let mut file = tokio::fs::File::create(&partial).await.map_err(failed)?;
@@ -79,7 +78,7 @@ async fn write_out(read: &mut Read, path: &Path) -> Result<(), StoreError> {
     std::fs::rename(&partial, path).map_err(|e| StoreError::io("renaming", &partial, e))
 }
 
-fn snapshot_path(read: &Read, from: u32, to: u32, extension: &str) -> Result<PathBuf, StoreError> {
+fn backup_path(read: &Read, from: u32, to: u32, extension: &str) -> Result<PathBuf, StoreError> {
     let folder = read.shared.data_dir.join("backups");
     create_private_folder(&folder)?;
     let time = read.clock().now().to_string().replace([':', '.'], "-");
@@ -87,8 +86,8 @@ fn snapshot_path(read: &Read, from: u32, to: u32, extension: &str) -> Result<Pat
 }
 
 async fn run_all(read: &mut Read, from: u32, pending: &'static [Migration]) -> Result<(), StoreError> {
-    let together = if from == 0 { pending.len() } else { 1 };
-    for steps in pending.chunks(together.max(1)) {
+    let steps_per_transaction = if from == 0 { pending.len() } else { 1 };
+    for steps in pending.chunks(steps_per_transaction.max(1)) {
         let result = run(read, steps).await;
         if result.is_err() {
             let _ = read.script("ROLLBACK").await;
@@ -98,13 +97,13 @@ async fn run_all(read: &mut Read, from: u32, pending: &'static [Migration]) -> R
     Ok(())
 }
 
-/// Takes steps in one transaction.
+/// Runs steps in one transaction.
 async fn run(read: &mut Read, steps: &'static [Migration]) -> Result<(), StoreError> {
     let Some(last) = steps.last() else { return Ok(()) };
     let dialect = read.dialect();
     read.script(dialect.pick("BEGIN IMMEDIATE", "BEGIN")).await.map_err(|e| failed(last, e))?;
     for step in steps {
-        tracing::info!(version = step.version, name = step.name, "changing the schema");
+        tracing::info!(version = step.version, name = step.name, "applying migration");
         read.script(dialect.pick(step.sqlite, step.postgres)).await.map_err(|e| failed(step, e))?;
         let now = read.clock().now();
         read.run(

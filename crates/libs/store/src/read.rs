@@ -1,4 +1,4 @@
-//! Reading: one connection that rows are asked from.
+//! Reading: a connection for queries.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::sqlite::direct;
 use crate::sqlite::readers::Reader as SqliteReader;
 use crate::{Args, Dialect, Row, Sql, StoreError};
 
-/// Where statements go.
+/// Connection that executes statements.
 pub(crate) enum Connection {
     Sqlite(SqliteReader),
     SqliteWriter(rusqlite::Connection),
     Postgres(PostgresReader),
     PostgresTransaction(Pooled),
-    /// It broke, and no other one could be had.
+    /// The connection was lost and could not be replaced.
     Lost,
 }
 
@@ -45,12 +45,12 @@ impl Connection {
     }
 }
 
-/// Reads rows. Store functions that only read take `&mut Read`; a `&mut Tx` is accepted there too.
+/// Connection for reading rows. Functions that only read take `&mut Read`; a `&mut Tx` dereferences to it.
 pub struct Read {
     pub(crate) connection: Connection,
     pub(crate) shared: Arc<Shared>,
-    /// Set inside a transaction by the first statement that fails: PostgreSQL then refuses all
-    /// others, so SQLite must as well. Also what decides about a retry.
+    /// First failure in a transaction. PostgreSQL rejects all further statements, so SQLite must as well. Also decides
+    /// about retries.
     pub(crate) failure: Option<StoreError>,
     pub(crate) is_transaction: bool,
 }
@@ -71,7 +71,7 @@ impl Read {
         self.shared.dialect
     }
 
-    /// As [`Db::is_exclusive`](crate::Db::is_exclusive).
+    /// See [`Db::is_exclusive`](crate::Db::is_exclusive).
     #[must_use]
     pub fn is_exclusive(&self) -> bool {
         self.shared.is_exclusive()
@@ -87,15 +87,15 @@ impl Read {
         &self.shared.ids
     }
 
-    /// Every row. For what is bounded by a `LIMIT` or small by nature.
+    /// Returns all rows. For results bounded by a `LIMIT` or small by nature.
     ///
     /// # Errors
-    /// What the database refuses; see [`StoreError`].
+    /// See [`StoreError`].
     pub async fn fetch_all(&mut self, sql: impl Into<Sql>, args: Args) -> Result<Vec<Row>, StoreError> {
         let sql = sql.into();
-        let spare = self.spare(&sql, &args);
+        let retry_statement = self.retry_statement(&sql, &args);
         match self.try_fetch_all(sql, args).await {
-            Err(error) => match self.renewed(&error, spare).await {
+            Err(error) => match self.replace_connection(&error, retry_statement).await {
                 Some((sql, args)) => self.try_fetch_all(sql, args).await,
                 None => Err(error),
             },
@@ -104,7 +104,7 @@ impl Read {
     }
 
     async fn try_fetch_all(&mut self, sql: Sql, args: Args) -> Result<Vec<Row>, StoreError> {
-        self.refuse_after_failure()?;
+        self.reject_after_failure()?;
         let rows = match self.connection.target() {
             Target::Lost => Err(StoreError::Closed),
             Target::Writer(connection) => {
@@ -113,7 +113,7 @@ impl Read {
             Target::Sqlite(reader) => reader.fetch(sql, args).await,
             Target::Postgres(connection) => match codec::arguments(args) {
                 Ok(arguments) => {
-                    connection.ask(|connection| postgres_rows(connection, sql, arguments).try_collect()).await
+                    connection.run(|connection| postgres_rows(connection, sql, arguments).try_collect()).await
                 }
                 Err(error) => Err(error),
             },
@@ -121,24 +121,20 @@ impl Read {
         rows.map_err(|error| self.failed(error))
     }
 
-    /// The one row that is there.
+    /// Returns exactly one row.
     ///
     /// # Errors
-    /// `StoreError::NoRow` when there is none; else what the database refuses.
+    /// `StoreError::NoRow` if there is no row.
     pub async fn fetch_one(&mut self, sql: impl Into<Sql>, args: Args) -> Result<Row, StoreError> {
         self.fetch_optional(sql, args).await?.ok_or(StoreError::NoRow)
     }
 
-    /// The first row, if any. Further rows are read and thrown away, so that a `RETURNING`
-    /// statement is always carried out whole.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Returns the first row, if any. Further rows are discarded, so that a `RETURNING` statement always completes.
     pub async fn fetch_optional(&mut self, sql: impl Into<Sql>, args: Args) -> Result<Option<Row>, StoreError> {
         let sql = sql.into();
-        let spare = self.spare(&sql, &args);
+        let retry_statement = self.retry_statement(&sql, &args);
         match self.try_fetch_optional(sql, args).await {
-            Err(error) => match self.renewed(&error, spare).await {
+            Err(error) => match self.replace_connection(&error, retry_statement).await {
                 Some((sql, args)) => self.try_fetch_optional(sql, args).await,
                 None => Err(error),
             },
@@ -150,43 +146,47 @@ impl Read {
         Ok(self.try_fetch_all(sql, args).await?.into_iter().next())
     }
 
-    /// What a statement needs to be asked once more; only outside of transactions, where each stands
-    /// alone and changes nothing.
-    fn spare(&self, sql: &Sql, args: &Args) -> Option<(Sql, Args)> {
+    /// Clones the statement for a retry on another connection. Only outside of transactions, where statements are
+    /// independent and read-only.
+    fn retry_statement(&self, sql: &Sql, args: &Args) -> Option<(Sql, Args)> {
         let Connection::Postgres(reader) = &self.connection else { return None };
-        // One that was set up for what takes long, and may hold a lock, cannot be replaced.
-        (!reader.connection.takes_time()).then(|| (sql.clone(), args.clone()))
+        // A connection with a lifted time limit may hold a lock and cannot be replaced.
+        (!reader.connection.is_time_limit_lifted()).then(|| (sql.clone(), args.clone()))
     }
 
-    /// Takes another connection in the place of a lost one; answers what is to be asked again.
-    async fn renewed(&mut self, error: &StoreError, spare: Option<(Sql, Args)>) -> Option<(Sql, Args)> {
-        let spare = spare?;
+    /// Replaces a lost connection; returns the statement to retry.
+    async fn replace_connection(
+        &mut self,
+        error: &StoreError,
+        retry_statement: Option<(Sql, Args)>,
+    ) -> Option<(Sql, Args)> {
+        let retry_statement = retry_statement?;
         let Connection::Postgres(reader) = std::mem::replace(&mut self.connection, Connection::Lost) else {
             return None;
         };
-        match reader.give_up(error) {
+        match reader.discard_if_lost(error) {
             Ok(readers) => self.connection = Connection::Postgres(readers.acquire().await.ok()?),
             Err(reader) => {
                 self.connection = Connection::Postgres(reader);
                 return None;
             }
         }
-        Some(spare)
+        Some(retry_statement)
     }
 
-    /// Rows as they come, for exports: nothing is collected. Take it from
-    /// [`Db::read_snapshot`](crate::Db::read_snapshot), which holds back no writer.
+    /// Returns a stream of rows, for exports. Use it with [`Db::read_snapshot`](crate::Db::read_snapshot), which does
+    /// not block writers.
     ///
     /// # Errors
-    /// What the database refuses, here or within the stream.
+    /// Errors of the database, here or within the stream.
     pub fn fetch_stream(
         &mut self,
         sql: impl Into<Sql>,
         args: Args,
     ) -> Result<BoxStream<'_, Result<Row, StoreError>>, StoreError> {
-        self.refuse_after_failure()?;
+        self.reject_after_failure()?;
         let sql = sql.into();
-        // Encoded before the connection is borrowed: a refusal has to be remembered.
+        // Encoded before the connection is borrowed, so that an error can be recorded.
         match &self.connection {
             Connection::Lost => Err(self.failed(StoreError::Closed)),
             Connection::SqliteWriter(connection) => {
@@ -206,9 +206,9 @@ impl Read {
         }
     }
 
-    /// Runs a statement that answers no rows.
+    /// Runs a statement without result rows.
     pub(crate) async fn run(&mut self, sql: Sql, args: Args) -> Result<u64, StoreError> {
-        self.refuse_after_failure()?;
+        self.reject_after_failure()?;
         let result = match self.connection.target() {
             Target::Lost => Err(StoreError::Closed),
             Target::Writer(connection) => {
@@ -217,7 +217,7 @@ impl Read {
             Target::Sqlite(reader) => reader.execute(sql, args).await,
             Target::Postgres(connection) => match codec::arguments(args) {
                 Ok(arguments) => connection
-                    .ask(|connection| connection.execute(sqlx::query_with(AssertSqlSafe(sql.0), arguments)))
+                    .run(|connection| connection.execute(sqlx::query_with(AssertSqlSafe(sql.0), arguments)))
                     .await
                     .map(|done| done.rows_affected()),
                 Err(error) => Err(error),
@@ -233,21 +233,22 @@ impl Read {
             Target::Writer(connection) => connection.execute_batch(text)?,
             Target::Sqlite(reader) => reader.script(text)?,
             Target::Postgres(connection) => {
-                connection.ask(|connection| connection.execute(sqlx::raw_sql(text))).await.map(drop)?;
+                connection.run(|connection| connection.execute(sqlx::raw_sql(text))).await.map(drop)?;
             }
         }
         Ok(())
     }
 
-    /// What follows may take as long as it needs: in a transaction until that ends, else for good.
-    pub(crate) async fn take_time(&mut self) -> Result<(), StoreError> {
+    /// Lifts the time limit: until the end of the transaction if there is one, else for the rest of the connection's
+    /// life.
+    pub(crate) async fn lift_time_limit(&mut self) -> Result<(), StoreError> {
         match self.connection.target() {
-            Target::Postgres(connection) => connection.take_time().await,
+            Target::Postgres(connection) => connection.lift_time_limit().await,
             Target::Writer(_) | Target::Sqlite(_) | Target::Lost => Ok(()),
         }
     }
 
-    fn refuse_after_failure(&self) -> Result<(), StoreError> {
+    fn reject_after_failure(&self) -> Result<(), StoreError> {
         if self.is_transaction && self.failure.is_some() { Err(StoreError::Aborted) } else { Ok(()) }
     }
 

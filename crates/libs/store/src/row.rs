@@ -1,4 +1,4 @@
-//! A row as it was read, independent of the database it came from.
+//! Result row, independent of the database.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use crate::StoreError;
 use crate::value::{self, FromValue, Value, ValueError};
 
-/// One row. Columns are found by the name they have in the statement.
+/// One row. Columns are identified by their name in the statement.
 #[derive(Debug, Clone)]
 pub struct Row {
     pub(crate) columns: Arc<[Box<str>]>,
@@ -16,18 +16,18 @@ pub struct Row {
 }
 
 impl Row {
-    /// The column as a `T`.
+    /// Returns the column as a `T`.
     ///
     /// # Errors
-    /// `StoreError::Column` when there is no such column or its value is no `T`.
+    /// `StoreError::Column` if the column does not exist or its value is not a `T`.
     pub fn get<T: FromValue>(&self, column: &str) -> Result<T, StoreError> {
         self.value(column).and_then(T::from_value).map_err(|source| self.unreadable(column, source))
     }
 
-    /// The bytes of the column, moved out of the row: nobody copies what is large.
+    /// Moves the bytes of the column out of the row without a copy.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// See [`get`](Self::get).
     pub fn take_bytes(&mut self, column: &str) -> Result<Vec<u8>, StoreError> {
         let position = self.columns.iter().position(|name| &**name == column);
         match position.and_then(|position| self.values.get_mut(position)) {
@@ -36,28 +36,28 @@ impl Row {
         }
     }
 
-    /// The JSON text of the column, parsed.
+    /// Parses the JSON text of the column.
     ///
     /// # Errors
-    /// `StoreError::Column` when there is no such column or its JSON is no `T`.
+    /// `StoreError::Column` if the column does not exist or its JSON is not a `T`.
     pub fn json<T: DeserializeOwned>(&self, column: &str) -> Result<T, StoreError> {
         self.value(column).and_then(value::json).map_err(|source| self.unreadable(column, source))
     }
 
-    /// The only or first column, for counts and the like.
+    /// Returns the first column, for example a count.
     ///
     /// # Errors
-    /// `StoreError::Column` when its value is no `T`.
+    /// `StoreError::Column` if its value is not a `T`.
     pub fn first<T: FromValue>(&self) -> Result<T, StoreError> {
         let value = self.values.first().ok_or(ValueError::Missing);
         value.and_then(T::from_value).map_err(|source| self.unreadable("(first)", source))
     }
 
-    /// The column `traceparent`: where in a trace the row came about. What cannot be read is nothing: nobody's work must
-    /// fail for it.
+    /// Returns the trace context stored in the column `traceparent`. An invalid one is ignored, because tracing must
+    /// not fail other work.
     ///
     /// # Errors
-    /// `StoreError::Column` when there is no such column.
+    /// `StoreError::Column` if the column does not exist.
     pub fn trace(&self) -> Result<Option<TraceContext>, StoreError> {
         Ok(self.get::<Option<String>>("traceparent")?.and_then(|text| TraceContext::parse(&text)))
     }

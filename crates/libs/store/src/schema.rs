@@ -1,8 +1,8 @@
-//! The steps that the schema consists of.
+//! Schema migrations.
 
 use crate::StoreError;
 
-/// One step of the schema, in both dialects. Versions count up from 1 without a gap.
+/// Schema migration in both dialects. Versions start at 1 without gaps.
 #[derive(Debug, Clone, Copy)]
 pub struct Migration {
     pub version: u32,
@@ -11,7 +11,7 @@ pub struct Migration {
     pub postgres: &'static str,
 }
 
-/// The tables of the store itself, which the list of every program that uses it begins with.
+/// Tables of the store itself: the first entries of every program's list of migrations.
 pub const OWN_MIGRATIONS: &[Migration] = &[Migration {
     version: 1,
     name: "store",
@@ -19,7 +19,7 @@ pub const OWN_MIGRATIONS: &[Migration] = &[Migration {
     postgres: include_str!("../migrations/postgres/0001_store.sql"),
 }];
 
-/// The steps that a database at version `from` still needs.
+/// Returns the migrations that a database at version `from` still needs.
 pub(crate) fn pending(from: u32, migrations: &'static [Migration]) -> Result<&'static [Migration], StoreError> {
     let known = migrations.last().map_or(0, |last| last.version);
     if from > known {

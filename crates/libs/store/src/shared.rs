@@ -1,4 +1,4 @@
-//! What every handle of one open database shares.
+//! State shared by all handles of an open database.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -19,19 +19,19 @@ pub(crate) struct Shared {
     pub(crate) entropy: Entropy,
     pub(crate) data_dir: PathBuf,
     pub(crate) migrations: &'static [Migration],
-    /// Thrown away soon: nothing of it is copied before its schema changes.
+    /// Temporary database: no backup is made before migrations.
     pub(crate) is_scratch: bool,
-    /// Of one of several daemons that a simulation runs over one SQLite file, all on one thread: nothing here may
-    /// depend on how long something takes, and others write, too.
+    /// One of several simulated daemons on one SQLite file, all on one thread: behaviour must not depend on durations,
+    /// and other writers exist.
     pub(crate) is_simulated: bool,
     pub(crate) signals: Signals,
-    /// Whether somebody will wake the outbox's watchers soon: one timer is enough for all.
+    /// Whether a wake-up of the outbox watchers is scheduled: one timer serves all readers.
     pub(crate) is_outbox_wake_due: AtomicBool,
-    /// Batches of writes that this process committed.
+    /// Number of write batches committed by this process.
     pub(crate) commits: watch::Sender<u64>,
-    /// How often in a row there were events that could not be read yet.
-    pub(crate) outbox_looks: AtomicU32,
-    /// Paces the trimming of idempotency records.
+    /// Consecutive reads of the outbox that found unsettled events.
+    pub(crate) outbox_retries: AtomicU32,
+    /// Counter that determines when idempotency records are trimmed.
     pub(crate) idempotency_records: AtomicU64,
 }
 

@@ -1,10 +1,9 @@
-//! A value derived from the database, kept until one of its topics changes.
+//! Value derived from the database, cached until one of its topics changes.
 //!
-//! A read that begins after a write was acknowledged sees that write: the writer bumps the topic
-//! before it answers, and the value remembers the generations that it was loaded under, read before
-//! the rows were. On SQLite an unchanged value costs an atomic compare and an `Arc` clone. On
-//! PostgreSQL, where other replicas write too, it costs one small query for the topics' versions.
-//! [`Snapshot::get_recent`] makes that query at most once in a while, for what anybody may ask.
+//! A read that begins after an acknowledged write sees that write: the writer bumps the topic before it responds, and
+//! the cached value stores the generations from before its rows were read. On SQLite an unchanged value costs an atomic
+//! comparison and an `Arc` clone. On PostgreSQL, where other replicas write too, it costs one small query for the topic
+//! versions. [`Snapshot::get_recent`] limits the rate of that query, for unauthenticated requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,29 +17,29 @@ use crate::topic::{EVERYTHING, Signal, Topic};
 use crate::{Args, Db, Read, StoreError};
 
 struct Loaded<T> {
-    /// What the value was loaded under: a generation or version a topic.
+    /// Generation (SQLite) or version (PostgreSQL) of each topic when the value was loaded.
     versions: Box<[u64]>,
     value: Arc<T>,
 }
 
-/// What asking for the versions said, and when that was.
-struct Asked {
+/// Result and time of a version query.
+struct VersionCheck {
     at: Timestamp,
-    /// Of this process's topics, before it asked.
+    /// Generations of the topics in this process before the query.
     generations: Box<[u64]>,
     outcome: Result<(), StoreError>,
 }
 
-/// A cached derived value.
+/// Cached derived value.
 pub struct Snapshot<T> {
     db: Db,
     topics: &'static [Topic],
     signals: Box<[Arc<Signal>]>,
     loaded: ArcSwapOption<Loaded<T>>,
-    /// One load at a time: those who wait find its result.
-    loading: Mutex<()>,
-    asked: ArcSwapOption<Asked>,
-    asking: Mutex<()>,
+    /// Allows one load at a time; waiting callers use its result.
+    load_lock: Mutex<()>,
+    checked: ArcSwapOption<VersionCheck>,
+    check_lock: Mutex<()>,
 }
 
 impl<T> fmt::Debug for Snapshot<T> {
@@ -50,8 +49,8 @@ impl<T> fmt::Debug for Snapshot<T> {
 }
 
 impl<T: Send + Sync + 'static> Snapshot<T> {
-    /// A value that depends on what `topics` stand for. Every write that changes it must
-    /// [`touch`](crate::Tx::touch) one of them.
+    /// Creates a cached value that depends on `topics`. Every write that changes it must [`touch`](crate::Tx::touch)
+    /// one of them.
     #[must_use]
     pub fn new(db: &Db, topics: &'static [Topic]) -> Self {
         let signals = topics.iter().map(|topic| db.shared().signals.signal(topic.name())).collect();
@@ -60,16 +59,16 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
             topics,
             signals,
             loaded: ArcSwapOption::empty(),
-            loading: Mutex::new(()),
-            asked: ArcSwapOption::empty(),
-            asking: Mutex::new(()),
+            load_lock: Mutex::new(()),
+            checked: ArcSwapOption::empty(),
+            check_lock: Mutex::new(()),
         }
     }
 
-    /// The present value; `load` makes it anew when a topic has changed.
+    /// Returns the current value; calls `load` if a topic has changed.
     ///
     /// # Errors
-    /// What `load` answers, or what the database refuses.
+    /// Errors of `load` and of the database.
     pub async fn get<E, L>(&self, load: L) -> Result<Arc<T>, E>
     where
         L: AsyncFn(&mut Read) -> Result<T, E>,
@@ -78,12 +77,11 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
         if self.db.is_exclusive() { self.get_local(load).await } else { self.get_shared(load).await }
     }
 
-    /// The value as it was at most `age` ago. A change that this process made, or has heard of, is
-    /// always in it. However many ask, the database is asked once in `age` and change; that it is away
-    /// is remembered for as long.
+    /// Returns a value that was current at most `age` ago. It includes every change that this process made or was
+    /// notified of. The database is queried at most once per `age` and change; an outage is cached equally long.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// See [`get`](Self::get).
     pub async fn get_recent<E, L>(&self, age: Duration, load: L) -> Result<Arc<T>, E>
     where
         L: AsyncFn(&mut Read) -> Result<T, E>,
@@ -92,43 +90,44 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
         if self.db.is_exclusive() {
             return self.get_local(load).await;
         }
-        if let Some(known) = self.known_for(age) {
+        if let Some(known) = self.checked_within(age) {
             return Ok(known?);
         }
-        let _one_at_a_time = self.asking.lock().await;
-        if let Some(known) = self.known_for(age) {
+        let _guard = self.check_lock.lock().await;
+        if let Some(known) = self.checked_within(age) {
             return Ok(known?);
         }
         let generations = self.generations();
-        let asked = async { self.versions(&mut self.db.read().await?).await }.await;
-        // When it was asked is when the answer came: an outage is noticed after seconds.
-        let note =
-            |outcome| self.asked.store(Some(Arc::new(Asked { at: self.db.clock().now(), generations, outcome })));
-        let value = match asked {
+        let checked = async { self.versions(&mut self.db.read().await?).await }.await;
+        // Stored with the time of the response: an outage is noticed only after seconds.
+        let store_check = |outcome| {
+            self.checked.store(Some(Arc::new(VersionCheck { at: self.db.clock().now(), generations, outcome })))
+        };
+        let value = match checked {
             Ok(versions) => match self.loaded_under(&versions) {
                 Some(value) => value,
                 None => self.get_shared(load).await?,
             },
             Err(error) => {
-                note(Err(error.clone()));
+                store_check(Err(error.clone()));
                 return Err(error.into());
             }
         };
-        note(Ok(()));
+        store_check(Ok(()));
         Ok(value)
     }
 
-    /// What was found out within `age`, unless something has changed since.
-    fn known_for(&self, age: Duration) -> Option<Result<Arc<T>, StoreError>> {
-        let asked = self.asked.load();
-        let asked = asked.as_ref()?;
+    /// Returns the result of a version query within `age`, unless a topic has changed since.
+    fn checked_within(&self, age: Duration) -> Option<Result<Arc<T>, StoreError>> {
+        let checked = self.checked.load();
+        let checked = checked.as_ref()?;
         let now = self.db.clock().now();
-        // A clock that was set back makes it old rather than eternal.
-        let is_recent = asked.at <= now && now.since(asked.at) < age && asked.generations == self.generations();
+        // A clock that was set back expires the result instead of keeping it forever.
+        let is_recent = checked.at <= now && now.since(checked.at) < age && checked.generations == self.generations();
         if !is_recent {
             return None;
         }
-        match &asked.outcome {
+        match &checked.outcome {
             Ok(()) => self.last().map(Ok),
             Err(error) => Some(Err(error.clone())),
         }
@@ -138,16 +137,16 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
         self.signals.iter().map(|signal| signal.generation()).collect()
     }
 
-    /// The value that was loaded last, perhaps of before a change; nothing is waited for.
+    /// Returns the last loaded value without waiting; it may be outdated.
     #[must_use]
     pub fn last(&self) -> Option<Arc<T>> {
         self.loaded.load().as_ref().map(|loaded| Arc::clone(&loaded.value))
     }
 
-    /// The present value where it is at hand: on SQLite, when it was loaded and nothing has changed since. What
-    /// [`get`](Self::get) would answer, without a future.
+    /// Returns the current value without waiting: on SQLite, if it is loaded and unchanged. Equals the result of
+    /// [`get`](Self::get).
     #[must_use]
-    pub fn at_hand(&self) -> Option<Arc<T>> {
+    pub fn try_get(&self) -> Option<Arc<T>> {
         if self.db.is_exclusive() { self.current() } else { None }
     }
 
@@ -159,11 +158,11 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
         if let Some(value) = self.current() {
             return Ok(value);
         }
-        let _one_at_a_time = self.loading.lock().await;
+        let _guard = self.load_lock.lock().await;
         if let Some(value) = self.current() {
             return Ok(value);
         }
-        // Read before the rows: a change in between makes the value look older than it is.
+        // Read before the rows: a change in between only causes another load.
         let versions = self.generations();
         let mut read = self.db.read_snapshot().await?;
         let value = Arc::new(load(&mut read).await?);
@@ -188,9 +187,9 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
         if let Some(value) = self.loaded_under(&versions) {
             return Ok(value);
         }
-        let _one_at_a_time = self.loading.lock().await;
+        let _guard = self.load_lock.lock().await;
         let mut read = self.db.read_snapshot().await?;
-        // The same state that the rows are read from.
+        // Read in the same snapshot as the rows.
         let versions = self.versions(&mut read).await?;
         if let Some(value) = self.loaded_under(&versions) {
             return Ok(value);
@@ -206,7 +205,7 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
         (*loaded.versions == *versions).then(|| Arc::clone(&loaded.value))
     }
 
-    /// One query for all topics. A topic's rows only ever grow, so their sum names one state.
+    /// Queries the versions of all topics at once. Rows of a topic only increase, so their sum identifies one state.
     async fn versions(&self, read: &mut Read) -> Result<Box<[u64]>, StoreError> {
         let topics = || self.topics.iter().chain(std::iter::once(&EVERYTHING));
         let mut args = Args::with_capacity(self.topics.len() + 1);

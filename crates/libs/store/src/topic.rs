@@ -1,8 +1,8 @@
-//! Topics: names under which cached values and waiting tasks learn that something changed.
+//! Topics: names that notify cached values and waiting tasks of changes.
 //!
-//! A generation is a number in memory that rises after a change was committed and before its caller
-//! is answered. On PostgreSQL other replicas' changes reach it by notification, late or doubled but
-//! not lost: what must be exact there is the `topics` table, which [`crate::Snapshot`] compares.
+//! A generation is a counter in memory that increases after a change was committed and before its caller is answered.
+//! On PostgreSQL, changes by other replicas arrive as notifications, late or duplicated but not lost. Where exactness
+//! matters, [`crate::Snapshot`] compares the `topics` table.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
-/// The name of something that changes, `const AGENTS: Topic = Topic::new("agents");`.
+/// Name of a topic: `const AGENTS: Topic = Topic::new("agents");`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Topic(&'static str);
 
@@ -28,12 +28,12 @@ impl Topic {
     }
 }
 
-/// Stands for every topic at once: a whole database was loaded.
+/// Represents all topics: a whole database was loaded.
 pub(crate) const EVERYTHING: Topic = Topic::new("store.everything");
-/// Bumped when events were committed.
+/// Bumped when events are committed.
 pub(crate) const OUTBOX: Topic = Topic::new("store.outbox");
 
-/// One topic's generation and its watchers.
+/// Generation of a topic and its watchers.
 #[derive(Debug)]
 pub(crate) struct Signal {
     generation: AtomicU64,
@@ -59,7 +59,7 @@ impl Signal {
     }
 }
 
-/// All topics and wake-up signals of one open database. Bounded by the names in the program.
+/// Topics and wake-up signals of one open database. Bounded by the names in the program.
 #[derive(Debug, Default)]
 pub(crate) struct Signals(RwLock<HashMap<Cow<'static, str>, Arc<Signal>>>);
 
@@ -72,7 +72,7 @@ impl Signals {
         Arc::clone(self.0.write().entry(name).or_insert_with(|| Arc::new(Signal::new())))
     }
 
-    /// Bumps a name that somebody here knows; others have no watchers.
+    /// Bumps a name known to this process; unknown names have no watchers.
     pub(crate) fn bump(&self, name: &str) {
         if name == EVERYTHING.name() {
             self.bump_all();

@@ -1,4 +1,4 @@
-//! A transaction: reads, statements, and what is to be told to others once it has committed.
+//! Transactions: reads, statements, and notifications to send after the commit.
 
 use std::ops::{Deref, DerefMut};
 
@@ -6,16 +6,16 @@ use crate::read::Read;
 use crate::topic::Topic;
 use crate::{Args, Sql, StoreError, args};
 
-/// The transaction that a closure given to [`Db::write`](crate::Db::write) works in.
+/// Transaction passed to a closure of [`Db::write`](crate::Db::write).
 ///
-/// After a statement failed, the transaction can only be given up: every further statement answers
-/// `StoreError::Aborted`, and so does a closure that answers `Ok` all the same. To try an insertion,
-/// write `ON CONFLICT DO NOTHING` and look at the number of rows.
+/// After a failed statement the transaction can only be rolled back: every further statement returns
+/// `StoreError::Aborted`, and so does a closure that ignores the failure. To attempt an insertion, use `ON CONFLICT DO
+/// NOTHING` and check the number of rows.
 #[derive(Debug)]
 pub struct Tx {
     pub(crate) read: Read,
     pub(crate) touched: Vec<Topic>,
-    /// Names that only wake: the outbox, queues.
+    /// Wake-up signals: the outbox, queues.
     pub(crate) woken: Vec<String>,
     pub(crate) keeps_version: bool,
 }
@@ -39,7 +39,7 @@ impl Tx {
         Self { read, touched: Vec::new(), woken: Vec::new(), keeps_version: false }
     }
 
-    /// Forgets what the last closure left behind.
+    /// Clears the state of the previous closure.
     pub(crate) fn reset(&mut self) {
         self.read.failure = None;
         self.touched.clear();
@@ -47,36 +47,36 @@ impl Tx {
         self.keeps_version = false;
     }
 
-    /// Runs a statement and answers how many rows it changed.
+    /// Runs a statement and returns the number of changed rows.
     ///
     /// # Errors
-    /// What the database refuses; see [`StoreError`].
+    /// See [`StoreError`].
     pub async fn execute(&mut self, sql: impl Into<Sql>, args: Args) -> Result<u64, StoreError> {
         self.read.run(sql.into(), args).await
     }
 
-    /// Notes that what `topic` stands for changes with this transaction.
+    /// Records that this transaction changes the data of `topic`.
     pub fn touch(&mut self, topic: Topic) {
         if !self.touched.contains(&topic) {
             self.touched.push(topic);
         }
     }
 
-    /// What this transaction writes gives nobody anything to do: [`Db::version`](crate::Db::version) stays as it is,
-    /// and who rests goes on resting. For what is written again and again while nothing happens.
+    /// Leaves [`Db::version`](crate::Db::version) unchanged, because the writes of this transaction create no work. For
+    /// periodic writes that must not wake idle workers.
     pub fn keep_version(&mut self) {
         self.keeps_version = true;
     }
 
-    /// Wakes whoever waits for `name` once this transaction has committed.
+    /// Wakes the watchers of `name` once this transaction has committed.
     pub(crate) fn wake(&mut self, name: String) {
         if !self.woken.contains(&name) {
             self.woken.push(name);
         }
     }
 
-    /// Raises the version of each topic that was touched. Last before the commit, and in one order, so that these
-    /// rows are held briefly and never crosswise.
+    /// Increments the version of each touched topic. Runs last before the commit and in a fixed order, so that the rows
+    /// are locked briefly and without deadlocks.
     pub(crate) async fn bump_versions(&mut self, shard: usize) -> Result<(), StoreError> {
         let mut touched = self.touched.clone();
         touched.sort_unstable();

@@ -1,7 +1,7 @@
-//! Values as both databases know them: integers, reals, text, bytes, and NULLs that remember their
-//! type, because PostgreSQL prepares a statement for the types of its parameters.
+//! Values supported by both databases: integers, reals, text, bytes, and typed NULLs, because PostgreSQL prepares a
+//! statement for the types of its parameters.
 //!
-//! One statement text must always be given the same kinds of value at the same places.
+//! A statement text must always get values of the same kinds at the same positions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use agentd_base::trace::TraceContext;
 use agentd_base::{Secret, Timestamp};
 
-/// The type of a column or parameter: BIGINT, DOUBLE PRECISION, TEXT, BYTEA/BLOB.
+/// Type of a column or parameter: BIGINT, DOUBLE PRECISION, TEXT, BYTEA/BLOB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Integer,
@@ -29,7 +29,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// One value on its way in or out.
+/// Value of a column or parameter.
 #[derive(Clone, PartialEq)]
 pub enum Value {
     Null(Kind),
@@ -56,7 +56,7 @@ impl Value {
         matches!(self, Self::Null(_))
     }
 
-    /// Bytes, about.
+    /// Returns the approximate size in bytes.
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::Null(_) | Self::Integer(_) | Self::Real(_) => 8,
@@ -66,7 +66,7 @@ impl Value {
     }
 }
 
-/// Shows sizes instead of contents: what is stored may be a secret.
+/// Shows sizes instead of contents, which may be secret.
 impl fmt::Debug for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -79,7 +79,7 @@ impl fmt::Debug for Value {
     }
 }
 
-/// Why a value cannot be stored or read as the type that was asked for.
+/// Reason why a value cannot be stored, or read as the requested type.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ValueError {
     #[error("there is no such column")]
@@ -102,20 +102,20 @@ pub enum ValueError {
     Other { reason: String },
 }
 
-/// What can be bound to a parameter.
+/// Type that can be bound to a parameter.
 pub trait IntoValue {
-    /// The type that `None` of this type has.
+    /// Type of a NULL of this type.
     const KIND: Kind;
 
     /// # Errors
-    /// When the value has no form in the database.
+    /// The value has no representation in the database.
     fn into_value(self) -> Result<Value, ValueError>;
 }
 
-/// What a column can be read as.
+/// Type that a column can be read as.
 pub trait FromValue: Sized {
     /// # Errors
-    /// When the stored value is not of this type.
+    /// The stored value is not of this type.
     fn from_value(value: &Value) -> Result<Self, ValueError>;
 }
 
@@ -135,7 +135,7 @@ impl IntoValue for Value {
     }
 }
 
-/// As the header that it is sent in.
+/// Stored as a `traceparent` header.
 impl IntoValue for TraceContext {
     const KIND: Kind = Kind::Text;
 
@@ -193,7 +193,7 @@ impl IntoValue for f64 {
     const KIND: Kind = Kind::Real;
 
     fn into_value(self) -> Result<Value, ValueError> {
-        // SQLite turns NaN into NULL without a word.
+        // SQLite silently turns NaN into NULL.
         if self.is_nan() { Err(ValueError::OutOfRange) } else { Ok(Value::Real(self)) }
     }
 }
@@ -202,7 +202,7 @@ impl FromValue for f64 {
     fn from_value(value: &Value) -> Result<Self, ValueError> {
         match value {
             Value::Real(number) => Ok(*number),
-            #[allow(clippy::cast_precision_loss, reason = "a sum of integers that is asked for as a real")]
+            #[allow(clippy::cast_precision_loss, reason = "a sum of integers read as a real")]
             Value::Integer(number) => Ok(*number as f64),
             other => Err(mismatch(other, Kind::Real)),
         }
@@ -359,8 +359,8 @@ macro_rules! by_reference {
 
 by_reference!(i64, i32, u64, u32, u16, usize, bool, f64, Timestamp, String, Vec<u8>, serde_json::Value, Value, &str);
 
-/// Lets typed ids be bound and read: `stored_ids!(AgentId, ConversationId);` beside their
-/// declaration. Works for any type with `as_str(&self) -> &str` and `From<String>`.
+/// Implements binding and reading for typed ids: `stored_ids!(AgentId, ConversationId);` next to their declaration.
+/// Works for any type with `as_str(&self) -> &str` and `From<String>`.
 #[macro_export]
 macro_rules! stored_ids {
     ($($id:ty),+ $(,)?) => {$(

@@ -1,4 +1,4 @@
-//! The queue between recording and export. It is bounded by items and by bytes, and what does not fit is dropped.
+//! Bounded queue between recording and export. It is limited by items and by bytes; items that do not fit are dropped.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -6,29 +6,29 @@ use std::time::Duration;
 use tokio::sync::{Mutex, Notify, mpsc, watch};
 use tokio::time::Instant;
 
-/// Maximum number of bytes that wait: the contents of messages may be long.
+/// Maximum number of queued bytes: message contents may be long.
 const MAX_QUEUE_BYTES: usize = 8 << 20;
 const MAX_BATCH_BYTES: usize = 1 << 20;
 
-/// Sizes of a queue and of the batches that are taken out of it.
+/// Limits of a queue and its batches.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BatchLimits {
     pub(crate) queue_items: usize,
     pub(crate) batch_items: usize,
-    /// Maximum time that an item waits for others.
+    /// Maximum time that an item waits for a batch to fill.
     pub(crate) delay: Duration,
 }
 
 /// Outcomes of recorded items since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ItemCounts {
-    /// The collector accepted them.
+    /// Accepted by the collector.
     pub sent: u64,
-    /// The queue was full, or the collector did not accept them.
+    /// Dropped because the queue was full or the collector rejected them.
     pub dropped: u64,
 }
 
-/// Items that wait for the collector, with their size in bytes.
+/// Items waiting for export, with their size in bytes.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     limits: BatchLimits,
@@ -89,7 +89,7 @@ impl<T> Queue<T> {
                 () = std::future::ready(()), if is_stopped => None,
                 () = delay => None,
                 () = self.flush.notified(), if is_begun => None,
-                // Takes what is left, and then ends.
+                // Collects the remaining items, and then ends.
                 _ = stops.changed(), if !is_stopped => continue,
             };
             let Some((item, size)) = next else { break };
@@ -101,12 +101,12 @@ impl<T> Queue<T> {
         batch
     }
 
-    /// Has a batch that waits for more items sent now.
+    /// Sends a partial batch immediately.
     pub(crate) fn flush(&self) {
         self.flush.notify_one();
     }
 
-    /// Ends the export after what is queued.
+    /// Ends the export once the queued items are sent.
     pub(crate) fn stop(&self) {
         self.stop.send_replace(true);
     }
@@ -115,7 +115,7 @@ impl<T> Queue<T> {
         self.stop.subscribe()
     }
 
-    /// Ends the export after one attempt for what is queued. Returns whether that took less than `limit`.
+    /// Ends the export after one attempt to send the queued items. Returns whether that took less than `limit`.
     pub(crate) async fn drain(&self, limit: Duration) -> bool {
         let mut is_finished = self.is_finished.subscribe();
         self.stop();
@@ -150,13 +150,13 @@ mod tests {
         let many = queue(3, 10);
         (0..5).for_each(|number| many.push(number, 1));
         assert_eq!(many.counts().dropped, 2);
-        assert_eq!(many.next_batch().await, [0, 1, 2], "what came first is kept");
+        assert_eq!(many.next_batch().await, [0, 1, 2], "older items are retained");
         let large = queue(100, 100);
         for number in 0..5 {
             large.push(number, MAX_QUEUE_BYTES / 2);
         }
         assert_eq!(large.counts().dropped, 3);
-        // A batch ends with the item that fills it, and room is made by what was taken.
+        // A batch ends with the item that fills it, and taking it frees space in the queue.
         assert_eq!(large.next_batch().await, [0]);
         large.push(9, MAX_QUEUE_BYTES / 2);
         assert_eq!(large.counts().dropped, 3);
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(queue.next_batch().await, [0, 1]);
         assert_eq!(queue.next_batch().await, [2]);
         assert!(queue.next_batch().await.is_empty());
-        assert!(!queue.drain(Duration::from_secs(1)).await, "nobody said that the export is over");
+        assert!(!queue.drain(Duration::from_secs(1)).await, "the export has not finished");
         queue.finish();
         assert!(queue.drain(Duration::from_secs(1)).await);
     }

@@ -1,4 +1,4 @@
-//! Where telemetry goes, from the daemon's own configuration and the standard `OTEL_*` variables.
+//! Telemetry destinations, from the daemon's own configuration and the standard `OTEL_*` variables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,7 +25,7 @@ const MAX_QUEUE_ITEMS: u64 = 65_536;
 const DEFAULT_BATCH_ITEMS: u64 = 512;
 const SERVICE_NAME: &str = "service.name";
 
-/// One of the three kinds of telemetry.
+/// Kind of telemetry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
     Traces,
@@ -34,7 +34,7 @@ pub(crate) enum Signal {
 }
 
 impl Signal {
-    /// The part of the names of its variables.
+    /// Returns the part of the variable names that identifies the signal.
     fn variable(self) -> &'static str {
         match self {
             Self::Traces => "TRACES",
@@ -43,7 +43,7 @@ impl Signal {
         }
     }
 
-    /// The path below the address of a collector.
+    /// Returns the path below the collector's base URL.
     fn path(self) -> &'static str {
         match self {
             Self::Traces => "v1/traces",
@@ -52,7 +52,7 @@ impl Signal {
         }
     }
 
-    /// What log lines of the daemon call its items.
+    /// Returns the name of the items in log messages.
     pub(crate) fn items(self) -> &'static str {
         match self {
             Self::Traces => "spans",
@@ -62,29 +62,29 @@ impl Signal {
     }
 }
 
-/// The collector of one signal.
+/// Collector of one signal.
 #[derive(Debug, Clone)]
 pub(crate) struct Destination {
     pub(crate) signal: Signal,
     pub(crate) url: Url,
-    /// Values are marked as sensitive, and show nothing in `Debug`.
+    /// Values are marked as sensitive, so `Debug` does not show them.
     pub(crate) headers: HeaderMap,
     pub(crate) timeout: Duration,
     pub(crate) compression: Option<Compression>,
 }
 
-/// Values of the daemon's own configuration, which go before the `OTEL_*` variables for all signals.
+/// Values of the daemon's own configuration, which override the `OTEL_*` variables for all signals.
 #[derive(Debug, Default)]
 pub struct DaemonOptions<'a> {
-    /// `SVC_OTLP_ENDPOINT`. Given alone, it turns traces on and nothing else.
+    /// Value of `SVC_OTLP_ENDPOINT`. Enables only traces if set alone.
     pub endpoint: Option<&'a str>,
-    /// `SVC_OTLP_HEADERS`.
+    /// Value of `SVC_OTLP_HEADERS`.
     pub headers: Option<&'a Secret>,
     /// Whether spans include the content of messages and of tool calls.
     pub includes_content: bool,
 }
 
-/// A valid configuration in which at least one signal is on.
+/// Valid configuration with at least one enabled signal.
 #[derive(Debug, Clone)]
 pub struct TelemetryConfig {
     pub(crate) traces: Option<Destination>,
@@ -98,10 +98,10 @@ pub struct TelemetryConfig {
 }
 
 impl TelemetryConfig {
-    /// Merges both sources; `None` where every signal is off.
+    /// Merges both sources; returns `None` if every signal is disabled.
     ///
     /// # Errors
-    /// A sentence for each value that is not valid, with the name of its variable. None of them holds a header's value.
+    /// A message for each invalid value, with the name of its variable and without header values.
     pub fn parse(options: &DaemonOptions<'_>, variables: &Variables) -> Result<Option<Self>, Vec<String>> {
         let mut problems = Vec::new();
         if switch(variables, "OTEL_SDK_DISABLED", &mut problems) {
@@ -140,7 +140,7 @@ impl TelemetryConfig {
         if problems.is_empty() { Ok(Some(config)) } else { Err(unique(problems)) }
     }
 
-    /// The source of the telemetry: this program, its version, and `instance`, which names the process.
+    /// Returns the telemetry resource: this program, its version, and `instance`, which identifies the process.
     #[must_use]
     pub fn resource(&self, instance: &str) -> Resource {
         let own = [
@@ -154,13 +154,13 @@ impl TelemetryConfig {
     }
 }
 
-/// A variable for all signals is read for each of them.
+/// Removes duplicates: a variable for all signals is read once per signal.
 fn unique(problems: Vec<String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     problems.into_iter().filter(|problem| seen.insert(problem.clone())).collect()
 }
 
-/// The collector of a signal; `None` where the signal is off.
+/// Returns the collector of a signal; `None` if the signal is disabled.
 fn destination(
     signal: Signal,
     options: &DaemonOptions<'_>,
@@ -218,8 +218,8 @@ fn destination(
     Some(Destination { signal, url: url?, headers, timeout, compression })
 }
 
-/// Adds the signal's path to the address of a collector. An address that ends with the path of traces names the same
-/// collector.
+/// Appends the path of the signal to the base URL of a collector. A URL that ends with the path of traces denotes the
+/// same collector.
 fn append_path(url: &mut Url, signal: Signal) {
     let base = url.path().trim_end_matches('/');
     let base = base.strip_suffix(Signal::Traces.path()).filter(|rest| rest.ends_with('/')).unwrap_or(base);
@@ -227,7 +227,7 @@ fn append_path(url: &mut Url, signal: Signal) {
     url.set_path(&path);
 }
 
-/// The headers of a signal: its own variable, the daemon's own option, or the variable for all signals.
+/// Returns the headers of a signal: its own variable, the daemon's own option, or the variable for all signals.
 fn headers(
     signal: Signal,
     options: &DaemonOptions<'_>,
@@ -249,7 +249,7 @@ fn headers(
     })
 }
 
-/// How items of a signal are batched; `processor` is the part of the names of its variables.
+/// Returns the batch limits of a signal; `processor` is the part of the variable names that identifies it.
 fn batches(processor: &str, variables: &Variables, problems: &mut Vec<String>) -> BatchLimits {
     let name = |suffix: &str| format!("OTEL_{processor}_{suffix}");
     let queue = number(variables, &name("MAX_QUEUE_SIZE"), 1..=MAX_QUEUE_ITEMS, DEFAULT_QUEUE_ITEMS, problems);
@@ -260,7 +260,7 @@ fn batches(processor: &str, variables: &Variables, problems: &mut Vec<String>) -
     BatchLimits { queue_items: size(queue), batch_items: size(batch), delay }
 }
 
-/// Reads a switch as the standard does: `true` turns it on.
+/// Reads a boolean variable according to the OpenTelemetry specification.
 fn switch(variables: &Variables, name: &str, problems: &mut Vec<String>) -> bool {
     match variables.get(name) {
         None => false,
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn own_endpoint_sends_traces_alone() {
+    fn own_endpoint_enables_only_traces() {
         for (endpoint, url) in [
             ("http://localhost:4318", "http://localhost:4318/v1/traces"),
             ("http://localhost:4318/", "http://localhost:4318/v1/traces"),
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn standard_endpoint_sends_every_signal() {
+    fn standard_endpoint_enables_every_signal() {
         let all = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318/base")];
         let config = parse(None, "", &all).unwrap().unwrap();
         assert_eq!(
@@ -320,7 +320,7 @@ mod tests {
                 Some("http://c:4318/base/v1/logs")
             ]
         );
-        // The variable of a signal is taken as it is, and the daemon's own option goes before the shared one.
+        // A variable for one signal is used as is, and the daemon's own option overrides the shared variable.
         let own = [all[0], ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "http://logs/in"), ("OTEL_METRICS_EXPORTER", "none")];
         let config = parse(Some("http://own"), "", &own).unwrap().unwrap();
         assert_eq!(urls(&config), [Some("http://own/v1/traces"), None, Some("http://logs/in")]);
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_sent_unless_asked_for() {
+    fn telemetry_is_disabled_by_default() {
         assert!(parse(None, "x=y", &[]).unwrap().is_none());
         assert!(parse(None, "", &[("OTEL_SERVICE_NAME", "x")]).unwrap().is_none());
         let off = [("OTEL_SDK_DISABLED", "true"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c")];
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_a_signal_go_before_those_of_all() {
+    fn signal_headers_override_shared_headers() {
         let variables = [
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "x=shared"),
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_is_named_and_no_secret() {
+    fn every_problem_is_reported_without_secrets() {
         let variables = [
             ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "nowhere"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "s3cret"),
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_fit_into_the_queue() {
+    fn batch_size_is_limited_by_the_queue_size() {
         let variables = [("OTEL_BSP_MAX_QUEUE_SIZE", "100"), ("OTEL_BLRP_MAX_EXPORT_BATCH_SIZE", "7")];
         let config = parse(Some("http://c"), "", &variables).unwrap().unwrap();
         assert_eq!((config.span_batches.queue_items, config.span_batches.batch_items), (100, 100));

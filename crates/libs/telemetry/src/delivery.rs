@@ -1,8 +1,8 @@
-//! Sends what the exporters encoded, and interprets the response
+//! Delivery of encoded telemetry, and interpretation of the response
 //! (<https://opentelemetry.io/docs/specs/otlp/#otlphttp-response>).
 //!
-//! The exporters of OpenTelemetry retry by blocking a thread, so they are told not to: retries are here. Address and
-//! headers are those of the configuration, whatever the exporter itself has read from the environment.
+//! Retries happen here, because the OpenTelemetry exporters would block a thread for them. URL and headers come from
+//! the configuration, regardless of what an exporter has read from the environment.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,12 +25,12 @@ use crate::config::Destination;
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 const MAX_RESPONSE_BYTES: usize = 64 << 10;
 const MAX_SHOWN_CHARACTERS: usize = 200;
-/// A batch is dropped after this time: newer items are worth more.
+/// Time after which a batch is dropped in favour of newer items.
 const MAX_RETRY_TIME: Duration = Duration::from_secs(60);
 const BACKOFF: Backoff =
     Backoff { base: Duration::from_secs(1), multiplier: 2.0, cap: Duration::from_secs(30), jitter: 0.2 };
 
-/// The HTTP client of one exporter. Cheap to clone.
+/// HTTP client of one exporter. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Delivery(Arc<Shared>);
 
@@ -39,21 +39,21 @@ struct Shared {
     client: GuardedClient,
     destination: Destination,
     entropy: Entropy,
-    /// Becomes true when the daemon stops. Then each batch is tried once more.
+    /// Becomes true when the daemon stops; each batch then gets one last attempt.
     stops: watch::Receiver<bool>,
-    /// Maximum time in which a batch is tried again.
+    /// Maximum time for retries of a batch.
     retry_time: Duration,
-    /// Number of items of the last batch that the collector rejected although it accepted the request.
+    /// Number of items in the last batch that the collector rejected although it accepted the request.
     rejected: AtomicUsize,
-    /// Whether the last batch failed. The log reports only changes of it.
+    /// Whether the last batch failed; only changes are logged.
     is_failing: AtomicBool,
 }
 
-/// Outcome of one request.
+/// Result of one request.
 enum Attempt {
     Accepted(Response<Bytes>),
-    /// The same request would be refused again.
-    Refused(String),
+    /// A retry would be rejected again.
+    Rejected(String),
     Retry {
         problem: String,
         after: Option<Duration>,
@@ -76,7 +76,7 @@ impl Delivery {
         &self.0.destination
     }
 
-    /// Returns how many items of the last batch were rejected, and begins to count again.
+    /// Returns the number of rejected items of the last batch and resets it.
     pub(crate) fn take_rejected(&self) -> usize {
         self.0.rejected.swap(0, Ordering::Relaxed)
     }
@@ -95,7 +95,7 @@ impl HttpClient for Delivery {
                     self.0.record_success(response.body());
                     return Ok(response);
                 }
-                Attempt::Refused(problem) => (problem, None),
+                Attempt::Rejected(problem) => (problem, None),
                 Attempt::Retry { problem, after } => {
                     attempts += 1;
                     (problem, Some(after.unwrap_or_else(|| BACKOFF.delay(attempts, self.0.entropy.unit()))))
@@ -116,7 +116,7 @@ impl Shared {
     async fn attempt(&self, headers: &HeaderMap, body: Bytes) -> Attempt {
         let failed = |error: NetError| {
             let problem = error.to_string();
-            if error.is_refusal() { Attempt::Refused(problem) } else { Attempt::Retry { problem, after: None } }
+            if error.is_refusal() { Attempt::Rejected(problem) } else { Attempt::Retry { problem, after: None } }
         };
         let mut request = match self.client.request(Method::POST, self.destination.url.clone()) {
             Ok(request) => request.headers(self.destination.headers.clone()),
@@ -133,7 +133,7 @@ impl Shared {
         };
         let status = response.status();
         let after = retry_after(response.headers(), None).map(|after| after.min(MAX_RETRY_AFTER));
-        // A body that breaks off does not turn an accepted request into a failed one.
+        // A truncated body does not make an accepted request fail.
         let body = read_start(response).await;
         if status.is_success() {
             return Attempt::Accepted(Response::new(body));
@@ -144,7 +144,7 @@ impl Shared {
             | StatusCode::BAD_GATEWAY
             | StatusCode::SERVICE_UNAVAILABLE
             | StatusCode::GATEWAY_TIMEOUT => Attempt::Retry { problem, after },
-            _ => Attempt::Refused(problem),
+            _ => Attempt::Rejected(problem),
         }
     }
 
@@ -180,8 +180,8 @@ async fn read_start(mut response: reqwest::Response) -> Bytes {
     body.into()
 }
 
-/// Number of items that a collector rejected in a request that it accepted, and why. The messages of the three signals
-/// have the same form.
+/// Returns the number of items rejected in an accepted request, and the reason. The messages of the three signals have
+/// the same encoding.
 fn rejected(body: &[u8]) -> (usize, String) {
     let response = ExportTraceServiceResponse::decode(body).unwrap_or_default();
     let partial = response.partial_success.unwrap_or_default();

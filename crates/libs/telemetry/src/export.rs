@@ -1,4 +1,4 @@
-//! The exporters of OpenTelemetry over the guarded client, and the loop that feeds them from a queue.
+//! OpenTelemetry exporters over the guarded client, and the loop that feeds them from a queue.
 
 use agentd_base::Entropy;
 use agentd_net::GuardedClient;
@@ -13,7 +13,7 @@ use crate::batch::Queue;
 use crate::config::Destination;
 use crate::delivery::Delivery;
 
-/// What an export needs of the daemon.
+/// Dependencies of an export.
 #[derive(Debug, Clone)]
 pub(crate) struct Transport {
     pub(crate) client: GuardedClient,
@@ -26,13 +26,13 @@ impl Transport {
     }
 }
 
-/// Sends one batch.
+/// Exporter of one signal.
 pub(crate) trait ExportBatch<T> {
     /// Returns whether the collector accepted the request.
     fn export(&self, batch: Vec<T>) -> impl Future<Output = bool> + Send;
 }
 
-/// Sends what is queued until the queue is stopped.
+/// Exports batches until the queue is stopped.
 pub(crate) async fn run<T>(queue: &Queue<T>, delivery: &Delivery, exporter: &impl ExportBatch<T>) {
     loop {
         let batch = queue.next_batch().await;

@@ -1,17 +1,15 @@
-//! Traces, metrics and logs for a collector: OTLP over HTTP in its binary form
-//! (<https://opentelemetry.io/docs/specs/otlp/>), by the OpenTelemetry SDK.
+//! Traces, metrics and logs for a collector: OTLP over HTTP in binary form
+//! (<https://opentelemetry.io/docs/specs/otlp/>), based on the OpenTelemetry SDK.
 //!
 //! Invariants
-//! - Recording never blocks and never fails: an item goes into a queue that is bounded by number and by bytes, or is
-//!   dropped and counted.
-//! - A collector that is slow, hangs or is unavailable costs telemetry alone.
-//! - A signal that is off costs one branch. Spans are made by a closure that is then not called.
-//! - Every request goes through [`agentd_net::GuardedClient`]. The credentials of the collector are in its requests and
-//!   nowhere else.
+//! - Recording never blocks and never fails: an item is queued, limited by number and by bytes, or dropped and counted.
+//! - A slow, unresponsive or unavailable collector affects only telemetry.
+//! - A disabled signal costs one branch: the closure that builds a span is not called.
+//! - Every request uses [`agentd_net::GuardedClient`]. The collector's credentials are only part of its requests.
 //! - Exports run in tasks of the daemon's runtime; no thread is started.
 //!
-//! Deliberately absent: gRPC, and a sampler. The `traceparent` of a request decides whether its trace is recorded; a
-//! trace that begins here is recorded.
+//! Deliberately absent: gRPC and a sampler. The `traceparent` of a request decides whether its trace is recorded; a
+//! trace that starts here is always recorded.
 
 mod batch;
 mod config;

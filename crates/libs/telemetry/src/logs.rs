@@ -1,4 +1,4 @@
-//! Log records on their way to the collector: the lines of the log, with their fields and their place in a trace.
+//! Export of log records with their fields and trace context.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::batch::{ItemCounts, Queue};
 use crate::config::{Destination, TelemetryConfig};
 use crate::export::{ExportBatch, Transport, log_exporter, run};
 
-/// Libraries that an export itself uses: their records of one export would be those of the next, without an end.
+/// Libraries used by the export itself, whose records would cause further exports without end.
 const OWN_LIBRARIES: [&str; 7] = ["h2", "hyper", "hyper_util", "opentelemetry", "reqwest", "rustls", "tower"];
 
 type Record = (SdkLogRecord, InstrumentationScope);
@@ -32,12 +32,12 @@ struct Shared {
     destination: Destination,
 }
 
-/// The log records of a process. Cheap to clone. Made before the log starts, which is before the daemon does.
+/// Log records of a process. Cheap to clone. Created before logging starts.
 #[derive(Debug, Clone, Default)]
 pub struct LogRecords(Option<Arc<Shared>>);
 
 impl LogRecords {
-    /// Queues records until [`export`](Self::export) sends them; off where the configuration has no collector of logs.
+    /// Queues records until [`export`](Self::export) sends them; disabled if no log collector is configured.
     #[must_use]
     pub fn new(config: Option<&TelemetryConfig>) -> Self {
         let shared = config.and_then(|config| {
@@ -52,13 +52,13 @@ impl LogRecords {
         self.0.is_some()
     }
 
-    /// `None` where no collector wants records.
+    /// Returns `None` if log export is disabled.
     #[must_use]
     pub fn counts(&self) -> Option<ItemCounts> {
         self.0.as_ref().map(|shared| shared.queue.counts())
     }
 
-    /// The layer of the subscriber that queues the records that `is_logged` accepts; `None` where no collector wants any.
+    /// Returns a subscriber layer that queues the records accepted by `is_logged`; `None` if log export is disabled.
     #[must_use]
     pub fn layer<S>(&self, is_logged: fn(&Metadata<'_>) -> bool) -> Option<impl Layer<S> + use<S>>
     where
@@ -72,7 +72,7 @@ impl LogRecords {
         )
     }
 
-    /// Sends what is recorded until [`shut_down`](Self::shut_down).
+    /// Exports records until [`shut_down`](Self::shut_down).
     pub async fn export(self, client: GuardedClient, entropy: Entropy, resource: Resource) {
         let Some(shared) = self.0 else { return };
         let queue = &shared.queue;
@@ -89,7 +89,7 @@ impl LogRecords {
         }
     }
 
-    /// Sends what is queued, once, and ends the export; gives up after `limit`.
+    /// Sends the queued records once and ends the export, within `limit`.
     pub async fn shut_down(&self, limit: Duration) {
         if let Some(shared) = &self.0 {
             shared.queue.drain(limit).await;
@@ -102,7 +102,7 @@ fn is_exported(metadata: &Metadata<'_>) -> bool {
     !OWN_LIBRARIES.contains(&library)
 }
 
-/// Queues records for a task that exports them, and drops those that do not fit.
+/// Queues records for the export task and drops those that do not fit.
 #[derive(Debug)]
 struct BoundedLogProcessor(Arc<Shared>);
 
@@ -119,20 +119,20 @@ impl LogProcessor for BoundedLogProcessor {
         self.0.queue.push((record.clone(), scope.clone()), size_of_record(record));
     }
 
-    /// Requests the export and does not wait for it: a collector may hang.
+    /// Requests an export without waiting, because a collector may be unresponsive.
     fn force_flush(&self) -> OTelSdkResult {
         self.0.queue.flush();
         Ok(())
     }
 
-    /// Ends the export after what is queued, without waiting; see [`LogRecords::shut_down`].
+    /// Ends the export after the queued records, without waiting; see [`LogRecords::shut_down`].
     fn shutdown_with_timeout(&self, _timeout: Duration) -> OTelSdkResult {
         self.0.queue.stop();
         Ok(())
     }
 }
 
-/// About how many bytes a record takes in memory.
+/// Returns the approximate size of a record in memory, in bytes.
 fn size_of_record(record: &SdkLogRecord) -> usize {
     let of = |value: &AnyValue| match value {
         AnyValue::String(text) => text.as_str().len(),
@@ -155,7 +155,7 @@ impl ExportBatch<Record> for Exporter {
 
 #[cfg(test)]
 mod tests {
-    use agentd_base::trace::{TraceContext, within};
+    use agentd_base::trace::{TraceContext, with_context};
     use tracing_subscriber::layer::SubscriberExt;
 
     use super::*;
@@ -171,12 +171,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn record_has_fields_and_its_place_in_a_trace() {
+    async fn record_has_fields_and_trace_context() {
         let records = records();
         let subscriber = tracing_subscriber::registry().with(records.layer(|_| true));
         let place = TraceContext::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
         let _log = tracing::subscriber::set_default(subscriber);
-        within(place, async { tracing::warn!(items = 7, "queue full") }).await;
+        with_context(place, async { tracing::warn!(items = 7, "queue full") }).await;
         tracing::warn!(target: "hyper::client", "of the export itself");
         let queue = &records.0.as_ref().unwrap().queue;
         let batch = queue.next_batch().await;

@@ -1,7 +1,7 @@
-//! The daemon's metrics for a collector, under the names that Prometheus reads them by.
+//! Metrics for a collector, with the same names as in the Prometheus endpoint.
 //!
-//! Counters and gauges are read from the domains before each export, histograms are recorded as things happen. What
-//! Prometheus scrapes does not come from here.
+//! Counters and gauges are read from the domains before each export; histograms are recorded continuously. The
+//! Prometheus endpoint does not use this module.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -26,14 +26,14 @@ use crate::export::{Transport, metric_exporter};
 
 const SCOPE: &str = "agentd";
 
-/// One value of a family.
+/// Value of a family.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricPoint {
     pub attributes: Vec<KeyValue>,
     pub value: f64,
 }
 
-/// A counter or a gauge with its present values.
+/// Counter or gauge with its current values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricFamily {
     pub name: &'static str,
@@ -42,7 +42,7 @@ pub struct MetricFamily {
     pub points: Vec<MetricPoint>,
 }
 
-/// The values of the last collection by the name of their family. An entry is made with its instrument and kept.
+/// Values of the last collection by family name. An entry is created with its instrument and never removed.
 type Observed = Arc<Mutex<HashMap<&'static str, Vec<MetricPoint>>>>;
 
 #[derive(Debug)]
@@ -51,7 +51,7 @@ struct Shared {
     interval: Duration,
     reader: SharedReader,
     meter: metrics::Meter,
-    /// The reader works for as long as its provider is there.
+    /// The reader works only while its provider exists.
     _provider: SdkMeterProvider,
     observed: Observed,
     stop: watch::Sender<bool>,
@@ -63,13 +63,14 @@ struct Shared {
 pub struct Meter(Option<Arc<Shared>>);
 
 impl Meter {
-    /// Records nothing.
+    /// Returns a meter that records nothing.
     #[must_use]
     pub fn off() -> Self {
         Self(None)
     }
 
-    /// A meter whose metrics [`export`](Self::export) sends; off where the configuration has no collector of metrics.
+    /// Creates a meter whose metrics are sent by [`export`](Self::export); disabled if no metrics collector is
+    /// configured.
     #[must_use]
     pub fn new(config: &TelemetryConfig, resource: Resource) -> Self {
         let Some(destination) = config.metrics.clone() else { return Self::off() };
@@ -92,7 +93,7 @@ impl Meter {
         self.0.is_some()
     }
 
-    /// A histogram with these upper bounds; one that records nothing where the meter is off.
+    /// Creates a histogram with these upper bounds; it records nothing if the meter is disabled.
     #[must_use]
     pub fn histogram(
         &self,
@@ -106,7 +107,7 @@ impl Meter {
         }))
     }
 
-    /// Sends metrics in the configured interval until [`shut_down`](Self::shut_down), and then once more. `collect`
+    /// Sends metrics at the configured interval until [`shut_down`](Self::shut_down), and then once more. `collect`
     /// reads counters and gauges.
     pub async fn export<C, F>(self, client: GuardedClient, entropy: Entropy, collect: C)
     where
@@ -145,7 +146,7 @@ impl Meter {
 }
 
 impl Shared {
-    /// Makes these the present values. An instrument is made for a family that is new.
+    /// Replaces the current values. Creates an instrument for each new family.
     fn observe(&self, families: Vec<MetricFamily>) {
         self.observed.lock().values_mut().for_each(Vec::clear);
         for MetricFamily { name, help, is_counter, points } in families {
@@ -159,7 +160,7 @@ impl Shared {
                     instrument.observe(point.value, &point.attributes);
                 }
             };
-            // The provider keeps the instrument.
+            // The provider retains the instrument.
             if is_counter {
                 self.meter.f64_observable_counter(name).with_description(help).with_callback(callback).build();
             } else {
@@ -172,7 +173,7 @@ impl Shared {
         let mut metrics = ResourceMetrics::default();
         match self.reader.collect(&mut metrics) {
             Ok(()) => {
-                // The delivery logs a failure.
+                // Failures are logged by the delivery.
                 let _outcome = exporter.export(&metrics).await;
             }
             Err(error) => tracing::warn!(%error, "metrics not collected"),
@@ -180,7 +181,7 @@ impl Shared {
     }
 }
 
-/// A histogram that is recorded for a collector.
+/// Histogram that is recorded for a collector.
 #[derive(Debug, Clone, Default)]
 pub struct Histogram(Option<metrics::Histogram<f64>>);
 
@@ -192,7 +193,7 @@ impl Histogram {
     }
 }
 
-/// A reader that stays with its owner after it was given to the provider.
+/// Reader that stays accessible after it was given to the provider.
 #[derive(Debug, Clone, Default)]
 struct SharedReader(Arc<ManualReader>);
 
@@ -234,7 +235,7 @@ mod tests {
         Meter::new(&config, config.resource("one"))
     }
 
-    /// Names, and values or counts, of what would be sent.
+    /// Returns names and values or counts of the metrics to be sent.
     fn collected(shared: &Shared) -> Vec<(String, Vec<f64>)> {
         let mut metrics = ResourceMetrics::default();
         shared.reader.collect(&mut metrics).unwrap();
@@ -284,13 +285,13 @@ mod tests {
             all
         };
         assert_eq!(collected(shared), expected(2.0, &[5.0]));
-        // A counter is sent as it stands, not added up, and a gauge that is gone is not repeated.
+        // A counter is sent as its current value, without summing up, and a gauge that disappeared is not repeated.
         shared.observe(families(3.0, &[]));
         assert_eq!(collected(shared), expected(3.0, &[]));
     }
 
     #[test]
-    fn meter_that_is_off_records_nothing() {
+    fn disabled_meter_records_nothing() {
         Meter::off().histogram("c_seconds", "h", [0.1]).record(0.5, &[]);
         assert!(!Meter::off().is_on());
     }

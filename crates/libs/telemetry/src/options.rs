@@ -1,4 +1,4 @@
-//! Parsing of single values: the standard variables, addresses, headers and lists.
+//! Parsing of individual values: standard variables, URLs, headers and lists.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,18 +11,18 @@ use url::Url;
 
 const MAX_HEADERS: usize = 32;
 const MAX_ATTRIBUTES: usize = 64;
-/// Headers that the exporter or the connection sets itself.
-const RESERVED: [&str; 7] =
+/// Headers set by the exporter or the connection.
+const RESERVED_HEADERS: [&str; 7] =
     ["connection", "content-encoding", "content-length", "content-type", "host", "transfer-encoding", "upgrade"];
 const PREFIX: &str = "OTEL_";
 
 /// The `OTEL_*` variables of the process (<https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>).
-/// `Debug` shows their names alone: a value may hold a key.
+/// `Debug` shows only the names, because a value may contain a key.
 #[derive(Clone, Default)]
 pub struct Variables(BTreeMap<String, String>);
 
 impl Variables {
-    /// Reads the environment. A value that is not Unicode is left out.
+    /// Reads the environment. Values that are not Unicode are ignored.
     #[must_use]
     pub fn from_env() -> Self {
         std::env::vars_os()
@@ -30,12 +30,12 @@ impl Variables {
             .collect()
     }
 
-    /// The value; empty counts as not set, as the standard says.
+    /// Returns the value; an empty one counts as unset, according to the specification.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
     }
 
-    /// The value of the variable for one signal, else that of the variable for all of them, with its name.
+    /// Returns the variable for one signal, else the one for all signals, with its name.
     pub(crate) fn for_signal(&self, signal: &str, suffix: &str) -> Option<(String, &str)> {
         [format!("OTEL_EXPORTER_OTLP_{signal}_{suffix}"), format!("OTEL_EXPORTER_OTLP_{suffix}")]
             .into_iter()
@@ -56,7 +56,7 @@ impl fmt::Debug for Variables {
     }
 }
 
-/// Reads the address of a collector: `http` or `https`, a host, and neither credentials, query nor fragment.
+/// Parses the URL of a collector: `http` or `https`, a host, and no credentials, query or fragment.
 pub(crate) fn parse_address(text: &str) -> Option<Url> {
     let text = text.trim();
     let is_spelled_out = ["http://", "https://"]
@@ -71,10 +71,10 @@ pub(crate) fn parse_address(text: &str) -> Option<Url> {
     is_plain.then_some(url)
 }
 
-/// Reads headers as `key=value,key=value`, where a value may be percent-encoded. Values are marked as sensitive.
+/// Parses headers of the form `key=value,key=value` with percent-encoded values. Values are marked as sensitive.
 ///
 /// # Errors
-/// A sentence without a header's value.
+/// A message without header values.
 pub(crate) fn parse_headers(text: &str) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
@@ -83,7 +83,7 @@ pub(crate) fn parse_headers(text: &str) -> Result<HeaderMap, String> {
         };
         let name = HeaderName::try_from(name.trim())
             .map_err(|_| "the name of an entry may hold letters, digits and hyphens only".to_owned())?;
-        if RESERVED.contains(&name.as_str()) {
+        if RESERVED_HEADERS.contains(&name.as_str()) {
             return Err(format!("`{name}` is set by the daemon itself"));
         }
         let value = percent_decode_str(value.trim()).decode_utf8().ok();
@@ -102,7 +102,7 @@ pub(crate) fn parse_headers(text: &str) -> Result<HeaderMap, String> {
     Ok(headers)
 }
 
-/// Reads attributes as `key=value,key=value`, where a value may be percent-encoded.
+/// Parses attributes of the form `key=value,key=value` with percent-encoded values.
 pub(crate) fn parse_attributes(text: &str) -> Result<BTreeMap<String, String>, String> {
     let mut attributes = BTreeMap::new();
     for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
@@ -118,7 +118,7 @@ pub(crate) fn parse_attributes(text: &str) -> Result<BTreeMap<String, String>, S
     Ok(attributes)
 }
 
-/// Reads a number within a range; the default where it is not set.
+/// Parses a number within a range; returns the default if it is not set.
 pub(crate) fn number(
     variables: &Variables,
     name: &str,
@@ -137,7 +137,7 @@ pub(crate) fn number(
     }
 }
 
-/// Reads a time in milliseconds within a range.
+/// Parses a time in milliseconds within a range.
 pub(crate) fn milliseconds(
     variables: &Variables,
     name: &str,
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn address_that_names_no_collector_is_refused() {
+    fn invalid_collector_url_is_rejected() {
         for text in [
             "",
             "localhost:4318",
@@ -186,14 +186,14 @@ mod tests {
     }
 
     #[test]
-    fn variables_show_their_names_alone() {
+    fn debug_shows_only_variable_names() {
         let variables =
             Variables::from_iter([("OTEL_EXPORTER_OTLP_HEADERS", "authorization=s3cret"), ("PATH", "/bin")]);
         assert_eq!(format!("{variables:?}"), r#"{"OTEL_EXPORTER_OTLP_HEADERS"}"#);
     }
 
     #[test]
-    fn number_outside_its_range_is_named() {
+    fn out_of_range_number_is_reported() {
         let mut problems = Vec::new();
         let variables = Variables::from_iter([("OTEL_A", "0"), ("OTEL_B", "many"), ("OTEL_C", "7"), ("OTEL_D", " ")]);
         let read = |name: &str, problems: &mut Vec<String>| number(&variables, name, 1..=10, 5, problems);
@@ -206,7 +206,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_without_a_panic(text in ".{0,60}") {
+        fn parsing_never_panics(text in ".{0,60}") {
             let _ = (parse_address(&text), parse_headers(&text), parse_attributes(&text));
         }
     }

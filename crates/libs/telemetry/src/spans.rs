@@ -1,8 +1,8 @@
-//! Spans that are over, on their way to the collector.
+//! Export of finished spans.
 //!
-//! The ids of a span are known before it is recorded, since they follow from the session and are also those that the
-//! daemon itself shows; a span may end in another process than the one it began in. So spans are not begun and ended by
-//! the SDK's tracer but handed to its processor as finished.
+//! Span ids are known before a span is recorded: they are derived from the session and also shown by the daemon itself.
+//! A span may end in another process than it began in. So spans are not started and ended by the SDK's tracer, but
+//! passed to its processor when finished.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -23,10 +23,10 @@ use crate::export::{ExportBatch, Transport, run, span_exporter};
 
 const SCOPE: &str = "agentd";
 
-/// A finished operation.
+/// Finished operation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
-    /// The span itself.
+    /// Context of the span itself.
     pub place: TraceContext,
     pub parent: Option<SpanId>,
     pub name: String,
@@ -34,17 +34,17 @@ pub struct Span {
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
     pub attributes: Vec<KeyValue>,
-    /// Why the operation failed, if it did.
+    /// Reason of the failure, if the operation failed.
     pub error: Option<String>,
 }
 
-/// A number as an attribute; the type on the wire is signed.
+/// Creates a number attribute, which is signed in OTLP.
 #[must_use]
 pub fn number(key: &'static str, number: u64) -> KeyValue {
     KeyValue::new(key, i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-/// Texts as an attribute.
+/// Creates an attribute with a list of texts.
 #[must_use]
 pub fn text_list(key: &'static str, texts: impl IntoIterator<Item = String>) -> KeyValue {
     KeyValue::new(key, Value::Array(Array::String(texts.into_iter().map(StringValue::from).collect())))
@@ -66,7 +66,7 @@ impl Span {
             span_kind: self.kind,
             name: self.name.into(),
             start_time: system_time(self.started_at),
-            // The machine's clock may have been set back in between.
+            // The system clock may have been set back in between.
             end_time: system_time(self.ended_at.max(self.started_at)),
             attributes: self.attributes,
             dropped_attributes_count: 0,
@@ -78,7 +78,7 @@ impl Span {
     }
 }
 
-/// About how many bytes a span takes in memory.
+/// Returns the approximate size of a span in memory, in bytes.
 fn size_of_span(span: &SpanData) -> usize {
     let of = |value: &Value| match value {
         Value::String(text) => text.as_str().len(),
@@ -93,7 +93,7 @@ fn size_of_span(span: &SpanData) -> usize {
     size_of::<SpanData>() + span.name.len() + status + attributes
 }
 
-/// Queues finished spans for a task that exports them, and drops those that do not fit.
+/// Queues finished spans for the export task and drops those that do not fit.
 #[derive(Debug)]
 struct BoundedSpanProcessor(Queue<SpanData>);
 
@@ -113,13 +113,13 @@ impl SpanProcessor for BoundedSpanProcessor {
         }
     }
 
-    /// Requests the export and does not wait for it: a collector may hang.
+    /// Requests an export without waiting, because a collector may be unresponsive.
     fn force_flush(&self) -> OTelSdkResult {
         self.0.flush();
         Ok(())
     }
 
-    /// Ends the export after what is queued, without waiting; see [`Tracer::shut_down`].
+    /// Ends the export after the queued spans, without waiting; see [`Tracer::shut_down`].
     fn shutdown_with_timeout(&self, _timeout: Duration) -> OTelSdkResult {
         self.0.stop();
         Ok(())
@@ -134,18 +134,18 @@ struct Shared {
     includes_content: bool,
 }
 
-/// Records spans. Cheap to clone; one that is off costs a look at a pointer.
+/// Records spans. Cheap to clone; a disabled tracer costs one branch.
 #[derive(Debug, Clone, Default)]
 pub struct Tracer(Option<Arc<Shared>>);
 
 impl Tracer {
-    /// Records nothing.
+    /// Returns a tracer that records nothing.
     #[must_use]
     pub fn off() -> Self {
         Self(None)
     }
 
-    /// Queues spans until [`export`](Self::export) sends them; off where the configuration has no collector of traces.
+    /// Queues spans until [`export`](Self::export) sends them; disabled if no trace collector is configured.
     #[must_use]
     pub fn new(config: &TelemetryConfig) -> Self {
         let Some(destination) = config.traces.clone() else { return Self::off() };
@@ -162,26 +162,26 @@ impl Tracer {
         self.0.is_some()
     }
 
-    /// Whether spans may include the content of messages and of tool calls.
+    /// Whether spans may include the content of messages and tool calls.
     #[must_use]
     pub fn includes_content(&self) -> bool {
         self.0.as_ref().is_some_and(|shared| shared.includes_content)
     }
 
-    /// Records a span; `make` is called only where the tracer is on.
+    /// Records a span; `make` is called only if the tracer is enabled.
     pub fn record(&self, make: impl FnOnce() -> Span) {
         if let Some(shared) = &self.0 {
             shared.processor.on_end(make().into_data(shared.scope.clone()));
         }
     }
 
-    /// `None` where the tracer is off.
+    /// Returns `None` if the tracer is disabled.
     #[must_use]
     pub fn counts(&self) -> Option<ItemCounts> {
         self.0.as_ref().map(|shared| shared.processor.0.counts())
     }
 
-    /// Sends what is recorded until [`shut_down`](Self::shut_down).
+    /// Exports spans until [`shut_down`](Self::shut_down).
     pub async fn export(self, client: GuardedClient, entropy: Entropy, resource: Resource) {
         let Some(shared) = self.0 else { return };
         let queue = &shared.processor.0;
@@ -198,7 +198,7 @@ impl Tracer {
         }
     }
 
-    /// Sends what is queued, once, and ends the export; gives up after `limit`.
+    /// Sends the queued spans once and ends the export, within `limit`.
     pub async fn shut_down(&self, limit: Duration) {
         let Some(shared) = &self.0 else { return };
         if !shared.processor.0.drain(limit).await {
@@ -242,7 +242,7 @@ mod tests {
     const SAMPLED: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
     #[test]
-    fn span_has_its_ids_and_times_on_the_wire() {
+    fn encoded_span_has_its_ids_and_times() {
         let data = span(SAMPLED).into_data(InstrumentationScope::default());
         let groups = group_spans_by_resource_and_scope(vec![data], &ResourceAttributesWithSchema::default());
         let span = &groups[0].scope_spans[0].spans[0];
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn processor_drops_by_bytes_and_takes_no_span_that_is_not_sampled() {
+    async fn processor_drops_by_bytes_and_ignores_unsampled_spans() {
         let delay = Duration::from_millis(1);
         let processor = BoundedSpanProcessor::new(BatchLimits { queue_items: 1_000, batch_items: 1_000, delay });
         let scope = InstrumentationScope::default;

@@ -1,12 +1,11 @@
-//! Web Push as bytes: what a message is encrypted to (RFC 8291, over RFC 8188), and how a push service knows who
-//! sends it (RFC 8292).
+//! Web Push encoding: message encryption (RFC 8291, based on RFC 8188) and sender identification (RFC 8292, VAPID).
 //!
 //! Invariants
-//! - What is encrypted is read by the browser alone: the push service learns its length and nothing else.
-//! - Each message has a key pair and a salt of its own, from the caller's randomness.
-//! - A public key that is no point on P-256 is no key, and is refused before anything is sent to it.
+//! - Only the browser can decrypt a message; the push service learns only its length.
+//! - Each message has its own key pair and salt, generated from the caller's entropy source.
+//! - A public key that is not a point on P-256 is rejected before anything is sent to it.
 //!
-//! Deliberately absent: sending, and keeping keys.
+//! Deliberately absent: sending, and key storage.
 
 mod message;
 mod vapid;
@@ -15,11 +14,11 @@ use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-pub use message::{MAX_CONTENT, Receiver};
+pub use message::{MAX_CONTENT_BYTES, Receiver};
 pub use vapid::VapidKey;
 
-/// An uncompressed point: `0x04`, x, y.
-const POINT: usize = 65;
+/// Length of an uncompressed point: `0x04`, x, y.
+const POINT_BYTES: usize = 65;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PushError {
@@ -27,7 +26,7 @@ pub enum PushError {
     PublicKey,
     #[error("must be 16 bytes, in base64url")]
     AuthSecret,
-    #[error("the message has {bytes} bytes, more than the {MAX_CONTENT} that every push service takes")]
+    #[error("the message has {bytes} bytes, more than the {MAX_CONTENT_BYTES} that every push service takes")]
     TooLarge { bytes: usize },
     #[error("the key that this daemon signs push messages with cannot be used")]
     SigningKey,
@@ -35,9 +34,9 @@ pub enum PushError {
     Encryption,
 }
 
-/// Base64url as browsers write it, without padding; with padding it is read, too.
+/// Decodes unpadded base64url as written by browsers; padding is accepted.
 fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
-    // Nothing longer is worth decoding.
+    // Longer input cannot be valid.
     (text.len() <= 2 * N + 4).then_some(())?;
     URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).ok()?.try_into().ok()
 }
@@ -46,7 +45,7 @@ fn encode(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// HKDF (RFC 5869) with SHA-256, whose first block is enough.
+/// HKDF (RFC 5869) with SHA-256, limited to the first block.
 fn hkdf<const N: usize>(salt: &[u8], secret: &[u8], info: &[&[u8]]) -> [u8; N] {
     const { assert!(N <= 32) };
     let extracted = sign(&Key::new(HMAC_SHA256, salt), secret);

@@ -1,4 +1,4 @@
-//! A message that one browser can read.
+//! Encryption of messages for a browser.
 
 use std::fmt;
 
@@ -6,33 +6,33 @@ use agentd_base::Entropy;
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{ECDH_P256, PrivateKey, UnparsedPublicKey, agree};
 
-use crate::{POINT, PushError, decode, hkdf};
+use crate::{POINT_BYTES, PushError, decode, hkdf};
 
-/// The size of a record, which every push service must take (RFC 8030, section 7.2).
-const RECORD: u32 = 4096;
-const TAG: usize = 16;
-/// Salt, size of a record, length and bytes of the key.
-const HEAD: usize = 16 + 4 + 1 + POINT;
-/// What a message may say: with head, mark and tag it fills one record.
-pub const MAX_CONTENT: usize = RECORD as usize - HEAD - TAG - 1;
-/// Stands behind the content of the last record.
-const LAST: u8 = 2;
+/// Record size that every push service must accept (RFC 8030, section 7.2).
+const RECORD_BYTES: u32 = 4096;
+const TAG_BYTES: usize = 16;
+/// Header length: salt, record size, key length and key.
+const HEADER_BYTES: usize = 16 + 4 + 1 + POINT_BYTES;
+/// Maximum content length in bytes; with header, delimiter and tag it fills one record.
+pub const MAX_CONTENT_BYTES: usize = RECORD_BYTES as usize - HEADER_BYTES - TAG_BYTES - 1;
+/// Delimiter after the content of the last record.
+const LAST_RECORD_DELIMITER: u8 = 2;
 
-/// Whom a message is encrypted to: the two keys of a browser's subscription.
+/// Keys of a browser subscription, to which messages are encrypted.
 #[derive(Clone)]
 pub struct Receiver {
-    public_key: [u8; POINT],
+    public_key: [u8; POINT_BYTES],
     auth_secret: [u8; 16],
 }
 
-/// Neither key is shown.
+/// Omits both keys.
 impl fmt::Debug for Receiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Receiver")
     }
 }
 
-/// What both ends derive from the secret that they share.
+/// Content encryption key and nonce derived from the shared secret.
 struct MessageKeys {
     key: LessSafeKey,
     nonce: [u8; 12],
@@ -54,7 +54,7 @@ impl MessageKeys {
     }
 }
 
-/// A private key from random bytes, all but a few of which are one.
+/// Generates a private key. Almost all random byte strings are valid.
 pub(crate) fn private_key(entropy: &Entropy) -> Result<(PrivateKey, [u8; 32]), PushError> {
     for _ in 0..8 {
         let bytes = entropy.bytes();
@@ -65,29 +65,29 @@ pub(crate) fn private_key(entropy: &Entropy) -> Result<(PrivateKey, [u8; 32]), P
     Err(PushError::Encryption)
 }
 
-pub(crate) fn public_key(private: &PrivateKey) -> Result<[u8; POINT], PushError> {
+pub(crate) fn public_key(private: &PrivateKey) -> Result<[u8; POINT_BYTES], PushError> {
     let public = private.compute_public_key().map_err(|_| PushError::Encryption)?;
     public.as_ref().try_into().map_err(|_| PushError::Encryption)
 }
 
 impl Receiver {
-    /// Reads `p256dh`.
+    /// Parses `p256dh`.
     ///
     /// # Errors
-    /// `PublicKey`: it is no point on the curve.
-    fn point(text: &str, entropy: &Entropy) -> Result<[u8; POINT], PushError> {
-        let point: [u8; POINT] =
-            decode(text).filter(|point: &[u8; POINT]| point[0] == 4).ok_or(PushError::PublicKey)?;
-        // Whether it is on the curve shows when it is used.
+    /// [`PushError::PublicKey`] if it is not a point on the curve.
+    fn point(text: &str, entropy: &Entropy) -> Result<[u8; POINT_BYTES], PushError> {
+        let point: [u8; POINT_BYTES] =
+            decode(text).filter(|point: &[u8; POINT_BYTES]| point[0] == 4).ok_or(PushError::PublicKey)?;
+        // A key agreement checks whether the point is on the curve.
         let (key, _) = private_key(entropy)?;
         agree(&key, UnparsedPublicKey::new(&ECDH_P256, point), PushError::PublicKey, |_| Ok(()))?;
         Ok(point)
     }
 
-    /// Reads the two keys, `p256dh` and `auth`; each with what is wrong with it.
+    /// Parses `p256dh` and `auth`.
     ///
     /// # Errors
-    /// One of them is no key.
+    /// Error of each invalid key.
     pub fn parse(p256dh: &str, auth: &str, entropy: &Entropy) -> Result<Self, (Option<PushError>, Option<PushError>)> {
         match (Self::point(p256dh, entropy), decode(auth).ok_or(PushError::AuthSecret)) {
             (Ok(public_key), Ok(auth_secret)) => Ok(Self { public_key, auth_secret }),
@@ -95,17 +95,17 @@ impl Receiver {
         }
     }
 
-    /// The body of a request to the push service, of the content coding `aes128gcm`.
+    /// Encrypts content and returns the request body for the push service, with the content coding `aes128gcm`.
     ///
     /// # Errors
-    /// `TooLarge`, or it cannot be encrypted.
+    /// [`PushError::TooLarge`], or [`PushError::Encryption`] if encryption fails.
     pub fn encrypt(&self, content: &[u8], entropy: &Entropy) -> Result<Vec<u8>, PushError> {
         let (key, _) = private_key(entropy)?;
         self.encrypt_with(&key, &entropy.bytes(), content)
     }
 
     fn encrypt_with(&self, own: &PrivateKey, salt: &[u8; 16], content: &[u8]) -> Result<Vec<u8>, PushError> {
-        if content.len() > MAX_CONTENT {
+        if content.len() > MAX_CONTENT_BYTES {
             return Err(PushError::TooLarge { bytes: content.len() });
         }
         let sender = public_key(own)?;
@@ -113,11 +113,11 @@ impl Receiver {
         let keys = agree(own, receiver, PushError::PublicKey, |shared| {
             MessageKeys::derive(shared, &self.auth_secret, &self.public_key, &sender, salt)
         })?;
-        let mut record = [content, &[LAST]].concat();
+        let mut record = [content, &[LAST_RECORD_DELIMITER]].concat();
         let nonce = Nonce::assume_unique_for_key(keys.nonce);
         keys.key.seal_in_place_append_tag(nonce, Aad::empty(), &mut record).map_err(|_| PushError::Encryption)?;
-        let length = [u8::try_from(POINT).unwrap_or_default()];
-        Ok([&salt[..], &RECORD.to_be_bytes(), &length, &sender, &record].concat())
+        let length = [u8::try_from(POINT_BYTES).unwrap_or_default()];
+        Ok([&salt[..], &RECORD_BYTES.to_be_bytes(), &length, &sender, &record].concat())
     }
 }
 
@@ -141,7 +141,7 @@ mod tests {
                              Qulcy4a-fN";
 
     #[test]
-    fn the_example_of_the_standard_comes_out() {
+    fn rfc_8291_example_is_reproduced() {
         let entropy = Entropy::seeded(1);
         let receiver = Receiver::parse(RECEIVER, AUTH, &entropy).unwrap();
         let sender = PrivateKey::from_private_key(&ECDH_P256, &decode::<32>(SENDER).unwrap()).unwrap();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused_by_name() {
+    fn invalid_keys_are_rejected_individually() {
         let entropy = Entropy::seeded(1);
         let off_the_curve = encode([&[4][..], &[1; 64]].concat());
         let hybrid = encode([&[6][..], &decode::<65>(RECEIVER).unwrap()[1..]].concat());
@@ -171,19 +171,19 @@ mod tests {
     }
 
     #[test]
-    fn a_message_fills_one_record_at_most() {
+    fn message_fills_at_most_one_record() {
         let (entropy, browser) = (Entropy::seeded(1), FakeBrowser::new(&Entropy::seeded(2)));
         let receiver = Receiver::parse(&browser.p256dh(), &browser.auth(), &entropy).unwrap();
-        let full = receiver.encrypt(&[7; MAX_CONTENT], &entropy).unwrap();
+        let full = receiver.encrypt(&[7; MAX_CONTENT_BYTES], &entropy).unwrap();
         assert_eq!(full.len(), 4096);
-        assert_eq!(browser.read(&full).unwrap(), [7; MAX_CONTENT]);
-        let refused = receiver.encrypt(&[7; MAX_CONTENT + 1], &entropy).unwrap_err();
-        assert_eq!(refused, PushError::TooLarge { bytes: MAX_CONTENT + 1 });
+        assert_eq!(browser.read(&full).unwrap(), [7; MAX_CONTENT_BYTES]);
+        let refused = receiver.encrypt(&[7; MAX_CONTENT_BYTES + 1], &entropy).unwrap_err();
+        assert_eq!(refused, PushError::TooLarge { bytes: MAX_CONTENT_BYTES + 1 });
     }
 
     proptest! {
         #[test]
-        fn what_is_sent_is_read_by_its_browser_alone(content in prop::collection::vec(any::<u8>(), 0..300), seed: u64) {
+        fn only_the_receiver_decrypts_a_message(content in prop::collection::vec(any::<u8>(), 0..300), seed: u64) {
             let entropy = Entropy::seeded(seed);
             let (browser, other) = (FakeBrowser::new(&entropy), FakeBrowser::new(&entropy));
             let receiver = Receiver::parse(&browser.p256dh(), &browser.auth(), &entropy).unwrap();
@@ -196,7 +196,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_breaks_the_reading(p256dh in ".{0,120}", auth in ".{0,40}") {
+        fn parse_never_panics(p256dh in ".{0,120}", auth in ".{0,40}") {
             let _ = Receiver::parse(&p256dh, &auth, &Entropy::seeded(1));
         }
     }

@@ -1,4 +1,4 @@
-//! Who sends: a key pair of the daemon, whose public half browsers bind their subscriptions to.
+//! VAPID (RFC 8292): the daemon's key pair, to whose public key browsers bind their subscriptions.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use serde_json::json;
 
 use crate::message::{private_key, public_key};
-use crate::{POINT, PushError, decode, encode};
+use crate::{POINT_BYTES, PushError, decode, encode};
 
-/// A token may hold for a day at most (RFC 8292, section 2); clocks differ.
-const HOLDS: Duration = Duration::from_secs(12 * 60 * 60);
+/// Token lifetime. RFC 8292, section 2 permits 24 hours; the margin allows for clock differences.
+const TOKEN_LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
 
-/// The key pair that a daemon signs with.
+/// Key pair with which a daemon signs push requests.
 pub struct VapidKey {
     pair: EcdsaKeyPair,
-    public_key: [u8; POINT],
+    public_key: [u8; POINT_BYTES],
 }
 
 impl fmt::Debug for VapidKey {
@@ -28,16 +28,18 @@ impl fmt::Debug for VapidKey {
 }
 
 impl VapidKey {
-    /// The private half of a new pair, in the form that [`Self::open`] reads.
+    /// Generates a private key in the format that [`Self::open`] reads.
     ///
     /// # Errors
-    /// The randomness gives none.
+    /// [`PushError::Encryption`] if no valid key could be generated.
     pub fn generate(entropy: &Entropy) -> Result<Secret, PushError> {
         private_key(entropy).map(|(_, bytes)| Secret::new(encode(bytes)))
     }
 
+    /// Opens a private key.
+    ///
     /// # Errors
-    /// `SigningKey`: it is none.
+    /// [`PushError::SigningKey`] if the key is invalid.
     pub fn open(secret: &Secret) -> Result<Self, PushError> {
         let bytes: [u8; 32] = decode(secret.expose()).ok_or(PushError::SigningKey)?;
         let private = PrivateKey::from_private_key(&ECDH_P256, &bytes).map_err(|_| PushError::SigningKey)?;
@@ -47,19 +49,19 @@ impl VapidKey {
         Ok(Self { pair: pair.map_err(|_| PushError::SigningKey)?, public_key })
     }
 
-    /// What a browser subscribes with: its `applicationServerKey`, in base64url.
+    /// Returns the `applicationServerKey` for browser subscriptions, in base64url.
     #[must_use]
     pub fn public_key(&self) -> String {
         encode(self.public_key)
     }
 
-    /// The header `Authorization` for a push service. `audience` is its origin, `contact` a `mailto:` or `https:` url
-    /// of whoever runs the daemon.
+    /// Returns the `Authorization` header for a push service. `audience` is the origin of the service; `contact` is a
+    /// `mailto:` or `https:` URL of the operator.
     ///
     /// # Errors
-    /// `SigningKey`: it does not sign.
+    /// [`PushError::SigningKey`] if signing fails.
     pub fn authorization(&self, audience: &str, contact: &str, now: Timestamp) -> Result<Secret, PushError> {
-        let expires = (now + HOLDS).to_jiff().as_second();
+        let expires = (now + TOKEN_LIFETIME).to_jiff().as_second();
         let claims = json!({"aud": audience, "exp": expires, "sub": contact});
         let signed =
             format!("{}.{}", encode(json!({"typ": "JWT", "alg": "ES256"}).to_string()), encode(claims.to_string()));
@@ -75,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_names_where_it_goes_and_ends_within_a_day() {
+    fn token_contains_audience_and_expires_within_a_day() {
         let now = Timestamp::parse("2026-01-05T09:00:00.000Z").unwrap();
         let key = VapidKey::open(&VapidKey::generate(&Entropy::seeded(1)).unwrap()).unwrap();
         let header = key.authorization("https://push.example", "mailto:ada@example.org", now).unwrap();
@@ -89,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused() {
+    fn invalid_keys_are_rejected() {
         for bad in ["", "AAAA", &encode([0; 32]), &encode([255; 32]), &encode([1; 33])] {
             assert_eq!(VapidKey::open(&Secret::new(bad.to_owned())).unwrap_err(), PushError::SigningKey, "{bad}");
         }

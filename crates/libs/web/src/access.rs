@@ -1,4 +1,4 @@
-//! Access rules of routes: whether a request may enter.
+//! Access rules of routes.
 
 use std::sync::Arc;
 
@@ -9,32 +9,32 @@ use http::header::{ORIGIN, UPGRADE};
 use http::{HeaderMap, Method, StatusCode};
 
 use crate::caller::{Caller, Scope};
+use crate::content_length::check_content_length;
 use crate::credential::{
-    Authenticate, Credential, authenticate, cookies_of, presented_credential, read_credential, refusal, ticket,
+    Authenticate, Credential, authenticate, cookies_of, denial_response, presented_credential, read_credential, ticket,
 };
 use crate::error::ApiError;
-use crate::follow::route_of;
 use crate::http_stack::Route;
-use crate::idempotency::{IdempotencyGuard, check_idempotency, refuse_step_done};
-use crate::watch::{Opener, while_let_in};
-use crate::weight::refuse_heavy;
+use crate::idempotency::{IdempotencyGuard, check_idempotency, reject_completed_step};
+use crate::request_span::route_of;
+use crate::watch::{StreamCredential, end_when_revoked};
 
-/// State of the middleware in front of each route.
+/// State of the access middleware of a route.
 #[derive(Clone)]
 pub(crate) struct RouteAccess {
     pub(crate) auth: Arc<dyn Authenticate>,
     pub(crate) idempotency: Arc<IdempotencyGuard>,
-    /// What bodies may weigh, in bytes; `None` where the handler reads them as they come.
+    /// Maximum body size in bytes; `None` if the handler streams the body.
     pub(crate) body_limit: Option<usize>,
     pub(crate) requirements: Requirements,
 }
 
-/// What a route requires beyond the access rule of its group.
+/// Requirements of a route beyond the access rule of its group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Requirements {
-    /// Whether a ticket in the query stands for a credential.
+    /// Whether a ticket in the query replaces a credential.
     pub(crate) accepts_ticket: bool,
-    /// Whether a page session needs a recently entered password.
+    /// Whether a page session needs a recently outcome password.
     pub(crate) recent_password: bool,
 }
 
@@ -45,7 +45,7 @@ impl RouteAccess {
 
     fn read_credential(&self, request: &Request) -> Result<Option<Credential>, ApiError> {
         if self.requirements.accepts_ticket
-            // A header that a browser or a proxy adds of its own does not replace the ticket.
+            // An `Authorization` header added by a browser or proxy does not replace the ticket.
             && let None | Some(Credential::Unreadable) = presented_credential(request.headers())
             && let Some(ticket) = ticket(request.uri())
         {
@@ -54,9 +54,9 @@ impl RouteAccess {
         read_credential(request)
     }
 
-    /// What every access rule ends in. One layer does it all: each layer of a route is cloned with
+    /// Final step of every access rule. A single layer does everything, because each layer of a route is cloned with
     /// every request.
-    async fn enter(
+    async fn proceed(
         &self,
         credential: Option<Credential>,
         caller: Caller,
@@ -66,19 +66,19 @@ impl RouteAccess {
         if self.requirements.recent_password {
             caller.require_recent_password()?;
         }
-        request = refuse_heavy(request, self.body_limit)?;
+        request = check_content_length(request, self.body_limit)?;
         request.extensions_mut().insert(caller.clone());
-        let opener = Opener { auth: Arc::clone(&self.auth), credential, caller };
-        // What a WebSocket says does not pass through here: whoever serves it looks after its opener.
+        let stream_credential = StreamCredential { auth: Arc::clone(&self.auth), credential, caller };
+        // WebSocket messages do not pass through here: the handler monitors the credential itself.
         if request.headers().contains_key(UPGRADE) {
-            request.extensions_mut().insert(opener.clone());
+            request.extensions_mut().insert(stream_credential.clone());
         }
         let route = request.extensions().get::<MatchedPath>().cloned();
         let response = match self.body_limit {
             Some(_) => check_idempotency(&self.idempotency, request, next).await?,
             None => next.run(request).await,
         };
-        let mut response = while_let_in(response, opener);
+        let mut response = end_when_revoked(response, stream_credential);
         name_route(&mut response, route);
         Ok(response)
     }
@@ -90,14 +90,14 @@ fn name_route(response: &mut Response, route: Option<MatchedPath>) {
     }
 }
 
-/// Nobody is asked who they are; strangers share one set of idempotency keys.
-pub(crate) async fn let_everybody_in(State(access): State<RouteAccess>, request: Request, next: Next) -> Response {
+/// Public access. Anonymous clients share one set of idempotency keys.
+pub(crate) async fn allow_public(State(access): State<RouteAccess>, request: Request, next: Next) -> Response {
     let route = route_of(&request);
-    access.enter(None, Caller::anonymous(), request, next).await.unwrap_or_else(|error| refused(route, error))
+    access.proceed(None, Caller::anonymous(), request, next).await.unwrap_or_else(|error| rejected(route, error))
 }
 
-/// A refusal is counted under the route that was asked for.
-fn refused(route: Option<MatchedPath>, error: ApiError) -> Response {
+/// Rejections are counted under the matched route.
+fn rejected(route: Option<MatchedPath>, error: ApiError) -> Response {
     let mut response = error.into_response();
     name_route(&mut response, route);
     response
@@ -111,73 +111,74 @@ fn insufficient_scope() -> ApiError {
     )
 }
 
-/// Requires a valid credential that `may_enter`.
+/// Requires a valid credential that satisfies `is_allowed`.
 async fn require_credential(
     access: RouteAccess,
     request: Request,
     next: Next,
-    may_enter: fn(&Caller, &Method) -> bool,
+    is_allowed: fn(&Caller, &Method) -> bool,
 ) -> Response {
     let route = route_of(&request);
-    let entered = async {
+    let outcome = async {
         let credential = access.read_credential(&request)?;
         let caller = authenticate(&*access.auth, &credential, &request).await?;
-        if !may_enter(&caller, request.method()) {
+        if !is_allowed(&caller, request.method()) {
             return Err(insufficient_scope());
         }
-        access.enter(credential, caller, request, next).await
+        access.proceed(credential, caller, request, next).await
     };
-    entered.await.unwrap_or_else(|error| refused(route, error))
+    outcome.await.unwrap_or_else(|error| rejected(route, error))
 }
 
-/// Requires a credential; a `read` key may only read.
+/// Requires a credential; keys with the scope `read` are limited to GET and HEAD.
 pub(crate) async fn require_authentication(
     State(access): State<RouteAccess>,
     request: Request,
     next: Next,
 ) -> Response {
-    let may_enter =
+    let is_allowed =
         |caller: &Caller, method: &Method| caller.scope == Scope::Full || matches!(*method, Method::GET | Method::HEAD);
-    require_credential(access, request, next, may_enter).await
+    require_credential(access, request, next, is_allowed).await
 }
 
-/// Requires a credential of the scope `full`, also to read.
+/// Requires a credential with the scope `full` for all methods.
 pub(crate) async fn require_full_scope(State(access): State<RouteAccess>, request: Request, next: Next) -> Response {
     require_credential(access, request, next, |caller, _| caller.scope == Scope::Full).await
 }
 
-/// Requires a credential of any scope.
+/// Requires a credential with any scope.
 pub(crate) async fn require_any_scope(State(access): State<RouteAccess>, request: Request, next: Next) -> Response {
     require_credential(access, request, next, |_, _| true).await
 }
 
-/// Routes that are open while no API key was ever made: 401 when a credential is
-/// presented and wrong, or none is and anonymous access is closed.
+/// Allows anonymous access until the first API key exists. Returns 401 if a presented credential is invalid, or if none
+/// is presented and anonymous access is closed.
 pub(crate) async fn require_or_open(State(access): State<RouteAccess>, request: Request, next: Next) -> Response {
     let route = route_of(&request);
-    let entered = async {
+    let outcome = async {
         let credential = read_credential(&request)?;
         let is_presented = credential.is_some();
         let cookies = cookies_of(&credential, &request);
-        // Asked first also without a credential: on the private socket the caller is known all the same.
-        let entrance = match access.auth.authenticate(credential.clone()).await {
+        // Also called without a credential: on the private socket the caller is known anyway.
+        let admission = match access.auth.authenticate(credential.clone()).await {
             Ok(caller) if caller.scope == Scope::Read => return Err(insufficient_scope()),
             Ok(caller) => Ok((credential, caller)),
-            // A session of a daemon without keys opens nothing, yet must not close what is open.
+            // A session of a daemon without keys grants nothing, but must not block anonymous access.
             Err(denied) => match access.auth.admit_anonymous(origin(request.headers())).await {
                 Ok(()) => Ok((None, Caller::anonymous())),
-                Err(closed) => Err(refusal(if is_presented { denied } else { closed }, cookies)),
+                Err(closed) => Err(denial_response(if is_presented { denied } else { closed }, cookies)),
             },
         };
-        // Only now: what closed anonymous access meanwhile is on record.
-        let request = refuse_step_done(&access.idempotency, refuse_heavy(request, access.body_limit)?).await?;
-        let (credential, caller) = entrance?;
-        access.enter(credential, caller, request, next).await
+        // Checked last, because the request that closed anonymous access may be recorded by now.
+        let request =
+            reject_completed_step(&access.idempotency, check_content_length(request, access.body_limit)?).await?;
+        let (credential, caller) = admission?;
+        access.proceed(credential, caller, request, next).await
     };
-    entered.await.unwrap_or_else(|error| refused(route, error))
+    outcome.await.unwrap_or_else(|error| rejected(route, error))
 }
 
 fn origin(headers: &HeaderMap) -> Option<&str> {
-    // An Origin that is no text is foreign, not absent.
+    // An Origin that is not text is foreign, not absent.
     headers.get(ORIGIN).map(|value| value.to_str().unwrap_or("invalid"))
 }

@@ -1,4 +1,4 @@
-//! The address of the client, seen through trusted proxies only.
+//! Client address as seen through trusted proxies.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -6,11 +6,11 @@ use axum::extract::{ConnectInfo, Request};
 use http::HeaderMap;
 use ipnet::IpNet;
 
-/// Where a request comes from, as far as it can be known.
+/// Address of the client, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientAddress(pub IpAddr);
 
-/// Networks whose `X-Forwarded-For` is believed.
+/// Networks whose `X-Forwarded-For` header is trusted.
 #[derive(Debug, Clone, Default)]
 pub struct TrustedProxies(Vec<IpNet>);
 
@@ -18,7 +18,7 @@ impl TrustedProxies {
     /// Parses a list of addresses and CIDR networks.
     ///
     /// # Errors
-    /// A sentence naming the entry that is neither.
+    /// A message that names the invalid entry.
     pub fn parse<'t>(entries: impl IntoIterator<Item = &'t str>) -> Result<Self, String> {
         let parse = |entry: &str| {
             let network = entry.parse().or_else(|_| entry.parse::<IpAddr>().map(IpNet::from));
@@ -27,21 +27,21 @@ impl TrustedProxies {
         entries.into_iter().map(parse).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether the address is one of a trusted proxy.
+    /// Whether the address belongs to a trusted proxy.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// Returns the last hop that is no trusted proxy, or the last one before a hop that cannot be read. A peer that
-    /// is not trusted is the client itself, whatever it claims.
+    /// Returns the last hop that is not a trusted proxy, or the last one before an unreadable hop. A peer that is not
+    /// trusted is itself the client.
     #[must_use]
     pub fn client_of(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer.to_canonical();
         if self.0.is_empty() {
             return client;
         }
-        // Read as bytes: a line is never skipped, because proxies append the true address to what the client sent.
+        // Read as bytes so that no line is skipped: proxies append the true address to what the client sent.
         let lines: Vec<&[u8]> = headers.get_all("x-forwarded-for").iter().map(http::HeaderValue::as_bytes).collect();
         for hop in lines.iter().rev().flat_map(|line| line.rsplit(|byte| *byte == b',')) {
             if !self.contains(client) {
@@ -57,7 +57,7 @@ impl TrustedProxies {
 }
 
 impl TrustedProxies {
-    /// Puts the [`ClientAddress`] into the request's extensions.
+    /// Inserts the [`ClientAddress`] into the request's extensions.
     pub(crate) fn record(&self, request: &mut Request) {
         if let Some(ConnectInfo(peer)) = request.extensions().get::<ConnectInfo<SocketAddr>>().copied() {
             let client = self.client_of(peer.ip(), request.headers());
@@ -66,7 +66,7 @@ impl TrustedProxies {
     }
 }
 
-/// Parses an address, also in brackets and with a port behind it.
+/// Parses an address, optionally in brackets and with a port.
 fn parse_hop(hop: &[u8]) -> Option<IpAddr> {
     let hop = std::str::from_utf8(hop).ok()?.trim();
     if let Ok(address) = hop.parse() {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn only_trusted_peers_may_name_another() {
+    fn only_trusted_peers_can_forward_an_address() {
         let trusted = TrustedProxies::parse(["10.0.0.0/8", "::1"]).unwrap();
         let client =
             |peer: &str, header: &str| trusted.client_of(peer.parse().unwrap(), &forwarded(header)).to_string();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn hops_may_have_brackets_and_ports() {
+    fn hops_with_brackets_and_ports_are_parsed() {
         for (hop, address) in [
             ("198.51.100.7:443", Some("198.51.100.7")),
             ("[2001:db8::5]:443", Some("2001:db8::5")),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_network() {
+    fn parse_rejects_invalid_networks() {
         for entry in ["proxy.example", "10.0.0.0/33", "10.0.0.0/x", ""] {
             assert!(TrustedProxies::parse([entry]).is_err(), "{entry}");
         }

@@ -1,4 +1,4 @@
-//! Who is asking.
+//! Authenticated caller of a request.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use http::request::Parts;
 
 use crate::error::ApiError;
 
-/// What a credential may do.
+/// Scope of a credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     Full,
@@ -20,20 +20,20 @@ pub enum Scope {
 pub enum CallerKind {
     ApiKey,
     Session,
-    /// Came anonymously, as is allowed until the first key exists.
+    /// Anonymous client, allowed until the first key exists.
     Anonymous,
-    /// The owner on the daemon's own machine, through its private socket.
+    /// Owner on the daemon's own machine, connected through its private socket.
     Local,
 }
 
-/// Whether the holder of a credential has shown to know the owner's password.
+/// Whether the holder of a credential has proven to know the owner's password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PasswordProof {
-    /// The credential is no page session, so no operation asks for the password.
+    /// The credential is not a page session, so no operation requires the password.
     NotRequired,
     /// The password was entered in this page session within the last ten minutes.
     Recent,
-    /// A page session in which the password must be entered again first.
+    /// The password must be entered again in this page session.
     Missing,
 }
 
@@ -41,9 +41,9 @@ pub enum PasswordProof {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     pub kind: CallerKind,
-    /// Id of the key or session; what idempotency records are kept under.
+    /// Id of the key or session, which idempotency records belong to.
     pub credential_id: Arc<str>,
-    /// The user behind a session; keys belong to the daemon.
+    /// User of the session; keys belong to the daemon.
     pub user_id: Option<Arc<str>>,
     pub scope: Scope,
     pub password: PasswordProof,
@@ -61,9 +61,9 @@ impl Caller {
         }
     }
 
-    /// Refuses a page session whose password was not entered within the last ten minutes.
+    /// Rejects a page session whose password was not entered within the last ten minutes.
     ///
-    /// Routes that always require it declare so in their group; handlers call this where it depends on the request.
+    /// Routes that always require it declare so in their group; handlers call this if it depends on the request.
     ///
     /// # Errors
     /// 403 `reauthentication_required`.
@@ -79,7 +79,7 @@ impl Caller {
         }
     }
 
-    /// The API key that was presented, if it was one.
+    /// Returns the id of the API key, if the caller used one.
     #[must_use]
     pub fn key_id(&self) -> Option<String> {
         (self.kind == CallerKind::ApiKey).then(|| self.credential_id.to_string())
@@ -90,7 +90,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
-        // Absent only where a route was mounted without its access rule, which is a mistake of ours.
+        // Absent only if a route was mounted without its access rule, which is a bug.
         parts.extensions.get::<Self>().cloned().ok_or_else(|| {
             ApiError::internal(&std::io::Error::other("a handler asked for its caller on a public route"))
         })

@@ -1,8 +1,8 @@
-//! The session of the daemon's own web page: a cookie that the browser adds to requests by itself, and a page secret
-//! that only the page's origin stores and sends in a header.
+//! Session of the daemon's own web page: a cookie that the browser sends automatically, and a page secret that only the
+//! page's origin stores and sends in a header.
 //!
-//! Cookies know no ports: every server under the daemon's host name receives the session cookie and can set another one.
-//! The cookie alone is therefore no credential, and one that another server set does no harm beside the right one.
+//! Cookies ignore ports: every server under the daemon's host name receives the session cookie and can set another one.
+//! The cookie alone is therefore not a credential, and a foreign one next to the right one is harmless.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -28,26 +28,26 @@ const MAX_SESSION_COOKIES: usize = 4;
 /// commonly to 4 KiB.
 const MAX_DELETIONS: usize = 40;
 
-/// The credential of a page session as a request presents it.
+/// Credential of a page session, as presented by a request.
 #[derive(Debug, Clone)]
 pub struct PageCredential {
-    /// Values of the request's session cookies, at most four. One of them belongs to the page.
+    /// Values of the session cookies, at most four. One of them belongs to the page.
     pub cookies: Vec<Secret>,
-    /// The page secret of the header `X-Svc-Page`.
+    /// Page secret of the header `X-Svc-Page`.
     pub secret: Option<Secret>,
 }
 
-/// Recognizes the daemon's own pages: those of the requested host, and those of the origin that the daemon is
-/// configured to be reached at, for proxies that send another `Host`.
+/// Recognizes the daemon's own pages: those of the requested host and those of the configured base URL, for proxies
+/// that send another `Host`.
 #[derive(Debug, Clone, Default)]
 pub struct OwnPages {
     base_origin: Option<String>,
 }
 
-/// What is known of the page that sent a request.
+/// Origin of the page that sent a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageOrigin {
-    /// Whether it is no page of another origin. Also true for clients that are no pages.
+    /// Whether the request is not from a page of another origin. Also true for clients that are not browsers.
     pub is_own: bool,
     /// Whether the browser reaches the daemon over https.
     pub is_secure: bool,
@@ -59,7 +59,7 @@ impl Default for PageOrigin {
     }
 }
 
-/// The page that sent a request, and where its cookies can lie.
+/// Page that sent a request, and the scope of its cookies.
 #[derive(Debug, Clone)]
 pub struct RequestingPage {
     pub origin: PageOrigin,
@@ -76,13 +76,13 @@ impl<S: Send + Sync> FromRequestParts<S> for RequestingPage {
 }
 
 impl OwnPages {
-    /// `base_origin` as a browser writes it: `https://agents.example`.
+    /// Creates the recognizer; `base_origin` has the form that browsers send: `https://agents.example`.
     #[must_use]
     pub fn new(base_origin: Option<String>) -> Self {
         Self { base_origin }
     }
 
-    /// Stores the [`PageOrigin`] in the request's extensions if it can differ from the default.
+    /// Inserts the [`PageOrigin`] into the request's extensions if it may differ from the default.
     pub(crate) fn record(&self, proxies: &TrustedProxies, request: &mut Request) {
         let headers = request.headers();
         let matters =
@@ -103,7 +103,7 @@ impl OwnPages {
         let site = headers.get(&SEC_FETCH_SITE).map(HeaderValue::as_bytes);
         let is_own_site = matches!(site, None | Some(b"same-origin"));
         let mut origins = headers.get_all(ORIGIN).iter();
-        // An Origin that is not text, or one of several, is foreign, not absent.
+        // An Origin that is not text, or several of them, count as foreign, not absent.
         let origin = match (origins.next(), origins.next()) {
             (None, _) => return PageOrigin { is_own: is_own_site, is_secure },
             (Some(origin), None) => origin.to_str().unwrap_or_default(),
@@ -139,15 +139,15 @@ fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// The authority that a request was sent to.
+/// Returns the authority that the request was sent to.
 fn host_of<'r>(uri: &'r Uri, headers: &'r HeaderMap) -> Option<&'r str> {
     text(headers, &HOST).or_else(|| uri.authority().map(http::uri::Authority::as_str))
 }
 
-/// Reads the page credential of a request. Ignores cookies of requests that other origins caused.
+/// Reads the page credential of a request. Ignores cookies of requests caused by other origins.
 ///
 /// # Errors
-/// 403 if the request changes something and lacks the header of the page.
+/// 403 if the request is not read-only and lacks the CSRF header.
 pub(crate) fn page_credential(request: &Request) -> Result<Option<PageCredential>, ApiError> {
     let headers = request.headers();
     let cookies = session_cookies(headers);
@@ -156,7 +156,7 @@ pub(crate) fn page_credential(request: &Request) -> Result<Option<PageCredential
     }
     let page = request.extensions().get::<PageOrigin>();
     let is_socket = headers.contains_key(UPGRADE);
-    // A browser opens a WebSocket to another origin without a preflight, but always names its own.
+    // A browser opens a WebSocket to another origin without a preflight, but always sends its Origin.
     if !page.is_some_and(|page| page.is_own) || is_socket && !headers.contains_key(ORIGIN) {
         return Ok(None);
     }
@@ -172,7 +172,7 @@ pub(crate) fn page_credential(request: &Request) -> Result<Option<PageCredential
     Ok(Some(PageCredential { cookies, secret }))
 }
 
-/// Returns the values of a request's session cookies, in the order in which the browser sent them.
+/// Returns the values of the session cookies, in the order sent by the browser.
 ///
 /// A browser sends several if other servers under the daemon's host name set some, for example for a longer path.
 #[must_use]
@@ -183,7 +183,7 @@ pub fn session_cookies(headers: &HeaderMap) -> Vec<Secret> {
     sessions.take(MAX_SESSION_COOKIES).map(|(_, value)| Secret::new(value.to_owned())).collect()
 }
 
-/// The places of a browser's cookie store from which it took the session cookies of one request.
+/// Host and path of a request: the scope of its session cookies in the browser's cookie store.
 #[derive(Debug, Clone)]
 pub struct CookieScope {
     path: String,
@@ -205,7 +205,7 @@ impl CookieScope {
         Self { path: uri.path().to_owned(), host }
     }
 
-    /// The values of `Set-Cookie` that store a page session in place of every other session cookie of this scope.
+    /// Returns `Set-Cookie` values that store a page session and delete every other session cookie of this scope.
     #[must_use]
     pub fn keep_session(&self, token: &Secret, seconds: u64, is_secure: bool) -> Vec<HeaderValue> {
         let secure = if is_secure { "; Secure" } else { "" };
@@ -219,8 +219,8 @@ impl CookieScope {
         cookies
     }
 
-    /// The values of `Set-Cookie` that delete the session cookies of this scope, including those that another server
-    /// under the daemon's host name set: one for each path and domain whose cookies a browser sends with the request.
+    /// Returns `Set-Cookie` values that delete the session cookies of this scope, including those set by another server
+    /// under the daemon's host name: one for each path and domain whose cookies a browser sends with the request.
     ///
     /// `Clear-Site-Data: "cookies"` is no substitute. Browsers ignore it over plain http, and it deletes the cookies of
     /// every other service under the registrable domain.
@@ -234,7 +234,7 @@ impl CookieScope {
         deletions.filter_map(|deletion| HeaderValue::try_from(deletion).ok()).collect()
     }
 
-    /// Every cookie path that matches the path of the request (RFC 6265, section 5.1.4), the shortest first.
+    /// Returns every cookie path that matches the request path (RFC 6265, section 5.1.4), shortest first.
     fn paths(&self) -> impl Iterator<Item = &str> {
         let slashes = self.path.char_indices().filter(|(_, character)| *character == '/').map(|(at, _)| at);
         let prefixes = slashes.flat_map(|at| [&self.path[..at], &self.path[..=at]]);
@@ -244,8 +244,8 @@ impl CookieScope {
         prefixes.chain(whole).filter(is_settable)
     }
 
-    /// The host name and its parent domains, for which any server under the host name can set cookies. A public suffix
-    /// among them is ignored by the browser.
+    /// Returns the host name and its parent domains, for which any server under the host name can set cookies. Browsers
+    /// ignore public suffixes among them.
     fn domains(&self) -> impl Iterator<Item = &str> {
         let is_name = self.host.parse::<IpAddr>().is_err()
             && self.host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));

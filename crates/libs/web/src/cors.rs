@@ -1,4 +1,4 @@
-//! Cross-origin rules: which pages of other origins may read our answers.
+//! Cross-origin rules: the origins whose pages may read responses.
 
 use axum::extract::Request;
 use http::header::{
@@ -7,7 +7,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method};
 
-/// The origins that are allowed, exactly as a browser writes them (`https://ui.example:8443`).
+/// Allowed origins, exactly as a browser sends them (`https://ui.example:8443`).
 #[derive(Debug, Clone, Default)]
 pub struct CorsPolicy {
     allowed: Vec<String>,
@@ -25,7 +25,7 @@ impl CorsPolicy {
     }
 }
 
-/// Whether a request asks what a page may do, rather than doing it.
+/// Whether the request is a CORS preflight.
 pub(crate) fn is_preflight(request: &Request) -> bool {
     request.method() == Method::OPTIONS
         && request.headers().contains_key(ORIGIN)
@@ -33,8 +33,8 @@ pub(crate) fn is_preflight(request: &Request) -> bool {
 }
 
 impl CorsPolicy {
-    /// Tells a page of `origin` what it may do, or read; pages of other origins are told nothing.
-    pub(crate) fn mark(&self, origin: HeaderValue, is_preflight: bool, headers: &mut HeaderMap) {
+    /// Adds the CORS headers for `origin` if it is allowed.
+    pub(crate) fn add_headers(&self, origin: HeaderValue, is_preflight: bool, headers: &mut HeaderMap) {
         headers.append(VARY, HeaderValue::from_static("Origin"));
         if !origin.to_str().is_ok_and(|origin| self.allows(origin)) {
             return;

@@ -1,4 +1,4 @@
-//! Which credential a request presents, and who decides whether it is valid.
+//! Credentials of requests and their validation.
 
 use std::time::Duration;
 
@@ -12,30 +12,30 @@ use crate::caller::Caller;
 use crate::cookie::{CookieScope, PageCredential, page_credential};
 use crate::error::ApiError;
 
-/// The credential that a request presents.
+/// Credential presented by a request.
 #[derive(Debug, Clone)]
 pub enum Credential {
-    /// An API key or a session token.
+    /// API key or session token.
     Token(Secret),
-    /// A single-use ticket of `POST /api/auth/ticket`, from the query.
+    /// Single-use ticket of `POST /api/auth/ticket`, from the query.
     Ticket(Secret),
-    /// The session of the daemon's own page.
+    /// Session of the daemon's own page.
     Page(PageCredential),
-    /// An `Authorization` header that is not `Bearer` and a token.
+    /// `Authorization` header that is not `Bearer` followed by a token.
     Unreadable,
 }
 
-/// The code of a credential that is wrong, or was good once.
+/// Error code of a credential that is invalid or has expired.
 pub const INVALID_CREDENTIAL: &str = "invalid_credential";
 
-/// Why a request is not let in.
+/// Reason for denying access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessDenied {
-    /// 401 with the sentence.
+    /// 401 with the message.
     Refused { code: &'static str, message: String },
-    /// 429
+    /// Response 429.
     TooMany { retry_after: Duration },
-    /// The credential could not be looked up; the database is away.
+    /// The credential could not be checked because the database is unavailable.
     Unavailable,
 }
 
@@ -57,17 +57,17 @@ impl From<AccessDenied> for ApiError {
     }
 }
 
-/// The domain that knows credentials implements this.
+/// Validates credentials; implemented by the domain that stores them.
 pub trait Authenticate: Send + Sync + 'static {
-    /// Who holds this credential; `None` is a request without one.
+    /// Returns the holder of a credential; `None` is a request without one.
     fn authenticate(&self, credential: Option<Credential>) -> BoxFuture<'_, Result<Caller, AccessDenied>>;
 
-    /// Whether a credential that a ticket stood for is still good. Asked about once a second for each open stream;
-    /// a database that is away is no reason to say no.
-    fn is_in_force<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, bool>;
+    /// Whether a caller authenticated by a ticket is still valid. Called about once per second and open stream; returns
+    /// true while the database is unavailable.
+    fn is_valid<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, bool>;
 
-    /// Whether an anonymous request is let in, as it is until the first key exists.
-    /// `origin` is the request's `Origin` header, which only a browser sends.
+    /// Allows or rejects an anonymous request. Allowed until the first key exists. `origin` is the request's `Origin`
+    /// header, which only browsers send.
     fn admit_anonymous(&self, origin: Option<&str>) -> BoxFuture<'_, Result<(), AccessDenied>>;
 }
 
@@ -75,10 +75,10 @@ pub trait Authenticate: Send + Sync + 'static {
 /// page.
 ///
 /// # Errors
-/// 403 if a page session wants to change something without the header `X-Svc-Csrf`.
+/// 403 if a page session lacks the header `X-Svc-Csrf` on a request that is not read-only.
 pub fn read_credential(request: &Request) -> Result<Option<Credential>, ApiError> {
     match presented_credential(request.headers()) {
-        // A header that a browser or a proxy adds of its own stands in no cookie's way.
+        // An `Authorization` header added by a browser or proxy does not override the cookie.
         unusable @ (None | Some(Credential::Unreadable)) => {
             Ok(page_credential(request)?.map(Credential::Page).or(unusable))
         }
@@ -106,8 +106,8 @@ pub(crate) fn ticket(uri: &Uri) -> Option<Credential> {
 
 /// Authenticates a request that presents `credential`.
 ///
-/// The response to an invalid page session deletes its cookies, including those that another server under the daemon's
-/// host name set, so that signing in again starts afresh.
+/// The response to an invalid page session deletes its cookies, including those set by another server under the
+/// daemon's host name, so that the next login starts cleanly.
 pub(crate) fn authenticate<'a>(
     auth: &'a dyn Authenticate,
     credential: &Option<Credential>,
@@ -115,14 +115,14 @@ pub(crate) fn authenticate<'a>(
 ) -> impl Future<Output = Result<Caller, ApiError>> + Send + use<'a> {
     let cookies = cookies_of(credential, request);
     let authenticated = auth.authenticate(credential.clone());
-    async move { authenticated.await.map_err(|denied| refusal(denied, cookies)) }
+    async move { authenticated.await.map_err(|denied| denial_response(denied, cookies)) }
 }
 
 pub(crate) fn cookies_of(credential: &Option<Credential>, request: &Request) -> Option<CookieScope> {
     matches!(credential, Some(Credential::Page(_))).then(|| CookieScope::new(request.uri(), request.headers()))
 }
 
-pub(crate) fn refusal(denied: AccessDenied, cookies: Option<CookieScope>) -> ApiError {
+pub(crate) fn denial_response(denied: AccessDenied, cookies: Option<CookieScope>) -> ApiError {
     let is_over = matches!(&denied, AccessDenied::Refused { code: INVALID_CREDENTIAL, .. });
     let error = ApiError::from(denied);
     match cookies {

@@ -1,4 +1,4 @@
-//! The one place where an [`ErrorKind`] becomes a status and a body.
+//! Conversion of an [`ErrorKind`] to a status and a body.
 
 use std::error::Error;
 use std::time::Duration;
@@ -9,24 +9,24 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 
-/// The body of every error, whatever its status.
+/// Body of every error response.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct ErrorBody {
-    /// A sentence that a person can act on.
+    /// Message for humans that says what failed and how to fix it.
     pub error: String,
-    /// Stable, `snake_case`.
+    /// Stable error code in `snake_case`.
     pub code: String,
-    /// Every bad field of the request at once.
+    /// All invalid fields of the request.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     #[schema(required = false)]
     pub fields: Vec<FieldProblem>,
-    /// Only with 500: the log carries the same id next to the cause.
+    /// Id of the log entry that holds the cause; only with status 500.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub error_id: Option<String>,
 }
 
-/// An error on its way out.
+/// Error response.
 #[derive(Debug)]
 pub struct ApiError {
     status: StatusCode,
@@ -53,7 +53,7 @@ impl ApiError {
         }
     }
 
-    /// 400 with every bad field. The sentence repeats the first, for those who read only that.
+    /// Creates a 400 response with every invalid field. The message repeats the first one.
     #[must_use]
     pub fn invalid(fields: Vec<FieldProblem>) -> Self {
         let error = match fields.as_slice() {
@@ -74,7 +74,7 @@ impl ApiError {
         self
     }
 
-    /// Adds values of `Set-Cookie` to the response.
+    /// Adds `Set-Cookie` headers to the response.
     pub(crate) fn with_cookies(mut self, cookies: Vec<HeaderValue>) -> Self {
         self.cookies = cookies;
         self
@@ -90,13 +90,13 @@ impl ApiError {
         &self.body.code
     }
 
-    /// The names of the bad fields, in their order.
+    /// Returns the names of the invalid fields, in order.
     #[must_use]
     pub fn bad_fields(&self) -> Vec<&str> {
         self.body.fields.iter().map(|problem| problem.field.as_str()).collect()
     }
 
-    /// 500: logs the whole chain once, under an id that the answer carries too.
+    /// Creates a 500 response. Logs the whole error chain under an id that is part of the response.
     #[must_use]
     pub fn internal(cause: &(dyn Error + 'static)) -> Self {
         let error_id = new_error_id();
@@ -107,7 +107,7 @@ impl ApiError {
             chain.push_str(&next.to_string());
             source = next.source();
         }
-        tracing::error!(error_id, cause = chain, "a request failed");
+        tracing::error!(error_id, cause = chain, "request failed");
         Self::internal_with_id(error_id)
     }
 
@@ -122,8 +122,8 @@ impl ApiError {
     }
 }
 
-/// Unique enough to find a line in a log; not derived from an id generator, because an error can
-/// happen where none is at hand.
+/// Generates an id that is unique enough to find a log line. Does not use an id generator, because errors can occur
+/// where none is available.
 pub(crate) fn new_error_id() -> String {
     use std::hash::{BuildHasher, Hasher, RandomState};
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -180,7 +180,7 @@ impl IntoResponse for ApiError {
             response.headers_mut().append(SET_COOKIE, cookie);
         }
         if let Some(after) = self.retry_after {
-            // Whole seconds, rounded up: a client that waits as told must not come too early.
+            // Whole seconds, rounded up, so that a client that waits as told is not too early.
             let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
         }

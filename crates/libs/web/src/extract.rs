@@ -1,4 +1,4 @@
-//! Extractors whose refusals have our error shape and name every bad field.
+//! Extractors whose rejections use the common error shape and report every invalid field.
 
 use agentd_base::{FieldProblem, Problems};
 use axum::body::Bytes;
@@ -13,16 +13,16 @@ use serde_json::{Map, Value};
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::content_length::too_large;
 use crate::error::ApiError;
-use crate::schema::{Checked, check};
-use crate::weight::too_large;
+use crate::schema::{CompiledSchema, check};
 
-/// A JSON body, checked against the schema that the document shows; also a JSON answer. A request without a body and
-/// without a `Content-Type` is taken as `{}`.
+/// JSON body, validated against the documented schema; also a JSON response. A request without a body and without a
+/// `Content-Type` counts as `{}`.
 #[derive(Debug, Clone)]
 pub struct Json<T>(pub T);
 
-/// What most handlers answer: a JSON body, or an error.
+/// Result of most handlers: a JSON body or an error.
 pub type Answer<T> = Result<Json<T>, ApiError>;
 
 impl<T, S> FromRequest<S> for Json<T>
@@ -34,15 +34,15 @@ where
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         let (value, problems) = read_json::<T, S>(request, state).await?;
-        accepted(value, problems).map(Self)
+        deserialize_valid(value, problems).map(Self)
     }
 }
 
-/// As [`Json`], for a request that may as well have no body at all.
+/// Like [`Json`], but the body is optional.
 #[derive(Debug, Clone)]
-pub struct JsonOrNothing<T>(pub T);
+pub struct OptionalJson<T>(pub T);
 
-impl<T, S> FromRequest<S> for JsonOrNothing<T>
+impl<T, S> FromRequest<S> for OptionalJson<T>
 where
     T: DeserializeOwned + ToSchema + Default + 'static,
     S: Send + Sync,
@@ -57,7 +57,7 @@ where
         }
         is_json?;
         let (value, problems) = parse_json::<T>(&body)?;
-        accepted(value, problems).map(Self)
+        deserialize_valid(value, problems).map(Self)
     }
 }
 
@@ -82,7 +82,7 @@ fn not_json() -> ApiError {
     )
 }
 
-/// A body, and what the schema refuses of it.
+/// Reads a body and the violations of its schema.
 pub(crate) async fn read_json<T, S>(request: Request, state: &S) -> Result<(Value, Vec<FieldProblem>), ApiError>
 where
     T: ToSchema + 'static,
@@ -95,7 +95,7 @@ where
     let body = Bytes::from_request(request, state).await.map_err(|rejection| body_error(&rejection))?;
     match (has_type, body.is_empty()) {
         (true, _) => parse_json::<T>(&body),
-        // Who sends nothing need not say what it is; the schema names what is missing.
+        // An empty body needs no content type; the schema reports missing fields.
         (false, true) => parse_json::<T>(b"{}"),
         (false, false) => Err(not_json()),
     }
@@ -109,30 +109,30 @@ fn parse_json<T: ToSchema + 'static>(body: &[u8]) -> Result<(Value, Vec<FieldPro
     Ok((value, problems.into_result().err().unwrap_or_default()))
 }
 
-/// Why a body is no JSON that is read.
+/// Describes why a body cannot be parsed as JSON.
 fn syntax_problem(body: &[u8], error: &serde_json::Error) -> String {
     if body.trim_ascii().is_empty() {
         return "The body is empty; send JSON".to_owned();
     }
-    // The reader tells this case from others by its words alone.
+    // `serde_json` distinguishes this case only by its message.
     if error.to_string().starts_with("recursion limit") {
         return "The body is nested deeper than 128 levels".to_owned();
     }
     format!("The body is not JSON: line {}, column {}", error.line(), error.column())
 }
 
-fn accepted<T: DeserializeOwned>(value: Value, problems: Vec<FieldProblem>) -> Result<T, ApiError> {
+fn deserialize_valid<T: DeserializeOwned>(value: Value, problems: Vec<FieldProblem>) -> Result<T, ApiError> {
     if problems.is_empty() { deserialized(value) } else { Err(ApiError::invalid(problems)) }
 }
 
-/// A value that its schema takes, as its type.
+/// Deserializes a value that satisfies its schema.
 pub(crate) fn deserialized<T: DeserializeOwned>(value: Value) -> Result<T, ApiError> {
     serde_json::from_value(value).map_err(|error| {
         ApiError::new(StatusCode::BAD_REQUEST, "invalid_request", format!("The request is not valid: {error}"))
     })
 }
 
-/// A body of any kind, byte by byte as it came, up to the route's limit.
+/// Raw body of any media type, up to the limit of the route.
 #[derive(Debug, Clone)]
 pub struct RawBody(pub Bytes);
 
@@ -153,8 +153,8 @@ impl<T: Serialize> IntoResponse for Json<T> {
     }
 }
 
-/// Query parameters, checked against the parameters that the document shows. Unknown ones are
-/// ignored; of a repeated one the last counts.
+/// Query parameters, validated against the documented ones. Unknown parameters are ignored; the last value of a
+/// repeated one wins.
 #[derive(Debug, Clone)]
 pub struct Query<T>(pub T);
 
@@ -172,14 +172,14 @@ where
 
 fn parse_query<T: DeserializeOwned + IntoParams>(query: &str) -> Result<T, ApiError> {
     let read = read_query::<T>(query);
-    accepted(Value::Object(read.given), read.problems)
+    deserialize_valid(Value::Object(read.given), read.problems)
 }
 
-/// A query, as its parameters are documented.
+/// Parsed query according to the documented parameters.
 pub(crate) struct ReadQuery {
     pub(crate) given: Map<String, Value>,
     pub(crate) problems: Vec<FieldProblem>,
-    /// For each required parameter that is bad or missing some value that its schema takes.
+    /// Placeholder values for required parameters that are invalid or missing.
     pub(crate) missing: Vec<(String, Value)>,
 }
 
@@ -191,14 +191,14 @@ pub(crate) fn read_query<T: IntoParams>(query: &str) -> ReadQuery {
     };
     let mut given: Map<String, Value> = Map::new();
     let mut problems = Problems::new();
-    let mut refused = Vec::new();
+    let mut invalid = Vec::new();
     for (name, text) in form_urlencoded::parse(query.as_bytes()).into_owned() {
         let Some(parameter) = parameters.iter().find(|parameter| parameter.name == name) else { continue };
         let schema = schema_of(parameter);
         let message = match coerce(&schema, &text) {
             Ok(mut value) => {
                 let mut found = Problems::new();
-                Checked::from_value(schema).check(&mut value, &mut found);
+                CompiledSchema::from_value(schema).check(&mut value, &mut found);
                 match found.into_result().err().and_then(|found| found.into_iter().next()) {
                     None => {
                         given.insert(name, value);
@@ -211,16 +211,16 @@ pub(crate) fn read_query<T: IntoParams>(query: &str) -> ReadQuery {
         };
         problems.add(&*name, message);
         given.remove(&name);
-        refused.push(name);
+        invalid.push(name);
     }
     let mut missing = Vec::new();
     for parameter in &parameters {
         let is_required = matches!(parameter.required, utoipa::openapi::Required::True);
         if is_required && !given.contains_key(&parameter.name) {
-            if !refused.contains(&parameter.name) {
+            if !invalid.contains(&parameter.name) {
                 problems.add(&*parameter.name, "is required");
             }
-            missing.push((parameter.name.clone(), Checked::from_value(schema_of(parameter)).stand_in()));
+            missing.push((parameter.name.clone(), CompiledSchema::from_value(schema_of(parameter)).placeholder()));
         }
     }
     ReadQuery { given, problems: problems.into_result().err().unwrap_or_default(), missing }
@@ -234,7 +234,7 @@ fn coerce(schema: &Value, text: &str) -> Result<Value, String> {
     };
     if names.contains(&"integer") {
         let whole = text.parse::<i64>().map(Value::from);
-        // `5.0` is a whole number, too; the schema says whether this is one.
+        // `5.0` is a whole number too; the schema decides whether it is allowed.
         let number = || text.parse::<f64>().ok().filter(|number| number.fract() == 0.0).map(Value::from);
         return whole.or_else(|_| number().ok_or_else(|| "must be a whole number".to_owned()));
     }
@@ -248,7 +248,7 @@ fn coerce(schema: &Value, text: &str) -> Result<Value, String> {
     Ok(Value::from(text))
 }
 
-/// Path parameters. One that cannot be decoded is a thing that does not exist.
+/// Path parameters. A parameter that cannot be decoded is reported as an invalid path.
 #[derive(Debug, Clone)]
 pub struct Path<T>(pub T);
 
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_and_refuses_queries() {
+    fn queries_are_parsed_and_validated() {
         let query: ListQuery = parse_query("q=a%20b+c%C3%A9&limit=7&deep=true&other=1").unwrap();
         assert_eq!((query.q.as_str(), query.limit, query.deep), ("a b cé", Some(7), Some(true)));
         let error = parse_query::<ListQuery>("limit=x&deep=2").unwrap_err();

@@ -1,4 +1,4 @@
-//! What answers when no handler does: unknown paths, wrong methods, panics.
+//! Responses without a handler: unknown paths, wrong methods, panics.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -20,7 +20,7 @@ pub fn not_found() -> ApiError {
     )
 }
 
-/// The router adds the `Allow` header.
+/// Creates the 405 response; the router adds the `Allow` header.
 #[must_use]
 pub fn method_not_allowed() -> ApiError {
     ApiError::new(
@@ -30,7 +30,7 @@ pub fn method_not_allowed() -> ApiError {
     )
 }
 
-/// A panic in a handler ends that request alone, with an id that the log carries too.
+/// Turns a panic of a handler into a 500 response with an id that is also logged.
 pub async fn catch_panic(request: Request, next: Next) -> Response {
     AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|panic| panicked(&*panic))
 }

@@ -1,4 +1,4 @@
-//! The `Host` check: a page that rebinds its name to our address must not reach us.
+//! Validation of the `Host` header, as a defence against DNS rebinding.
 
 use std::net::IpAddr;
 
@@ -8,8 +8,7 @@ use http::{StatusCode, Version};
 
 use crate::error::ApiError;
 
-/// The names that this daemon answers to. `localhost` and IP literals always pass: rebinding
-/// needs a name.
+/// Host names accepted by this daemon. `localhost` and IP literals are always accepted: rebinding needs a name.
 #[derive(Debug, Clone, Default)]
 pub struct HostPolicy {
     names: Vec<String>,
@@ -21,7 +20,7 @@ impl HostPolicy {
         Self { names: names.into_iter().map(|name| normalize(&name)).collect() }
     }
 
-    /// Validates a `Host` header or the authority of an absolute request target.
+    /// Whether a `Host` header or the authority of an absolute request target is accepted.
     #[must_use]
     pub fn allows(&self, host: &str) -> bool {
         let name = without_port(host);
@@ -45,18 +44,18 @@ fn without_port(host: &str) -> &str {
 }
 
 fn is_exempt(path: &str) -> bool {
-    // Orchestrators probe by whatever name they like, and these say nothing of the owner's.
+    // Orchestrators probe with arbitrary names, and these responses contain no private data.
     matches!(path, "/health" | "/health/live" | "/health/ready" | "/api/health" | "/api/metrics/prometheus")
 }
 
 impl HostPolicy {
-    /// After CORS and before authentication.
+    /// Checks a request; runs after CORS and before authentication.
     pub(crate) fn check(&self, request: &Request) -> Result<(), ApiError> {
         require_one_host(request)?;
         if is_exempt(request.uri().path()) {
             return Ok(());
         }
-        // A request without a Host header (HTTP/1.0) cannot come from a browser's page.
+        // A request without a Host header (HTTP/1.0) cannot come from a browser.
         let header = request.headers().get(HOST).map(|value| value.to_str().unwrap_or("\u{fffd}"));
         let authority = request.uri().authority().map(http::uri::Authority::as_str);
         if [header, authority].into_iter().flatten().all(|host| self.allows(host)) {
@@ -70,8 +69,8 @@ impl HostPolicy {
     }
 }
 
-/// Proxies and servers that read several, or none, differently can be played off against each other;
-/// HTTP/1.1 demands exactly one (RFC 9112, section 3.2).
+/// Requires exactly one Host header, as HTTP/1.1 does (RFC 9112, section 3.2). Proxies and servers that treat several
+/// or none differently can be exploited.
 fn require_one_host(request: &Request) -> Result<(), ApiError> {
     let count = request.headers().get_all(HOST).iter().count();
     if count == 1 || (count == 0 && request.version() < Version::HTTP_11) {
@@ -85,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_must_be_known_and_literals_pass() {
+    fn unknown_names_are_rejected_and_literals_accepted() {
         let policy = HostPolicy::new(["Agents.Example".to_owned()]);
         for host in
             ["localhost", "LOCALHOST:7878", "127.0.0.1:1", "[::1]:7878", "[::1]", "192.168.1.9", "agents.example.:443"]

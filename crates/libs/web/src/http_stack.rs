@@ -1,6 +1,6 @@
-//! The middleware around all routes, in its order: request id and span, security headers, CORS, host, gate. They
-//! are one service and not a stack of layers: axum clones each layer of a route with every request,
-//! and these would be most of what a small answer costs.
+//! Middleware wrap all routes, in order: request id and span, security headers, CORS, host, gate. It is one service
+//! instead of a stack of layers, because axum clones each layer of a route with every request, which would dominate the
+//! cost of a small response.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -22,28 +22,26 @@ use crate::cookie::OwnPages;
 use crate::cors::{CorsPolicy, is_preflight};
 use crate::error::ApiError;
 use crate::fallback::panicked;
-use crate::follow::{RequestTrace, follow};
 use crate::host::HostPolicy;
 use crate::limits;
-use crate::observe::{AnsweredRequest, Observation};
+use crate::observe::{CompletedRequest, Observation};
 use crate::pace::Pace;
+use crate::request_span::{RequestTrace, in_request_span};
 
-/// The route that answered, told to the middleware by an answer's extensions.
+/// Route that handled a request, passed to the middleware in the response's extensions.
 #[derive(Debug, Clone)]
 pub(crate) struct Route(pub(crate) MatchedPath);
 
-/// Whether requests are taken at all just now.
+/// Decides whether requests are currently admitted.
 pub trait Gate: Send + Sync + 'static {
-    /// Held while a request is answered.
-    type Pass: Send;
+    /// Permit held while a request is handled.
+    type Permit: Send;
 
-    /// # Errors
-    ///
-    /// What a request is told that must come back later.
-    fn admit(&self, method: &Method, path: &str) -> Result<Self::Pass, ApiError>;
+    /// The response to a rejected request, which asks the client to retry later.
+    fn admit(&self, method: &Method, path: &str) -> Result<Self::Permit, ApiError>;
 }
 
-/// What stands around the routes on the network.
+/// Middleware configuration for all routes.
 #[derive(Debug)]
 pub struct HttpStack<G> {
     pub observation: Observation,
@@ -55,48 +53,48 @@ pub struct HttpStack<G> {
 }
 
 impl<G: Gate> HttpStack<G> {
-    /// Puts the middleware around a router.
-    pub fn around(self, router: Router) -> Guarded<G> {
-        Guarded { stack: Arc::new(self), router }
+    /// Wraps a router with the middleware.
+    pub fn wrap(self, router: Router) -> GuardedRouter<G> {
+        GuardedRouter { stack: Arc::new(self), router }
     }
 
     async fn answer(&self, router: Router, request: Request, trace: RequestTrace) -> Response {
         let started = Instant::now();
         let method = request.method().clone();
-        let mut response = self.pass(router, request).await;
+        let mut response = self.handle(router, request).await;
         let elapsed = started.elapsed();
         let route = response.extensions_mut().remove::<Route>();
         let route = route.as_ref().map_or("unmatched", |route| route.0.as_str());
         self.observation.observer.observe(&method, route, response.status(), elapsed);
         if let Some(spans) = &self.observation.spans {
-            spans.answered(&AnsweredRequest { method: &method, route, status: response.status(), elapsed, trace });
+            spans.record(&CompletedRequest { method: &method, route, status: response.status(), elapsed, trace });
         }
-        tracing::debug!(status = response.status().as_u16(), elapsed_us = elapsed.as_micros(), "answered");
+        tracing::debug!(status = response.status().as_u16(), elapsed_us = elapsed.as_micros(), "request completed");
         add_security_headers(response.headers_mut());
         response
     }
 
-    async fn pass(&self, router: Router, request: Request) -> Response {
-        let (request, pace) = Pace::watch(request);
+    async fn handle(&self, router: Router, request: Request) -> Response {
+        let (request, pace) = Pace::monitor(request);
         let origin = request.headers().get(ORIGIN).cloned();
         let is_preflight = is_preflight(&request);
         let mut response = if is_preflight {
             StatusCode::NO_CONTENT.into_response()
-        } else if let Err(refused) = self.hosts.check(&request) {
-            refused.into_response()
+        } else if let Err(rejection) = self.hosts.check(&request) {
+            rejection.into_response()
         } else {
             match self.gate.admit(request.method(), request.uri().path()) {
-                Ok(_pass) => pace.finish(self.go_in(router, request).await),
-                Err(refused) => refused.into_response(),
+                Ok(_permit) => pace.finish(self.call_router(router, request).await),
+                Err(rejection) => rejection.into_response(),
             }
         };
         if let Some(origin) = origin {
-            self.cors.mark(origin, is_preflight, response.headers_mut());
+            self.cors.add_headers(origin, is_preflight, response.headers_mut());
         }
         response
     }
 
-    async fn go_in(&self, router: Router, mut request: Request) -> Response {
+    async fn call_router(&self, router: Router, mut request: Request) -> Response {
         self.trusted_proxies.record(&mut request);
         self.own_pages.record(&self.trusted_proxies, &mut request);
         DefaultBodyLimit::max(limits::BODY).apply(&mut request);
@@ -107,20 +105,20 @@ impl<G: Gate> HttpStack<G> {
     }
 }
 
-/// Routes behind the middleware. Cheap to clone.
+/// Router with the middleware. Cheap to clone.
 #[derive(Debug)]
-pub struct Guarded<G> {
+pub struct GuardedRouter<G> {
     stack: Arc<HttpStack<G>>,
     router: Router,
 }
 
-impl<G> Clone for Guarded<G> {
+impl<G> Clone for GuardedRouter<G> {
     fn clone(&self) -> Self {
         Self { stack: Arc::clone(&self.stack), router: self.router.clone() }
     }
 }
 
-impl<G: Gate> Service<Request> for Guarded<G> {
+impl<G: Gate> Service<Request> for GuardedRouter<G> {
     type Response = Response;
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<Response, Infallible>>;
@@ -133,12 +131,12 @@ impl<G: Gate> Service<Request> for Guarded<G> {
         let Self { stack, router } = self.clone();
         Box::pin(async move {
             let answer = |request, trace| stack.answer(router, request, trace);
-            Ok(follow(&stack.observation.ids, request, answer).await)
+            Ok(in_request_span(&stack.observation.ids, request, answer).await)
         })
     }
 }
 
-/// Adds the security headers to a response. Every response has them, including refusals and preflights.
+/// Adds the security headers to a response. Every response has them, including rejections and preflights.
 pub fn add_security_headers(headers: &mut HeaderMap) {
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));

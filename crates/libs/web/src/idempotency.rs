@@ -1,7 +1,7 @@
-//! `Idempotency-Key`: the same request sent again gets the first answer again.
+//! `Idempotency-Key`: a repeated request gets the response to the first one.
 //!
-//! The record is written by the domain in the transaction of the change itself; this layer finds
-//! records, replays them, and keeps two requests with one key from running at once.
+//! The domain writes the record in the transaction of the change. This layer looks up records, replays them, and
+//! prevents concurrent requests with the same key.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,22 +28,22 @@ use crate::extract::body_error;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
-/// The header as the document writes it.
+/// Name of the header in the OpenAPI document.
 pub(crate) const PARAMETER: &str = "Idempotency-Key";
 const MAX_KEY_CHARACTERS: usize = 255;
 
-/// A request that asked to be done only once. Handlers pass it to the change that they make.
+/// Request with an idempotency key. Handlers pass it to the change they make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownRequest {
     pub credential_id: Arc<str>,
     pub key: String,
-    /// `POST /api/agents`: the same key for another endpoint is another request.
+    /// Method and route, such as `POST /api/agents`: the same key on another endpoint is another request.
     pub endpoint: String,
-    /// HMAC-SHA256 over the path, the query and the body.
+    /// HMAC-SHA256 of the path, the query and the body.
     pub fingerprint: [u8; 32],
 }
 
-/// What the handler sees: the request's key, if it has one.
+/// Extractor for the request's key, if it has one.
 #[derive(Debug, Clone, Default)]
 pub struct IdempotencyKey(pub Option<KnownRequest>);
 
@@ -55,7 +55,7 @@ impl<S: Send + Sync> axum::extract::FromRequestParts<S> for IdempotencyKey {
     }
 }
 
-/// For the operations that keep the header: `params(IdempotencyKey)`.
+/// For operations that support the header: `params(IdempotencyKey)`.
 impl IntoParams for IdempotencyKey {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
         let key = ObjectBuilder::new()
@@ -64,8 +64,8 @@ impl IntoParams for IdempotencyKey {
             .max_length(Some(MAX_KEY_CHARACTERS))
             .pattern(Some("^[\\x21-\\x7e]+$"))
             .build();
-        let description = "Chosen by the caller. What this creates or starts is done once: within 24 hours the same \
-                           key and body are answered as the first time, and the same key with another body 409";
+        let description = "Key chosen by the client. The request is executed once: within 24 hours a repeat with the same \
+                           key and body returns the first response, and the same key with another body returns 409";
         let parameter = ParameterBuilder::new()
             .name(PARAMETER)
             .parameter_in(ParameterIn::Header)
@@ -76,36 +76,35 @@ impl IntoParams for IdempotencyKey {
     }
 }
 
-/// A stored first answer.
+/// Stored response to the first request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplayedAnswer {
-    /// The first answer to the letter.
+    /// Exact copy of the first response.
     Answer { status: u16, body: String },
-    /// The first answer carried a secret and was not stored.
+    /// The first response contained a secret and was not stored.
     AlreadyDone { id: String },
-    /// The first request started a stream; the handler attaches to it again.
+    /// The first request started a stream; the handler attaches to it.
     Reattach { id: String },
 }
 
-/// A record: the fingerprint of the request that made it, and its answer.
+/// Record: the fingerprint of the first request and its response.
 pub type FoundRecord = ([u8; 32], ReplayedAnswer);
 
-/// Goes with the answer to a repeat whose first request had come to nothing, so that the work was done now.
+/// Response extension for a repeat whose first request had no effect, so that the work was done now.
 #[derive(Debug, Clone, Copy)]
-pub struct DoneAnew;
+pub struct NotReplayed;
 
-/// Where records are kept.
+/// Storage of idempotency records.
 pub trait IdempotencyLedger: Send + Sync + 'static {
-    /// The record of this credential and key, with the fingerprint of the request that made it.
+    /// Returns the record of this credential and key, with the fingerprint of the first request.
     fn find<'a>(&'a self, request: &'a KnownRequest) -> BoxFuture<'a, Result<Option<FoundRecord>, ApiError>>;
 }
 
-/// State of the layer: the ledger, and the keys that this process is working on right now (never
-/// more than there are requests).
+/// State of the layer: the ledger and the keys of requests in flight in this process.
 pub struct IdempotencyGuard {
     ledger: Arc<dyn IdempotencyLedger>,
     fingerprint_key: Key,
-    under_way: Mutex<HashSet<(Arc<str>, String)>>,
+    in_flight: Mutex<HashSet<(Arc<str>, String)>>,
 }
 
 impl std::fmt::Debug for IdempotencyGuard {
@@ -115,14 +114,14 @@ impl std::fmt::Debug for IdempotencyGuard {
 }
 
 impl IdempotencyGuard {
-    /// `fingerprint_key` is secret and the same on every replica: a body may hold a password, and its
-    /// bare hash in the store would let it be guessed.
+    /// Creates the guard. `fingerprint_key` must be secret and equal on all replicas: a body may contain a password,
+    /// which could be guessed from a plain hash in the store.
     #[must_use]
     pub fn new(ledger: Arc<dyn IdempotencyLedger>, fingerprint_key: [u8; 32]) -> Self {
-        Self { ledger, fingerprint_key: Key::new(HMAC_SHA256, &fingerprint_key), under_way: Mutex::default() }
+        Self { ledger, fingerprint_key: Key::new(HMAC_SHA256, &fingerprint_key), in_flight: Mutex::default() }
     }
 
-    /// What tells one request from another.
+    /// Computes the fingerprint that identifies a request.
     fn fingerprint(&self, path_and_query: &str, body: &[u8]) -> [u8; 32] {
         let mut mac = Context::with_key(&self.fingerprint_key);
         mac.update(path_and_query.as_bytes());
@@ -134,22 +133,22 @@ impl IdempotencyGuard {
     }
 }
 
-struct UnderWay<'g> {
+struct InFlight<'g> {
     guard: &'g IdempotencyGuard,
     entry: (Arc<str>, String),
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        self.guard.under_way.lock().remove(&self.entry);
+        self.guard.in_flight.lock().remove(&self.entry);
     }
 }
 
-/// Set by the layer when a stored answer names a stream to attach to again.
+/// Set by the layer if the stored response refers to a stream to attach to.
 #[derive(Debug, Clone)]
 pub struct ReattachTo(pub String);
 
-/// Reads the header, for a route whose caller is known only to its handler.
+/// Reads the header, for routes whose caller is known only to the handler.
 ///
 /// # Errors
 /// 400 for a key that is empty or too long.
@@ -166,11 +165,10 @@ pub fn presented_idempotency_key(headers: &HeaderMap) -> Result<Option<String>, 
     Ok(Some(key.to_owned()))
 }
 
-/// Behind the access rule: it needs to know the caller.
+/// Runs after the access rule, because it needs the caller.
 ///
 /// # Errors
-/// 400 for a key that is empty or too long, 409 for one that was used for another request or is
-/// still being worked on.
+/// 400 for a key that is empty or too long, 409 for one that was used for another request or is still in flight.
 pub(crate) async fn check_idempotency(
     guard: &IdempotencyGuard,
     request: Request,
@@ -183,12 +181,12 @@ pub(crate) async fn check_idempotency(
     let Some(caller) = request.extensions().get::<Caller>().cloned() else {
         return Ok(next.run(request).await);
     };
-    let (known, mut parts, body) = recognize(guard, caller.credential_id, key, request).await?;
+    let (known, mut parts, body) = identify(guard, caller.credential_id, key, request).await?;
     let entry = (Arc::clone(&known.credential_id), known.key.clone());
-    if !guard.under_way.lock().insert(entry.clone()) {
-        return Err(still_under_way());
+    if !guard.in_flight.lock().insert(entry.clone()) {
+        return Err(in_progress_error());
     }
-    let _under_way = UnderWay { guard, entry };
+    let _in_flight = InFlight { guard, entry };
     parts.extensions.insert(IdempotencyKey(Some(known.clone())));
     let attach_to = |id| {
         let mut parts = parts.clone();
@@ -196,20 +194,19 @@ pub(crate) async fn check_idempotency(
         Request::from_parts(parts, Body::from(body.clone()))
     };
     if let Some(found) = guard.ledger.find(&known).await? {
-        return Ok(match answer_again(&known, found)? {
+        return Ok(match replay(&known, found)? {
             Replay::Response(response) => response,
             Replay::Reattach(id) => replayed(next.run(attach_to(id)).await),
         });
     }
     let first = Request::from_parts(parts.clone(), Body::from(body.clone()));
     let response = next.clone().run(first).await;
-    // The same key may have been committed in between, by another replica or by an earlier request
-    // whose client went away before its answer: our change was then rolled back with a conflict,
-    // and the answer is the one that the other gave.
+    // A record for this key may have been committed meanwhile, by another replica or by an earlier request whose client
+    // disconnected. The change was then rolled back with a conflict, and the stored response is returned.
     if response.status() == StatusCode::CONFLICT
         && let Some(found) = guard.ledger.find(&known).await?
     {
-        return Ok(match answer_again(&known, found)? {
+        return Ok(match replay(&known, found)? {
             Replay::Response(response) => response,
             Replay::Reattach(id) => replayed(next.run(attach_to(id)).await),
         });
@@ -217,16 +214,15 @@ pub(crate) async fn check_idempotency(
     Ok(response)
 }
 
-/// In front of what is open until the first key exists. The step that closed them may be sent again by
-/// who never saw its answer: that is told what was made, and does not make it twice with a credential that was
-/// worth nothing the first time. A repeat to the letter alone is told, and nothing but the id.
+/// Runs before routes that are open until the first key exists. A client that missed the response to the request that
+/// closed them may repeat it. An exact repeat gets the id of the created resource, and nothing is created again.
 ///
 /// # Errors
 /// 409 `already_done`.
-pub(crate) async fn refuse_step_done(guard: &IdempotencyGuard, request: Request) -> Result<Request, ApiError> {
+pub(crate) async fn reject_completed_step(guard: &IdempotencyGuard, request: Request) -> Result<Request, ApiError> {
     let key = presented_idempotency_key(request.headers()).unwrap_or_default();
     let Some(key) = key.filter(|_| request.method() == Method::POST) else { return Ok(request) };
-    let (known, parts, body) = recognize(guard, Caller::anonymous().credential_id, key, request).await?;
+    let (known, parts, body) = identify(guard, Caller::anonymous().credential_id, key, request).await?;
     match guard.ledger.find(&known).await? {
         Some((fingerprint, ReplayedAnswer::AlreadyDone { id })) if fingerprint == known.fingerprint => {
             Err(already_done(&id))
@@ -235,8 +231,8 @@ pub(crate) async fn refuse_step_done(guard: &IdempotencyGuard, request: Request)
     }
 }
 
-/// Reads the body, which tells one request from another.
-async fn recognize(
+/// Reads the body, which is part of the fingerprint.
+async fn identify(
     guard: &IdempotencyGuard,
     credential_id: Arc<str>,
     key: String,
@@ -244,7 +240,7 @@ async fn recognize(
 ) -> Result<(KnownRequest, Parts, Bytes), ApiError> {
     let template = request.extensions().get::<MatchedPath>().map_or(String::new(), |path| path.as_str().to_owned());
     let (parts, body) = request.into_parts();
-    // As much as the route takes: its limit is in the extensions by now.
+    // Limited by the route's body limit, which is in the extensions by now.
     let whole = Request::from_parts(parts.clone(), body);
     let body = Bytes::from_request(whole, &()).await.map_err(|rejection| body_error(&rejection))?;
     let asked = parts.uri.path_and_query().map_or(parts.uri.path(), |asked| asked.as_str());
@@ -258,7 +254,7 @@ enum Replay {
     Reattach(String),
 }
 
-fn answer_again(known: &KnownRequest, found: FoundRecord) -> Result<Replay, ApiError> {
+fn replay(known: &KnownRequest, found: FoundRecord) -> Result<Replay, ApiError> {
     let (fingerprint, answer) = found;
     if fingerprint != known.fingerprint {
         return Err(ApiError::new(
@@ -281,9 +277,9 @@ fn answer_again(known: &KnownRequest, found: FoundRecord) -> Result<Replay, ApiE
     })
 }
 
-/// Marks a success as the first one's.
+/// Marks a successful response as replayed.
 fn replayed(mut response: Response) -> Response {
-    if response.extensions().get::<DoneAnew>().is_none()
+    if response.extensions().get::<NotReplayed>().is_none()
         && !response.status().is_client_error()
         && !response.status().is_server_error()
     {
@@ -300,7 +296,7 @@ fn already_done(id: &str) -> ApiError {
     )
 }
 
-fn still_under_way() -> ApiError {
+fn in_progress_error() -> ApiError {
     ApiError::new(
         StatusCode::CONFLICT,
         "still_under_way",

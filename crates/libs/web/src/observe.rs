@@ -1,4 +1,4 @@
-//! Who hears of finished requests.
+//! Observers of completed requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,35 +6,35 @@ use std::time::Duration;
 use agentd_base::id::IdGenerator;
 use http::{Method, StatusCode};
 
-use crate::follow::RequestTrace;
+use crate::request_span::RequestTrace;
 
-/// Hears of every finished request. `route` is the route's template, never the path, so that the
-/// number of different values is bounded.
+/// Observes every completed request. `route` is the route template, never the path, so that the number of distinct
+/// values is bounded.
 pub trait RequestObserver: Send + Sync + 'static {
     fn observe(&self, method: &Method, route: &str, status: StatusCode, elapsed: Duration);
 }
 
-/// A request whose answer's head is there.
+/// Completed request, once the response head is available.
 #[derive(Debug, Clone, Copy)]
-pub struct AnsweredRequest<'r> {
+pub struct CompletedRequest<'r> {
     pub method: &'r Method,
-    /// As [`RequestObserver::observe`] has it.
+    /// Route template, see [`RequestObserver::observe`].
     pub route: &'r str,
     pub status: StatusCode,
     pub elapsed: Duration,
     pub trace: RequestTrace,
 }
 
-/// Hears of every finished request with its place in a trace.
+/// Receives every completed request with its trace context.
 pub trait RequestSpans: Send + Sync + 'static {
-    fn answered(&self, request: &AnsweredRequest<'_>);
+    fn record(&self, request: &CompletedRequest<'_>);
 }
 
-/// How requests are named, counted and traced.
+/// Ids, metrics and tracing of requests.
 pub struct Observation {
     pub ids: IdGenerator,
     pub observer: Arc<dyn RequestObserver>,
-    /// `None`: nobody collects spans.
+    /// `None` if spans are not collected.
     pub spans: Option<Arc<dyn RequestSpans>>,
 }
 

@@ -1,4 +1,4 @@
-//! Completes the generated OpenAPI document with what is true of every operation.
+//! Completes the generated OpenAPI document with facts common to all operations.
 
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{Operation, ParameterIn};
@@ -12,8 +12,8 @@ use agentd_base::FieldProblem;
 use crate::error::ErrorBody;
 use crate::idempotency::PARAMETER;
 
-/// Adds the error answers that follow from the daemon's rules rather than from a handler: each
-/// operation then lists every status that it can answer with.
+/// Adds the security schemes and the error responses of the middleware, so that each operation lists every status it
+/// can return.
 pub fn complete_document(document: &mut OpenApi) {
     let components = document.components.get_or_insert_with(Components::new);
     components.schemas.insert(ErrorBody::name().into_owned(), ErrorBody::schema());
@@ -35,8 +35,8 @@ pub fn complete_document(document: &mut OpenApi) {
         "session_cookie",
         SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::with_description(
             "svc_session",
-            "The cookie of a page session, from a login with `cookie: true`. It counts only together with the page \
-             secret, and for no page of another origin. A request that changes something also needs the header \
+            "The cookie of a page session, created by a login with `cookie: true`. Valid only together with the page \
+             secret and for pages of the daemon's own origin. Requests that are not read-only also need the header \
              `X-Svc-Csrf: 1`",
         ))),
     );
@@ -51,19 +51,19 @@ pub fn complete_document(document: &mut OpenApi) {
         "ticket",
         SecurityScheme::ApiKey(ApiKey::Query(ApiKeyValue::with_description(
             "ticket",
-            "A ticket of `POST /api/auth/ticket`, good for one request that a browser sends without headers, such as a stream or a download",
+            "A ticket of `POST /api/auth/ticket`, valid for one request that a browser sends without headers, such as a stream or a download",
         ))),
     );
     components.add_security_scheme(
         "device_token",
         SecurityScheme::ApiKey(ApiKey::Query(ApiKeyValue::with_description(
             "token",
-            "The token (`dev_…`) that a device got when it was paired; good for its socket alone",
+            "The token (`dev_…`) issued to a device when it was paired; valid only for its socket",
         ))),
     );
     for (path, item) in &mut document.paths.paths {
         let is_probe = path.starts_with("/health") || path == "/api/health" || path == "/api/metrics/prometheus";
-        if let Some(operation) = item.post.as_mut().filter(|operation| is_done_once(operation)) {
+        if let Some(operation) = item.post.as_mut().filter(|operation| is_idempotent(operation)) {
             add_replayed(operation);
         }
         let methods = [
@@ -81,8 +81,8 @@ pub fn complete_document(document: &mut OpenApi) {
     }
 }
 
-/// Whether a repeat of the operation is answered from the first.
-fn is_done_once(operation: &Operation) -> bool {
+/// Whether a repeat of the operation is replayed.
+fn is_idempotent(operation: &Operation) -> bool {
     let parameters = operation.parameters.as_deref().unwrap_or_default();
     parameters.iter().any(|parameter| matches!(parameter, RefOr::T(parameter) if parameter.name == PARAMETER))
 }
@@ -90,7 +90,7 @@ fn is_done_once(operation: &Operation) -> bool {
 fn add_replayed(operation: &mut Operation) {
     let replayed = HeaderBuilder::new()
         .schema(Some(ObjectBuilder::new().schema_type(Type::String).enum_values(Some(["true"]))))
-        .description(Some("The answer of an earlier request with the same `Idempotency-Key`"));
+        .description(Some("The response is that of an earlier request with the same `Idempotency-Key`"));
     let replayed = replayed.build();
     for (status, response) in &mut operation.responses.responses {
         if let (true, RefOr::T(response)) = (status.starts_with('2'), response) {
@@ -108,25 +108,25 @@ fn complete_operation(operation: &mut Operation, changes: bool, is_probe: bool) 
     let has_body = operation.request_body.is_some();
     let mut statuses: Vec<(&str, &str)> = Vec::new();
     if !is_probe {
-        statuses.push(("421", "The `Host` header names none of this daemon's names"));
-        statuses.push(("500", "Something failed inside; the log explains it under `error_id`"));
-        statuses.push(("503", "A needed component is off or away; the sentence says what would turn it on"));
+        statuses.push(("421", "The `Host` header is not one of the daemon's names"));
+        statuses.push(("500", "Internal error; the log has the cause under `error_id`"));
+        statuses.push(("503", "A required component is disabled or unavailable; the message says how to enable it"));
     }
     if has_security {
         statuses.push(("401", "No valid credential"));
         if changes {
-            statuses.push(("403", "The credential may only read, or a session cookie came without `X-Svc-Csrf`"));
+            statuses.push(("403", "The credential is read-only, or a session cookie was sent without `X-Svc-Csrf`"));
         }
     }
     if has_path || has_body || !parameters.is_empty() {
-        statuses.push(("400", "The request is not valid; `fields` names every bad field"));
+        statuses.push(("400", "The request is not valid; `fields` lists every invalid field"));
     }
     if has_path {
-        statuses.push(("404", "There is no such thing"));
+        statuses.push(("404", "Not found"));
     }
     if has_body {
-        statuses.push(("408", "The body came too slowly"));
-        statuses.push(("415", "The body is not of the media type that is taken here"));
+        statuses.push(("408", "The body was received too slowly"));
+        statuses.push(("415", "Unsupported media type of the body"));
     }
     if has_body || changes {
         statuses.push(("413", "The body is too large"));
@@ -134,10 +134,10 @@ fn complete_operation(operation: &mut Operation, changes: bool, is_probe: bool) 
     if changes {
         statuses.push((
             "409",
-            if is_done_once(operation) {
-                "The present state, or an `Idempotency-Key` used before, stands against it"
+            if is_idempotent(operation) {
+                "Conflict with the current state, or with an `Idempotency-Key` used before"
             } else {
-                "The present state stands against it"
+                "Conflict with the current state"
             },
         ));
     }

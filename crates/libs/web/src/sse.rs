@@ -9,20 +9,20 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 
-/// Proxies close what is silent for longer.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Interval of keep-alive comments; proxies close streams that are silent for longer.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const COMMENT: Bytes = Bytes::from_static(b": keep-alive\n\n");
-/// Events that are ready together leave together.
-const EVENTS_A_FRAME: usize = 64;
+/// Maximum number of events per frame: events that are ready together are sent together.
+const MAX_EVENTS_PER_FRAME: usize = 64;
 
-/// A response that carries `events` as they come, each as `render` writes it.
+/// Returns a response that streams `events`, each formatted by `render`.
 pub fn event_stream<E: Send + 'static>(
     events: impl Stream<Item = E> + Send + 'static,
     render: fn(&E, &mut String),
 ) -> Response {
-    let frames: Pin<Box<dyn Stream<Item = Vec<E>> + Send>> = events.ready_chunks(EVENTS_A_FRAME).boxed();
+    let frames: Pin<Box<dyn Stream<Item = Vec<E>> + Send>> = events.ready_chunks(MAX_EVENTS_PER_FRAME).boxed();
     let body = stream::unfold(frames, move |mut frames| async move {
-        let bytes = match tokio::time::timeout(KEEP_ALIVE, frames.next()).await {
+        let bytes = match tokio::time::timeout(KEEP_ALIVE_INTERVAL, frames.next()).await {
             Ok(Some(events)) => {
                 let mut text = String::new();
                 events.iter().for_each(|event| render(event, &mut text));
@@ -36,7 +36,7 @@ pub fn event_stream<E: Send + 'static>(
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
-        // nginx and its like must not hold pieces back.
+        // nginx and similar proxies must not buffer the stream.
         (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
     ];
     (headers, Body::from_stream(body)).into_response()

@@ -1,8 +1,8 @@
-//! Refusals that name every bad field at once, also those that only the domain knows to be bad.
+//! Rejections that report all invalid fields, including violations of domain rules.
 //!
-//! A schema says what type and size a field has; rules such as the grammar of a name are the domain's, which asks
-//! them of a whole request. When the schema has refused something, [`Validated`] takes it out, has the domain validate
-//! the rest, and answers both. A request that the schema takes goes on as it is: its domain validates it itself.
+//! A schema defines types and sizes; other rules, such as the grammar of a name, belong to the domain, which validates
+//! whole requests. If a request violates its schema, [`Validated`] removes the invalid parts, lets the domain validate
+//! the rest, and reports both. A request that satisfies its schema is passed on: its domain validates it itself.
 
 use agentd_base::FieldProblem;
 use axum::extract::{FromRequest, FromRequestParts, Request};
@@ -15,18 +15,18 @@ use crate::error::ApiError;
 use crate::extract::{Json, Query, deserialized, read_json, read_query};
 use crate::schema::checked;
 
-/// A request whose domain has rules that no schema can say.
+/// Request with domain rules that a schema cannot express.
 pub trait Validate<S>: Sized {
-    /// Fields whose rules depend on another, each with the one and those: of these nothing is said while that one is
-    /// itself refused.
+    /// Fields whose rules depend on another field, listed by that field. Their violations are not reported while that
+    /// field is invalid.
     const DEPENDENT: &'static [(&'static str, &'static [&'static str])] = &[];
 
-    /// Every field that breaks one of them. Fields that the schema refused are left out, or hold some value that
-    /// it takes; what is said of those is not passed on. Changes nothing.
+    /// Returns every field that violates a domain rule. Fields that violate the schema are absent or hold a
+    /// placeholder; problems with those are discarded. Has no side effects.
     fn validate(self, state: &S) -> impl Future<Output = Vec<FieldProblem>> + Send;
 }
 
-/// [`Json`] or [`Query`], whose refusals also name what the domain's own rules refuse.
+/// [`Json`] or [`Query`] whose rejection also reports violations of domain rules.
 #[derive(Debug, Clone)]
 pub struct Validated<E>(pub E);
 
@@ -42,8 +42,8 @@ where
         if problems.is_empty() {
             return deserialized(value).map(|fields| Self(Json(fields)));
         }
-        let mended = value.is_object().then(|| checked::<T>().mended(value));
-        Err(refusal::<T, S>(mended, problems, state).await)
+        let sanitized = value.is_object().then(|| checked::<T>().sanitized(value));
+        Err(rejection::<T, S>(sanitized, problems, state).await)
     }
 }
 
@@ -60,32 +60,32 @@ where
             return deserialized(Value::Object(read.given)).map(|query| Self(Query(query)));
         }
         let mut given = read.given;
-        for (name, stand_in) in read.missing {
-            given.insert(name, stand_in);
+        for (name, placeholder) in read.missing {
+            given.insert(name, placeholder);
         }
-        Err(refusal::<T, S>(Some(Value::Object(given)), read.problems, state).await)
+        Err(rejection::<T, S>(Some(Value::Object(given)), read.problems, state).await)
     }
 }
 
-async fn refusal<T, S>(mended: Option<Value>, mut problems: Vec<FieldProblem>, state: &S) -> ApiError
+async fn rejection<T, S>(sanitized: Option<Value>, mut problems: Vec<FieldProblem>, state: &S) -> ApiError
 where
     T: DeserializeOwned + Validate<S>,
 {
-    if let Some(rest) = mended.and_then(|mended| serde_json::from_value::<T>(mended).ok()) {
+    if let Some(rest) = sanitized.and_then(|sanitized| serde_json::from_value::<T>(sanitized).ok()) {
         let mut own = rest.validate(state).await;
-        let is_named = |field: &str| problems.iter().any(|problem| is_about_same(&problem.field, field));
-        let is_moot = |field: &str| {
+        let is_named = |field: &str| problems.iter().any(|problem| overlaps(&problem.field, field));
+        let is_dependent = |field: &str| {
             let mut dependent = T::DEPENDENT.iter().filter(|(on, _)| is_named(on));
             dependent.any(|(_, fields)| fields.iter().any(|outer| is_within(outer, field)))
         };
-        own.retain(|problem| problem.field != "body" && !is_named(&problem.field) && !is_moot(&problem.field));
+        own.retain(|problem| problem.field != "body" && !is_named(&problem.field) && !is_dependent(&problem.field));
         problems.extend(own);
     }
     ApiError::invalid(problems)
 }
 
-/// Whether one of them is named by the other, or lies within it.
-fn is_about_same(one: &str, other: &str) -> bool {
+/// Whether one field is equal to the other or contains it.
+fn overlaps(one: &str, other: &str) -> bool {
     is_within(one, other) || is_within(other, one)
 }
 
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_schema_and_what_the_domain_refuses_is_named_together() {
+    async fn schema_and_domain_violations_are_reported_together() {
         assert_eq!(fields(&json!({"name": "bad", "owner": ""})).await, "owner name");
         assert_eq!(fields(&json!({"name": "bad"})).await, "owner name");
         assert_eq!(
@@ -157,11 +157,11 @@ mod tests {
         assert_eq!(fields(&json!({"name": "bad", "owner": "Ada", "tags": ["", 7]})).await, "tags[1] name tags[0]");
         assert_eq!(fields(&json!({"name": "good", "owner": "Ada", "tags": ["a", "b", ""]})).await, "tags");
         assert_eq!(fields(&json!([1])).await, "body");
-        // What tags may be depends on the owner.
+        // The rules for tags depend on the owner.
         assert_eq!(fields(&json!({"name": "bad", "owner": 7, "tags": [""]})).await, "owner name");
-        // What only the domain refuses is left to it.
+        // A request that violates only domain rules is left to the domain.
         assert_eq!(fields(&json!({"name": "bad", "owner": "Ada"})).await, "taken");
-        // Nothing at all lacks what is required.
+        // An empty body lacks all required fields.
         let nothing = Request::builder().body(Body::empty()).unwrap();
         let refused = Validated::<Json<Wanted>>::from_request(nothing, &()).await.unwrap_err();
         assert_eq!(refused.bad_fields().join(" "), "name owner");
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn queries_likewise() {
+    async fn query_violations_are_reported_together() {
         let fields = async |query: &str| {
             let (mut parts, ()) = Request::builder().uri(format!("/?{query}")).body(()).unwrap().into_parts();
             let found = Validated::<Query<Asked>>::from_request_parts(&mut parts, &()).await;

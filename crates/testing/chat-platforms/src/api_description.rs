@@ -1,5 +1,5 @@
-//! The vendors' descriptions of their APIs: operations and schemas from `data`, whose README names their origin.
-//! Requests and events of the fakes are checked against them.
+//! API descriptions of the vendors: operations and schemas from `data`, whose README names their sources. Requests and
+//! events of the fakes are validated against them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -18,14 +18,14 @@ pub static TEAMS: LazyLock<ApiDescription> = LazyLock::new(|| ApiDescription::ne
 pub static TELEGRAM: LazyLock<ApiDescription> =
     LazyLock::new(|| ApiDescription::new(include_str!("../data/telegram.json")));
 
-/// How much of an error is told: it may repeat the whole body.
-const MAX_ERROR: usize = 1000;
+/// Maximum length of a validation error, which may contain the whole body.
+const MAX_ERROR_BYTES: usize = 1000;
 
-/// The description of one vendor's API.
+/// API description of a vendor.
 #[derive(Debug)]
 pub struct ApiDescription {
     document: Value,
-    /// By the schema, as text.
+    /// Compiled validators by schema text.
     validators: Mutex<HashMap<String, Arc<Validator>>>,
 }
 
@@ -35,21 +35,21 @@ impl ApiDescription {
         Self { document: serde_json::from_str(text).expect("a description is JSON"), validators: Mutex::default() }
     }
 
-    /// Whether the API has such a request.
+    /// Checks that a request conforms to the API.
     ///
     /// # Errors
-    /// A sentence: why not.
+    /// Returns the reason.
     pub fn check_request(&self, method: &Method, path: &str, query: &str, body: &Value) -> Result<(), String> {
         let request = format!("{method} {path}");
         let operations = self.document["operations"].as_object().into_iter().flatten();
-        let matching = operations.filter(|(template, _)| is_of(template, &request));
-        // A path that stands there as it is comes before one that has a place for it.
+        let matching = operations.filter(|(template, _)| matches_template(template, &request));
+        // A literal path takes precedence over a template.
         let (_, operation) = matching
             .min_by_key(|(template, _)| template.matches('{').count())
             .ok_or_else(|| format!("the API has no operation {request}"))?;
         for (field, value) in form_urlencoded::parse(query.as_bytes()) {
             let schema = operation["query"].get(&*field).ok_or_else(|| format!("{request} takes no `{field}`"))?;
-            // In a query everything is text.
+            // Query parameters are strings.
             let typed = match schema["type"].as_str() {
                 Some("boolean" | "integer" | "number") => serde_json::from_str(&value).unwrap_or_default(),
                 _ => Value::from(value),
@@ -63,23 +63,23 @@ impl ApiDescription {
         }
     }
 
-    /// Whether the vendor would send, or be answered with, such a thing.
+    /// Checks that an event or response conforms to the API.
     ///
     /// # Errors
-    /// A sentence: why not.
+    /// Returns the reason.
     pub fn check_event(&self, name: &str, event: &Value) -> Result<(), String> {
         let schema = self.document["events"].get(name).ok_or_else(|| format!("the API has no {name}"))?;
         self.check(schema, event).map_err(|error| format!("{name}: {error}"))
     }
 
-    /// The fields of a definition.
+    /// Returns the fields of a definition.
     #[must_use]
     pub fn properties(&self, name: &str) -> Vec<String> {
         let properties = self.document["definitions"][name]["properties"].as_object();
         properties.into_iter().flat_map(|fields| fields.keys().cloned()).collect()
     }
 
-    /// The values that a field of a definition may have.
+    /// Returns the enum values of a field of a definition.
     #[must_use]
     pub fn values(&self, name: &str, field: &str) -> Vec<String> {
         let values = self.document["definitions"][name]["properties"][field]["enum"].as_array();
@@ -92,9 +92,9 @@ impl ApiDescription {
             .iter_errors(value)
             .map(|error| format!("at `{}`: {error}", error.instance_path()))
             .collect();
-        let mut told = errors.join("; ");
-        told.truncate(told.floor_char_boundary(MAX_ERROR));
-        if errors.is_empty() { Ok(()) } else { Err(told) }
+        let mut message = errors.join("; ");
+        message.truncate(message.floor_char_boundary(MAX_ERROR_BYTES));
+        if errors.is_empty() { Ok(()) } else { Err(message) }
     }
 
     #[allow(clippy::expect_used, reason = "schemas of this crate, compiled by its tests")]
@@ -109,8 +109,8 @@ impl ApiDescription {
     }
 }
 
-/// Whether a request is one of a template such as `POST channels/{channel_id}/messages`.
-fn is_of(template: &str, request: &str) -> bool {
+/// Whether a request matches a template such as `POST channels/{channel_id}/messages`.
+fn matches_template(template: &str, request: &str) -> bool {
     let (mut places, mut segments) = (template.split('/'), request.split('/'));
     loop {
         match (places.next(), segments.next()) {
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_schema_of_every_description_is_valid() {
+    fn all_schemas_are_valid() {
         for description in [&DISCORD, &GOOGLE_CHAT, &SLACK, &TEAMS, &TELEGRAM] {
             let document = &description.document;
             let operations = document["operations"].as_object().unwrap().values();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_api_has_not_is_told() {
+    fn unknown_requests_and_events_are_rejected() {
         let refused = |body: Value| TELEGRAM.check_request(&Method::POST, "sendMessage", "", &body).unwrap_err();
         assert!(refused(json!({"chat_id": 1})).contains("\"text\" is a required property"));
         assert!(refused(json!({"chat_id": 1, "text": 2})).contains("at `/text`"));

@@ -1,5 +1,4 @@
-//! The fakes of all platforms behind one interface, for whoever does the same with each: what a daemon's settings say of
-//! it, messages as it sends and signs them, and what it was sent.
+//! Common interface of all fakes: daemon settings, signed incoming messages, and sent messages.
 
 use std::io;
 
@@ -19,8 +18,8 @@ use crate::whatsapp::FakeWhatsapp;
 
 const BOT_TOKEN: &str = "123456:fake-bot-token";
 const SHARED_SECRET: &str = "fake-shared-secret-of-requests";
-/// Where requests stand for who sent them.
-const SIGNATURES: [&str; 5] = [
+/// Headers with the signature or secret of a request.
+const SIGNATURE_HEADERS: [&str; 5] = [
     "x-signature-ed25519",
     "authorization",
     "x-slack-signature",
@@ -28,29 +27,29 @@ const SIGNATURES: [&str; 5] = [
     "x-hub-signature-256",
 ];
 
-/// A message of a person. Each number of a chat is a direct chat with somebody else.
+/// Message of a user. Each chat number is a direct chat with a different user.
 #[derive(Debug, Clone, Copy)]
 pub struct FakeMessage<'a> {
     pub chat: u32,
-    /// What the platform knows it by: the same number is the same message.
+    /// Message number; equal numbers have equal IDs.
     pub number: u32,
     pub text: &'a str,
 }
 
-/// A button that somebody presses.
+/// Button press.
 #[derive(Debug, Clone, Copy)]
 pub struct FakePress<'a> {
     pub chat: u32,
-    /// Number of the direct chat of whoever presses it.
+    /// Number of the direct chat of the user who presses it.
     pub sender: u32,
-    /// What the platform knows the press by.
+    /// Number of the press, from which its ID is derived.
     pub number: u32,
-    /// Identifier of the message that has the button.
+    /// ID of the message with the button.
     pub message_id: &'a str,
     pub data: &'a str,
 }
 
-/// A running fake of any platform; it stops when dropped.
+/// Running fake of any platform, which stops when dropped.
 #[derive(Debug)]
 pub enum FakePlatform {
     Discord(FakeDiscord),
@@ -63,7 +62,7 @@ pub enum FakePlatform {
 
 impl FakePlatform {
     /// # Errors
-    /// When no port on loopback can be had.
+    /// Binding a loopback port fails.
     pub async fn start(platform: Platform, clock: Clock) -> io::Result<Self> {
         Ok(match platform {
             Platform::Discord => Self::Discord(FakeDiscord::start(BOT_TOKEN).await?),
@@ -87,7 +86,7 @@ impl FakePlatform {
         }
     }
 
-    /// What verifies its requests and reaches it, as a daemon's settings say it.
+    /// Returns the daemon settings for this fake: secrets and URLs.
     #[must_use]
     pub fn settings(&self) -> Value {
         match self {
@@ -128,7 +127,7 @@ impl FakePlatform {
         }
     }
 
-    /// What the platform calls the person of this direct chat.
+    /// Returns the user ID of a direct chat.
     #[must_use]
     pub fn sender_id(&self, number: u32) -> String {
         match self {
@@ -139,13 +138,13 @@ impl FakePlatform {
         }
     }
 
-    /// The message as the platform sends it at this time.
+    /// Returns a message as sent by the platform at this time.
     #[must_use]
     pub fn message(&self, message: &FakeMessage<'_>, now: Timestamp) -> WebhookRequest {
         self.message_by(message.chat, message, now)
     }
 
-    /// The message, written by the person of another direct chat. WhatsApp has none but direct chats.
+    /// Returns a message written by the user of another direct chat. WhatsApp has only direct chats.
     #[must_use]
     pub fn message_by(&self, sender: u32, message: &FakeMessage<'_>, now: Timestamp) -> WebhookRequest {
         let FakeMessage { chat, number, text } = *message;
@@ -181,7 +180,7 @@ impl FakePlatform {
         }
     }
 
-    /// The press of a button as the platform sends it at this time.
+    /// Returns a button press as sent by the platform at this time.
     #[must_use]
     pub fn press(&self, press: &FakePress<'_>, now: Timestamp) -> WebhookRequest {
         let FakePress { chat, sender, number, message_id, data } = *press;
@@ -214,7 +213,7 @@ impl FakePlatform {
         }
     }
 
-    /// The bodies of messages so far, those that were refused included, oldest first.
+    /// Returns the bodies of all messages, including rejected ones, oldest first.
     #[must_use]
     pub fn sent(&self) -> Vec<Value> {
         match self {
@@ -228,13 +227,13 @@ impl FakePlatform {
     }
 }
 
-/// The request with another signature or secret, of the right form: what it is refused for is found out last.
+/// Replaces the signature or secret of a request by a well-formed but wrong one.
 #[must_use]
 pub fn forged(mut request: WebhookRequest) -> WebhookRequest {
-    for name in SIGNATURES {
+    for name in SIGNATURE_HEADERS {
         let text = request.headers.get(name).and_then(|value| value.to_str().ok());
         let Some(mut text) = text.map(str::to_owned) else { continue };
-        // Not the last ones, which stand for too few bits in Base64, nor the first ones, which are no number yet.
+        // The last characters encode too few bits in Base64, and the first ones are not part of a number.
         let at = text.len().saturating_sub(20);
         let other = if text.get(at..=at) == Some("0") { "1" } else { "0" };
         text.replace_range(at..=at, other);

@@ -1,5 +1,5 @@
-//! What the fakes of platforms have in common: a server on loopback that records requests, checks them against the
-//! vendor's own description of its API, misbehaves on demand, and leaves the rest to a [`Vendor`].
+//! Common server of the fakes: records requests on loopback, validates them against the vendor's API description,
+//! injects faults, and delegates the rest to a [`Vendor`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -23,40 +23,40 @@ use url::Url;
 
 use crate::api_description::ApiDescription;
 
-/// What one request is answered instead of what it deserves.
+/// Response that overrides the regular one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Behaviour {
-    /// Too many requests, with the wait that is asked for. Platforms that say it in a header say whole seconds.
+    /// Rate limit with the requested delay; in whole seconds on platforms that use a header.
     RateLimited(Duration),
-    /// A fault of the platform's own.
+    /// Internal error of the platform.
     ServerError,
-    /// No answer at all.
+    /// No response.
     Hang,
-    /// The person takes no messages of the bot.
+    /// The user blocked the bot.
     Blocked,
-    /// The chat is gone.
+    /// The chat no longer exists.
     Gone,
-    /// The person wrote too long ago; as [`Self::Blocked`] where the platform does not have that.
+    /// The messaging window is closed; like [`Self::Blocked`] on platforms without one.
     WindowClosed,
-    /// The token is taken no more.
+    /// The token is rejected.
     CredentialsRefused,
 }
 
-/// A file that a fake hands out to who may have it, or what becomes of that.
+/// File served by a fake, or the fault that replaces it.
 #[derive(Debug, Clone)]
 pub enum FakeFile {
     Bytes(Bytes),
-    /// So many bytes, without saying how many.
+    /// This number of bytes without a `Content-Length`.
     Unannounced(usize),
-    /// It lies elsewhere.
+    /// Redirect to another URL.
     Redirect(Url),
-    /// A page instead of it.
+    /// An HTML page instead of the file.
     Page,
-    /// Its head, and then nothing more.
+    /// Only response headers, then no more data.
     Hang,
 }
 
-/// The files of a fake, by their ids.
+/// Files of a fake by ID.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FakeFiles(Arc<Mutex<BTreeMap<String, FakeFile>>>);
 
@@ -70,17 +70,17 @@ impl FakeFiles {
     }
 }
 
-/// A request that a fake got.
+/// Request received by a fake.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordedRequest {
     pub method: Method,
-    /// Without any token in it.
+    /// Path without tokens.
     pub path: String,
-    /// The body as JSON; `Null` where there is none.
+    /// JSON body; `Null` without one.
     pub body: Value,
 }
 
-/// A request as a [`Vendor`] gets it.
+/// Request passed to a [`Vendor`].
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) method: Method,
@@ -88,7 +88,7 @@ pub(crate) struct Call {
     pub(crate) segments: Vec<String>,
     pub(crate) query: String,
     pub(crate) authorization: Option<String>,
-    /// `Null` where it is not said to be JSON.
+    /// JSON body; `Null` for other content types.
     pub(crate) body: Value,
     bytes: Bytes,
 }
@@ -102,19 +102,19 @@ impl Call {
         self.authorization.as_deref()?.strip_prefix("Bearer ")
     }
 
-    /// The value of a field of a form.
+    /// Returns the value of a form field.
     pub(crate) fn field(&self, name: &str) -> Option<String> {
         let mut fields = form_urlencoded::parse(&self.bytes);
         fields.find(|(field, _)| field == name).map(|(_, value)| value.into_owned())
     }
 }
 
-/// What it is answered.
+/// Response to a call.
 #[derive(Debug)]
 pub(crate) struct Answer {
     status: u16,
     retry_after: Option<Duration>,
-    /// `Null`: no body.
+    /// JSON body; `Null` for an empty one.
     pub(crate) body: Value,
     file: Option<Box<FakeFile>>,
 }
@@ -133,42 +133,42 @@ impl Answer {
         Self { status, retry_after: None, body, file: None }
     }
 
-    /// With the header that asks for a wait.
+    /// Adds a `Retry-After` header.
     pub(crate) fn retry_after(self, wait: Duration) -> Self {
         Self { retry_after: Some(wait), ..self }
     }
 }
 
-/// One platform.
+/// Platform-specific part of a fake.
 pub(crate) trait Vendor: std::fmt::Debug + Send + Sync + 'static {
-    /// Whether it is a call of the API, which is recorded and may be answered as a test wants, and not one for keys or
-    /// tokens.
+    /// Whether it is an API call, which is recorded and can be overridden, rather than a request for keys or tokens.
     fn is_api_call(&self, _call: &Call) -> bool {
         true
     }
 
-    /// What stands in the record for the path: without what is secret in it.
+    /// Returns the path to record, without secrets.
     fn recorded_path(&self, call: &Call) -> String {
         call.segments.join("/")
     }
 
-    /// `None`: the vendor gives none that could be used.
+    /// Returns the API description; `None` if the vendor provides no usable one.
     fn description(&self) -> Option<&'static ApiDescription> {
         None
     }
 
     fn misbehave(&self, behaviour: Behaviour) -> Answer;
 
-    /// Until it may be answered.
+    /// Waits until the call may be answered.
     fn hold<'a>(&'a self, _call: &'a Call) -> BoxFuture<'a, ()> {
         ready(()).boxed()
     }
 
-    /// `Err` is an answer too: a refusal.
+    /// Returns the response; `Err` is an error response.
     fn answer(&self, call: &Call) -> Result<Answer, Answer>;
 }
 
-/// A running fake; it stops when dropped, and fails the test where it took what the vendor's API does not have.
+/// Running fake, which stops when dropped, and fails the test if it accepted a call that violates the vendor's API
+/// description.
 #[derive(Debug)]
 pub(crate) struct FakeServer<V> {
     address: SocketAddr,
@@ -181,7 +181,7 @@ struct Shared<V> {
     vendor: V,
     behaviours: Mutex<VecDeque<Behaviour>>,
     requests: Mutex<Vec<RecordedRequest>>,
-    /// What was taken against the vendor's description.
+    /// Accepted calls that violate the vendor's API description.
     violations: Mutex<Vec<String>>,
 }
 
@@ -202,9 +202,9 @@ impl<V> Shared<V> {
 }
 
 impl<V: Vendor> Shared<V> {
-    /// What a fake itself refuses is what a test wants to see refused.
-    fn check(&self, call: &Call, is_taken: bool) {
-        let Some(description) = self.vendor.description().filter(|_| is_taken) else { return };
+    /// Validates an accepted call. Rejected calls are intended by the test.
+    fn check(&self, call: &Call, is_accepted: bool) {
+        let Some(description) = self.vendor.description().filter(|_| is_accepted) else { return };
         let path = self.vendor.recorded_path(call);
         if let Err(violation) = description.check_request(&call.method, &path, &call.query, &call.body) {
             self.violations.lock().push(violation);
@@ -214,7 +214,7 @@ impl<V: Vendor> Shared<V> {
 
 impl<V: Vendor> FakeServer<V> {
     /// # Errors
-    /// When no port on loopback can be had.
+    /// Binding a loopback port fails.
     pub(crate) async fn start(vendor: V) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -242,22 +242,22 @@ impl<V: Vendor> FakeServer<V> {
         self.shared.behaviours.lock().push_back(behaviour);
     }
 
-    /// The event, where the vendor would send it.
+    /// Returns the event if it conforms to the API description; panics otherwise.
     #[allow(clippy::panic, reason = "for tests, which are to fail")]
     pub(crate) fn event(&self, name: &str, event: Value) -> Value {
         if let Some(Err(error)) = self.vendor().description().map(|description| description.check_event(name, &event)) {
-            panic!("not as the vendor describes it: {error}");
+            panic!("event violates the vendor's API description: {error}");
         }
         event
     }
 
-    /// Oldest first.
+    /// Returns all requests, oldest first.
     pub(crate) fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.assert_described();
         self.shared.requests.lock().clone()
     }
 
-    /// The bodies of those requests, for which `is_message` holds.
+    /// Returns the bodies of all requests that match `is_message`.
     pub(crate) fn sent(&self, is_message: impl Fn(&RecordedRequest) -> bool) -> Vec<Value> {
         let sent = self.requests().into_iter().filter(is_message);
         sent.map(|request| request.body).collect()
@@ -275,7 +275,7 @@ async fn respond<V: Vendor>(
     let is_json = text(CONTENT_TYPE).is_some_and(|kind| kind.starts_with("application/json"));
     let call = Call {
         method,
-        segments: uri.path().split('/').skip(1).map(decoded).collect(),
+        segments: uri.path().split('/').skip(1).map(percent_decode).collect(),
         query: uri.query().unwrap_or_default().to_owned(),
         authorization: text(AUTHORIZATION),
         body: if is_json { serde_json::from_slice(&bytes).unwrap_or_default() } else { Value::Null },
@@ -296,7 +296,7 @@ async fn respond<V: Vendor>(
             shared.vendor.answer(&call)
         }
     };
-    // Files are fetched from addresses that the vendors hand out, and not by operations.
+    // File URLs are issued by the vendors and are not API operations.
     let is_operation = answer.as_ref().is_ok_and(|answer| answer.file.is_none());
     shared.check(&call, is_api_call && is_operation);
     let answer = answer.unwrap_or_else(|refusal| refusal);
@@ -320,7 +320,7 @@ async fn respond<V: Vendor>(
     response.body(body).unwrap_or_default()
 }
 
-/// The type of what is sent, where it redirects to, and the body.
+/// Returns the content type, the redirect target and the body.
 fn sent(file: FakeFile) -> (&'static str, Option<Url>, Body) {
     const PIECE: &[u8] = &[b'x'; 1 << 16];
     let binary = "application/octet-stream";
@@ -340,9 +340,9 @@ fn sent(file: FakeFile) -> (&'static str, Option<Url>, Body) {
     }
 }
 
-/// A segment of a path without its percent signs.
-fn decoded(segment: &str) -> String {
-    // A query decodes `+` as well, so it is written out first.
+/// Decodes percent encoding in a path segment.
+fn percent_decode(segment: &str) -> String {
+    // Query decoding also decodes `+`, so escape it first.
     let query = format!("s={}", segment.replace('+', "%2B").replace('&', "%26"));
     form_urlencoded::parse(query.as_bytes()).next().map(|(_, value)| value.into_owned()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What the fakes of sockets have in common: a server of WebSockets on loopback.
+//! Common WebSocket server of the fakes on loopback.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,29 +14,29 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
-/// What a server does to one of its sockets.
+/// Server action on a socket.
 #[derive(Debug, Clone)]
 pub(crate) enum ToSocket {
     Send(Value),
     Ping,
-    /// Ends it with this code.
+    /// Closes it with this code.
     Close(u16),
-    /// Ends it without a word.
+    /// Drops it without a close frame.
     Drop,
-    /// Reads and writes nothing any more.
+    /// Stops reading and writing.
     Freeze,
 }
 
-/// What a client does.
+/// Client event.
 #[derive(Debug)]
 pub(crate) enum FromSocket {
-    Said(Value),
+    Message(Value),
     Pong,
-    /// Its code, where it gave one.
-    Gone(Option<u16>),
+    /// Disconnected, with the close code if one was sent.
+    Disconnected(Option<u16>),
 }
 
-/// One socket.
+/// Accepted socket.
 #[derive(Debug)]
 pub(crate) struct FakeSocket {
     pub(crate) query: String,
@@ -44,7 +44,7 @@ pub(crate) struct FakeSocket {
     pub(crate) events: mpsc::UnboundedReceiver<FromSocket>,
 }
 
-/// A server that hands each socket to `serve`; it stops when dropped.
+/// Server that passes each socket to `serve`, and stops when dropped.
 #[derive(Debug)]
 pub(crate) struct SocketServer {
     pub(crate) address: SocketAddr,
@@ -59,7 +59,7 @@ impl Drop for SocketServer {
 
 impl SocketServer {
     /// # Errors
-    /// When no port on loopback can be had.
+    /// Binding a loopback port fails.
     pub(crate) async fn start(serve: impl Fn(FakeSocket) + Send + 'static) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -67,22 +67,22 @@ impl SocketServer {
             while let Ok((stream, _)) = listener.accept().await {
                 let query = Mutex::new(String::new());
                 #[allow(clippy::result_large_err, reason = "the library says what is returned")]
-                let look = |request: &Request, response: Response| {
+                let record_query = |request: &Request, response: Response| {
                     *query.lock() = request.uri().query().unwrap_or_default().to_owned();
                     Ok(response)
                 };
-                let Ok(socket) = tokio_tungstenite::accept_hdr_async(stream, look).await else { continue };
+                let Ok(socket) = tokio_tungstenite::accept_hdr_async(stream, record_query).await else { continue };
                 let (client, orders) = mpsc::unbounded_channel();
                 let (told, events) = mpsc::unbounded_channel();
                 serve(FakeSocket { query: query.into_inner(), client, events });
-                tokio::spawn(carry(socket, orders, told));
+                tokio::spawn(forward(socket, orders, told));
             }
         });
         Ok(Self { address, accepting: accepting.abort_handle() })
     }
 }
 
-async fn carry(
+async fn forward(
     mut socket: WebSocketStream<TcpStream>,
     mut orders: mpsc::UnboundedReceiver<ToSocket>,
     told: mpsc::UnboundedSender<FromSocket>,
@@ -106,8 +106,8 @@ async fn carry(
             }
             message = socket.next() => match message {
                 Some(Ok(Message::Text(text))) => {
-                    let said = serde_json::from_str(text.as_str()).unwrap_or(Value::Null);
-                    let _ = told.send(FromSocket::Said(said));
+                    let message = serde_json::from_str(text.as_str()).unwrap_or(Value::Null);
+                    let _ = told.send(FromSocket::Message(message));
                 }
                 Some(Ok(Message::Pong(_))) => {
                     let _ = told.send(FromSocket::Pong);
@@ -118,5 +118,5 @@ async fn carry(
             },
         }
     }
-    let _ = told.send(FromSocket::Gone(code));
+    let _ = told.send(FromSocket::Disconnected(code));
 }

@@ -1,4 +1,4 @@
-//! The Cloud API on loopback, as strict as Meta's.
+//! Fake Cloud API on loopback, as strict as Meta's.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -21,30 +21,30 @@ const APP_SECRET: &str = "fake-app-secret";
 const VERIFY_TOKEN: &str = "fake-verify-token";
 const NUMBER_ID: &str = "106540352242922";
 
-/// A running fake; it stops when dropped.
+/// Running fake, which stops when dropped.
 #[derive(Debug)]
 pub struct FakeWhatsapp(FakeServer<Graph>);
 
 impl FakeWhatsapp {
     /// # Errors
-    /// When no port on loopback can be had.
+    /// Binding a loopback port fails.
     pub async fn start() -> io::Result<Self> {
         let server = FakeServer::start(Graph::default()).await?;
         *server.vendor().media.lock() = Some(server.url("/whatsapp_business/attachments/"));
         Ok(Self(server))
     }
 
-    /// Media that somebody sent to the number.
+    /// Adds media sent to the number.
     pub fn put_file(&self, id: &str, file: FakeFile) {
         self.0.vendor().files.put(id, file);
     }
 
-    /// Has media be there from now on, by their ids.
-    pub fn keep_media_at(&self, url: Url) {
+    /// Sets the base URL of media, which are addressed by ID.
+    pub fn set_media_url(&self, url: Url) {
         *self.0.vendor().media.lock() = Some(url);
     }
 
-    /// A document with these media.
+    /// Returns a document with these media.
     #[must_use]
     pub fn document(&self, id: &str, sender: &str, caption: &str, media_id: &str) -> WebhookRequest {
         let document =
@@ -54,7 +54,7 @@ impl FakeWhatsapp {
         })])
     }
 
-    /// A message that was taken did not arrive.
+    /// Returns the delivery failure of an accepted message.
     #[must_use]
     pub fn failed(&self, message_id: &str, code: u32, title: &str) -> WebhookRequest {
         let error = json!({"code": code, "title": title, "message": title, "error_data": {"details": title}});
@@ -64,7 +64,7 @@ impl FakeWhatsapp {
         }]}))
     }
 
-    /// What reaches this fake, and is known to it.
+    /// Returns a configuration for this fake.
     #[must_use]
     pub fn config(&self) -> WhatsappConfig {
         WhatsappConfig {
@@ -76,24 +76,24 @@ impl FakeWhatsapp {
         }
     }
 
-    /// What the next request that is not yet spoken for is answered.
+    /// Overrides the response to the next request without an override.
     pub fn misbehave(&self, behaviour: Behaviour) {
         self.0.misbehave(behaviour);
     }
 
-    /// Every request so far, oldest first.
+    /// Returns all requests, oldest first.
     #[must_use]
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.0.requests()
     }
 
-    /// The bodies of messages so far, those that were refused included.
+    /// Returns the bodies of all messages, including rejected ones.
     #[must_use]
     pub fn sent(&self) -> Vec<Value> {
         self.0.sent(|request| request.path.ends_with("/messages") && request.body["status"].is_null())
     }
 
-    /// A text as the platform sends it.
+    /// Returns a text message.
     #[must_use]
     pub fn message(&self, id: &str, sender: &str, text: &str) -> WebhookRequest {
         let message = json!({
@@ -102,7 +102,7 @@ impl FakeWhatsapp {
         self.messages(&[message])
     }
 
-    /// Somebody presses a button of the message `message_id`.
+    /// Returns a button press below the message `message_id`.
     #[must_use]
     pub fn press(&self, id: &str, sender: &str, data: &str, message_id: &str) -> WebhookRequest {
         self.messages(&[json!({
@@ -112,7 +112,7 @@ impl FakeWhatsapp {
         })])
     }
 
-    /// Messages of any kind, in one request.
+    /// Returns messages of any kind in one request.
     #[must_use]
     pub fn messages(&self, messages: &[Value]) -> WebhookRequest {
         let senders: BTreeSet<&str> = messages.iter().filter_map(|message| message["from"].as_str()).collect();
@@ -134,7 +134,7 @@ impl FakeWhatsapp {
         }]}]}))
     }
 
-    /// Anything, signed.
+    /// Returns any event as a signed request.
     #[must_use]
     pub fn event(&self, event: &Value) -> WebhookRequest {
         let body = Bytes::from(event.to_string());
@@ -145,7 +145,7 @@ impl FakeWhatsapp {
         WebhookRequest { method: Method::POST, query: String::new(), headers, body }
     }
 
-    /// The question whether an address is ours.
+    /// Returns the webhook handshake.
     #[must_use]
     pub fn handshake(&self, challenge: &str) -> WebhookRequest {
         let query = form_urlencoded::Serializer::new(String::new())
@@ -166,7 +166,7 @@ fn sign(secret: &str, body: &[u8]) -> String {
 struct Graph {
     count: Mutex<u64>,
     files: FakeFiles,
-    /// Where media are.
+    /// Base URL of media.
     media: Mutex<Option<Url>>,
 }
 
@@ -239,7 +239,7 @@ fn invalid(problem: &'static str) -> Answer {
     error(400, 100, None, &format!("(#100) Invalid parameter: {problem}"))
 }
 
-/// Meta repeats a token that it does not know.
+/// Returns the error for an invalid token, which Meta repeats in the message.
 fn wrong_token() -> Answer {
     error(401, 190, None, &format!("Malformed access token {TOKEN}"))
 }
@@ -248,16 +248,16 @@ fn unknown_number() -> Answer {
     error(400, 100, Some(33), "Unsupported post request. Object does not exist or cannot be loaded")
 }
 
-fn check(holds: bool, problem: &'static str) -> Result<(), &'static str> {
-    if holds { Ok(()) } else { Err(problem) }
+fn check(condition: bool, problem: &'static str) -> Result<(), &'static str> {
+    if condition { Ok(()) } else { Err(problem) }
 }
 
 fn has_only(value: &Value, fields: &[&str]) -> bool {
     value.as_object().is_some_and(|object| object.keys().all(|field| fields.contains(&field.as_str())))
 }
 
-fn is_text(value: &Value, most: usize) -> bool {
-    value.as_str().is_some_and(|text| !text.trim().is_empty() && text.chars().count() <= most)
+fn is_text(value: &Value, max_chars: usize) -> bool {
+    value.as_str().is_some_and(|text| !text.trim().is_empty() && text.chars().count() <= max_chars)
 }
 
 fn is_message_id(value: &Value) -> bool {

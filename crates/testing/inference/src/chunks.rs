@@ -1,10 +1,10 @@
-//! Cuts a text as an embedder does, where each word is one token.
+//! Splits texts into chunks as an embedder does; each word is one token.
 
 use std::ops::Range;
 
 use agentd_inference::embedder::EmbedderLimits;
 
-/// Maximum length of a word, in characters; longer stretches without white space are cut.
+/// Maximum length of a word, in characters; longer runs without white space are split.
 const MAX_WORD_CHARS: usize = 64;
 
 struct Word {

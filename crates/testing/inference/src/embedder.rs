@@ -1,13 +1,12 @@
-//! An embedder for tests: no engine, no file, the same vectors everywhere.
+//! Deterministic embedder for tests, without engine or model file.
 //!
-//! A vector is a bag of the text's words, cut down to something like their stems, and of their
-//! trigrams, each hashed to a dimension and a sign. Texts that share words lie close together, texts
-//! that share none do not; what a text means beyond its words it does not know. A test that needs
-//! that needs [`LocalEmbedder`](agentd_inference::LocalEmbedder).
+//! A vector is a bag of the text's stemmed words and trigrams, each hashed to a dimension and a sign. Texts that share
+//! words are similar, others are not; the embedder knows nothing about meaning. Tests that need meaning must use
+//! [`LocalEmbedder`](agentd_inference::LocalEmbedder).
 //!
-//! Names are those of a short list ([`NAMES`]), whatever the sentence.
+//! Names are recognized from a fixed list ([`NAMES`]), regardless of the sentence.
 //!
-//! Words and stems are its own: those of the search index would hide in tests what that gets wrong.
+//! Stop words and stems are its own: sharing those of the search index would hide its errors in tests.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,7 +26,7 @@ use crate::chunks::chunks;
 
 const WORD_WEIGHT: f32 = 1.0;
 const TRIGRAM_WEIGHT: f32 = 0.15;
-/// Words that say nothing of a text, and would make all texts alike.
+/// Words without meaning of their own, which would make all texts similar.
 const STOP_WORDS: &[&str] = &[
     "a", "an", "and", "are", "at", "be", "by", "did", "do", "for", "he", "her", "his", "i", "in", "is", "it", "of",
     "on", "or", "she", "that", "the", "to", "was", "were", "what", "when", "where", "who", "with", "you",
@@ -36,7 +35,7 @@ const ENDINGS: &[&str] = &["ings", "ing", "ies", "ied", "ed", "es", "s", "ly"];
 const MIN_STEM_CHARS: usize = 3;
 const DAMAGED: &str = "the embedding model /fake.gguf cannot be used: it is damaged; fetch it again with `make models`, or \
                        put another in its place";
-/// The names that it finds, the longer of those that begin alike first.
+/// Recognized names; of names with a common beginning, the longer one first.
 const NAMES: &[(&str, NameKind)] = &[
     ("Ada Lovelace", NameKind::Person),
     ("Ada", NameKind::Person),
@@ -67,7 +66,7 @@ struct Behaviour {
     texts: usize,
 }
 
-/// See the module. Cheap to clone; all clones behave as the last one was told to.
+/// Fake embedder, see the module documentation. Cheap to clone; all clones share their behaviour.
 #[derive(Debug, Clone)]
 pub struct FakeEmbedder {
     limits: EmbedderLimits,
@@ -81,7 +80,7 @@ impl Default for FakeEmbedder {
 }
 
 impl FakeEmbedder {
-    /// One that answers at once. A word counts as one token.
+    /// Creates an embedder that responds immediately. A word counts as one token.
     #[must_use]
     pub fn new() -> Self {
         let behaviour = Behaviour {
@@ -95,41 +94,41 @@ impl FakeEmbedder {
         Self { limits: EmbedderLimits::default(), behaviour: Arc::new(Mutex::new(behaviour)) }
     }
 
-    /// The same with other limits.
+    /// Sets other limits.
     #[must_use]
     pub fn with_limits(mut self, limits: EmbedderLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// From now on it is another model, whose vectors have nothing to do with those of before.
+    /// Changes the model, whose vectors are unrelated to the previous ones.
     pub fn set_model_id(&self, model_id: impl Into<String>) {
         self.behaviour.lock().model_id = model_id.into();
     }
 
-    /// From now on every call fails so; `None`: works again.
+    /// Makes every call fail with this error; `None` restores normal operation.
     pub fn set_failure(&self, failure: Option<LocalError>) {
         self.behaviour.lock().failure = failure;
     }
 
-    /// From now on the file cannot be loaded, and still has an id.
+    /// Makes loading the file fail; the model still has an id.
     pub fn set_damaged(&self, is_damaged: bool) {
         self.behaviour.lock().is_damaged = is_damaged;
     }
 
-    /// From now on every call takes so long, by the runtime's clock.
+    /// Delays every call, measured by the runtime's clock.
     pub fn set_delay(&self, delay: Duration) {
         self.behaviour.lock().delay = delay;
     }
 
-    /// Queries and texts that were embedded so far.
+    /// Returns the number of embedded queries and texts.
     #[must_use]
     pub fn embedded(&self) -> (usize, usize) {
         let behaviour = self.behaviour.lock();
         (behaviour.queries, behaviour.texts)
     }
 
-    /// Waits, then fails or says which model it is.
+    /// Waits, then fails or returns the model id.
     async fn begin(&self) -> Result<String, LocalError> {
         let delay = self.behaviour.lock().delay;
         if !delay.is_zero() {
@@ -224,7 +223,7 @@ fn names(text: &str) -> Vec<NamedSpan> {
 
 fn vector(model_id: &str, text: &str) -> Vec<f32> {
     let mut vector = vec![0.0; DIMENSIONS];
-    // Keeps a text of stop words alone, or of none at all, from having no direction.
+    // Gives texts without usable words a direction.
     add(&mut vector, model_id, "", 0.01);
     for word in text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty()) {
         let word = word.to_lowercase();
@@ -265,7 +264,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn texts_that_share_words_are_close() {
+    async fn texts_with_common_words_are_similar() {
         let fake = FakeEmbedder::new();
         let query = fake.embed_query("Who painted the old barn?").await.unwrap();
         let texts = ["She was painting barns, red ones", "The train leaves at noon"].map(str::to_owned);
@@ -278,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn limits_and_refusals_are_those_of_the_real_one() {
+    async fn limits_and_errors_equal_those_of_the_local_embedder() {
         let limits = EmbedderLimits { max_chunk_tokens: 10, overlap_tokens: 0, max_chunks: 2 };
         let fake = FakeEmbedder::new().with_limits(limits);
         let embedded = fake.embed_texts(vec!["word ".repeat(45), "\0 ".to_owned()]).await.unwrap();
@@ -291,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_does_as_it_is_told() {
+    async fn configured_behaviour_is_applied() {
         let fake = FakeEmbedder::new();
         let before = fake.embed_query("barn").await.unwrap();
         fake.set_model_id("fake:1");

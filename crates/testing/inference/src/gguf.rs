@@ -1,15 +1,15 @@
-//! Model files that hold texts and nothing else, in the format GGUF
+//! Model files in GGUF format that contain only text settings
 //! (<https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>).
 
 use std::io;
 use std::path::Path;
 
-/// The magic number, version 3, and no tensors.
+/// Magic number, version 3, and no tensors.
 const HEAD: &[u8; 16] = b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0";
-/// The type of a value that is a text.
+/// GGUF type of a text value.
 const TEXT: u32 = 8;
 
-/// Writes a file of these settings.
+/// Writes a file with these settings.
 pub(crate) fn write(path: &Path, settings: &[(&str, &str)]) -> io::Result<()> {
     let mut bytes = HEAD.to_vec();
     bytes.extend(settings.len().to_le_bytes());
@@ -23,7 +23,7 @@ pub(crate) fn write(path: &Path, settings: &[(&str, &str)]) -> io::Result<()> {
     std::fs::write(path, bytes)
 }
 
-/// Returns the value of a setting in a file that [`write`] wrote.
+/// Returns the value of a setting in a file written by [`write`].
 pub(crate) fn read(path: &Path, wanted: &str) -> io::Result<Option<String>> {
     let bytes = std::fs::read(path)?;
     let rest = bytes.strip_prefix(HEAD).and_then(|rest| rest.split_at_checked(8)).map(|(_, rest)| rest);
@@ -37,7 +37,7 @@ pub(crate) fn read(path: &Path, wanted: &str) -> io::Result<Option<String>> {
     Ok(None)
 }
 
-/// Returns the name and the value of the first setting, and what follows it.
+/// Returns the name and value of the first setting, and the remaining bytes.
 fn read_setting(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (name, rest) = read_text(bytes)?;
     let (kind, rest) = rest.split_first_chunk()?;

@@ -1,5 +1,5 @@
 //! Test doubles for local models: [`FakeEmbedder`] computes vectors without a model file, and [`scripted`] is an
-//! inference process whose model follows a script.
+//! inference process with a scripted model.
 
 mod chunks;
 mod embedder;

@@ -1,9 +1,9 @@
-//! An inference process without an engine, for tests of what stands on it: the template, the scheduler and
-//! the reading of calls are the real ones, and a script says what the model writes.
+//! Inference process without an engine, for tests of the layers above: template, scheduler and tool call parsing are
+//! real, and a script determines the output of the model.
 //!
-//! Its model file is a GGUF file by form, with a chat template and the script in it. What the engine was asked
-//! stands afterwards in a file beside it, a line of JSON each: `{"prompt": …}`, and `{"grammar": …, "written":
-//! …}` where a call began.
+//! Its model file is a valid GGUF file that contains a chat template and the script. Requests to the engine are
+//! recorded in a file next to it, one JSON value per line: `{"prompt": …}`, and `{"grammar": …, "written": …}` at the
+//! start of a call.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -20,16 +20,16 @@ use serde_json::{Value, json};
 
 use crate::gguf;
 
-/// A reply that begins with this is held back until [`release`], and without ever an end where that does not come.
-pub const HELD: &str = "[held]";
+/// Prefix of replies that are held back until [`release`] is called.
+pub const HELD_PREFIX: &str = "[held]";
 
 const CHAT_TEMPLATE: &str = "tokenizer.chat_template";
 const SCRIPT: &str = "scripted.replies";
-/// How long a held reply takes for its piece of work.
-const PAUSE: Duration = Duration::from_millis(1);
+/// Duration of a work step while a reply is held back.
+const STEP_DURATION: Duration = Duration::from_millis(1);
 const CONTEXT_LENGTH: u32 = 1 << 20;
 
-/// Writes a model file whose model answers `text` where its prompt contains `seen`: the first such pair of
+/// Writes a model file whose model replies with `text` if its prompt contains `seen`, using the first matching pair of
 /// `replies`.
 ///
 /// # Errors
@@ -39,19 +39,19 @@ pub fn write_model(path: &Path, template: &str, replies: &[(&str, &str)]) -> io:
     gguf::write(path, &[("general.architecture", "scripted"), (CHAT_TEMPLATE, template), (SCRIPT, &script)])
 }
 
-/// What the model of the file at `path` was asked so far.
+/// Returns the recorded requests to the model at `path`.
 ///
 /// # Errors
-/// Nothing was, or the record cannot be read.
-pub fn asked(path: &Path) -> io::Result<Vec<Value>> {
+/// No request was recorded, or the record cannot be read.
+pub fn recorded_prompts(path: &Path) -> io::Result<Vec<Value>> {
     let lines = std::fs::read_to_string(record(path))?;
     lines.lines().map(|line| serde_json::from_str(line).map_err(io::Error::from)).collect()
 }
 
-/// Lets the held replies of the file at `path` go on.
+/// Releases the held replies of the model at `path`.
 ///
 /// # Errors
-/// The file that says so cannot be written.
+/// The release file cannot be written.
 pub fn release(path: &Path) -> io::Result<()> {
     std::fs::write(released(path), "")
 }
@@ -64,7 +64,7 @@ fn record(path: &Path) -> PathBuf {
     path.with_extension("asked")
 }
 
-/// Runs the inference process, like [`agentd_inference::worker::run`], with a script for an engine.
+/// Runs the inference process, like [`agentd_inference::worker::run`], with a scripted engine.
 #[must_use]
 pub fn run(clock: &Clock) -> ExitCode {
     run_with(|path| Scripted::load(path, clock.now()))
@@ -113,7 +113,7 @@ impl Model for Scripted {
         self.template.reply_prefix()
     }
 
-    /// A byte is a token.
+    /// Uses one token per byte.
     fn tokenize(&self, request: &GenerateRequest) -> Result<Vec<i32>, LocalError> {
         let prompt = self
             .template
@@ -144,15 +144,15 @@ impl Sequence for ScriptedSequence<'_> {
         let text = String::from_utf8_lossy(&bytes);
         let reply = self.model.replies.iter().find(|(seen, _)| text.contains(seen));
         let reply = reply.map(|(_, reply)| reply.as_str()).unwrap_or_default();
-        self.is_held = reply.starts_with(HELD);
-        let reply: Vec<char> = reply.strip_prefix(HELD).unwrap_or(reply).chars().collect();
+        self.is_held = reply.starts_with(HELD_PREFIX);
+        let reply: Vec<char> = reply.strip_prefix(HELD_PREFIX).unwrap_or(reply).chars().collect();
         self.reply = reply.into_iter();
         Ok(0)
     }
 
     fn read_prompt(&mut self, _: usize) -> Result<bool, LocalError> {
         if self.is_held && !released(&self.model.path).exists() {
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(STEP_DURATION);
             return Ok(false);
         }
         Ok(true)

@@ -1,4 +1,4 @@
-//! The scripted inference process behind the daemon's side of the protocol.
+//! Scripted inference process used through the daemon's side of the protocol.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::fs::File;
@@ -6,7 +6,7 @@ use std::fs::File;
 use agentd_base::{Clock, Entropy};
 use agentd_inference::{ChatMessage, GenerateRequest, LocalModel, LocalModelOptions, supports_tools};
 use agentd_process::Spawner;
-use agentd_testing_inference::scripted::{self, HELD, asked, release, write_model};
+use agentd_testing_inference::scripted::{self, HELD_PREFIX, recorded_prompts, release, write_model};
 use serde_json::json;
 
 /// The test harness prints to standard output, so a shell moves the pipe to this descriptor first.
@@ -39,7 +39,7 @@ fn model() -> LocalModel {
 async fn process_replies_by_the_script_and_records_prompts() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("scripted.gguf");
-    let held = format!("{HELD}Later.");
+    let held = format!("{HELD_PREFIX}Later.");
     write_model(&path, TEMPLATE, &[("sky", "Light scatters."), ("welcome", &held)]).unwrap();
     assert!(supports_tools(&path));
     let model = model();
@@ -47,7 +47,7 @@ async fn process_replies_by_the_script_and_records_prompts() {
         |text: &str| model.generate(GenerateRequest::new(&path, "", vec![ChatMessage::user(text)])).collect_text();
     assert_eq!(ask("Why is the sky blue?").await.unwrap().0, "Light scatters.");
     assert_eq!(ask("Say nothing.").await.unwrap().0, "");
-    let prompts = asked(&path).unwrap();
+    let prompts = recorded_prompts(&path).unwrap();
     assert!(prompts.len() == 2 && prompts[0]["prompt"].to_string().contains("Why is the sky blue?"), "{prompts:?}");
     assert_eq!(prompts[1]["grammar"], json!(null));
     let waiting = ask("welcome");

@@ -1,16 +1,16 @@
-//! Failures as each vendor documents them: status, headers and body.
+//! Documented failures of each vendor: status, headers and body.
 
 use agentd_llm::Vendor;
 use serde_json::{Value, json};
 
-/// The failures that a test wants by name.
+/// Failures available to tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DocumentedFailure {
     RateLimit,
     Overloaded,
     WrongKey,
     ContextTooLong,
-    /// A bug at the vendor's.
+    /// Internal error of the vendor.
     Broken,
     UnknownModel,
     NoCredit,
@@ -27,7 +27,7 @@ impl DocumentedFailure {
         Self::NoCredit,
     ];
 
-    /// Status and body. `key` is what the caller sent, for vendors that repeat it.
+    /// Returns status and body. `key` is the key sent by the client, for vendors that repeat it.
     pub(crate) fn render(self, vendor: Vendor, key: &str) -> (u16, Value) {
         match vendor {
             Vendor::Anthropic => self.anthropic(),

@@ -1,4 +1,4 @@
-//! Answers written as each vendor streams them.
+//! Encoding of answers in each vendor's stream format.
 
 use agentd_llm::{FinishReason, ToolCall, Usage, UsageSource, Vendor};
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use crate::reply::Answer;
 
 const MODEL: &str = "fake-model";
 
-/// The opening, one frame a piece, and the closing with usage and end marker.
+/// Returns the opening, one frame per piece, and the closing with usage and end marker.
 pub(crate) fn frames(vendor: Vendor, answer: &Answer) -> Vec<Bytes> {
     let texts = match vendor {
         Vendor::Anthropic => anthropic(answer),
@@ -23,7 +23,7 @@ fn data(value: &Value) -> String {
     format!("data: {value}\n\n")
 }
 
-/// Cuts `text` into two fragments, as vendors stream arguments.
+/// Splits `text` into two fragments, as vendors stream arguments.
 fn halves(text: &str) -> [&str; 2] {
     let middle = (text.len() / 2..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
     let (first, second) = text.split_at(middle);
@@ -44,7 +44,7 @@ fn anthropic(answer: &Answer) -> Vec<String> {
             "cache_read_input_tokens": usage.cache_read_tokens, "output_tokens": 1}}});
     let mut frames = vec![event(start)];
     let mut index = 0;
-    // Blocks hold runs of the same kind of piece; `open` is the kind of the open one.
+    // Blocks contain runs of pieces of the same kind; `open` is the kind of the open block.
     let mut open: Option<&str> = None;
     for piece in &answer.pieces {
         let kind = match piece {
@@ -158,7 +158,7 @@ fn openai(vendor: Vendor, answer: &Answer) -> Vec<String> {
     frames
 }
 
-/// The deltas of one call. Mistral and xAI send a call whole.
+/// Returns the deltas of one call. Mistral and xAI send a call as a whole.
 fn openai_call(vendor: Vendor, call: &ToolCall, index: usize) -> Vec<Value> {
     let arguments = call.input.to_string();
     let first = |arguments: &str| {
@@ -196,7 +196,7 @@ fn openai_usage(vendor: Vendor, usage: &Usage) -> Value {
 
 fn google(answer: &Answer) -> Vec<String> {
     let chunk = |candidate: Value| json!({"candidates": [candidate], "modelVersion": MODEL, "responseId": "resp1"});
-    // Google ends its lines with CRLF.
+    // Google uses CRLF line endings.
     let data = |value: &Value| format!("data: {value}\r\n\r\n");
     let part = |part: Value| data(&chunk(json!({"content": {"parts": [part], "role": "model"}, "index": 0})));
     let mut frames = vec![String::new()];

@@ -1,9 +1,9 @@
 //! Test doubles for language models, for tests and benchmarks.
 //!
-//! [`FakeVendor`] is a server on loopback that speaks one vendor's wire format: set a provider's `base_url` to
-//! [`FakeVendor::base_url`]. A [`Script`] decides its answers: always the same [`Reply`], a queue of replies, or a
-//! function of the request. A reply without gate or delay is sent in one write and rendered once, however often it is
-//! played; a gated reply is sent piece by piece as the test releases it.
+//! [`FakeVendor`] is a server on loopback that implements one vendor's wire format: set a provider's `base_url` to
+//! [`FakeVendor::base_url`]. A [`Script`] determines its replies: a constant [`Reply`], a queue of replies, or a
+//! function of the request. A reply without gate or delay is rendered once and sent in one write; a gated reply is sent
+//! piece by piece as the test releases it.
 //!
 //! [`ScriptedBackend`] implements [`ModelBackend`](agentd_llm::ModelBackend) without a network.
 

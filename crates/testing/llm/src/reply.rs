@@ -1,4 +1,4 @@
-//! What the fake answers.
+//! Replies of the fake vendor.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::{DocumentedFailure, Gate, RecordedRequest, format};
 
-/// One part of an answer, sent as one event of the vendor (a tool call as several).
+/// Part of an answer, sent as one event of the vendor (a tool call as several).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Piece {
     Text(String),
@@ -19,20 +19,20 @@ pub enum Piece {
     ToolCall(ToolCall),
 }
 
-/// How the body ends.
+/// End of a response body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ending {
     #[default]
     Proper,
-    /// Finish reason and end marker are missing, the body ends in good order.
+    /// Finish reason and end marker are missing, but the body ends regularly.
     WithoutEndMarker,
-    /// The connection breaks.
+    /// The connection is closed abruptly.
     Broken,
-    /// Nothing more comes, and the connection stays open.
+    /// Nothing more is sent, and the connection stays open.
     Hang,
 }
 
-/// One answer. Cheap to clone; clones share what was rendered.
+/// Reply to one request. Cheap to clone; clones share the rendered bytes.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub(crate) status: u16,
@@ -59,47 +59,47 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The whole answer, as it goes over the wire.
+    /// Returns the whole answer in wire format.
     pub(crate) fn rendered(&self, vendor: Vendor) -> Bytes {
         self.rendered.get_or_init(|| format::frames(vendor, self).concat().into()).clone()
     }
 }
 
 impl Reply {
-    /// A good answer of these pieces.
+    /// Creates a successful answer of these pieces.
     #[must_use]
     pub fn answer(pieces: Vec<Piece>, reason: FinishReason, usage: Usage) -> Self {
         let answer = Answer { pieces, reason, usage, rendered: OnceLock::new() };
         Self::with_body(200, Body::Answer(Arc::new(answer)))
     }
 
-    /// A good answer of text alone, one event a piece.
+    /// Creates a successful answer of text pieces, one event each.
     #[must_use]
     pub fn text<'a>(pieces: impl IntoIterator<Item = &'a str>, usage: Usage) -> Self {
         let pieces = pieces.into_iter().map(|text| Piece::Text(text.to_owned())).collect();
         Self::answer(pieces, FinishReason::Stop, usage)
     }
 
-    /// An answer that calls these tools, with the arguments in fragments.
+    /// Creates an answer with tool calls, whose arguments are fragmented.
     #[must_use]
     pub fn tool_calls(calls: Vec<ToolCall>, usage: Usage) -> Self {
         Self::answer(calls.into_iter().map(Piece::ToolCall).collect(), FinishReason::ToolUse, usage)
     }
 
-    /// These bytes of an event stream, each chunk written by itself.
+    /// Creates an event stream of these bytes; each chunk is written separately.
     #[must_use]
     pub fn chunks(chunks: Vec<Bytes>) -> Self {
         Self::with_body(200, Body::Chunks(Arc::new(chunks))).header("content-type", "text/event-stream")
     }
 
-    /// Any status with a JSON body.
+    /// Creates a response with any status and a JSON body.
     #[must_use]
     pub fn json(status: u16, body: &str) -> Self {
         let body = Body::Chunks(Arc::new(vec![Bytes::copy_from_slice(body.as_bytes())]));
         Self::with_body(status, body).header("content-type", "application/json")
     }
 
-    /// A failure as the vendor documents it.
+    /// Creates a documented failure of the vendor.
     #[must_use]
     pub fn failure(failure: DocumentedFailure) -> Self {
         Self::with_body(500, Body::Failure(failure))
@@ -111,14 +111,14 @@ impl Reply {
         self
     }
 
-    /// Each piece (or chunk), and at last the end of the answer, waits for one release of `gate`.
+    /// Makes each piece (or chunk), and the end of the answer, wait for one release of `gate`.
     #[must_use]
     pub fn gated(mut self, gate: &Gate) -> Self {
         self.gate = Some(gate.clone());
         self
     }
 
-    /// Each piece (or chunk) waits this long.
+    /// Delays each piece (or chunk).
     #[must_use]
     pub fn delayed(mut self, delay: Duration) -> Self {
         self.delay = Some(delay);
@@ -136,18 +136,18 @@ impl Reply {
     }
 }
 
-/// Which reply a request gets. Cheap to clone.
+/// Selects the reply to a request. Cheap to clone.
 #[derive(Clone)]
 pub struct Script(Arc<dyn Fn(&RecordedRequest) -> Reply + Send + Sync>);
 
 impl Script {
-    /// The same for every request.
+    /// Sends the same reply to every request.
     #[must_use]
     pub fn always(reply: Reply) -> Self {
         Self::by(move |_| reply.clone())
     }
 
-    /// One after the other; then 500, so that a test notices.
+    /// Sends replies in order; further requests fail with 500, so that a test notices.
     #[must_use]
     pub fn queue(replies: impl IntoIterator<Item = Reply>) -> Self {
         let queue: Mutex<VecDeque<Reply>> = Mutex::new(replies.into_iter().collect());
@@ -157,7 +157,7 @@ impl Script {
         })
     }
 
-    /// Whatever `choose` makes of the request.
+    /// Computes the reply from the request.
     #[must_use]
     pub fn by(choose: impl Fn(&RecordedRequest) -> Reply + Send + Sync + 'static) -> Self {
         Self(Arc::new(choose))

@@ -1,4 +1,4 @@
-//! A backend that plays what a test wrote, and remembers what it was asked.
+//! Model backend that plays scripted replies and records requests.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use futures_util::{FutureExt, StreamExt, stream};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-/// Plays replies in the order in which they were pushed, one a call. A call for which nothing
-/// was pushed fails with `internal`, so that a test notices. Clones share everything.
+/// Plays replies in the order they were pushed, one per call. A call without a pushed reply fails with `internal`, so
+/// that a test notices. Clones share all state.
 #[derive(Debug, Clone, Default)]
 pub struct ScriptedBackend(Arc<Shared>);
 
@@ -25,7 +25,7 @@ struct Shared {
     requests: Mutex<Vec<ModelRequest>>,
 }
 
-/// One answer, in steps.
+/// Reply in steps.
 #[derive(Debug, Clone, Default)]
 pub struct ScriptedReply {
     steps: Vec<Step>,
@@ -33,7 +33,7 @@ pub struct ScriptedReply {
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// Fails the call itself; only as the first step.
+    /// Fails the call itself; allowed only as the first step.
     Refuse(ModelError),
     Yield(ModelEvent),
     Fail(ModelError),
@@ -42,23 +42,23 @@ enum Step {
     Hang,
 }
 
-/// Holds a stream until the test lets it go on. Clones are the same gate.
+/// Blocks a stream until the test releases it. Clones share the gate.
 #[derive(Debug, Clone)]
 pub struct Gate(Arc<Semaphore>);
 
 impl Gate {
-    /// Closed.
+    /// Creates a closed gate.
     #[must_use]
     pub fn new() -> Self {
         Self(Arc::new(Semaphore::new(0)))
     }
 
-    /// Lets `steps` waits pass, now or when they come.
+    /// Lets `steps` waits pass, including future ones.
     pub fn release(&self, steps: usize) {
         self.0.add_permits(steps);
     }
 
-    /// Lets every wait pass, for good.
+    /// Lets all waits pass permanently.
     pub fn open(&self) {
         self.0.close();
     }
@@ -78,19 +78,19 @@ impl Default for Gate {
 }
 
 impl ScriptedReply {
-    /// Nothing yet; end it with [`Self::finish`], [`Self::fail`] or [`Self::hang`].
+    /// Creates an empty reply; end it with [`Self::finish`], [`Self::fail`] or [`Self::hang`].
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One piece of text each, then `stop` with `usage`.
+    /// Creates a reply of text pieces, followed by `stop` with `usage`.
     #[must_use]
     pub fn text<'a>(pieces: impl IntoIterator<Item = &'a str>, usage: Usage) -> Self {
         pieces.into_iter().fold(Self::new(), Self::piece).finish(FinishReason::Stop, usage)
     }
 
-    /// Fails the call before any stream.
+    /// Creates a reply that fails the call before any stream.
     #[must_use]
     pub fn refused(error: ModelError) -> Self {
         Self { steps: vec![Step::Refuse(error)] }
@@ -127,13 +127,13 @@ impl ScriptedReply {
         self.step(Step::Yield(ModelEvent::Finished(Finish { reason, usage })))
     }
 
-    /// Fails in the middle of the stream.
+    /// Fails within the stream.
     #[must_use]
     pub fn fail(self, error: ModelError) -> Self {
         self.step(Step::Fail(error))
     }
 
-    /// Never says anything again.
+    /// Never produces anything again.
     #[must_use]
     pub fn hang(self) -> Self {
         self.step(Step::Hang)
@@ -156,20 +156,20 @@ impl ScriptedBackend {
         self.0.replies.lock().push_back(reply);
     }
 
-    /// What to answer whenever no pushed reply is left.
+    /// Sets the reply for calls without a pushed reply.
     pub fn always(&self, reply: ScriptedReply) {
         *self.0.fallback.lock() = Some(reply);
     }
 
-    /// Every request so far, oldest first.
+    /// Returns all requests so far, oldest first.
     #[must_use]
     pub fn requests(&self) -> Vec<ModelRequest> {
         self.0.requests.lock().clone()
     }
 
-    /// How many pushed replies no call has taken yet.
+    /// Returns the number of pushed replies that were not used yet.
     #[must_use]
-    pub fn left(&self) -> usize {
+    pub fn remaining(&self) -> usize {
         self.0.replies.lock().len()
     }
 }

@@ -1,4 +1,4 @@
-//! The server: hyper on loopback, a task a connection.
+//! Server: hyper on loopback, one task per connection.
 
 use std::convert::Infallible;
 use std::io;
@@ -24,20 +24,20 @@ use url::Url;
 use crate::reply::Body;
 use crate::{DocumentedFailure, Ending, Reply, Script, format};
 
-/// One request that the fake got.
+/// Recorded request.
 #[derive(Debug, Clone)]
 pub struct RecordedRequest {
     pub method: Method,
     pub path: String,
     pub query: Option<String>,
     pub headers: HeaderMap,
-    /// The body as JSON, `Null` where there was none, and where nothing is kept.
+    /// JSON body; `Null` if there was none or requests are not recorded.
     pub body: Value,
-    /// The body as it came.
+    /// Raw body.
     pub bytes: Bytes,
 }
 
-/// A running fake; it stops when dropped.
+/// Running fake vendor; stops when dropped.
 #[derive(Debug)]
 pub struct FakeVendor {
     vendor: Vendor,
@@ -64,27 +64,27 @@ impl Drop for FakeVendor {
 }
 
 impl FakeVendor {
-    /// Accepts any key, or none.
+    /// Starts a server that accepts any key, or none.
     ///
     /// # Errors
-    /// When no port on loopback can be had.
+    /// No port on loopback is available.
     pub async fn start(vendor: Vendor, script: Script) -> io::Result<Self> {
         Self::launch(vendor, script, None, true).await
     }
 
-    /// Accepts `key` alone; anything else gets what the vendor documents for a wrong key.
+    /// Starts a server that accepts only `key`; other keys get the documented error of the vendor.
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// See [`Self::start`].
     pub async fn start_with_key(vendor: Vendor, script: Script, key: &str) -> io::Result<Self> {
         Self::launch(vendor, script, Some(key.to_owned()), true).await
     }
 
-    /// Keeps no requests and takes no bodies apart: for benchmarks, which make very many.
+    /// Starts a server that does not record or parse requests, for benchmarks with very many requests.
     ///
     /// # Errors
-    /// As [`Self::start`].
-    pub async fn start_forgetful(vendor: Vendor, script: Script) -> io::Result<Self> {
+    /// See [`Self::start`].
+    pub async fn start_without_recording(vendor: Vendor, script: Script) -> io::Result<Self> {
         Self::launch(vendor, script, None, false).await
     }
 
@@ -104,7 +104,7 @@ impl FakeVendor {
         Ok(Self { vendor, address, shared, accepting })
     }
 
-    /// As the vendor's own SDK would take it.
+    /// Returns the base URL in the form expected by the vendor's own SDK.
     #[must_use]
     #[allow(clippy::expect_used, reason = "an address and a constant path are a URL")]
     pub fn base_url(&self) -> Url {
@@ -116,27 +116,27 @@ impl FakeVendor {
         Url::parse(&format!("http://{}{path}", self.address)).expect("a valid URL")
     }
 
-    /// Every request so far, those for the list of models included, oldest first.
+    /// Returns all requests so far, including those for the list of models, oldest first.
     #[must_use]
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.requests.lock().clone()
     }
 
-    /// How many connections were opened so far.
+    /// Returns the number of connections opened so far.
     #[must_use]
     pub fn connections(&self) -> usize {
         *self.shared.connections.borrow()
     }
 
-    /// Waits until `count` answers were given up by their client before they were complete.
-    pub async fn aborted(&self, count: usize) {
+    /// Waits until `count` answers were aborted by their client.
+    pub async fn wait_for_aborted(&self, count: usize) {
         let mut aborted = self.shared.aborted.subscribe();
         // The sender lives in `self`, so waiting cannot fail.
         let _ = aborted.wait_for(|so_far| *so_far >= count).await;
     }
 }
 
-/// Connections live in the set, so that they end with the server.
+/// Connections are tasks of the set, so that they end with the server.
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     while let Ok((socket, _)) = listener.accept().await {
@@ -147,13 +147,13 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 async fn serve(socket: TcpStream, shared: Arc<Shared>) {
-    // Without it the delayed acknowledgements of loopback hold gated pieces back.
+    // Without this, delayed acknowledgements on loopback would hold back gated pieces.
     let _ = socket.set_nodelay(true);
     let service = service_fn(move |request| {
         let shared = Arc::clone(&shared);
         async move { Ok::<_, Infallible>(respond(request, &shared).await) }
     });
-    // Fails when a client hangs up or a reply is scripted to break: both are wanted here.
+    // Fails if a client disconnects or a reply is scripted to break; both are expected.
     let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service).await;
 }
 
@@ -271,7 +271,7 @@ fn answer(reply: &Reply, shared: &Arc<Shared>, sent_key: &str) -> Answer {
     response.status(status).body(body).unwrap_or_else(|_| Response::new(UnsyncBoxBody::default()))
 }
 
-/// Tells the server when a body is dropped before its end.
+/// Notifies the server when a body is dropped before its end.
 struct Watched {
     shared: Arc<Shared>,
     is_complete: bool,
@@ -304,7 +304,7 @@ fn paced(reply: &Reply, frames: Vec<Bytes>, ungated: usize, shared: &Arc<Shared>
                         watched.complete();
                         None
                     }
-                    // A pause, so that what was sent before arrives before the break.
+                    // The pause lets the data that was sent arrive before the connection breaks.
                     Ending::Broken => {
                         tokio::task::yield_now().await;
                         watched.is_complete = true;

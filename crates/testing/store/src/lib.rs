@@ -1,5 +1,5 @@
-//! A throwaway database for tests: SQLite in a temporary folder, or a schema of its own in the PostgreSQL that
-//! `AGENTD_TEST_DATABASE_URL` names. [`faults`] makes its disk or its connection fail.
+//! Temporary databases for tests: SQLite in a temporary folder, or a schema of its own in the PostgreSQL database of
+//! `AGENTD_TEST_DATABASE_URL`. [`faults`] injects disk and connection faults.
 
 pub mod faults;
 
@@ -9,10 +9,10 @@ use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy, MockClock, Secret, Timestamp};
 use agentd_store::{DatabaseUrl, Db, DbOptions, Dialect, Migration, OWN_MIGRATIONS, StoreError};
 
-/// The variable that makes tests run on PostgreSQL.
+/// Environment variable that makes tests run on PostgreSQL.
 pub const DATABASE_URL_VARIABLE: &str = "AGENTD_TEST_DATABASE_URL";
 
-/// A database, its folder, and the clock it lives by. The folder goes with this value.
+/// Database with its folder and clock. The folder is deleted with this value.
 #[derive(Debug)]
 pub struct TestDb {
     pub db: Db,
@@ -22,26 +22,26 @@ pub struct TestDb {
     schema: Option<(Secret, String)>,
 }
 
-/// The PostgreSQL to test on, if one is named.
+/// Returns the URL of the PostgreSQL database for tests, if configured.
 #[must_use]
 pub fn postgres_url() -> Option<Secret> {
     std::env::var(DATABASE_URL_VARIABLE).ok().filter(|url| !url.is_empty()).map(Secret::new)
 }
 
 impl TestDb {
-    /// A fresh database on PostgreSQL if one is named, else on SQLite.
+    /// Creates a database on PostgreSQL if configured, else on SQLite.
     ///
     /// # Errors
-    /// What stands in the way.
+    /// The database cannot be created.
     pub async fn start() -> Result<Self, StoreError> {
         let dialect = if postgres_url().is_some() { Dialect::Postgres } else { Dialect::Sqlite };
         Self::start_on(dialect, OWN_MIGRATIONS).await
     }
 
-    /// A fresh database of a kind, with migrations of one's own.
+    /// Creates a database with this dialect and these migrations.
     ///
     /// # Errors
-    /// What stands in the way; PostgreSQL needs to be named.
+    /// The database cannot be created, or PostgreSQL is not configured.
     pub async fn start_on(dialect: Dialect, migrations: &'static [Migration]) -> Result<Self, StoreError> {
         let folder = tempfile::tempdir()?;
         let clock = MockClock::new(Timestamp::from_micros(1_780_000_000_000_000));
@@ -83,10 +83,10 @@ impl TestDb {
         self.folder.path().join("agentd.db")
     }
 
-    /// Closes the database and removes it.
+    /// Closes the database and deletes it.
     ///
     /// # Errors
-    /// When PostgreSQL does not drop the schema.
+    /// PostgreSQL does not drop the schema.
     pub async fn end(self) -> Result<(), StoreError> {
         self.db.close().await;
         if let Some((server, schema)) = self.schema {

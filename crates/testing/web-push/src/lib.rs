@@ -74,7 +74,7 @@ impl FakeBrowser {
         let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &key).ok()?);
         let mut record = record.to_vec();
         let content = key.open_in_place(Nonce::assume_unique_for_key(nonce), Aad::empty(), &mut record).ok()?;
-        // Padding, then the mark of the last record.
+        // The padding is followed by the delimiter of the last record.
         let end = content.iter().rposition(|byte| *byte != 0)?;
         (content[end] == 2).then(|| content[..end].to_vec())
     }

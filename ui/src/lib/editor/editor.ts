@@ -1,4 +1,4 @@
-// The code editor. It is large: CodeEditor.svelte loads it when a field is shown.
+// The code editor, loaded by CodeEditor.svelte on demand because of its size.
 
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
 import { jsonLanguage } from '@codemirror/lang-json';
@@ -17,7 +17,7 @@ export interface EditorOptions {
   parent: HTMLElement;
   text: string;
   language: EditorLanguage;
-  /** Classes of the frame, which looks like any other control. */
+  /** Classes of the frame, styled like other controls. */
   frame: string;
   rows: number;
   maxLength?: number;
@@ -36,7 +36,7 @@ export interface Editor {
 
 useConstructedSheets();
 
-/** Marks a change that the page makes, which is neither limited nor reported. */
+/** Marks programmatic changes, which are neither limited nor reported. */
 const fromPage = Annotation.define<true>();
 
 const code = [lineNumbers(), bracketMatching(), indentOnInput()];
@@ -47,7 +47,7 @@ const languages: Record<EditorLanguage, Extension> = {
   text: EditorView.contentAttributes.of({ dir: 'auto' }),
 };
 
-/** Shortens what is typed or pasted to the limit, as a text field does. */
+/** Cuts typed or pasted text at the limit, as a text field does. */
 function limit(max: number): Extension {
   return EditorState.transactionFilter.of((transaction): TransactionSpec | readonly TransactionSpec[] => {
     const excess = transaction.newDoc.length - max;
@@ -83,7 +83,7 @@ export function createEditor({ parent, text, language, frame, rows, maxLength, p
       theme,
       placeholder ? placeholderText(placeholder) : [],
       maxLength ? limit(maxLength) : [],
-      // Tab leads to the next field, as everywhere on the page.
+      // Tab moves to the next field.
       keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap]),
     ],
   });

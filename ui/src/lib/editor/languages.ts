@@ -1,4 +1,4 @@
-/** What an editor colours and indents by; `text` is plain prose or an unknown format. */
+/** Languages of the editor; `text` is prose or an unknown format. */
 export type EditorLanguage = 'python' | 'json' | 'markdown' | 'text';
 
 const EXTENSIONS: Record<string, EditorLanguage> = { py: 'python', pyi: 'python', json: 'json', md: 'markdown', markdown: 'markdown' };

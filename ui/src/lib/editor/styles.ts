@@ -1,5 +1,5 @@
-// The page's Content-Security-Policy refuses `<style>` elements that scripts insert, which is how CodeMirror styles a
-// document. Constructed style sheets are allowed, so its modules are mounted as these.
+// The Content-Security-Policy blocks `<style>` elements inserted by scripts, as CodeMirror does. Constructed style sheets
+// are allowed, so its style modules are mounted as such.
 
 import { StyleModule } from 'style-mod';
 
@@ -14,7 +14,7 @@ function sheetOf(module: StyleModule): CSSStyleSheet {
   return sheet;
 }
 
-/** Makes every editor of the page use constructed style sheets. Modules come in ascending precedence. */
+/** Makes all editors use constructed style sheets. Modules are in ascending precedence. */
 export function useConstructedSheets() {
   StyleModule.mount = (root, modules) => {
     const mounted = root.adoptedStyleSheets;

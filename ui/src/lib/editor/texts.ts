@@ -1,6 +1,6 @@
 import { texts } from '../text.svelte';
 
-/** What CodeMirror shows and announces, by its own English words, which contain spaces and `$`. */
+/** Translations of CodeMirror's phrases. The keys are its own English phrases. */
 export const say = texts({
   en: {
     Find: 'Find',

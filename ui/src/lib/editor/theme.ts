@@ -12,7 +12,7 @@ const button = {
   cursor: 'pointer',
 };
 
-/** The editor in the page's colours, which both themes define. */
+/** Editor theme based on the page's colour tokens. */
 export const theme = EditorView.theme({
   '&': { padding: '0', maxHeight: 'min(40rem, 70dvh)' },
   '&:has([aria-invalid=true])': { borderColor: 'var(--bad)' },

@@ -1,12 +1,12 @@
-// What the Markdown worker answers, and what the page draws of it.
+// Data exchanged between the Markdown worker and the renderer.
 
 /**
- * An element of a closed set, as data: `[name, children, value]`. A string is literal text; the name `&` marks text
- * whose character references are still to be decoded, which needs a document.
+ * An element of a closed set as data: `[name, children, value]`. A string is literal text; the name `&` marks text
+ * whose character references still have to be decoded, which requires a document.
  */
 export type Tree = string | [name: string, children: Tree[], value?: string];
 
-/** One part of a message that is drawn independently of the others. */
+/** A part of a message that is rendered independently. */
 export interface Block {
   kind: 'tree' | 'table' | 'code' | 'plain';
   /**
@@ -15,7 +15,7 @@ export interface Block {
    */
   data: string;
   language?: string;
-  /** DOM nodes that it takes, roughly. */
+  /** Approximate number of DOM nodes. */
   nodes: number;
 }
 
@@ -26,13 +26,13 @@ export interface Rendered {
   settledLength: number;
 }
 
-/** Maximum length of a piece of plain text or code that is laid out as a whole. */
+/** Maximum length of a piece of text or code that is laid out as a unit. */
 const PIECE_LENGTH = 8_000;
 const PIECE_LINES = 100;
 
 /**
- * Splits text at line ends into pieces that are cheap to lay out. Joined by line ends, they are the text again. A line
- * longer than a piece stays whole.
+ * Splits text at line ends into pieces that are cheap to lay out. Joining them with line ends restores the text. A line
+ * longer than a piece is not split.
  */
 export function piecesOf(text: string): string[] {
   const pieces: string[] = [];
@@ -51,7 +51,7 @@ export function piecesOf(text: string): string[] {
   return pieces;
 }
 
-/** Splits text as `piecesOf` does, and long lines as well: at a space, or anywhere where there is none. */
+/** Splits text like `piecesOf`, and long lines at a space, or anywhere if there is none. */
 export function wrappedPiecesOf(text: string): string[] {
   return piecesOf(text).flatMap((piece) => {
     const parts: string[] = [];

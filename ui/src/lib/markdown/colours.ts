@@ -1,15 +1,15 @@
 import type { HighlightTask } from './highlight.worker';
 import { TaskQueue } from './task';
 
-// A queue of its own: code that takes long to colour keeps no text waiting.
+// A separate worker, so that slow highlighting does not delay text.
 const queue = new TaskQueue<HighlightTask>(() => new Worker(new URL('./highlight.worker.ts', import.meta.url), { type: 'module' }));
 
-/** Coloured runs of each piece of the code; null for a language that is not known, and where colouring takes too long. */
+/** Returns the highlighted runs of each piece of the code; null if the language is unknown or highlighting takes too long. */
 export function highlighted(code: string, language: string): Promise<(string | null)[] | null> {
   return queue.run<(string | null)[] | null>({ code, language }).catch(() => null);
 }
 
-/** Nodes of one piece's runs, which come as JSON. */
+/** Creates the nodes of a piece from its runs as JSON. */
 export function drawRuns(data: string): DocumentFragment {
   const runs = JSON.parse(data) as string[];
   const fragment = document.createDocumentFragment();

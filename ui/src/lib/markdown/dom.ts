@@ -1,13 +1,13 @@
-// Draws what the Markdown worker read. Elements are created one by one from a closed set and text is only ever set as
-// text, so that nothing in it can become markup. Links lead only to the web and to mail.
+// Renders the output of the Markdown worker. Elements come from a closed set and text is only set as text, so it can
+// never become markup. Links are limited to http, https and mailto.
 
 import { wrappedPiecesOf, type Tree } from './blocks';
 
 const ELEMENTS = new Set(['blockquote', 'br', 'code', 'del', 'em', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'hr', 'li', 'ol', 'p', 'strong', 'tbody', 'thead', 'tr', 'ul']);
-/** Width of a column of a table that is drawn in parts. */
+/** Column width of tables that are rendered in parts. */
 const COLUMN_REM = 8;
 
-/** Addresses that may be followed; anything else is null. */
+/** Returns a link target if it is allowed, else null. */
 export function safeLink(address: string): string | null {
   try {
     const url = new URL(address);
@@ -17,7 +17,7 @@ export function safeLink(address: string): string | null {
   }
 }
 
-/** Nodes of a block's `Tree[]`, which comes as JSON. */
+/** Creates the nodes of a block from its `Tree[]` as JSON. */
 export function draw(data: string): DocumentFragment {
   const fragment = document.createDocumentFragment();
   appendAll(fragment, JSON.parse(data) as Tree[]);
@@ -75,7 +75,7 @@ function append(parent: Node, name: string, children: Tree[], value = '') {
   }
 }
 
-/** An element that may be wider than the page, and is scrolled by keyboard too. */
+/** Wraps an element that may be wider than the page; scrollable by keyboard. */
 function scrolling(parent: Node, name: 'div' | 'pre'): HTMLElement {
   const element = document.createElement(name);
   element.tabIndex = 0;
@@ -86,12 +86,12 @@ function scrolling(parent: Node, name: 'div' | 'pre'): HTMLElement {
 const decoder = document.createElement('span');
 const known = new Map<string, string>();
 
-/** Text with its character references (`&amp;`, `&#233;`) as the characters that they stand for. */
+/** Decodes character references such as `&amp;` and `&#233;`. */
 function decoded(text: string): string {
   return text.replace(/&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]{1,31});/gi, (reference) => {
     let character = known.get(reference);
     if (character === undefined) {
-      // Nothing but a reference matches the pattern, so no markup is parsed here.
+      // Only references match the pattern, so no markup is parsed.
       decoder.innerHTML = reference;
       character = withoutOverrides(decoder.textContent ?? reference);
       if (known.size < 1_000) known.set(reference, character);
@@ -100,5 +100,5 @@ function decoded(text: string): string {
   });
 }
 
-/** Signs that turn the order of what follows around would let text pretend to be other text. */
+/** Direction marks could make text look like other text. */
 export const withoutOverrides = (text: string) => text.replace(/[\u202a-\u202e\u2066-\u2069]/g, '\ufffd');

@@ -27,16 +27,16 @@ import { piecesOf } from './blocks';
 const languages = { bash, c, cpp, csharp, css, diff, dockerfile, go, ini, java, javascript, json, makefile, markdown, php, python, ruby, rust, sql, swift, typescript, xml, yaml };
 for (const [name, language] of Object.entries(languages)) hljs.registerLanguage(name, language);
 
-/** Scopes that have a colour of their own; others look like what is around them. */
-const STYLED = new Set(['comment', 'quote', 'keyword', 'selector-tag', 'literal', 'type', 'section', 'string', 'regexp', 'addition', 'attribute', 'number', 'symbol', 'built_in', 'variable', 'template-variable', 'deletion', 'meta', 'title', 'name', 'attr']);
-/** Maximum number of coloured runs; code with more is shown without colours. */
+/** Scopes with their own colour; others inherit. */
+const HIGHLIGHTED_SCOPES = new Set(['comment', 'quote', 'keyword', 'selector-tag', 'literal', 'type', 'section', 'string', 'regexp', 'addition', 'attribute', 'number', 'symbol', 'built_in', 'variable', 'template-variable', 'deletion', 'meta', 'title', 'name', 'attr']);
+/** Maximum number of highlighted runs; code with more is not highlighted. */
 const MAX_RUNS = 20_000;
 const MAX_RUNS_PER_PIECE = 2_000;
 
-/** Scopes and texts in turns; an empty scope is plain. */
+/** Alternating scopes and texts; an empty scope is plain text. */
 export type Runs = string[];
 
-/** Runs of each piece of the code (`piecesOf`), as JSON; null for a piece or for code that is shown without colours. */
+/** Returns the runs of each piece of the code (`piecesOf`) as JSON; null for a piece or code without highlighting. */
 export function highlight(code: string, language: string): (string | null)[] | null {
   if (!hljs.getLanguage(language)) return null;
   const runs = runsOf(hljs.highlight(code, { language, ignoreIllegals: true }).value);
@@ -44,17 +44,17 @@ export function highlight(code: string, language: string): (string | null)[] | n
   return divided(runs, piecesOf(code)).map((piece) => (piece.length > 2 * MAX_RUNS_PER_PIECE ? null : JSON.stringify(piece)));
 }
 
-const SIGNS: Record<string, string> = { '&amp;': '&', '&lt;': '<', '&gt;': '>', '&quot;': '"', '&#x27;': "'" };
+const CHARACTER_REFERENCES: Record<string, string> = { '&amp;': '&', '&lt;': '<', '&gt;': '>', '&quot;': '"', '&#x27;': "'" };
 
-/** The library answers nested spans, which hold escaped text and have a class each. */
+/** Parses the nested spans of highlight.js, which have one class each and contain escaped text. */
 function runsOf(html: string): Runs {
   const runs: Runs = [];
   const scopes = [''];
   for (const [part, name] of html.matchAll(/<span class="(?:hljs-)?([^" ]*)[^"]*">|<\/span>|[^<]+/g)) {
-    if (name !== undefined) scopes.push(STYLED.has(name) ? name : scopes.at(-1)!);
+    if (name !== undefined) scopes.push(HIGHLIGHTED_SCOPES.has(name) ? name : scopes.at(-1)!);
     else if (part === '</span>') scopes.pop();
     else {
-      const text = part.replace(/&(?:amp|lt|gt|quot|#x27);/g, (sign) => SIGNS[sign]!);
+      const text = part.replace(/&(?:amp|lt|gt|quot|#x27);/g, (sign) => CHARACTER_REFERENCES[sign]!);
       const scope = scopes.at(-1)!;
       if (runs.at(-2) === scope) runs[runs.length - 1] += text;
       else runs.push(scope, text);
@@ -63,13 +63,13 @@ function runsOf(html: string): Runs {
   return runs;
 }
 
-/** Cuts runs where the pieces end; the line ends between pieces are left out. */
+/** Splits runs at the piece boundaries, without the line ends between pieces. */
 function divided(runs: Runs, pieces: string[]): Runs[] {
   let at = 0;
   let rest = runs[1] ?? '';
   return pieces.map((piece) => {
     const own: Runs = [];
-    // One more for the line end.
+    // Plus one for the line end.
     for (let left = piece.length + 1; left > 0 && at < runs.length; ) {
       const taken = rest.slice(0, left);
       const shown = left > taken.length ? taken : taken.slice(0, left - 1);

@@ -4,17 +4,17 @@ import { withoutOverrides } from './dom';
 import type { MarkdownTask } from './markdown.worker';
 import { TaskQueue } from './task';
 
-/** Length of text that the worker is given at once. */
+/** Length of the text slices sent to the worker. */
 const SLICE_LENGTH = 32_000;
-/** Time after which text that is not read yet is shown as it was written. */
-const PATIENCE_MS = 200;
-/** Number of blocks of a text that may fail before the rest of it is shown as it was written. */
+/** Time after which unparsed text is shown unformatted. */
+const PARSE_TIMEOUT_MS = 200;
+/** Maximum number of failed blocks before the rest of a text is shown unformatted. */
 const MAX_FAILURES = 5;
 
 const queue = new TaskQueue<MarkdownTask>(() => new Worker(new URL('./markdown.worker.ts', import.meta.url), { type: 'module' }));
 void queue.start().catch(() => {});
 
-/** The blocks of a text that may grow at its end. Those that cannot change any more are read once. */
+/** Blocks of a text that may grow at its end. Settled blocks are parsed once. */
 export class MarkdownBlocks {
   blocks = $state.raw<Block[]>([]);
   isReading = $state(false);
@@ -24,12 +24,12 @@ export class MarkdownBlocks {
   #wanted = '';
   #read: string | null = null;
   #isClosed = false;
-  /** Reading takes so long that the rest is shown as it was written. */
+  /** Parsing took too long; the rest is shown unformatted. */
   #isLate = false;
   #failures = 0;
 
   update(text: string) {
-    // Line ends are what the lexer takes them for, so that the lengths of blocks are lengths of this text.
+    // Line ends are normalized as in the lexer, so that block lengths apply to this text.
     this.#wanted = withoutOverrides(text).replace(/\r\n|\r/g, '\n');
     if (this.#isLate) this.#showPlain();
     void this.#run();
@@ -60,10 +60,10 @@ export class MarkdownBlocks {
       const timer = setTimeout(() => {
         this.#isLate = true;
         this.#showPlain();
-      }, PATIENCE_MS);
+      }, PARSE_TIMEOUT_MS);
       const rendered = await this.#readPart(part);
       clearTimeout(timer);
-      // One block that is longer than the slice is read with what follows.
+      // A block longer than the slice is parsed with the following text.
       if (part.length < rest.length && rendered.settledBlocks === 0) length *= 2;
       else this.#settled = [...this.#settled, ...rendered.blocks.slice(0, rendered.settledBlocks)];
       this.#prefix += part.slice(0, rendered.settledLength);
@@ -78,7 +78,7 @@ export class MarkdownBlocks {
     }
   }
 
-  /** Reads a part; where that fails, block by block, so that one bad block leaves the others as they are. */
+  /** Parses a part; on failure block by block, so that a bad block does not affect the others. */
   async #readPart(part: string): Promise<Rendered> {
     if (this.#failures >= MAX_FAILURES) return plainPart(part);
     try {
@@ -101,7 +101,7 @@ export class MarkdownBlocks {
       const blocks = this.#failures < MAX_FAILURES ? await queue.run<Rendered>({ render: text }).then((found) => found.blocks, () => null) : null;
       if (!blocks) this.#failures += 1;
       rendered.blocks.push(...(blocks ?? [plainBlock(text)]));
-      // What failed is not tried again when the text grows.
+      // Failed blocks are not retried when the text grows.
       if (!blocks || i < lengths.length - 2) [rendered.settledBlocks, rendered.settledLength] = [rendered.blocks.length, end];
     }
     return rendered;

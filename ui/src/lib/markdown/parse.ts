@@ -1,17 +1,16 @@
-// Reads Markdown that a model or a stranger wrote. What is not plainly text is not passed on: HTML is shown as it was
-// written, and pictures become their names (fetching one would tell its server what was said). Runs in a worker, since
-// some texts take very long.
+// Parses untrusted Markdown. HTML is shown as text, and images are replaced by their names, because fetching them would
+// leak data to their server. Runs in a worker, because some texts take very long.
 
 import { Lexer, Marked, Tokenizer, type Token, type Tokens } from 'marked';
 import { plainBlock, type Block, type Rendered, type Tree } from './blocks';
 
-/** Maximum nesting of quotes and lists; deeper ones are shown as they were written. */
+/** Maximum nesting of quotes and lists; deeper ones are shown unformatted. */
 const MAX_BLOCK_DEPTH = 16;
 const MAX_INLINE_DEPTH = 32;
-/** Maximum number of DOM nodes of a block; longer lists and tables are divided. */
+/** Maximum number of DOM nodes of a block; longer lists and tables are split. */
 const MAX_BLOCK_NODES = 500;
 const MAX_TABLE_COLUMNS = 200;
-/** Number of paragraphs, items and cells whose formatting is read; the text of further ones is shown as it was written. */
+/** Maximum number of paragraphs, items and cells with inline formatting; further ones are shown unformatted. */
 const MAX_FORMATTED = 10_000;
 
 let depth = 0;
@@ -31,7 +30,7 @@ const marked = new Marked({ gfm: true, breaks: true, async: false }).use({
   tokenizer: { blockquote: nested(Tokenizer.prototype.blockquote), list: nested(Tokenizer.prototype.list) },
 });
 
-/** Blocks of the text, in order. Text appended later can change the last two blocks only. */
+/** Parses the blocks of a text, in order. Appended text can only change the last two blocks. */
 export function render(text: string): Rendered {
   const tokens = tokensOf(text);
   const visible = tokens.flatMap((token, at) => (isInvisible(token) ? [] : [at]));
@@ -56,7 +55,7 @@ function tokensOf(text: string): Token[] {
   return lexer.tokens;
 }
 
-/** Lengths of the text's blocks, without reading what is in them; those of blank lines count with the block before. */
+/** Returns the lengths of the blocks without parsing their contents; blank lines belong to the preceding block. */
 export function outline(text: string): number[] {
   const lengths: number[] = [];
   for (const token of new Lexer(marked.defaults).blockTokens(text)) {
@@ -85,7 +84,7 @@ function sizeOf(trees: Tree[]): number {
   return trees.reduce((sum, tree) => sum + 1 + (typeof tree === 'string' ? 0 : sizeOf(tree[1])), 0);
 }
 
-/** A block with too many nodes as several, or null where that is impossible. */
+/** Splits a block with too many nodes, or returns null if that is impossible. */
 function divide(token: Token): Tree[][] | null {
   if (token.type === 'list') {
     const { items, ordered, start } = token as Tokens.List;
@@ -103,13 +102,13 @@ function divide(token: Token): Tree[][] | null {
     if (header.length > MAX_TABLE_COLUMNS) return null;
     const trees = rows.map((cells) => row(cells, 'td'));
     if (trees.some((tree) => sizeOf([tree]) > MAX_BLOCK_NODES)) return null;
-    // The parts of a divided table have columns of one width, so that they line up.
+    // The parts of a split table have fixed column widths so that they line up.
     return grouped(trees).map(({ trees }, at) => [table(at ? null : row(header, 'th'), trees, String(header.length))]);
   }
   return null;
 }
 
-/** Consecutive trees in groups of at most `MAX_BLOCK_NODES` nodes, with the place of each group's first. */
+/** Groups consecutive trees of at most `MAX_BLOCK_NODES` nodes, with the index of each group's first. */
 function grouped(trees: Tree[]): { trees: Tree[]; first: number }[] {
   const groups: { trees: Tree[]; first: number; nodes: number }[] = [];
   for (const [at, tree] of trees.entries()) {
@@ -138,7 +137,7 @@ const table = (header: Tree | null, rows: Tree[], columns?: string): Tree => [
 ];
 
 function blockList(tokens: Token[]): Tree[] {
-  // Lines of a tight list are text of their own, one after the other.
+  // Lines of a tight list are separate texts.
   return tokens.flatMap((token, at) => (token.type === 'text' && tokens[at + 1]?.type === 'text' ? [...blockTrees(token), '\n'] : blockTrees(token)));
 }
 
@@ -157,7 +156,7 @@ function blockTrees(token: Token): Tree[] {
       return [['p', [token.raw]]];
     case 'code': {
       const { lang, text: code } = token as Tokens.Code;
-      // What follows the language is part of the text.
+      // The rest of the info string is part of the text.
       return [...(/\s/.test(lang?.trim() ?? '') ? [['p', [lang!]] as Tree] : []), ['pre', [code]]];
     }
     case 'blockquote':

@@ -1,14 +1,14 @@
-// Work that may take longer than the page can wait: one worker does it, one task after the other, each with a deadline.
+// Runs tasks one after the other in a worker, each with a deadline.
 
-/** Time after which a task is abandoned, together with its worker. */
+/** Time after which a task is abandoned and its worker terminated. */
 const DEADLINE_MS = 1_000;
-/** A page that was busy itself reads an answer late. */
+/** Grace period, because a busy page receives results late. */
 const GRACE_MS = 50;
-const START_MS = 20_000;
+const START_TIMEOUT_MS = 20_000;
 
 type Answer<T> = { value: T } | { error: string } | 'ready';
 
-/** Serves tasks; called once in the worker. */
+/** Handles tasks; called once in the worker. */
 export function answer<Task, T>(work: (task: Task) => T) {
   const post = (message: Answer<T>) => postMessage(message);
   onmessage = ({ data }: MessageEvent<Task>) => {
@@ -34,7 +34,7 @@ export class TaskQueue<Task> {
     return this.#worker;
   }
 
-  /** What the task came to; throws where it failed or took too long. */
+  /** Returns the result of a task; throws if it failed or timed out. */
   run<T>(task: Task): Promise<T> {
     const result = this.#last.then(() => this.#run<T>(task));
     this.#last = result.catch(() => {});
@@ -44,7 +44,7 @@ export class TaskQueue<Task> {
   #create(): Promise<Worker> {
     const worker = this.create();
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => fail('the worker does not start'), START_MS);
+      const timer = setTimeout(() => fail('the worker does not start'), START_TIMEOUT_MS);
       const fail = (reason: string) => {
         clearTimeout(timer);
         worker.terminate();

@@ -1,7 +1,7 @@
 export interface Question {
   title: string;
   text: string;
-  /** What the button says: the deed, never “OK”. */
+  /** Label of the button: a verb, never “OK”. */
   action: string;
   danger?: boolean;
 }
@@ -13,12 +13,12 @@ class Confirmation {
 
 export const confirmation = new Confirmation();
 
-/** Before a question that waited for another one: nobody is to answer it with the press that was meant for that. */
-const PAUSE_MS = 300;
+/** Delay before a queued dialog opens, so that a press meant for the previous one does not confirm it. */
+const QUEUED_DIALOG_DELAY_MS = 300;
 let asked = 0;
 let line = Promise.resolve();
 
-/** Asks before what cannot be undone: `if (await confirm({ … })) …` */
+/** Asks for confirmation: `if (await confirm({ … })) …` */
 export async function confirm(question: Question): Promise<boolean> {
   const before = line;
   let end = () => {};
@@ -26,7 +26,7 @@ export async function confirm(question: Question): Promise<boolean> {
   asked += 1;
   if (asked > 1) {
     await before;
-    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+    await new Promise((resolve) => setTimeout(resolve, QUEUED_DIALOG_DELAY_MS));
   }
   const answer = await ask(question);
   asked -= 1;

@@ -1,4 +1,4 @@
-/** Puts text on the clipboard; over plain http only the old way is there. */
+/** Copies text to the clipboard; uses `execCommand` over plain HTTP. */
 export async function copy(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);

@@ -16,7 +16,7 @@ class Toasts {
 export const toasts = new Toasts();
 let last = 0;
 
-/** Says something in passing. What went wrong stays until it is closed. */
+/** Shows a toast. Errors stay until they are closed. */
 export function toast(text: string, { kind = 'plain', detail, action }: Partial<Omit<Toast, 'id' | 'text'>> = {}) {
   const id = (last += 1);
   toasts.shown = [...toasts.shown.filter((other) => other.text !== text), { id, kind, text, detail, action }].slice(-4);
@@ -27,7 +27,7 @@ export function dismiss(id: number) {
   toasts.shown = toasts.shown.filter((other) => other.id !== id);
 }
 
-/** Shows the API's sentence and the request's id. */
+/** Shows an error with its request id. */
 export function toastError(error: unknown) {
   const known = asApiError(error);
   toast(known.message, { kind: 'bad', detail: known.requestId ? common('request', { id: known.requestId }) : undefined });

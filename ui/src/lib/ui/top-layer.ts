@@ -1,4 +1,4 @@
-/** Shows a `popover` above everything, modal dialogs included, where no scrolling ancestor clips it. */
+/** Shows a `popover` in the top layer, above modal dialogs and unclipped. */
 export function inTopLayer(element: HTMLElement) {
   element.showPopover();
 }

@@ -6,30 +6,30 @@ export type Action = Schemas['BrowserAction'];
 export type ActionName = Action['action'];
 export type Dialog = Schemas['BrowserDialog'];
 
-/** The one browser of the daemon, as all sections of the view show it. */
+/** State of the daemon's browser, shared by all sections of the view. */
 class Browser {
   status = $state<Schemas['BrowserStatus'] | null>(null);
   tabs = $state<Tab[]>([]);
   problem = $state<unknown>(null);
-  /** Why there can be no browser, in the daemon's words. */
+  /** The daemon's message why the browser cannot start. */
   missing = $state<string | null>(null);
-  /** This daemon was built without it. */
+  /** The daemon was built without the browser. */
   absent = $state(false);
-  /** What pages ask and nobody has answered, by their tabs. */
+  /** Open page dialogs by tab. */
   #asked = $state.raw<Record<string, Dialog | null>>({});
-  /** Whether requests are kept as a HAR; the daemon says so only when it is asked to begin or to end. */
+  /** Whether a HAR is being recorded; the daemon reports it only on start and stop. */
   har = $state(false);
-  /** The recording that runs. */
+  /** The current recording. */
   recording = $state<Recording | null>(null);
 
   readonly active = $derived(this.tabs.find((tab) => tab.active) ?? null);
-  /** What the page that is shown asks. */
+  /** The open dialog of the active tab. */
   readonly dialog = $derived(this.#asked[this.active?.tab_id ?? ''] ?? null);
 
   #loading: Promise<void> | null = null;
   #next: Promise<void> | null = null;
 
-  /** One at a time: a tab that hangs is waited for. What comes meanwhile is loaded after it. */
+  /** Runs one load at a time, because a hanging tab may delay it; events meanwhile trigger another one. */
   load(): Promise<void> {
     if (!this.#loading) return (this.#loading = this.#fetch().finally(() => (this.#loading = null)));
     return (this.#next ??= this.#loading.then(() => {
@@ -49,13 +49,13 @@ class Browser {
     }
   }
 
-  /** After 30 seconds the daemon has answered for everybody. */
+  /** The daemon dismisses dialogs after 30 seconds. */
   #asks(tab_id: string, dialog: Dialog | null) {
     this.#asked = { ...this.#asked, [tab_id]: dialog };
     if (dialog) setTimeout(() => this.#asked[tab_id] === dialog && this.#asks(tab_id, null), 30_000);
   }
 
-  /** Before anything was started, the tools of agents say whether it can be. */
+  /** Before the first start, the availability of the agents' tools tells whether the browser can start. */
   async lookForChromium() {
     const { data } = await api.GET('/api/settings/skills/builtin').catch(() => ({ data: null }));
     const tool = data?.tools.find(({ name }) => name === 'browser_open');
@@ -67,7 +67,7 @@ class Browser {
     if (data) this.recording = data.recordings.find(({ state }) => state === 'running') ?? null;
   }
 
-  /** Does something in the tab that is shown, whichever becomes active meanwhile; throws what was wrong. */
+  /** Performs an action in the active tab, even if another one becomes active meanwhile; throws on failure. */
   async act(action: ActionName, fields: Partial<Action> = {}): Promise<Schemas['BrowserActionResult']> {
     const tab_id = fields.tab_id ?? this.active?.tab_id;
     try {
@@ -88,7 +88,7 @@ class Browser {
 
 export const browser = new Browser();
 
-/** An answer that is a file; throws an `ApiError` where it was refused. */
+/** Returns a response body as a file; throws an `ApiError` if the request failed. */
 export async function fileOf(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Blob> {
   const response = await send(path, {
     method,
@@ -100,7 +100,7 @@ export async function fileOf(method: string, path: string, body?: unknown, signa
   return response.blob();
 }
 
-/** Hands what was fetched to the person as a file. */
+/** Saves fetched data as a file. */
 export function download(name: string, content: Blob | string) {
   const url = URL.createObjectURL(typeof content === 'string' ? new Blob([content], { type: 'application/json' }) : content);
   const link = document.createElement('a');
@@ -110,5 +110,5 @@ export function download(name: string, content: Blob | string) {
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
-/** A name as a file may have it. */
+/** Makes a name safe for files. */
 export const fileName = (name: string) => name.toLowerCase().replace(/[^a-z0-9]+/g, '-').replace(/^-|-$/g, '') || 'recording';

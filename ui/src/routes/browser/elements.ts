@@ -1,18 +1,18 @@
 export interface Element {
-  /** What it is and is called, where nothing else is; otherwise `@4`, which is another after the next look at the tab. */
+  /** Selector by role and name if unique; otherwise `@4`, which is valid only for this snapshot. */
   selector: string;
   role: string;
   name: string;
-  /** What else is known of it: `disabled`, `value "Small"`. */
+  /** State such as `disabled` or `value "Small"`. */
   state: string;
   disabled: boolean;
-  /** Text can be put into it, or one of its options chosen. */
+  /** Whether the element accepts text or an option. */
   takes: 'text' | 'option' | null;
 }
 
 const TEXT_ROLES = ['textbox', 'searchbox', 'spinbutton', 'slider', 'date or time', 'colour'];
 
-/** One line of a snapshot: `@4 textbox "Name" (value "Ada", disabled)`. */
+/** Matches a line of a snapshot: `@4 textbox "Name" (value "Ada", disabled)`. */
 function readElement(line: string): Element | null {
   const found = /^\s*(@\d+) ([^"]+?)(?: "((?:[^"\\]|\\.)*)")?(?: \((.*)\))?\s*$/.exec(line);
   if (!found?.[1] || !found[2]) return null;
@@ -21,14 +21,14 @@ function readElement(line: string): Element | null {
   return { selector, role, name: name.replace(/\\(.)/g, '$1'), state, disabled: /(^|, )disabled(,|$)/.test(state), takes };
 }
 
-/** The elements of a snapshot; one that was cut off does not tell what there is once. */
+/** Parses the elements of a snapshot; in a truncated one, no name counts as unique. */
 export function readElements(snapshot: string, isCut: boolean): Element[] {
   const elements = snapshot.split('\n').map(readElement).filter((one) => one !== null);
   const key = ({ role, name }: Element) => `${role} ${name}`;
   const counts = new Map<string, number>();
   for (const element of elements) counts.set(key(element), (counts.get(key(element)) ?? 0) + 1);
   return elements.map((element) => {
-    // Quotes of a name are written as ', and a long one ends in …: what it really is, is not known.
+    // Names with replaced quotes or an ellipsis are not exact.
     const isKnown = !isCut && /^[a-z]+$/i.test(element.role) && element.name && !/['…]/.test(element.name);
     return isKnown && counts.get(key(element)) === 1 ? { ...element, selector: `role=${element.role}[name="${element.name.replace(/["\\]/g, '\\$&')}"]` } : element;
   });

@@ -1,5 +1,5 @@
-// What a person does in the frame, as actions in the order in which it was done: one is sent when the one before it
-// was answered, and turns of the wheel that come meanwhile are sent as one.
+// Queue of user actions in the frame. Each action is sent after the previous one has been answered; wheel events in
+// between are merged.
 
 import type { Action, ActionName } from './browser.svelte';
 import { say } from './texts';
@@ -9,8 +9,8 @@ interface Input {
   fields: Partial<Action>;
 }
 
-/** Keys are waited for no longer than this: who types does not look at what was a minute ago. */
-const MOST_WAITING = 200;
+/** Maximum age of a queued key press. */
+const MAX_QUEUED = 200;
 
 export class InputQueue {
   #waiting: Input[] = [];
@@ -26,7 +26,7 @@ export class InputQueue {
     if (last?.action === 'scroll' && action === 'scroll' && last.fields.selector === fields.selector) {
       last.fields.x = (last.fields.x ?? 0) + (fields.x ?? 0);
       last.fields.y = (last.fields.y ?? 0) + (fields.y ?? 0);
-    } else if (this.#waiting.length < MOST_WAITING) this.#waiting.push({ action, fields: { ...fields } });
+    } else if (this.#waiting.length < MAX_QUEUED) this.#waiting.push({ action, fields: { ...fields } });
     else this.onproblem(new Error(say('tooFast')));
     void this.#run();
   }
@@ -44,7 +44,7 @@ export class InputQueue {
         await this.send(next.action, next.fields);
       }
     } catch (error) {
-      // What was typed after it was meant for a page on which it was done.
+      // Later actions relied on the failed one.
       this.clear();
       this.onproblem(error);
     } finally {
@@ -53,15 +53,15 @@ export class InputQueue {
   }
 }
 
-const NAMED = new Set(['Enter', 'Tab', 'Backspace', 'Delete', 'Escape', 'ArrowUp', 'ArrowDown', 'ArrowLeft', 'ArrowRight', 'Home', 'End', 'PageUp', 'PageDown', 'Insert']);
+const NAMED_KEYS = new Set(['Enter', 'Tab', 'Backspace', 'Delete', 'Escape', 'ArrowUp', 'ArrowDown', 'ArrowLeft', 'ArrowRight', 'Home', 'End', 'PageUp', 'PageDown', 'Insert']);
 
-/** A key press as an action, or none where it is no key of the page. */
+/** Converts a key press to an action, or undefined if it does not belong to the page. */
 export function keyAction(event: KeyboardEvent): Input | null {
   const { key } = event;
   const character = [...key].length === 1;
-  if (!character && !NAMED.has(key) && !/^F([1-9]|1[0-2])$/.test(key)) return null;
+  if (!character && !NAMED_KEYS.has(key) && !/^F([1-9]|1[0-2])$/.test(key)) return null;
   const isCommand = event.ctrlKey || event.metaKey || (event.altKey && !event.getModifierState('AltGraph'));
-  // Letters that no key of an English keyboard writes are put in as text.
+  // Characters outside the US keyboard layout are inserted as text.
   if (character && !isCommand && !/^[\x20-\x7e]$/.test(key)) return { action: 'type_text', fields: { selector: ':focus', text: key, timeout_ms: 2000 } };
   const held = [event.ctrlKey || event.metaKey ? 'Control' : '', isCommand && event.altKey ? 'Alt' : '', event.shiftKey && (isCommand || !character) ? 'Shift' : ''];
   return { action: 'press_key', fields: { key: [...held.filter(Boolean), key === ' ' ? 'Space' : key].join('+') } };

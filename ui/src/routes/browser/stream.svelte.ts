@@ -1,17 +1,17 @@
 import { takeTicket } from '../../lib/api';
 
-// The frames of the active tab, as they come. The socket waits where no browser runs, and ends when it is closed or nobody sees the page.
+// Live frames of the active tab. The socket stays open while no browser runs, and is closed with the browser or while the page is hidden.
 
-const LONGEST_WAIT_MS = 10_000;
+const MAX_RECONNECT_DELAY_MS = 10_000;
 
 export class Frames {
   state = $state<'connecting' | 'open' | 'lost'>('connecting');
-  /** How many frames came. */
+  /** Number of received frames. */
   count = $state(0);
   width = $state(0);
   height = $state(0);
 
-  /** Aborted when the socket is closed, also while it is being opened. */
+  /** Aborted when the socket is closed, even during the handshake. */
   #connection: AbortController | null = null;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #wait = 500;
@@ -24,7 +24,7 @@ export class Frames {
   ) {}
 
   start(): () => void {
-    // Nothing is captured for a tab that nobody sees.
+    // A hidden page needs no frames.
     const look = () => {
       if (document.hidden) this.#close();
       else if (!this.#connection) void this.#open();
@@ -45,7 +45,7 @@ export class Frames {
     this.#wait = 500;
   }
 
-  /** What was drawn belongs to a browser that is gone. */
+  /** Clears the last frame of a closed browser. */
   #clear() {
     this.count = this.width = this.height = 0;
   }
@@ -57,7 +57,7 @@ export class Frames {
 
   #openLater() {
     this.#timer = setTimeout(() => void this.#open(), this.#wait);
-    this.#wait = Math.min(this.#wait * 2, LONGEST_WAIT_MS);
+    this.#wait = Math.min(this.#wait * 2, MAX_RECONNECT_DELAY_MS);
   }
 
   async #open() {
@@ -75,7 +75,7 @@ export class Frames {
     socket.onmessage = ({ data }: MessageEvent<Blob>) => void this.#draw(data);
     socket.onclose = ({ code }) => {
       if (signal.aborted) return;
-      // 1000: the browser was closed; the next socket waits for the next one.
+      // 1000: the browser was closed; the next socket waits for it to start.
       if (code !== 1000) return this.#lost();
       this.#clear();
       this.#openLater();
@@ -86,7 +86,7 @@ export class Frames {
     const number = (this.#newest += 1);
     const picture = await createImageBitmap(jpeg).catch(() => null);
     const canvas = this.canvas();
-    // One that took longer to decode than the next is old.
+    // Drops a frame that was decoded after a newer one.
     if (!picture || !canvas || number < this.#newest || this.#ended) return picture?.close();
     if (canvas.width !== picture.width || canvas.height !== picture.height) [canvas.width, canvas.height] = [picture.width, picture.height];
     canvas.getContext('2d')?.drawImage(picture, 0, 0);

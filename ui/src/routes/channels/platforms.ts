@@ -16,12 +16,12 @@ export interface Value {
   name: string;
   label: Text;
   hint?: Text;
-  /** A file is a secret that comes as one. */
+  /** `file` is a secret that is uploaded as a file. */
   kind: 'secret' | 'text' | 'file';
-  /** Where messages come that way only. */
+  /** Restricts the field to one connection mode. */
   mode?: Mode;
   optional?: boolean;
-  /** The owner makes it up, so the page can. */
+  /** Whether the value is arbitrary, so that the page can generate it. */
   madeUp?: boolean;
   maxLength?: number;
 }
@@ -30,21 +30,21 @@ export interface Platform {
   id: PlatformId;
   name: string;
   icon: Component<{ size?: number }>;
-  /** Whether the daemon can connect to it by itself. */
+  /** Whether outgoing connections are supported. */
   connects: boolean;
-  /** Where it is set up. */
+  /** Website for the setup. */
   site?: string;
-  /** What to do there before the values are known, and after they are entered here. */
+  /** Setup instructions before and after entering the credentials. */
   before: Record<Mode, Text[]>;
   after: Record<Mode, Text[]>;
   values: Value[];
-  /** What `POST …/register` tells the platform, and when that is of use. */
+  /** What `POST …/register` registers, and in which mode. */
   registers?: { what: 'webhook' | 'commands'; mode?: Mode };
   first: Text;
-  /** What a channel looks like. */
+  /** Example of a channel. */
   example: string;
   channel: Text;
-  /** Addresses besides `api_base_url`. */
+  /** Endpoints in addition to `api_base_url`. */
   addresses: string[];
 }
 
@@ -157,7 +157,7 @@ export const platforms: Platform[] = [
 
 export const platformOf = (id: string | undefined) => platforms.find((each) => each.id === id);
 
-/** What a platform has set; its fields differ, so that they are looked up by name. */
+/** Settings of a platform; fields differ by platform and are accessed by name. */
 export type Settings = Record<string, unknown> & {
   enabled: boolean;
   agent_id: string | null;
@@ -172,7 +172,7 @@ export type Settings = Record<string, unknown> & {
 
 export const isSet = (value: unknown) => (typeof value === 'object' && value !== null ? (value as { set?: boolean }).set === true : typeof value === 'string' && value !== '');
 
-/** The values without which no message comes or goes. */
+/** Required values. */
 export const missing = (platform: Platform, settings: Settings) =>
   platform.values.filter(({ name, mode, optional }) => !optional && (!mode || mode === (settings.mode ?? 'webhook')) && !isSet(settings[name]));
 

@@ -5,46 +5,46 @@ import { toastError } from '../../lib/ui/toast.svelte';
 import { conversations, type Entry } from './conversations.svelte';
 import { shown, type Message } from './message';
 import { Reply } from './reply';
-import { isBudget, isForLater, isRefusal, randomKey, unsent, type Unsent } from './unsent';
+import { isBudget, isRetryable, isRefusal, randomKey, unsent, type Unsent } from './unsent';
 
-/** So many messages are shown first: more would take longer to draw than anybody waits. */
-const FIRST = 30;
-/** So many come with each look further back. */
-const PAGE = 60;
-/** What is shown stays when a reply ends, up to so many. */
-const KEPT = 100;
+/** Number of messages loaded first. */
+const INITIAL_MESSAGES = 30;
+/** Number of earlier messages loaded at a time. */
+const PAGE_SIZE = 60;
+/** Maximum number of messages kept after a reply. */
+const MAX_KEPT_MESSAGES = 100;
 
-/** What a new conversation begins with. */
+/** Initial settings of a new conversation. */
 export interface Beginning {
   agent: string | null;
   mode: Schemas['Mode'];
   executionMode: Schemas['ExecutionMode'];
 }
 
-/** One conversation: what was said, and the reply that is being written. */
+/** A conversation with its messages and the reply in progress. */
 export class Conversation {
   id = $state<string | null>(null);
   entry = $state<Entry | null>(null);
   messages = $state<Message[]>([]);
-  /** How many messages there are before those that are shown. */
+  /** Number of messages before the loaded ones. */
   earlier = $state(0);
   loaded = $state(false);
   problem = $state<unknown>(null);
-  /** Why the token budget refused the last message. */
+  /** The budget error of the last message. */
   refusal = $state<ApiError | null>(null);
-  /** Typed while a reply is written; sent one after the other, and kept over a reload of this tab. */
+  /** Messages queued during a reply; sent one after the other, and kept over a reload of the tab. */
   queue = $state<Unsent[]>([]);
   model = $state<string | null>(null);
-  /** The session of the reply that is being written. */
+  /** Session id of the reply in progress. */
   session = $state<string | null>(null);
   sending = $state(false);
-  /** A whole sentence of the reply, for those who listen. */
+  /** Last complete sentence of the reply, for screen readers. */
   announced = $state('');
 
   #draft = $state('');
-  /** A reply has ended, and what the daemon made of it is being read. */
+  /** A reply has ended and the stored messages are being loaded. */
   #settling = $state(false);
-  /** Sent, and not known to have arrived. */
+  /** The message that was sent but not acknowledged. */
   #underWay: Unsent | null = null;
   #follows: AbortController | null = null;
 
@@ -55,7 +55,7 @@ export class Conversation {
     this.#draft = localStorage.getItem(`draft:${id ?? 'new'}`) ?? '';
   }
 
-  /** What is typed and not sent: kept over reloads, and while somebody has to sign in again. */
+  /** Unsent text, kept over reloads and a new sign-in. */
   get draft(): string {
     return this.#draft;
   }
@@ -75,10 +75,10 @@ export class Conversation {
     if (!this.id) return;
     try {
       const count = this.entry?.message_count ?? conversations.list.find(({ id }) => id === this.id)?.message_count ?? 0;
-      const wanted = Math.max(FIRST, Math.min(KEPT, this.messages.length));
+      const wanted = Math.max(INITIAL_MESSAGES, Math.min(MAX_KEPT_MESSAGES, this.messages.length));
       const offset = Math.max(0, count - wanted);
       let found = await this.#page(offset, 200);
-      // There are more by now, or some were cut off.
+      // Messages were added or truncated.
       const first = Math.max(0, found.message_count - wanted);
       if (first < offset || found.message_count > offset + 200) found = await this.#page(first, 200);
       else if (!this.loaded) found.messages.splice(0, first - offset);
@@ -97,7 +97,7 @@ export class Conversation {
     const part = (offset: number, limit: number) =>
       ok(api.GET('/api/chat/conversations/{id}', { params: { path: { id: this.id! }, query: { offset, limit } } }));
     const found = await part(offset, limit);
-    // An answer ends early where its messages are long.
+    // Pages of long messages may be shorter than the limit.
     while (found.messages.length < Math.min(limit, found.message_count - offset)) {
       const { messages } = await part(offset + found.messages.length, limit - found.messages.length);
       if (messages.length === 0) break;
@@ -115,7 +115,7 @@ export class Conversation {
       const next = shown(message);
       if (!before) return next;
       const kept = { key: before.key, sessionId: next.sessionId ?? before.sessionId, error: before.error };
-      // Its stream may be further than what was stored when this was read.
+      // The stream may be ahead of the stored messages.
       const isLive = this.session !== null && before.status === 'running' && before.parts.length > 0;
       return isLive ? { ...next, ...kept, parts: before.parts, status: 'running' } : { ...next, ...kept };
     });
@@ -123,9 +123,9 @@ export class Conversation {
 
   async loadEarlier() {
     const end = this.earlier;
-    const offset = Math.max(0, end - PAGE);
+    const offset = Math.max(0, end - PAGE_SIZE);
     const { messages } = await this.#page(offset, end - offset);
-    // Asked for twice, or everything was loaded anew meanwhile.
+    // Loaded twice, or everything was reloaded meanwhile.
     if (this.earlier !== end) return;
     const known = new Set(this.messages.map(({ id }) => id));
     this.messages = [...messages.filter(({ id }) => !known.has(id)).map(shown), ...this.messages];
@@ -133,7 +133,7 @@ export class Conversation {
   }
 
   async send(content: string, beginning?: Beginning): Promise<void> {
-    // Nothing overtakes what waits already.
+    // Keeps the order of queued messages.
     if (this.busy || this.queue.length > 0) {
       this.queue.push(unsent(content));
       this.#keep();
@@ -142,13 +142,13 @@ export class Conversation {
     try {
       await this.#send(unsent(content), beginning);
     } catch (problem) {
-      if (!this.id || !isForLater(problem)) throw problem;
+      if (!this.id || !isRetryable(problem)) throw problem;
       this.#putBack(content);
       this.#sendLater();
     }
   }
 
-  /** Forgets what waits at this place. */
+  /** Removes a queued message. */
   unqueue(place: number) {
     this.queue.splice(place, 1);
     this.#keep();
@@ -185,7 +185,7 @@ export class Conversation {
     } catch (problem) {
       this.#underWay = null;
       this.#keep();
-      // It was not taken: it goes back to where it was typed.
+      // Rejected: the text returns to the composer.
       this.messages = this.messages.filter((message) => message.key !== question.key);
       this.problem = asApiError(problem);
       if (isBudget(problem)) this.refusal = this.problem as ApiError;
@@ -194,15 +194,15 @@ export class Conversation {
     }
   }
 
-  /** Shows a reply that is already being written, from its beginning, and goes on live. */
+  /** Attaches to a reply in progress, from its beginning. */
   async attach(session: string) {
     if (this.session === session || this.sending) return;
     if (document.hidden) {
-      // A browser opens six connections to a host, over all tabs: one that nobody looks at waits for the end.
+      // Browsers allow six connections per host across tabs, so background replies are not streamed.
       conversations.busy.set(this.id!, session);
       return;
     }
-    // It was begun elsewhere: what it answers is not here yet.
+    // Started elsewhere: load the message it replies to.
     if (!this.messages.some(({ sessionId }) => sessionId === session)) await this.load();
     if (this.session || this.sending) return;
     const message = this.messages.find((message) => message.sessionId === session && message.role === 'assistant');
@@ -210,13 +210,13 @@ export class Conversation {
     this.session = session;
     if (message) message.parts = [];
     void this.#follow(`/api/chat/sessions/${encodeURIComponent(session)}/stream`, {}).catch(() => {
-      // It cannot be followed: nothing may wait for its end.
+      // Without a stream, nothing may wait for its end.
       if (this.session === session) this.session = null;
       void this.#sendNext();
     });
   }
 
-  /** Reads a reply to its end, over as many connections as that takes. */
+  /** Reads a reply to its end, reconnecting as needed. */
   async #follow(path: string, init: RequestInit) {
     const follows = (this.#follows = new AbortController());
     const reply = new Reply(this);
@@ -243,12 +243,12 @@ export class Conversation {
         to = `/api/chat/sessions/${encodeURIComponent(reply.session)}/stream?last_event_id=${reply.last}`;
         how = {};
       }
-      // The same request again reattaches to the same reply: it carries the same Idempotency-Key.
+      // Repeating the request with the same Idempotency-Key reattaches to the reply.
       await new Promise((resolve) => setTimeout(resolve, wait));
       wait = Math.min(wait * 2, 10_000);
     }
     reply.flush();
-    // What is typed before the next one is sent goes behind it.
+    // Messages typed before the next one is sent are queued behind it.
     this.#settling = !follows.signal.aborted;
     this.sending = false;
     this.session = null;
@@ -260,7 +260,7 @@ export class Conversation {
     void this.#sendNext();
   }
 
-  /** Sends what was typed meanwhile, unless something else is being answered: its end leads here again. */
+  /** Sends the next queued message, unless a reply is in progress, whose end calls this again. */
   async #sendNext() {
     const next = this.busy ? undefined : this.queue.shift();
     if (next === undefined) return;
@@ -268,12 +268,12 @@ export class Conversation {
       await this.#send(next);
     } catch (problem) {
       this.#putBack(next.content);
-      if (isForLater(problem)) this.#sendLater();
+      if (isRetryable(problem)) this.#sendLater();
       else if (!isBudget(problem)) toastError(problem);
     }
   }
 
-  /** Refused, it is said before all others by a request of its own. */
+  /** On rejection, the message is sent first, as a separate request. */
   #putBack(content: string) {
     this.queue.unshift(unsent(content));
     this.#keep();
@@ -281,13 +281,13 @@ export class Conversation {
 
   #sendLater() {
     setTimeout(async () => {
-      // What is answered now may have been asked elsewhere, and is shown then.
+      // The reply in progress may belong to a message sent elsewhere.
       if (!this.busy) await this.load();
       void this.#sendNext();
     }, 1000);
   }
 
-  /** Leaves a reply that nobody looks at to the daemon: it is read when somebody does, or when it has ended. */
+  /** Stops streaming a background reply; it is loaded when the conversation is opened or the reply has ended. */
   release() {
     if (this.session && !this.sending) this.#follows?.abort();
   }
@@ -297,12 +297,12 @@ export class Conversation {
     if (session_id) await ok(api.POST('/api/chat/sessions/{session_id}/cancel', { params: { path: { session_id } } }));
   }
 
-  /** Says `content` in place of a message of the owner, and forgets what came after it; answers whether it could. */
+  /** Replaces a user message and deletes the later ones; returns whether it succeeded. */
   async sayAgain(message: Message, content: string): Promise<boolean> {
     if (!this.id || this.busy) return false;
     this.sending = true;
     try {
-      // What stands before the first that is shown stays.
+      // Messages before the loaded ones are kept.
       if (this.earlier > 0 && this.messages[0]?.key === message.key) await this.loadEarlier();
       const at = this.messages.findIndex(({ key }) => key === message.key);
       const before = this.messages[at - 1];
@@ -320,15 +320,15 @@ export class Conversation {
     try {
       await this.#send(unsent(content));
     } catch (problem) {
-      // What it takes the place of is gone, so it waits where it can be seen.
+      // The original is already deleted, so the new text stays visible in the queue.
       this.#putBack(content);
-      if (!isForLater(problem)) throw problem;
+      if (!isRetryable(problem)) throw problem;
       this.#sendLater();
     }
     return true;
   }
 
-  /** Adds something without an answer. */
+  /** Adds a message without a reply. */
   async inject(role: Schemas['Role'], content: string) {
     if (!this.id) return;
     await ok(api.POST('/api/chat/messages/inject', { body: { conversation_id: this.id, role, content } }));

@@ -5,24 +5,24 @@ import { live } from '../../lib/live.svelte';
 import { Conversation } from './conversation.svelte';
 
 export type Entry = Schemas['ConversationView'];
-const PAGE = 50;
-const KEPT_OPEN = 20;
-/** Replies that are read at once: a browser opens six connections to a host, over all tabs. */
-const STREAMS = 3;
+const PAGE_SIZE = 50;
+const MAX_OPEN = 20;
+/** Maximum number of concurrent reply streams; browsers allow six connections per host across tabs. */
+const MAX_STREAMS = 3;
 
-/** All conversations, and those that were opened: they go on while another one, or another view, is shown. */
+/** All conversations, and the opened ones, which continue in the background. */
 class Conversations {
   list = $state<Entry[]>([]);
   total = $state(0);
   loaded = $state(false);
   problem = $state<unknown>(null);
   projects = $state<Schemas['ProjectView'][]>([]);
-  /** Only its conversations are listed. */
+  /** Project filter of the list. */
   project = $state<string | null>(null);
   open = new SvelteMap<string, Conversation>();
-  /** Where a reply is being written, here or elsewhere. */
+  /** Ids of conversations with a reply in progress. */
   busy = new SvelteMap<string, string>();
-  /** The one that is looked at. */
+  /** Id of the visible conversation. */
   shown: string | null = null;
   #started = false;
 
@@ -77,8 +77,8 @@ class Conversations {
   async load() {
     const load = (this.#loads += 1);
     try {
-      const { conversations, total } = await ok(api.GET('/api/chat/conversations', { params: { query: { limit: Math.min(200, Math.max(PAGE, this.list.length)), ...this.#ofProject }  } }));
-      // A later question was answered first, or asks for another project.
+      const { conversations, total } = await ok(api.GET('/api/chat/conversations', { params: { query: { limit: Math.min(200, Math.max(PAGE_SIZE, this.list.length)), ...this.#ofProject }  } }));
+      // Ignores outdated responses.
       if (load !== this.#loads) return;
       this.list = conversations;
       this.total = total;
@@ -90,7 +90,7 @@ class Conversations {
   }
 
   async more() {
-    const { conversations, total } = await ok(api.GET('/api/chat/conversations', { params: { query: { limit: PAGE, offset: this.list.length, ...this.#ofProject } } }));
+    const { conversations, total } = await ok(api.GET('/api/chat/conversations', { params: { query: { limit: PAGE_SIZE, offset: this.list.length, ...this.#ofProject } } }));
     this.list = joined(this.list, conversations, ({ id }) => id);
     this.total = total;
   }
@@ -103,32 +103,32 @@ class Conversations {
       this.open.set(id, conversation);
       void conversation.load();
     } else if (this.busy.has(id) && !conversation.busy) {
-      // Its reply is read no more, or was begun while nobody looked.
+      // The reply is not streamed here.
       void conversation.load();
     }
     return conversation;
   }
 
-  /** Ends the reading of replies that are not looked at, those of the oldest conversations first. */
+  /** Stops streaming background replies, oldest conversations first. */
   boundStreams(newest: Conversation) {
     const read = [...this.open.values()].filter((open) => open.session !== null);
     const others = read.filter((open) => open !== newest && open.id !== this.shown);
-    for (const open of others.slice(0, Math.max(0, read.length - STREAMS))) open.release();
+    for (const open of others.slice(0, Math.max(0, read.length - MAX_STREAMS))) open.release();
   }
 
-  /** Conversations in which nothing happens any more are loaded again when somebody comes back to them. */
+  /** Drops idle conversations from the cache; they are loaded again when opened. */
   #forget() {
     for (const [id, conversation] of this.open) {
-      if (this.open.size < KEPT_OPEN) return;
+      if (this.open.size < MAX_OPEN) return;
       if (!conversation.busy && !conversation.queue.length) this.open.delete(id);
     }
   }
 
-  /** Keeps a conversation that got its id with its first reply. */
+  /** Adds a conversation that received its id with the first reply. */
   adopt(conversation: Conversation) {
     if (!conversation.id) return;
     this.open.set(conversation.id, conversation);
-    // What is being typed belongs to it, not to the next new one.
+    // The draft belongs to it, not to the next new conversation.
     localStorage.removeItem('draft:new');
     conversation.draft = conversation.draft;
   }

@@ -6,17 +6,17 @@ export interface ToolCall {
   input: unknown;
   output: unknown;
   status: Schemas['CallStatus'];
-  /** When it began here; its duration is not known before its end. */
+  /** Local start time; the duration is known only after the end. */
   startedAt?: number;
   durationMs?: number | null;
-  /** The owner is asked. */
+  /** The pending approval. */
   approval?: { id: string; expiresAt: string; sources: string[] };
 }
 
 export type Part = { kind: 'text'; text: string } | { kind: 'tool'; call: ToolCall };
 
 export interface Message {
-  /** Stays the same while the message gets its id, so that it is not drawn anew. */
+  /** Stable render key, also after the message receives its id. */
   key: string;
   id: string | null;
   role: Schemas['Role'];
@@ -24,10 +24,10 @@ export interface Message {
   status: Schemas['MessageStatus'];
   sessionId: string | null;
   at: string;
-  /** Provider and model that answered. */
+  /** Provider and model of the reply. */
   model?: string | null;
   tokens?: { input: number; output: number };
-  /** In US dollars; null where a price is not known. */
+  /** In US dollars; null if a price is unknown. */
   cost?: number | null;
   error?: { code: string; message: string };
 }
@@ -36,7 +36,7 @@ export function textOf(message: Message): string {
   return message.parts.map((part) => (part.kind === 'text' ? part.text : '')).filter(Boolean).join('\n\n');
 }
 
-/** A message as the daemon stores it. */
+/** Converts a stored message. */
 export function shown(message: Schemas['MessageView']): Message {
   const { provider, model, input_tokens, output_tokens, cost_estimate } = message;
   return {
@@ -55,7 +55,7 @@ export function shown(message: Schemas['MessageView']): Message {
 
 function shownPart(part: Schemas['MessagePart']): Part[] {
   if (part.type === 'text') return [{ kind: 'text', text: part.text }];
-  // The card of the call shows what became of its approval.
+  // The tool card shows the outcome of the approval.
   if (part.type === 'approval') return [];
   const { call_id, name, input, output, status, duration_ms } = part;
   return [{ kind: 'tool', call: { id: call_id, tool: name, input, output: output ?? null, status, durationMs: duration_ms } }];

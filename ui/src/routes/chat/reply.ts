@@ -4,10 +4,10 @@ import type { Conversation } from './conversation.svelte';
 import { conversations } from './conversations.svelte';
 import type { Message, Part, ToolCall } from './message';
 
-/** So often what arrived is shown; each token by itself would be drawn more often than a screen can. */
-const FLUSH_MS = 60;
+/** Render interval; rendering each token would exceed the display's frame rate. */
+const FLUSH_INTERVAL_MS = 60;
 
-/** The events of one reply, in the message that they make. */
+/** Applies the events of a reply to its message. */
 export class Reply {
   session: string | null = null;
   ended = false;
@@ -21,7 +21,7 @@ export class Reply {
 
   take({ id, event, data }: ServerEvent) {
     const seq = Number(id);
-    // A repeated request shows the reply from its beginning.
+    // A repeated request streams the reply from its beginning.
     if (id && seq <= this.last) return;
     if (id) this.last = seq;
     const body = JSON.parse(data) as Record<string, any>;
@@ -29,7 +29,7 @@ export class Reply {
     if (!this.#message) return;
     if (event === 'token') {
       this.#text += body.content;
-      this.#timer ??= setTimeout(() => this.flush(), FLUSH_MS);
+      this.#timer ??= setTimeout(() => this.flush(), FLUSH_INTERVAL_MS);
       return;
     }
     this.flush();
@@ -76,7 +76,7 @@ export class Reply {
   }
 
   #call(id: string, tool: string, input: unknown): ToolCall {
-    // The message may have been replaced by a fresh one from the daemon, which kept the parts.
+    // The message may have been replaced by the stored one, which has the same parts.
     const message = this.#current();
     const known = message.parts.find((part) => part.kind === 'tool' && part.call.id === id);
     if (known?.kind === 'tool') return known.call;
@@ -98,7 +98,7 @@ export class Reply {
     const message = this.#current();
     const part = message.parts.at(-1);
     if (part?.kind === 'text') part.text += this.#text;
-    // Texts of different rounds are paragraphs of their own.
+    // Texts of different rounds are separate paragraphs.
     else message.parts.push({ kind: 'text', text: this.#text.replace(/^\n+/, '') });
     this.#announce(this.#text);
     this.#text = '';

@@ -1,6 +1,6 @@
 import { asApiError } from '../../lib/api';
 
-/** What is to be said, and the request that says it once however often it is sent. */
+/** A message to send, with an idempotency key. */
 export interface Unsent {
   content: string;
   key: string;
@@ -11,16 +11,16 @@ export function unsent(content: string): Unsent {
   return { content, key: randomKey() };
 }
 
-/** The daemon is not done with the former reply, or writes one that was asked for elsewhere; or it has too much to do. */
-export function isForLater(problem: unknown): boolean {
+/** Whether the daemon is still replying in this conversation, or overloaded. */
+export function isRetryable(problem: unknown): boolean {
   const { status, code } = asApiError(problem);
   return [408, 409, 429].includes(status) && code !== 'budget_exhausted';
 }
 
-/** A token budget refused the message; the conversation says so itself. */
+/** Whether a token budget rejected the message, which the conversation shows as a notice. */
 export const isBudget = (problem: unknown) => asApiError(problem).code === 'budget_exhausted';
 
-/** Nothing was begun, and the same request will be refused again. */
+/** Whether the request was rejected permanently. */
 export function isRefusal(problem: unknown): boolean {
   const { status, code } = asApiError(problem);
   return (status >= 400 && status < 500 && code !== 'still_under_way') || code === 'no_model';

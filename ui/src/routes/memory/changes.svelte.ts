@@ -1,4 +1,4 @@
-/** Counts what this page changed in memory: whoever shows a part of it loads it anew. */
+/** Number of memory changes made by this page, on which views reload. */
 class Changes {
   count = $state(0);
 }

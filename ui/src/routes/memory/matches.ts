@@ -9,16 +9,16 @@ export interface Part {
   marked: boolean;
 }
 
-const SIGNS: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", '#39': "'", '#x27': "'" };
+const CHARACTER_REFERENCES: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", '#39': "'", '#x27': "'" };
 
-/** A highlight as pieces of text: what the API escaped for HTML is text again, and never becomes HTML here. */
+/** Splits a highlight into text pieces; the HTML escaped by the API is decoded and never rendered as HTML. */
 export function parts(highlight: string): Part[] {
   return highlight
     .split(/(<mark>[^<]*<\/mark>)/)
     .filter(Boolean)
     .map((piece) => {
       const inner = /^<mark>(.*)<\/mark>$/s.exec(piece)?.[1];
-      const text = (inner ?? piece).replace(/&(amp|lt|gt|quot|apos|#39|#x27);/g, (_, sign: string) => SIGNS[sign]!);
+      const text = (inner ?? piece).replace(/&(amp|lt|gt|quot|apos|#39|#x27);/g, (_, sign: string) => CHARACTER_REFERENCES[sign]!);
       return { text: visibleProse(text), marked: inner !== undefined };
     });
 }
@@ -29,7 +29,7 @@ export interface Reasons {
   topics: string[];
 }
 
-/** Why an episode was found, as far as its answer shows it. Nothing at all: its meaning is near. */
+/** Why an episode matched. Without any reason, its meaning is similar. */
 export function reasons({ episode, highlights }: Found, query: string): Reasons {
   const words = new Map<string, string>();
   for (const { text, marked } of highlights.flatMap(parts)) if (marked && !words.has(text.toLowerCase())) words.set(text.toLowerCase(), text);

@@ -1,4 +1,4 @@
-/** Calls now and then while somebody looks; for `$effect(() => every(15_000, load))`. */
+/** Calls a function periodically while the page is visible: `$effect(() => every(15_000, load))`. */
 export function every(ms: number, call: () => void): () => void {
   const timer = setInterval(() => {
     if (!document.hidden) call();

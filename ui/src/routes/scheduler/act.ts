@@ -5,7 +5,7 @@ import { toastError } from '../../lib/ui/toast.svelte';
 import { jobs, type Job } from './jobs.svelte';
 import { say } from './texts';
 
-/** Asks, then deletes; answers whether the job is gone. */
+/** Deletes a job after confirmation; returns whether it was deleted. */
 export async function remove(job: Job): Promise<boolean> {
   if (!(await confirm({ title: say('deleteTitle', { name: visible(job.name) }), text: say('deleteText'), action: common('delete'), danger: true }))) return false;
   try {

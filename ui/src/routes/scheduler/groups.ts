@@ -3,12 +3,12 @@ import { dayOf } from '../../lib/when';
 
 export type Entry = Schemas['CalendarEntryView'];
 
-/** What one job does on one day, or in one hour. */
+/** Runs of one job on one day, or in one hour. */
 export interface Group {
   jobId: string;
   name: string;
   entries: Entry[];
-  /** The status that should be seen first. */
+  /** The most important status. */
   status: string;
 }
 
@@ -47,5 +47,5 @@ const dots: Record<string, string> = { scheduled: 'bg-accent', success: 'bg-good
 
 export const look = (status: string) => looks[status] ?? 'bg-hover text-text';
 export const dot = (status: string) => dots[status] ?? 'bg-control';
-/** Colours alone would say nothing to some. */
+/** Icons, because colour alone is not accessible. */
 export const sign = (status: string) => ({ success: '✓', failed: '✕', timeout: '✕', running: '●', skipped: '–', cancelled: '–' })[status] ?? '';

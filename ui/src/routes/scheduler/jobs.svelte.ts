@@ -8,13 +8,13 @@ export type Schedule = Schemas['ScheduleSpec'];
 export type JobStatus = Schemas['ScheduledJobStatus'];
 export type Kind = 'plain' | 'good' | 'warn' | 'bad' | 'accent';
 
-const PAGE = 100;
+const PAGE_SIZE = 100;
 
 export const jobKinds: Record<JobStatus, Kind> = { active: 'good', paused: 'warn', completed: 'plain', failed: 'bad' };
 export const runKinds: Record<string, Kind> = { scheduled: 'accent', pending: 'plain', running: 'accent', success: 'good', failed: 'bad', timeout: 'bad', cancelled: 'plain', skipped: 'warn' };
 export const isOver = (run: Run) => run.status !== 'pending' && run.status !== 'running';
 
-/** The jobs, as the list, the dialogs and the chains show them. */
+/** Jobs, shared by the list, the dialogs and the chains. */
 class Jobs {
   list = $state<Job[] | null>(null);
   count = $state(0);
@@ -27,8 +27,8 @@ class Jobs {
     const query = { ...filter, agent_id: this.agent || undefined };
     try {
       const shown = more ? (this.list ?? []) : [];
-      // What was shown stays shown when it is loaded anew.
-      const limit = more ? PAGE : Math.min(200, Math.max(PAGE, this.list?.length ?? 0));
+      // A reload keeps the number of loaded entries.
+      const limit = more ? PAGE_SIZE : Math.min(200, Math.max(PAGE_SIZE, this.list?.length ?? 0));
       const found = await ok(api.GET('/api/scheduler/jobs', { params: { query: { ...query, limit, offset: shown.length } } }));
       this.list = joined(shown, found.jobs, ({ id }) => id);
       this.count = found.count;
@@ -62,5 +62,5 @@ class Jobs {
 
 export const jobs = new Jobs();
 
-/** The job that an event tells of. */
+/** Returns the job id of an event. */
 export const jobOf = (event: LiveEvent): string | null => event.data.job_id ?? null;

@@ -1,7 +1,7 @@
 import { agents } from '../../lib/agents.svelte';
 import { api } from '../../lib/api';
 
-/** What fields may name that the daemon has a list of. */
+/** Options of fields that refer to agents, providers or models. */
 class Choices {
   #providers = $state<string[] | null>(null);
   #models = $state<string[] | null>(null);
@@ -12,7 +12,7 @@ class Choices {
     this.#models = data?.providers.find(({ id }) => id === 'local')?.local?.available_models ?? null;
   }
 
-  /** Undefined where a field may hold any text. What is set already can always be chosen. */
+  /** Returns undefined for free text fields. The current value is always an option. */
   of(field: string, set?: string | null): string[] | undefined {
     const known = { default_provider: this.#providers, local_model: this.#models, default_agent: agents.list.map(({ svc_name }) => svc_name) }[field];
     if (!known) return undefined;

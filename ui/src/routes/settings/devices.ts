@@ -1,4 +1,4 @@
-// What a client calls itself, in words that a person knows it by.
+// Readable names of user agents.
 
 const BROWSERS: [sign: RegExp, name: string][] = [
   [/\bEdg(e|A|iOS)?\//, 'Edge'],
@@ -18,7 +18,7 @@ const SYSTEMS: [sign: RegExp, name: string][] = [
   [/\bLinux\b|\bX11\b/, 'Linux'],
 ];
 
-/** “Firefox, Windows”; what is none of these is called what it calls itself. */
+/** Returns “Firefox, Windows”, or the user agent itself if it is unknown. */
 export function deviceOf(agent: string | null): string | null {
   if (!agent) return null;
   const find = (known: [RegExp, string][]) => known.find(([sign]) => sign.test(agent))?.[1];

@@ -2,7 +2,7 @@ import { ApiError, noteSignedOut, type Schemas } from '../../lib/api';
 import { pageHeaders } from '../../lib/page-secret';
 import { common } from '../../lib/texts';
 
-/** Sends a file as it is and tells how far it has come, which `fetch` cannot. */
+/** Uploads a file with progress, which `fetch` does not report. */
 export function upload(path: string, file: File, progress: (share: number) => void): Promise<Schemas['Backup']> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();

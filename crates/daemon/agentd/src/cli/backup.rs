@@ -25,35 +25,35 @@ use crate::config::Config;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  agentd backup agentd.tar.gz\n  agentd backup --passphrase-file ~/backup.pass agentd.tar.gz\n  agentd backup - | ssh nas 'cat > agentd.tar.gz'\n\nThe archive is a plain .tar.gz. A running daemon goes on working meanwhile.\nModels and the key file are left out; secrets go in only under a passphrase.\nFiles that cannot be read fail the backup unless --allow-incomplete leaves them out.",
+    after_help = "Examples:\n  agentd backup agentd.tar.gz\n  agentd backup --passphrase-file ~/backup.pass agentd.tar.gz\n  agentd backup - | ssh nas 'cat > agentd.tar.gz'\n\nThe archive is a plain .tar.gz. A running daemon keeps working meanwhile.\nModels and the key file are not included; secrets are included only with a passphrase.\nUnreadable files fail the backup unless --allow-incomplete is set.",
     override_usage = "agentd backup [OPTIONS] <FILE>"
 )]
 pub(super) struct BackupArgs {
-    /// Where the archive goes; `-` is stdout
+    /// File to write; `-` for stdout
     file: PathBuf,
-    /// File with a passphrase: stored secrets (provider keys and the like) go into the archive, sealed with it
+    /// File with a passphrase; includes stored secrets such as provider keys, encrypted with it
     #[arg(long)]
     passphrase_file: Option<PathBuf>,
-    /// Replace the file if it is there
+    /// Overwrite an existing file
     #[arg(long)]
     force: bool,
-    /// Leave out files that the daemon cannot read, and name them; otherwise the backup fails
+    /// Skip files that the daemon cannot read and list them, instead of failing
     #[arg(long)]
     allow_incomplete: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  agentd restore agentd.tar.gz\n  agentd restore --yes --passphrase-file ~/backup.pass agentd.tar.gz\n  SVC_DATABASE_URL=postgres://… agentd restore agentd.tar.gz   (moves from SQLite to PostgreSQL)\n\nThe whole archive is checked before anything changes. A running daemon is unready while it restores.\nOn a terminal it asks first, and wants `yes`. Without one, as in a script, it refuses unless --yes is given.",
+    after_help = "Examples:\n  agentd restore agentd.tar.gz\n  agentd restore --yes --passphrase-file ~/backup.pass agentd.tar.gz\n  SVC_DATABASE_URL=postgres://… agentd restore agentd.tar.gz   (moves from SQLite to PostgreSQL)\n\nThe whole archive is verified before anything changes. A running daemon is not ready during the restore.\nOn a terminal, the command asks for confirmation. Without a terminal, as in a script, --yes is required.",
     override_usage = "agentd restore [OPTIONS] <FILE>"
 )]
 pub(super) struct RestoreArgs {
-    /// The archive
+    /// Archive to restore
     file: PathBuf,
-    /// File with the passphrase that the archive's secrets were sealed with
+    /// File with the passphrase of the archive's secrets
     #[arg(long)]
     passphrase_file: Option<PathBuf>,
-    /// Replace what the daemon holds without asking; needed where there is no terminal to ask on
+    /// Do not ask for confirmation; required without a terminal
     #[arg(long, short)]
     yes: bool,
 }
@@ -61,11 +61,15 @@ pub(super) struct RestoreArgs {
 pub(super) async fn run_backup(config: &Config, arguments: BackupArgs) -> Result<(), CliError> {
     let is_stdout = arguments.file == Path::new("-");
     if is_stdout && std::io::stdout().is_terminal() {
-        return Err(CliError::Usage("an archive is nothing to look at; send stdout into a file or a pipe".to_owned()));
+        return Err(CliError::Usage(
+            "refusing to write an archive to a terminal; redirect stdout to a file or a pipe".to_owned(),
+        ));
     }
     if !is_stdout && !arguments.force && arguments.file.exists() {
         let file = arguments.file.display();
-        return Err(CliError::Usage(format!("{file} is there already; take another name, or replace it with --force")));
+        return Err(CliError::Usage(format!(
+            "{file} already exists; choose another name, or overwrite it with --force"
+        )));
     }
     let passphrase = read_passphrase(arguments.passphrase_file.as_deref())?;
     let client = LocalClient::connect(config).await?;
@@ -90,31 +94,33 @@ pub(super) async fn run_backup(config: &Config, arguments: BackupArgs) -> Result
     .await;
     client.close().await;
     let (bytes, left_out) = outcome?;
-    say_left_out(&left_out);
+    report_omitted_files(&left_out);
     if is_stdout {
         say(format_args!("Wrote {}.", size(bytes)));
         return Ok(());
     }
     let summary = check_archive(&arguments.file).await?;
     say(format_args!(
-        "Wrote {} ({}) and read it back: the database and {} files, every hash agrees.",
+        "Wrote {} ({}) and verified it: the database and {} files, all hashes match.",
         arguments.file.display(),
         size(bytes),
         summary.files
     ));
     if !summary.manifest.has_secrets && !summary.manifest.secrets.is_empty() {
-        say("Without a passphrase these secrets are not in it and must be entered again after a restore elsewhere:");
+        say(
+            "Without a passphrase, these secrets are not included and must be entered again after a restore elsewhere:",
+        );
         list(&summary.manifest.secrets);
-        say("To put them in, sealed: agentd backup --passphrase-file FILE …");
+        say("To include them encrypted: agentd backup --passphrase-file FILE …");
     }
     Ok(())
 }
 
 pub(super) async fn run_restore(config: &Config, arguments: RestoreArgs) -> Result<(), CliError> {
     let passphrase = read_passphrase(arguments.passphrase_file.as_deref())?;
-    // A broken archive is said to be one before any question is asked.
+    // A damaged archive is reported before the confirmation.
     let summary = check_archive(&arguments.file).await?;
-    say_left_out(&summary.manifest.left_out);
+    report_omitted_files(&summary.manifest.left_out);
     if !arguments.yes {
         confirm(&summary, config)?;
     }
@@ -139,7 +145,7 @@ pub(super) async fn run_restore(config: &Config, arguments: RestoreArgs) -> Resu
     ));
     if !report.secrets_missing.is_empty() {
         say(if summary.manifest.has_secrets {
-            "These secrets are sealed in the archive; restore it again with --passphrase-file, or enter them again:"
+            "These secrets are encrypted in the archive; restore it again with --passphrase-file, or enter them again:"
         } else {
             "These secrets were not in the archive; enter them again:"
         });
@@ -150,13 +156,13 @@ pub(super) async fn run_restore(config: &Config, arguments: RestoreArgs) -> Resu
 
 fn confirm(summary: &ArchiveSummary, config: &Config) -> Result<(), CliError> {
     let question = format!(
-        "Replace everything in {} by the state of {}? Type yes: ",
+        "Replace all data in {} with the backup of {}? Type yes: ",
         config.data_dir.display(),
         summary.manifest.created_at
     );
     if !std::io::stdin().is_terminal() {
         return Err(CliError::Usage(
-            "a restore replaces everything, and there is no terminal to ask on; say so with --yes".to_owned(),
+            "a restore replaces all data, and there is no terminal to confirm it; use --yes".to_owned(),
         ));
     }
     say_piece(question);
@@ -174,21 +180,21 @@ async fn check_archive(file: &Path) -> Result<ArchiveSummary, CliError> {
     checking.await.unwrap_or_else(|error| Err(CliError::broken(error)))
 }
 
-/// Writes beside the file and renames, so that a file under that name is a whole archive.
+/// Writes to a temporary file and renames it, so that the target is always a complete archive.
 async fn into_file(body: Body, file: &Path) -> Result<u64, CliError> {
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(".partial");
     let partial = file.with_file_name(name);
     let outcome = async {
-        let mut sink = private_file(&partial).map_err(CliError::file("making", &partial))?;
+        let mut sink = private_file(&partial).map_err(CliError::file("creating", &partial))?;
         let bytes = stream_into(body, &mut sink, &partial).await?;
         sink.sync_all().map_err(CliError::file("writing", &partial))?;
-        std::fs::rename(&partial, file).map_err(CliError::file("naming", file))?;
+        std::fs::rename(&partial, file).map_err(CliError::file("renaming to", file))?;
         Ok(bytes)
     }
     .await;
     if outcome.is_err() {
-        // A part of an archive is worth nothing; if it cannot be removed, the error says enough.
+        // Best effort: a partial archive is useless.
         drop(std::fs::remove_file(&partial));
     }
     outcome
@@ -211,14 +217,14 @@ async fn stream_into(body: Body, sink: &mut impl Write, path: &Path) -> Result<u
     Ok(bytes)
 }
 
-/// The first line of the file.
+/// Reads the passphrase from the first line of the file.
 fn read_passphrase(file: Option<&Path>) -> Result<Option<Secret>, CliError> {
     const LIMIT: u64 = 4096;
     let Some(path) = file else { return Ok(None) };
     let text = read_trusted(path, LIMIT)?;
     let line = text.lines().next().unwrap_or_default();
     if line.is_empty() {
-        return Err(CliError::Usage(format!("{} holds no passphrase in its first line", path.display())));
+        return Err(CliError::Usage(format!("{} has no passphrase in its first line", path.display())));
     }
     Ok(Some(Secret::new(line.to_owned())))
 }
@@ -233,16 +239,16 @@ fn with_passphrase(mut request: Request<Body>, passphrase: Option<&Secret>) -> R
     Ok(request)
 }
 
-fn say_left_out(left_out: &LeftOut) {
+fn report_omitted_files(left_out: &LeftOut) {
     let LeftOut { unreadable, excluded } = left_out;
     for (LeftOutList { total, first }, what, unnamed) in [
-        (unreadable, "cannot be read and are left out of the archive", unreadable.unnamed()),
-        (excluded, "are of a kind that no archive carries and are left out", excluded.unnamed()),
+        (unreadable, "cannot be read and are not in the archive", unreadable.unnamed()),
+        (excluded, "are of an unsupported type and are not in the archive", excluded.unnamed()),
     ] {
         if *total == 0 {
             continue;
         }
-        say(format_args!("{total} files or folders {what}:"));
+        say(format_args!("{total} files or directories {what}:"));
         for path in first {
             say(format_args!("  {}: it {}", path.path.escape_debug(), path.reason));
         }

@@ -1,4 +1,4 @@
-//! `agentd browser`: the daemon's browser, for a person or a script.
+//! `agentd browser`: control of the daemon's browser.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use super::error::CliError;
 use super::terminal::{one_line, print_json, print_line, say};
 use crate::config::Config;
 
-/// An action may take a minute, and the browser has to start first.
-const TIME_LIMIT: Duration = Duration::from_secs(120);
-/// Parameters that are numbers and switches; all others are texts, whatever they look like.
-const NOT_TEXT: [&str; 8] = ["accept", "clear", "delay_ms", "idle_ms", "index", "timeout_ms", "x", "y"];
+/// Request timeout. An action may take a minute, and the browser may have to start first.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
+/// Parameters that are numbers or booleans; all others are strings.
+const NON_STRING_PARAMETERS: [&str; 8] = ["accept", "clear", "delay_ms", "idle_ms", "index", "timeout_ms", "x", "y"];
 
 #[derive(Debug, Args)]
 pub(super) struct BrowserArgs {
@@ -25,57 +25,57 @@ pub(super) struct BrowserArgs {
 
 #[derive(Debug, Subcommand)]
 enum BrowserCommand {
-    /// Open a page, and show what something can be done with on it
+    /// Open a page and list its interactive elements
     #[command(
         after_help = "Example:\n  agentd browser open https://example.com",
         override_usage = "agentd browser open [OPTIONS] <URL>"
     )]
     Open {
         url: String,
-        /// In a tab of its own
+        /// Open in a new tab
         #[arg(long)]
         new_tab: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show what something can be done with on the open page, numbered
+    /// List the interactive elements of the open page, numbered
     Snapshot {
-        /// Headings and text as well
+        /// Include headings and text
         #[arg(long)]
         full: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Do something on the open page, and show the page after it
+    /// Perform an action on the open page and list its elements
     #[command(
         after_help = "Examples:\n  agentd browser act click selector=@3\n  agentd browser act type_text selector=@4 text='Ada Lovelace' clear=true\n  agentd browser act press_key key=Enter\n  agentd browser act scroll y=600\n\nThe actions and their parameters are those of POST /api/browser/action.",
         override_usage = "agentd browser act [OPTIONS] <ACTION> [NAME=VALUE]..."
     )]
     Act {
-        /// Such as click
+        /// Action, such as click
         action: String,
-        /// Its parameters
+        /// Parameters of the action
         parameters: Vec<String>,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Draw the open page into a file
+    /// Save a screenshot of the open page
     #[command(after_help = "Example:\n  agentd browser screenshot page.png --full-page")]
     Screenshot {
-        /// PNG, or JPEG where the name ends so
+        /// File to write; JPEG if the name ends in .jpg or .jpeg, otherwise PNG
         #[arg(default_value = "screenshot.png")]
         file: PathBuf,
-        /// The whole page and not only what is in the window
+        /// Capture the whole page instead of the visible part
         #[arg(long)]
         full_page: bool,
-        /// One element alone
+        /// Capture only this element
         #[arg(long)]
         selector: Option<String>,
     },
-    /// Record what is done in the browser, to be replayed
+    /// Record and replay browser actions
     Record {
         #[command(subcommand)]
         command: RecordCommand,
@@ -86,30 +86,30 @@ enum BrowserCommand {
 
 #[derive(Debug, Subcommand)]
 enum RecordCommand {
-    /// Begin a recording
+    /// Start a recording
     #[command(override_usage = "agentd browser record start [OPTIONS] <NAME>")]
     Start { name: String },
-    /// End it, and show where it is
+    /// Stop the recording and show where it is stored
     Stop,
-    /// Show every recording
+    /// List recordings
     List,
-    /// Do again what was recorded
+    /// Replay a recording
     #[command(override_usage = "agentd browser record replay [OPTIONS] <ID>")]
     Replay {
-        /// As `agentd browser record list` shows it
+        /// Id of the recording, as listed by `agentd browser record list`
         id: String,
     },
 }
 
 pub(super) async fn run(config: &Config, arguments: BrowserArgs) -> Result<(), CliError> {
-    // One that only this command composed would take its browser along.
+    // An offline daemon would close its browser at the end of this command.
     let running = LocalClient::running(config).await?;
     let client = running.ok_or_else(|| CliError::NotRunning { data_dir: config.data_dir.clone() })?;
     match arguments.command {
         BrowserCommand::Open { url, new_tab, json } => open(&client, url, new_tab, json).await,
         BrowserCommand::Snapshot { full, json } => snapshot(&client, full, json).await,
         BrowserCommand::Act { action, parameters, json } => {
-            let mut fields = parsed(&parameters)?;
+            let mut fields = parse_parameters(&parameters)?;
             fields.insert("action".to_owned(), action.into());
             act(&client, fields, json).await
         }
@@ -119,24 +119,24 @@ pub(super) async fn run(config: &Config, arguments: BrowserArgs) -> Result<(), C
         BrowserCommand::Record { command } => record(&client, command).await,
         BrowserCommand::Close => {
             let answer = ask(&client, Method::POST, "/api/browser/close", None).await?;
-            say(if answer["closed"] == true { "Closed." } else { "There was none." });
+            say(if answer["closed"] == true { "Closed." } else { "No browser was open." });
             Ok(())
         }
     }
 }
 
 async fn ask(client: &LocalClient, method: Method, path: &str, body: Option<Value>) -> Result<Value, CliError> {
-    client.json_within(TIME_LIMIT, method, path, body.as_ref()).await
+    client.json_within(REQUEST_TIMEOUT, method, path, body.as_ref()).await
 }
 
-/// `name=value` pairs as the fields of an action.
-fn parsed(parameters: &[String]) -> Result<Map<String, Value>, CliError> {
+/// Parses `name=value` pairs into the fields of an action.
+fn parse_parameters(parameters: &[String]) -> Result<Map<String, Value>, CliError> {
     let mut fields = Map::new();
     for parameter in parameters {
         let Some((name, text)) = parameter.split_once('=') else {
-            return Err(CliError::Usage(format!("`{parameter}` is no parameter; write it as NAME=VALUE")));
+            return Err(CliError::Usage(format!("`{parameter}` is not a parameter; use NAME=VALUE")));
         };
-        let value = if NOT_TEXT.contains(&name) { serde_json::from_str(text).ok() } else { None };
+        let value = if NON_STRING_PARAMETERS.contains(&name) { serde_json::from_str(text).ok() } else { None };
         fields.insert(name.to_owned(), value.unwrap_or_else(|| text.into()));
     }
     Ok(fields)
@@ -158,7 +158,7 @@ async fn act(client: &LocalClient, fields: Map<String, Value>, json: bool) -> Re
         return Ok(());
     }
     if acted["restarted"] == true {
-        say("The browser had ended and was started anew.");
+        say("The browser had exited and was restarted.");
     }
     if let Some(dialog) = acted.get("dialog") {
         say(format_args!("The page asks ({}): {}", dialog["kind"], dialog["message"]));
@@ -179,7 +179,7 @@ async fn snapshot(client: &LocalClient, full: bool, json: bool) -> Result<(), Cl
     }
     print_line(snapshot["snapshot"].as_str().unwrap_or_default().trim_end());
     if snapshot["truncated"] == true {
-        say("There is more on the page than is listed.");
+        say("The list is truncated; the page has more elements.");
     }
     Ok(())
 }
@@ -190,10 +190,10 @@ async fn screenshot(
     full_page: bool,
     selector: Option<String>,
 ) -> Result<(), CliError> {
-    let ending = file.extension().map(|ending| ending.to_string_lossy().to_lowercase());
-    let format = if matches!(ending.as_deref(), Some("jpg" | "jpeg")) { "jpeg" } else { "png" };
+    let extension = file.extension().map(|extension| extension.to_string_lossy().to_lowercase());
+    let format = if matches!(extension.as_deref(), Some("jpg" | "jpeg")) { "jpeg" } else { "png" };
     let body = json!({"format": format, "full_page": full_page, "selector": selector});
-    let picture = client.bytes_within(TIME_LIMIT, Method::POST, "/api/browser/screenshot", Some(&body)).await?;
+    let picture = client.bytes_within(REQUEST_TIMEOUT, Method::POST, "/api/browser/screenshot", Some(&body)).await?;
     std::fs::write(&file, picture).map_err(CliError::file("writing", &file))?;
     print_line(format_args!("{}", file.display()));
     Ok(())
@@ -208,9 +208,9 @@ async fn record(client: &LocalClient, command: RecordCommand) -> Result<(), CliE
         RecordCommand::List => ask(client, Method::GET, "/api/browser/recordings", None).await?,
         RecordCommand::Replay { id } => {
             if !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-                return Err(CliError::Usage(format!("`{id}` is no id of a recording")));
+                return Err(CliError::Usage(format!("`{id}` is not a recording id")));
             }
-            // As long as it takes.
+            // A replay may take long.
             let path = format!("/api/browser/recordings/{id}/replay");
             client.json_within(Duration::from_secs(3_600), Method::POST, &path, None).await?
         }
@@ -224,10 +224,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_are_what_the_api_takes() {
+    fn parameters_are_parsed_by_their_type() {
         let given = ["selector=a[href='x=y']", "text=5", "y=600", "clear=true", "timeout_ms=soon"].map(str::to_owned);
         let expected = json!({"selector": "a[href='x=y']", "text": "5", "y": 600, "clear": true, "timeout_ms": "soon"});
-        assert_eq!(Value::Object(parsed(&given).unwrap()), expected);
-        assert!(parsed(&["selector".to_owned()]).is_err());
+        assert_eq!(Value::Object(parse_parameters(&given).unwrap()), expected);
+        assert!(parse_parameters(&["selector".to_owned()]).is_err());
     }
 }

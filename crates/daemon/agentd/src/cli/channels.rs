@@ -1,4 +1,4 @@
-//! `agentd channels`: chat platforms, and who may speak there.
+//! `agentd channels`: chat platforms and pairing requests.
 
 use clap::{Args, Subcommand};
 use http::Method;
@@ -18,44 +18,44 @@ pub(super) struct ChannelsArgs {
 
 #[derive(Debug, Subcommand)]
 enum ChannelsCommand {
-    /// Show every platform, and how it is
+    /// List chat platforms and their status
     List {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show the strangers who want to be let in
+    /// List pairing requests of unknown senders
     Pairings {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Let the stranger in who has this code
+    /// Approve the pairing request with this code
     #[command(
         after_help = "Example:\n  agentd channels approve telegram K7QXW2MA",
         override_usage = "agentd channels approve [OPTIONS] <PLATFORM> <CODE>"
     )]
     Approve {
-        /// Such as telegram
+        /// Platform, such as telegram
         platform: String,
-        /// What they told you
+        /// Pairing code that the sender received
         code: String,
     },
-    /// Refuse the stranger who has this code
+    /// Reject the pairing request with this code
     #[command(override_usage = "agentd channels refuse [OPTIONS] <PLATFORM> <CODE>")]
     Refuse {
-        /// Such as telegram
+        /// Platform, such as telegram
         platform: String,
-        /// As `agentd channels pairings` shows it
+        /// Pairing code, as listed by `agentd channels pairings`
         code: String,
     },
-    /// Tell a platform where this daemon is, or which commands its bot has
+    /// Register the webhook or the bot commands with a platform
     #[command(
-        after_help = "Examples:\n  agentd channels register telegram   (sets the webhook)\n  agentd channels register discord    (makes the bot's commands)",
+        after_help = "Examples:\n  agentd channels register telegram   (sets the webhook)\n  agentd channels register discord    (registers the bot's commands)",
         override_usage = "agentd channels register [OPTIONS] <PLATFORM>"
     )]
     Register {
-        /// telegram or discord; the others are told on their own pages
+        /// telegram or discord; configure other platforms on their own pages
         platform: String,
     },
 }
@@ -84,36 +84,40 @@ struct Sender {
     name: String,
 }
 
-/// A part of a path that holds no other.
+/// Checks that a text is a single path segment.
 fn segment(text: &str) -> Result<&str, CliError> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     match !text.is_empty() && text.bytes().all(is_plain) {
         true => Ok(text),
-        false => Err(CliError::Usage(format!("`{text}` has characters that neither platforms nor codes have"))),
+        false => Err(CliError::Usage(format!("`{text}` is not a platform or a code"))),
     }
 }
 
 pub(super) async fn run(config: &Config, arguments: ChannelsArgs) -> Result<(), CliError> {
     let client = LocalClient::connect(config).await?;
-    let outcome = carry_out(&client, arguments.command).await;
+    let outcome = execute(&client, arguments.command).await;
     client.close().await;
     outcome
 }
 
-async fn carry_out(client: &LocalClient, command: ChannelsCommand) -> Result<(), CliError> {
+async fn execute(client: &LocalClient, command: ChannelsCommand) -> Result<(), CliError> {
     match command {
         ChannelsCommand::List { json } => list(client, json).await,
         ChannelsCommand::Pairings { json } => pairings(client, json).await,
         ChannelsCommand::Approve { platform, code } => {
             let path = format!("/api/channels/{}/pairings/{}/approve", segment(&platform)?, segment(&code)?);
             let sender: Sender = client.json(Method::POST, &path, None).await?;
-            say(format_args!("Let {} ({}) in. They are told.", one_line(&sender.name), one_line(&sender.id)));
+            say(format_args!(
+                "Approved {} ({}). The sender was notified.",
+                one_line(&sender.name),
+                one_line(&sender.id)
+            ));
             Ok(())
         }
         ChannelsCommand::Refuse { platform, code } => {
             let path = format!("/api/channels/{}/pairings/{}", segment(&platform)?, segment(&code)?);
             client.json::<Value>(Method::DELETE, &path, None).await?;
-            say("Refused. They are not told.");
+            say("Rejected. The sender was not notified.");
             Ok(())
         }
         ChannelsCommand::Register { platform } => {
@@ -150,7 +154,7 @@ async fn pairings(client: &LocalClient, json: bool) -> Result<(), CliError> {
     }
     let pairings: Vec<Pairing> = serde_json::from_value(all["pairings"].clone()).unwrap_or_default();
     if pairings.is_empty() {
-        say("Nobody wants to be let in.");
+        say("No pairing requests.");
         return Ok(());
     }
     let mut rows = vec![["PLATFORM", "CODE", "NAME", "ID", "SINCE"].map(str::to_owned).to_vec()];

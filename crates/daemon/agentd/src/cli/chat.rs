@@ -1,4 +1,4 @@
-//! `agentd chat`: talk to an agent in the terminal.
+//! `agentd chat`: chat with an agent in the terminal.
 
 use std::io::{BufRead, IsTerminal};
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use futures_util::stream::BoxStream;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::client::{LocalClient, accept, refusal, request};
+use super::client::{LocalClient, accept, error_from_body, request};
 use super::device;
 use super::error::CliError;
 use super::events::{Event, EventReader};
@@ -21,23 +21,23 @@ use crate::config::Config;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  agentd chat                                 an endless conversation\n  agentd chat --agent ada \"What is new?\"       one answer, then the end\n  git diff | agentd chat -                    the message comes from stdin\n  SVC_API_KEY=svc_… agentd chat --url https://agents.example.com\n\nCtrl-C stops a reply, Ctrl-D ends the conversation, /new begins another."
+    after_help = "Examples:\n  agentd chat                                 interactive conversation\n  agentd chat --agent ada \"What is new?\"       one message and its reply\n  git diff | agentd chat -                    message from stdin\n  SVC_API_KEY=svc_… agentd chat --url https://agents.example.com\n\nCtrl-C stops a reply, Ctrl-D ends the conversation, /new starts another one."
 )]
 pub(super) struct ChatArgs {
-    /// Name or id of the agent; without it the default one
+    /// Name or id of the agent [default: the default agent]
     #[arg(long)]
     agent: Option<String>,
-    /// A daemon elsewhere; its key is taken from SVC_API_KEY
+    /// URL of a remote daemon; the API key is read from SVC_API_KEY
     #[arg(long)]
     url: Option<String>,
-    /// What to say; `-` reads it from stdin; without it, a conversation
+    /// Message to send; `-` reads it from stdin; without it, an interactive conversation starts
     message: Option<String>,
 }
 
-/// Where the daemon is.
+/// Connection to a daemon.
 enum Daemon {
-    Here(LocalClient),
-    Elsewhere { http: reqwest::Client, url: String, key: Secret },
+    Local(LocalClient),
+    Remote { http: reqwest::Client, url: String, key: Secret },
 }
 
 struct Chat {
@@ -45,12 +45,12 @@ struct Chat {
     agent: Option<String>,
     conversation: Option<String>,
     style: Style,
-    /// `show_token_usage` of the interface settings.
+    /// Setting `show_token_usage` of the interface.
     shows_tokens: bool,
 }
 
-/// What the person at the terminal types; nobody where the input is a pipe.
-type Person<'a> = Option<&'a mut tokio::sync::mpsc::Receiver<String>>;
+/// Lines typed by the user; `None` if the input is a pipe.
+type UserInput<'a> = Option<&'a mut tokio::sync::mpsc::Receiver<String>>;
 
 pub(super) async fn run(config: &Config, arguments: ChatArgs) -> Result<ExitCode, CliError> {
     let daemon = Daemon::find(config, arguments.url).await?;
@@ -65,10 +65,10 @@ pub(super) async fn run(config: &Config, arguments: ChatArgs) -> Result<ExitCode
     match arguments.message.as_deref() {
         Some("-") => {
             let text = std::io::read_to_string(std::io::stdin()).map_err(|source| CliError::Machine { source })?;
-            chat.say(text.trim_end(), None).await?;
+            chat.send_message(text.trim_end(), None).await?;
         }
-        Some(message) => chat.say(message, None).await?,
-        None => return chat.converse().await,
+        Some(message) => chat.send_message(message, None).await?,
+        None => return chat.run_interactive().await,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -77,17 +77,17 @@ impl Daemon {
     async fn find(config: &Config, url: Option<String>) -> Result<Self, CliError> {
         let Some(url) = url else {
             let running = LocalClient::running(config).await?;
-            return running.map(Self::Here).ok_or_else(|| CliError::NotRunning { data_dir: config.data_dir.clone() });
+            return running.map(Self::Local).ok_or_else(|| CliError::NotRunning { data_dir: config.data_dir.clone() });
         };
         device::check_address(&url)?;
         let key = std::env::var("SVC_API_KEY").ok().filter(|key| !key.is_empty()).ok_or_else(|| {
             CliError::Usage(
-                "SVC_API_KEY is not set; make a key where the daemon runs: export SVC_API_KEY=$(agentd keys create --name chat)"
+                "SVC_API_KEY is not set; create a key where the daemon runs: export SVC_API_KEY=$(agentd keys create --name chat)"
                     .to_owned(),
             )
         })?;
         let http = reqwest::Client::builder().build().map_err(CliError::broken)?;
-        Ok(Self::Elsewhere { http, url: url.trim_end_matches('/').to_owned(), key: Secret::new(key) })
+        Ok(Self::Remote { http, url: url.trim_end_matches('/').to_owned(), key: Secret::new(key) })
     }
 
     async fn interface(&self) -> Result<Value, CliError> {
@@ -99,7 +99,7 @@ impl Daemon {
         serde_json::from_slice(&body).map_err(CliError::broken)
     }
 
-    /// Posts JSON; the body of the answer as it comes.
+    /// Posts JSON and returns the stream of the response body.
     async fn post(&self, path: &str, body: &Value) -> Result<BoxStream<'static, Result<Bytes, CliError>>, CliError> {
         self.call(Method::POST, path, body.to_string()).await
     }
@@ -111,21 +111,21 @@ impl Daemon {
         body: String,
     ) -> Result<BoxStream<'static, Result<Bytes, CliError>>, CliError> {
         match self {
-            Self::Here(client) => {
+            Self::Local(client) => {
                 let answer = client.send(request(method, path, Body::from(body))?, None).await?;
                 let stream = accept(answer).await?.into_body().into_data_stream();
                 Ok(stream.map(|chunk| chunk.map_err(CliError::broken)).boxed())
             }
-            Self::Elsewhere { http, url, key } => {
+            Self::Remote { http, url, key } => {
                 let sending = http
                     .request(method, format!("{url}{path}"))
                     .bearer_auth(key.expose())
                     .header("content-type", "application/json")
                     .body(body);
                 let answer = sending.send().await.map_err(|error| {
-                    let is_nobody = error.is_connect();
+                    let is_connect_error = error.is_connect();
                     let source = error.without_url();
-                    if is_nobody {
+                    if is_connect_error {
                         return CliError::Unreachable { url: url.clone(), source: source.into() };
                     }
                     CliError::broken(source)
@@ -133,7 +133,7 @@ impl Daemon {
                 let status = answer.status();
                 if !status.is_success() {
                     let body = answer.bytes().await.map_err(CliError::broken)?;
-                    return Err(refusal(status.as_u16(), &body));
+                    return Err(error_from_body(status.as_u16(), &body));
                 }
                 Ok(answer.bytes_stream().map(|chunk| chunk.map_err(CliError::broken)).boxed())
             }
@@ -142,16 +142,16 @@ impl Daemon {
 }
 
 impl Chat {
-    /// Fails at its end when nobody is there who saw that something failed.
-    async fn converse(&mut self) -> Result<ExitCode, CliError> {
+    /// Runs a conversation. Returns a failure at its end if a reply failed and no user saw it.
+    async fn run_interactive(&mut self) -> Result<ExitCode, CliError> {
         let mut outcome = ExitCode::SUCCESS;
-        let is_person = std::io::stdin().is_terminal();
-        if is_person {
-            say(self.style.faint("Ctrl-C stops a reply, Ctrl-D ends; /new begins another conversation."));
+        let is_interactive = std::io::stdin().is_terminal();
+        if is_interactive {
+            say(self.style.faint("Ctrl-C stops a reply, Ctrl-D ends the conversation, /new starts another one."));
         }
         let mut lines = read_lines();
         loop {
-            if is_person {
+            if is_interactive {
                 say_piece(self.style.green("> "));
             }
             let line = tokio::select! {
@@ -168,15 +168,17 @@ impl Chat {
                 "/quit" | "/exit" => break,
                 "/new" => {
                     self.conversation = None;
-                    say(self.style.faint("A new conversation."));
+                    say(self.style.faint("Started a new conversation."));
                 }
-                "/help" => say("/new begins another conversation, /quit ends. Everything else is said to the agent."),
+                "/help" => {
+                    say("/new starts another conversation, /quit ends this one. Everything else is sent to the agent.")
+                }
                 text => {
-                    // One answer that failed does not end the conversation.
-                    let person = is_person.then_some(&mut lines);
-                    match self.say(text, person).await {
+                    // A failed reply does not end the conversation.
+                    let user_input = is_interactive.then_some(&mut lines);
+                    match self.send_message(text, user_input).await {
                         Ok(()) => {}
-                        Err(error) if is_person => say(self.style.red(&format!("{error}"))),
+                        Err(error) if is_interactive => say(self.style.red(&format!("{error}"))),
                         Err(error) => {
                             say_error(&error);
                             outcome = ExitCode::FAILURE;
@@ -188,8 +190,8 @@ impl Chat {
         Ok(outcome)
     }
 
-    /// Says something and shows the reply as it comes.
-    async fn say(&mut self, text: &str, mut person: Person<'_>) -> Result<(), CliError> {
+    /// Sends a message and shows the reply as it is streamed.
+    async fn send_message(&mut self, text: &str, mut user_input: UserInput<'_>) -> Result<(), CliError> {
         let mut body = json!({"content": text});
         if let Some(conversation) = &self.conversation {
             body["conversation_id"] = conversation.as_str().into();
@@ -212,29 +214,29 @@ impl Chat {
                 }
             };
             let Some(chunk) = chunk else {
-                return Err(CliError::Broken { source: "the reply has no end".into() });
+                return Err(CliError::Broken { source: "the stream ended before the reply was complete".into() });
             };
             for event in reader.push(&chunk?) {
                 if event.name == "start" {
-                    session = self.begin(&event);
+                    session = self.handle_start(&event);
                 } else if event.name == "approval_request" {
-                    self.ask(&event, person.as_deref_mut()).await?;
-                } else if self.show(&event, is_cancelled)? {
+                    self.request_approval(&event, user_input.as_deref_mut()).await?;
+                } else if self.show_event(&event, is_cancelled)? {
                     return Ok(());
                 }
             }
         }
     }
 
-    fn begin(&mut self, event: &Event) -> Option<String> {
+    fn handle_start(&mut self, event: &Event) -> Option<String> {
         let data = data(event);
         let text = |name: &str| data.get(name).and_then(Value::as_str).map(str::to_owned);
         self.conversation = text("conversation_id").or(self.conversation.take());
         text("session_id")
     }
 
-    /// Shows an event; whether it was the last one.
-    fn show(&self, event: &Event, is_cancelled: bool) -> Result<bool, CliError> {
+    /// Shows an event. Returns whether it was the last one.
+    fn show_event(&self, event: &Event, is_cancelled: bool) -> Result<bool, CliError> {
         let data = data(event);
         let text = |name: &str| data.get(name).and_then(Value::as_str).unwrap_or_default();
         match event.name.as_str() {
@@ -266,8 +268,8 @@ impl Chat {
         Ok(false)
     }
 
-    /// Asks the person whether a tool may run; without one, says how to answer.
-    async fn ask(&self, event: &Event, person: Person<'_>) -> Result<(), CliError> {
+    /// Asks the user to approve a tool call. Without interactive input, shows how to respond through the API.
+    async fn request_approval(&self, event: &Event, user_input: UserInput<'_>) -> Result<(), CliError> {
         let data = data(event);
         let id = data["approval_id"].as_str().unwrap_or_default();
         let tool = one_line(data["tool"].as_str().unwrap_or_default());
@@ -276,13 +278,15 @@ impl Chat {
         if let Some(reason) = data["request_reason"].as_str() {
             say(self.style.yellow(&format!("Reason: {}", visible::escape(reason))));
         }
-        let Some(lines) = person else {
+        let Some(lines) = user_input else {
             say(self.style.yellow(&format!(
-                "It waits for your answer: POST /api/chat/approvals/{id} with {{\"decision\": \"approve\"}} or \"reject\""
+                "Waiting for approval: POST /api/chat/approvals/{id} with {{\"decision\": \"approve\"}} or \"reject\""
             )));
             return Ok(());
         };
-        say(self.style.yellow("May it? Type y and Enter; anything else is a no, and is told to the agent."));
+        say(self
+            .style
+            .yellow("Approve? Type y and Enter; any other text rejects it and is sent to the agent as the reason."));
         let Some(answer) = lines.recv().await else { return Ok(()) };
         let answer = answer.trim();
         let body = match answer.to_lowercase().as_str() {
@@ -292,7 +296,7 @@ impl Chat {
         };
         match self.daemon.post(&format!("/api/chat/approvals/{id}"), &body).await {
             Ok(_) => Ok(()),
-            // Somebody else answered, or nobody in time.
+            // Another client responded, or the request expired.
             Err(CliError::Refused { status: 404 | 409, message }) => {
                 say(self.style.faint(&message));
                 Ok(())
@@ -304,7 +308,7 @@ impl Chat {
     async fn cancel(&self, session: Option<&str>) -> Result<(), CliError> {
         let Some(session) = session else { return Ok(()) };
         match self.daemon.post(&format!("/api/chat/sessions/{session}/cancel"), &json!({})).await {
-            // A reply that ended meanwhile needs no cancelling.
+            // The reply may have ended meanwhile.
             Ok(_) | Err(CliError::Refused { status: 404 | 409, .. }) => Ok(()),
             Err(error) => Err(error),
         }
@@ -315,7 +319,7 @@ fn data(event: &Event) -> Value {
     serde_json::from_str(&event.data).unwrap_or_default()
 }
 
-/// Lines of stdin, read by a thread that may wait for ever.
+/// Reads lines of stdin on a thread, which may block indefinitely.
 fn read_lines() -> tokio::sync::mpsc::Receiver<String> {
     let (sender, receiver) = tokio::sync::mpsc::channel(1);
     tokio::task::spawn_blocking(move || {

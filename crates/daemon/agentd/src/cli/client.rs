@@ -1,5 +1,5 @@
-//! How a command reaches the daemon: through the private socket of one that runs, else by
-//! composing one in this process that listens nowhere. The commands cannot tell which.
+//! Client of the daemon for commands: through the private socket of a running daemon, or with an offline daemon in this
+//! process. Both have the same interface.
 
 use std::io;
 use std::path::PathBuf;
@@ -22,28 +22,29 @@ use super::socket;
 use crate::config::Config;
 use crate::lifecycle::{Offline, StartError, require_clock_agreement};
 
-/// A daemon that answers at all does so within this time.
-const TIME_LIMIT: Duration = Duration::from_secs(15);
-/// No JSON answer that a command asks for is larger.
-const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
+/// Default request timeout.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(15);
+/// Maximum size of a response body.
+const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 
-pub(super) struct LocalClient(Way);
+/// Client of the local daemon.
+pub(super) struct LocalClient(Transport);
 
-enum Way {
+enum Transport {
     Socket { path: PathBuf, data_dir: PathBuf },
     InProcess(Box<Offline>),
 }
 
 impl LocalClient {
-    /// The daemon that runs on the data directory; `None` when there is none.
+    /// Connects to the daemon that runs on the data directory; `None` if none runs.
     pub(super) async fn running(config: &Config) -> Result<Option<Self>, CliError> {
         let data_dir = config.data_dir.canonicalize().unwrap_or_else(|_| config.data_dir.clone());
         let path = data_dir.join("agentd.sock");
         let Some(_) = socket::connect(&path).await? else { return Ok(None) };
-        Ok(Some(Self(Way::Socket { path, data_dir })))
+        Ok(Some(Self(Transport::Socket { path, data_dir })))
     }
 
-    /// The daemon that runs, else one in this process.
+    /// Connects to the running daemon, or opens an offline daemon in this process.
     pub(super) async fn connect(config: &Config) -> Result<Self, CliError> {
         if let Some(running) = Self::running(config).await? {
             return Ok(running);
@@ -51,7 +52,7 @@ impl LocalClient {
         let clock = Clock::system();
         require_clock_agreement(config, &clock).await?;
         match Offline::open(config.clone(), clock, Entropy::system()).await {
-            Ok(offline) => Ok(Self(Way::InProcess(Box::new(offline)))),
+            Ok(offline) => Ok(Self(Transport::InProcess(Box::new(offline)))),
             Err(StartError::Store(source @ StoreError::AlreadyRunning { .. })) => {
                 Err(CliError::NotAnswering { data_dir: config.data_dir.clone(), source: Box::new(source) })
             }
@@ -59,16 +60,15 @@ impl LocalClient {
         }
     }
 
-    /// Sends a request. The answer's head must come within `limit`, if there is one; whatever the
-    /// status, the caller reads it.
+    /// Sends a request. The response headers must arrive within `limit`, if it is set. The caller handles the status.
     pub(super) async fn send(
         &self,
         request: Request<Body>,
         limit: Option<Duration>,
     ) -> Result<Response<Body>, CliError> {
         match &self.0 {
-            Way::InProcess(offline) => in_process(offline.router(), request).await,
-            Way::Socket { path, data_dir } => {
+            Transport::InProcess(offline) => in_process(offline.router(), request).await,
+            Transport::Socket { path, data_dir } => {
                 let not_answering = |source| CliError::NotAnswering { data_dir: data_dir.clone(), source };
                 let sending = over_socket(path, request);
                 match limit {
@@ -81,17 +81,17 @@ impl LocalClient {
         }
     }
 
-    /// Sends JSON and reads JSON.
+    /// Sends a JSON request and parses the JSON response.
     pub(super) async fn json<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
         body: Option<&serde_json::Value>,
     ) -> Result<T, CliError> {
-        self.json_within(TIME_LIMIT, method, path, body).await
+        self.json_within(DEFAULT_TIMEOUT, method, path, body).await
     }
 
-    /// The same where the daemon may take longer.
+    /// Variant of [`Self::json`] with another timeout.
     pub(super) async fn json_within<T: DeserializeOwned>(
         &self,
         limit: Duration,
@@ -99,11 +99,11 @@ impl LocalClient {
         path: &str,
         body: Option<&serde_json::Value>,
     ) -> Result<T, CliError> {
-        let answer = self.bytes_within(limit, method, path, body).await?;
-        serde_json::from_slice(&answer).map_err(|source| CliError::Unreadable { source })
+        let response = self.bytes_within(limit, method, path, body).await?;
+        serde_json::from_slice(&response).map_err(|source| CliError::Unreadable { source })
     }
 
-    /// The same for an answer of any kind.
+    /// Variant of [`Self::json_within`] that returns the raw body.
     pub(super) async fn bytes_within(
         &self,
         limit: Duration,
@@ -116,15 +116,15 @@ impl LocalClient {
         read(accept(self.send(request, Some(limit)).await?).await?).await
     }
 
-    /// Lets go of the data directory.
+    /// Releases the data directory.
     pub(super) async fn close(self) {
-        if let Way::InProcess(offline) = self.0 {
+        if let Transport::InProcess(offline) = self.0 {
             offline.close().await;
         }
     }
 }
 
-/// A request to the daemon itself.
+/// Builds a request to the daemon.
 pub(super) fn request(method: Method, path: &str, body: Body) -> Result<Request<Body>, CliError> {
     Request::builder()
         .method(method)
@@ -132,34 +132,35 @@ pub(super) fn request(method: Method, path: &str, body: Body) -> Result<Request<
         .header(HOST, "localhost")
         .header(CONTENT_TYPE, "application/json")
         .body(body)
-        .map_err(|error| CliError::Usage(format!("`{path}` cannot be asked for: {error}")))
+        .map_err(|error| CliError::Usage(format!("`{path}` cannot be requested: {error}")))
 }
 
-/// The answer, unless it is a refusal.
-pub(super) async fn accept(answer: Response<Body>) -> Result<Response<Body>, CliError> {
-    let status = answer.status();
+/// Returns the response if its status is a success.
+pub(super) async fn accept(response: Response<Body>) -> Result<Response<Body>, CliError> {
+    let status = response.status();
     if status.is_success() {
-        return Ok(answer);
+        return Ok(response);
     }
-    Err(refusal(status.as_u16(), &read(answer).await?))
+    Err(error_from_body(status.as_u16(), &read(response).await?))
 }
 
-/// The daemon's sentence out of the body of an error.
-pub(super) fn refusal(status: u16, body: &[u8]) -> CliError {
+/// Builds an error from the body of an error response.
+pub(super) fn error_from_body(status: u16, body: &[u8]) -> CliError {
     let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
-    let sentence = body.get("error").and_then(serde_json::Value::as_str);
-    let message = sentence.map_or_else(|| format!("the daemon answered {status} without a reason"), str::to_owned);
+    let error_message = body.get("error").and_then(serde_json::Value::as_str);
+    let message = error_message
+        .map_or_else(|| format!("the daemon responded with status {status} and no message"), str::to_owned);
     CliError::Refused { status, message }
 }
 
-async fn read(answer: Response<Body>) -> Result<Bytes, CliError> {
-    let body = http_body_util::Limited::new(answer.into_body(), MAX_ANSWER_BYTES);
+async fn read(response: Response<Body>) -> Result<Bytes, CliError> {
+    let body = http_body_util::Limited::new(response.into_body(), MAX_RESPONSE_BYTES);
     Ok(body.collect().await.map_err(CliError::broken)?.to_bytes())
 }
 
 async fn in_process(router: Router, request: Request<Body>) -> Result<Response<Body>, CliError> {
     match router.oneshot(request).await {
-        Ok(answer) => Ok(answer),
+        Ok(response) => Ok(response),
         Err(never) => match never {},
     }
 }
@@ -169,8 +170,8 @@ async fn over_socket(path: &std::path::Path, request: Request<Body>) -> Result<R
     let stream = socket::connect(path).await?.ok_or_else(gone)?;
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(CliError::broken)?;
-    // Ends with the answer's body.
+    // Ends with the response body.
     tokio::spawn(connection);
-    let answer = sender.send_request(request).await.map_err(CliError::broken)?;
-    Ok(answer.map(Body::new))
+    let response = sender.send_request(request).await.map_err(CliError::broken)?;
+    Ok(response.map(Body::new))
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a command. Each sentence ends with what to do next.
+//! Errors of commands. Each message ends with the next step.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,32 +10,34 @@ use crate::lifecycle::StartError;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CliError {
     #[error(
-        "a daemon uses {} but does not answer on its private socket; it may still be starting, so try again, and if this stays, look at its log or restart it",
+        "a daemon uses {} but does not respond on its private socket; it may still be starting: retry, and if this persists, check its log or restart it",
         .data_dir.display()
     )]
     NotAnswering { data_dir: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
-    #[error("the private socket {} may not be opened; run this command as the user that the daemon runs as", .path.display())]
+    #[error("no permission to open the private socket {}; run this command as the user that the daemon runs as", .path.display())]
     NotYours { path: PathBuf, source: io::Error },
     #[error("no daemon runs on {}; start one with `agentd`, or name another with --url", .data_dir.display())]
     NotRunning { data_dir: PathBuf },
-    #[error("nothing that is a daemon answers at {url}; check the address, and whether the daemon runs")]
+    #[error("no daemon responds at {url}; check the URL and that the daemon is running")]
     Unreachable { url: String, source: Box<dyn std::error::Error + Send + Sync> },
-    /// The daemon's own sentence.
+    /// Error message of the daemon.
     #[error("{message}")]
     Refused { status: u16, message: String },
-    #[error("the daemon broke off the connection; its log says why")]
+    #[error("the daemon closed the connection; check its log")]
     Broken { source: Box<dyn std::error::Error + Send + Sync> },
-    #[error("the daemon's answer cannot be read; compare its version in `agentd doctor` with `agentd --version`")]
+    #[error("the daemon's response cannot be parsed; compare its version in `agentd doctor` with `agentd --version`")]
     Unreadable { source: serde_json::Error },
     #[error("{action} {} failed", .path.display())]
     File { action: &'static str, path: PathBuf, source: io::Error },
-    #[error("the key could not be written to stdout and was revoked; make another one")]
+    #[error("the key could not be written to stdout and was revoked; create another one")]
     KeyRevoked { source: io::Error },
-    #[error("the key could not be written to stdout; revoke it with `agentd keys revoke {id}`, then make another one")]
+    #[error(
+        "the key could not be written to stdout; revoke it with `agentd keys revoke {id}`, then create another one"
+    )]
     KeyLost { id: String, source: io::Error },
     #[error("{0}")]
     Usage(String),
-    #[error("this machine does not give the command what it needs")]
+    #[error("the operating system reported an error")]
     Machine { source: io::Error },
     #[error(transparent)]
     Untrusted(#[from] TrustedFileError),

@@ -1,16 +1,16 @@
-//! Reads Server-Sent Events out of pieces of bytes, however they are cut.
+//! Parser of Server-Sent Events from arbitrary chunks of bytes.
 
-/// One event.
+/// Server-Sent Event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) name: String,
     pub(super) data: String,
 }
 
-/// Longer lines than this are no event of ours.
+/// Maximum length of a line; the daemon sends no longer ones.
 const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;
 
-/// Collects bytes and gives events when they are complete.
+/// Incremental parser.
 #[derive(Debug, Default)]
 pub(super) struct EventReader {
     line: Vec<u8>,
@@ -19,7 +19,7 @@ pub(super) struct EventReader {
 }
 
 impl EventReader {
-    /// Takes more bytes; the events that they complete.
+    /// Parses more bytes and returns the events that they complete.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Event> {
         let mut events = Vec::new();
         for byte in bytes {
@@ -45,7 +45,7 @@ impl EventReader {
         match field {
             "event" => self.name = value.to_owned(),
             "data" => self.data.push(value.to_owned()),
-            // Ids, and comments that keep proxies awake.
+            // Ids and keep-alive comments.
             _ => {}
         }
         None
@@ -60,7 +60,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn events_do_not_depend_on_how_bytes_are_cut(cuts in prop::collection::vec(1usize..9, 1..40)) {
+        fn events_do_not_depend_on_chunk_boundaries(cuts in prop::collection::vec(1usize..9, 1..40)) {
             let text = "id: 1\nevent: token\ndata: {\"content\":\"Grüße\"}\n\n: wait\n\nevent: done\r\ndata: a\r\ndata: b\r\n\r\n";
             let mut reader = EventReader::default();
             let mut events = Vec::new();

@@ -1,4 +1,4 @@
-//! `agentd keys`: the owner's way in, also when every key is lost.
+//! `agentd keys`: management of API keys, also if all keys are lost.
 
 use clap::{Args, Subcommand, ValueEnum};
 use http::Method;
@@ -18,30 +18,30 @@ pub(super) struct KeysArgs {
 
 #[derive(Debug, Subcommand)]
 enum KeysCommand {
-    /// Make a key and print it alone; it is shown this once
+    /// Create a key and print only the key; it is not shown again
     #[command(
-        after_help = "Examples:\n  agentd keys create --name laptop\n  export SVC_API_KEY=$(agentd keys create --name chat)\n  agentd keys create --name grafana --scope read --description \"reads the figures\"",
+        after_help = "Examples:\n  agentd keys create --name laptop\n  export SVC_API_KEY=$(agentd keys create --name chat)\n  agentd keys create --name grafana --scope read --description \"dashboards\"",
         override_usage = "agentd keys create [OPTIONS] --name <NAME>"
     )]
     Create {
-        /// What the key is called in lists
+        /// Display name of the key
         #[arg(long)]
         name: String,
-        /// What it may do: `read` looks, `full` does everything
+        /// Scope of the key: `read` for read-only access, `full` for everything
         #[arg(long, value_enum, default_value_t = Scope::Full)]
         scope: Scope,
-        /// What it is for
+        /// Purpose of the key
         #[arg(long)]
         description: Option<String>,
     },
-    /// List the keys, never what they are
+    /// List keys without their secrets
     #[command(after_help = "Examples:\n  agentd keys list\n  agentd keys list --json | jq -r '.keys[].id'")]
     List {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Revoke a key for good; whoever uses it is refused at once
+    /// Revoke a key permanently, with immediate effect
     #[command(
         after_help = "Example:\n  agentd keys revoke key_01k9…   (`agentd keys list` shows the ids)",
         override_usage = "agentd keys revoke [OPTIONS] <ID>"
@@ -75,8 +75,8 @@ struct Listed {
     scope: Option<String>,
 }
 
-/// Nobody has seen the key, so nobody may have it.
-async fn take_back(client: &LocalClient, id: String, source: std::io::Error) -> CliError {
+/// Revokes a key that could not be printed.
+async fn revoke_unprinted(client: &LocalClient, id: String, source: std::io::Error) -> CliError {
     let revoked = client.json::<serde_json::Value>(Method::DELETE, &format!("/api/auth/keys/{id}"), None).await;
     match revoked {
         Ok(_) => CliError::KeyRevoked { source },
@@ -88,15 +88,15 @@ pub(super) async fn run(config: &Config, arguments: KeysArgs) -> Result<(), CliE
     if let KeysCommand::Revoke { id } = &arguments.command
         && !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
     {
-        return Err(CliError::Usage(format!("`{id}` is no id of a key; `agentd keys list` shows them")));
+        return Err(CliError::Usage(format!("`{id}` is not a key id; list the ids with `agentd keys list`")));
     }
     let client = LocalClient::connect(config).await?;
-    let outcome = carry_out(&client, arguments.command).await;
+    let outcome = execute(&client, arguments.command).await;
     client.close().await;
     outcome
 }
 
-async fn carry_out(client: &LocalClient, command: KeysCommand) -> Result<(), CliError> {
+async fn execute(client: &LocalClient, command: KeysCommand) -> Result<(), CliError> {
     match command {
         KeysCommand::Create { name, scope, description } => {
             let scope = match scope {
@@ -107,13 +107,13 @@ async fn carry_out(client: &LocalClient, command: KeysCommand) -> Result<(), Cli
             if let Some(description) = description {
                 body["description"] = description.into();
             }
-            let made: Created = client.json(Method::POST, "/api/auth/keys", Some(&body)).await?;
-            if let Err(source) = write_line(made.key.as_str()) {
-                return Err(take_back(client, made.id, source).await);
+            let created: Created = client.json(Method::POST, "/api/auth/keys", Some(&body)).await?;
+            if let Err(source) = write_line(created.key.as_str()) {
+                return Err(revoke_unprinted(client, created.id, source).await);
             }
             say(format_args!(
-                "Made the key `{}` ({}, scope {scope}). Keep it: it is not shown again.",
-                made.name, made.id
+                "Created the key `{}` ({}, scope {scope}). Store it now: it is not shown again.",
+                created.name, created.id
             ));
         }
         KeysCommand::List { json: true } => {
@@ -127,7 +127,7 @@ async fn carry_out(client: &LocalClient, command: KeysCommand) -> Result<(), Cli
             }
             let all: All = client.json(Method::GET, "/api/auth/keys", None).await?;
             if all.keys.is_empty() {
-                say("There is no key. Make one with `agentd keys create --name NAME`.");
+                say("No keys. Create one with `agentd keys create --name NAME`.");
                 return Ok(());
             }
             let mut rows = vec![["ID", "NAME", "SCOPE", "CREATED", "LAST USED"].map(str::to_owned).to_vec()];
@@ -140,7 +140,7 @@ async fn carry_out(client: &LocalClient, command: KeysCommand) -> Result<(), Cli
         KeysCommand::Revoke { id } => {
             let _revoked: serde_json::Value =
                 client.json(Method::DELETE, &format!("/api/auth/keys/{id}"), None).await?;
-            say(format_args!("Revoked {id}; whoever uses it is refused from now on."));
+            say(format_args!("Revoked {id}. Requests with this key are now rejected."));
         }
     }
     Ok(())

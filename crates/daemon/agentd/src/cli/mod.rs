@@ -1,4 +1,4 @@
-//! The command line. `agentd` alone serves.
+//! Command line. `agentd` without a subcommand runs the daemon.
 
 mod backup;
 mod browser;
@@ -24,15 +24,15 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::config::{Config, ConfigError, ConfigSource};
 
-/// Hosts AI agents behind one HTTP API, on your own machine.
+/// Self-hosted daemon for AI agents with an HTTP API
 #[derive(Debug, Parser)]
 #[command(
     name = "agentd",
     version,
-    after_help = "Start with `agentd`, open the address that it prints, and follow the four steps there.\nAnything wrong? `agentd doctor` checks what people trip over and says the remedy."
+    after_help = "Start with `agentd`, open the URL that it prints, and follow the setup.\nIf something does not work, run `agentd doctor`."
 )]
 pub struct Cli {
-    /// Configuration file [default: ~/.config/agentd/agentd.toml, else /etc/agentd/agentd.toml]
+    /// Configuration file [default: ~/.config/agentd/agentd.toml, then /etc/agentd/agentd.toml]
     #[arg(long, global = true, env = "SVC_CONFIG")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -43,32 +43,32 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the daemon (what `agentd` alone does)
+    /// Run the daemon (default command)
     #[command(
         after_help = "Examples:\n  agentd serve\n  agentd serve --port 8080 --data-dir /srv/agentd\n  SVC_DATABASE_URL=postgres://… agentd serve"
     )]
     Serve,
-    // A usage line of their own where there are required arguments: the made one lists what came from the environment
-    // as if it were required.
-    /// Make, list and revoke API keys
+    // Commands with required arguments override the usage line, because the generated one lists options set in the
+    // environment as required.
+    /// Create, list and revoke API keys
     Keys(keys::KeysArgs),
-    /// Check everything that people trip over, and say the remedy
+    /// Check configuration and environment for common problems
     Doctor(doctor::DoctorArgs),
-    /// Make this machine a device of a daemon elsewhere
+    /// Connect this machine to a remote daemon as a device
     Device(device::DeviceArgs),
-    /// Talk to an agent
+    /// Chat with an agent
     Chat(chat::ChatArgs),
-    /// Write everything that the daemon keeps into one archive
+    /// Create a backup archive of all data
     Backup(backup::BackupArgs),
-    /// Replace everything that the daemon keeps by what an archive holds
+    /// Restore all data from a backup archive
     Restore(backup::RestoreArgs),
-    /// Show the chat platforms, and let people in who write there
+    /// Show chat platforms and manage pairing requests
     Channels(channels::ChannelsArgs),
-    /// Open pages in the daemon's browser, act on them, look at them
+    /// Control the daemon's browser
     Browser(browser::BrowserArgs),
-    /// Watch what the daemon does: requests, turns, tokens, queues, alerts
+    /// Show live statistics: requests, turns, tokens, queues, alerts
     Top(top::TopArgs),
-    /// List the background workers, and what each did since the daemon started
+    /// List background workers and their statistics
     #[command(
         after_help = "Examples:\n  agentd workers\n  agentd workers --json | jq -r '.workers[] | select(.is_late) | .name'"
     )]
@@ -76,25 +76,25 @@ enum Command {
     /// Print the OpenAPI document
     #[command(after_help = "Example:\n  agentd openapi > openapi.json")]
     Openapi,
-    /// Print what makes a shell complete `agentd`
+    /// Print a shell completion script
     #[command(
         after_help = "Examples:\n  agentd completions bash > ~/.local/share/bash-completion/completions/agentd\n  agentd completions zsh > ~/.zfunc/_agentd\n  agentd completions fish > ~/.config/fish/completions/agentd.fish",
         override_usage = "agentd completions [OPTIONS] <SHELL>"
     )]
     Completions {
-        /// Which shell
+        /// Shell
         shell: clap_complete::Shell,
     },
-    /// The process that holds a model inside; started by the daemon
+    /// Process that runs a local model; started by the daemon
     #[command(hide = true)]
     InferenceWorker,
 }
 
-/// What `main` calls.
+/// Runs the command line.
 #[must_use]
 pub fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
-    // Before anything else: it starts before every run of code, and its arguments are not people's.
+    // First, because it starts before every sandboxed run, and its arguments are internal.
     if arguments.next().is_some_and(|first| first == INIT_SUBCOMMAND) {
         agentd_sandbox::init::main(arguments);
     }
@@ -112,12 +112,12 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    // A device has no daemon of its own, so no configuration either.
+    // A device needs no daemon, so no configuration is read.
     if let Some(Command::Device(arguments)) = cli.command {
-        return wait_for(device::run(arguments)).map(|()| ExitCode::SUCCESS);
+        return block_on(device::run(arguments)).map(|()| ExitCode::SUCCESS);
     }
     match &cli.command {
-        Some(Command::Openapi) => return wait_for(start::print_openapi()).map(|()| ExitCode::SUCCESS),
+        Some(Command::Openapi) => return block_on(start::print_openapi()).map(|()| ExitCode::SUCCESS),
         Some(Command::Completions { shell }) => {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "agentd", &mut text);
@@ -128,17 +128,17 @@ fn run(cli: Cli) -> Result<ExitCode, Box<dyn std::error::Error>> {
     }
     let config = read_config(cli.config.as_deref(), cli.source);
     let outcome = match cli.command {
-        // The doctor also says what is wrong with the configuration.
-        Some(Command::Doctor(arguments)) => return wait_for(doctor::run(config, arguments)),
-        Some(Command::Keys(arguments)) => wait_for(keys::run(&config?, arguments)),
-        // A conversation from a pipe has told of what failed in it.
-        Some(Command::Chat(arguments)) => return wait_for(chat::run(&config?, arguments)),
-        Some(Command::Channels(arguments)) => wait_for(channels::run(&config?, arguments)),
-        Some(Command::Browser(arguments)) => wait_for(browser::run(&config?, arguments)),
-        Some(Command::Top(arguments)) => wait_for(top::run(&config?, arguments)),
-        Some(Command::Workers(arguments)) => wait_for(workers::run(&config?, arguments)),
-        Some(Command::Backup(arguments)) => wait_for(backup::run_backup(&config?, arguments)),
-        Some(Command::Restore(arguments)) => wait_for(backup::run_restore(&config?, arguments)),
+        // The doctor also reports problems of the configuration.
+        Some(Command::Doctor(arguments)) => return block_on(doctor::run(config, arguments)),
+        Some(Command::Keys(arguments)) => block_on(keys::run(&config?, arguments)),
+        // A piped conversation has already reported its failures.
+        Some(Command::Chat(arguments)) => return block_on(chat::run(&config?, arguments)),
+        Some(Command::Channels(arguments)) => block_on(channels::run(&config?, arguments)),
+        Some(Command::Browser(arguments)) => block_on(browser::run(&config?, arguments)),
+        Some(Command::Top(arguments)) => block_on(top::run(&config?, arguments)),
+        Some(Command::Workers(arguments)) => block_on(workers::run(&config?, arguments)),
+        Some(Command::Backup(arguments)) => block_on(backup::run_backup(&config?, arguments)),
+        Some(Command::Restore(arguments)) => block_on(backup::run_restore(&config?, arguments)),
         _ => start::serve(config?),
     };
     outcome.map(|()| ExitCode::SUCCESS)
@@ -149,13 +149,13 @@ fn read_config(file: Option<&Path>, source: ConfigSource) -> Result<Config, Conf
     Config::from_source(source.with_environment().or(file))
 }
 
-/// Runs a command that waits.
-fn wait_for<T, E: Into<Box<dyn std::error::Error>>>(
+/// Runs an asynchronous command.
+fn block_on<T, E: Into<Box<dyn std::error::Error>>>(
     command: impl Future<Output = Result<T, E>>,
 ) -> Result<T, Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let outcome = runtime.block_on(command);
-    // A thread that waits for the keyboard would otherwise keep the program from ending.
+    // Otherwise a thread that reads the keyboard would block the exit.
     runtime.shutdown_background();
     outcome.map_err(Into::into)
 }

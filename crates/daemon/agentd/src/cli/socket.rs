@@ -1,4 +1,4 @@
-//! The client's end of the private socket: connects only to a daemon of a trusted user.
+//! Client side of the private socket. Connects only to a daemon of a trusted user.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -11,17 +11,17 @@ use super::error::CliError;
 const GROUP_OR_OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-/// Connects to the daemon behind `path`; `None` when no daemon listens there.
+/// Connects to the daemon at `path`; `None` if no daemon listens there.
 ///
 /// # Errors
-/// The socket may not be opened. `ForeignSocket` if the socket, its directory or the process at the other end belongs to
-/// another user than root or the effective user, or if others may write the socket or its directory. To root, the owner
-/// of the data directory is trusted as well.
+/// `NotYours` if the socket may not be opened. `ForeignSocket` if the socket, its directory or the process at the other
+/// end belongs to another user than root or the effective user, or if others may write the socket or its directory. To
+/// root, the owner of the data directory is trusted as well.
 pub(super) async fn connect(path: &Path) -> Result<Option<UnixStream>, CliError> {
     let untrusted = |problem: String| CliError::ForeignSocket { path: path.to_path_buf(), problem };
     let failed = |source: io::Error| match source.kind() {
         io::ErrorKind::PermissionDenied => Err(CliError::NotYours { path: path.to_path_buf(), source }),
-        // No socket, or one that a daemon left behind when it was killed.
+        // No socket, or a leftover socket of a killed daemon.
         _ => Ok(None),
     };
     let data_dir = path.parent().unwrap_or(Path::new("/"));
@@ -47,7 +47,7 @@ pub(super) async fn connect(path: &Path) -> Result<Option<UnixStream>, CliError>
     };
     let peer = stream.peer_cred().map_err(|source| CliError::Machine { source })?.uid();
     if !is_trusted(peer) {
-        return Err(untrusted(format!("the process that answers on it runs as user {peer}")));
+        return Err(untrusted(format!("the process that listens on it runs as user {peer}")));
     }
     Ok(Some(stream))
 }

@@ -1,4 +1,4 @@
-//! Serving, and printing the document.
+//! `agentd serve` and `agentd openapi`.
 
 use std::error::Error;
 use std::io::{ErrorKind, Write};
@@ -16,9 +16,9 @@ use super::terminal::Style;
 use crate::config::{Config, ConfigSource, LogFormat};
 use crate::lifecycle::{self, Offline};
 
-/// How long a thread that may block waits for more work. The longest idle one is woken first, so all that a busy moment
-/// needed stay for as long as each is woken once in this time; starting one anew takes some ten microseconds.
-const IDLE_THREAD: Duration = Duration::from_millis(100);
+/// Idle time after which a blocking thread exits. Tokio wakes the thread that has been idle longest, so with a longer
+/// time, all threads of a load peak would stay alive. Starting a thread takes about ten microseconds.
+const THREAD_KEEP_ALIVE: Duration = Duration::from_millis(100);
 
 pub(super) fn serve(mut config: Config) -> Result<(), Box<dyn Error>> {
     lifecycle::share_allocator_arenas();
@@ -26,9 +26,10 @@ pub(super) fn serve(mut config: Config) -> Result<(), Box<dyn Error>> {
     start_log(&config, &records)?;
     config.log_records = records;
     log_config_file(&config);
-    let runtime = tokio::runtime::Builder::new_multi_thread().thread_keep_alive(IDLE_THREAD).enable_all().build()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().thread_keep_alive(THREAD_KEEP_ALIVE).enable_all().build()?;
     let outcome = runtime.block_on(lifecycle::run(config, Clock::system(), Entropy::system()));
-    // Whatever still blocks a thread must not keep a drained daemon from ending.
+    // A blocked thread must not keep a drained daemon from exiting.
     runtime.shutdown_timeout(Duration::from_secs(1));
     outcome.map_err(Into::into)
 }
@@ -37,12 +38,12 @@ fn start_log(config: &Config, records: &LogRecords) -> Result<(), Box<dyn Error>
     let filter: tracing_subscriber::EnvFilter = config.log.parse()?;
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let lines = match config.log_format {
-        LogFormat::Text => lines.with_ansi(Style::of_stderr().is_coloured()).boxed(),
+        LogFormat::Text => lines.with_ansi(Style::of_stderr().is_colored()).boxed(),
         LogFormat::Json => lines.json().boxed(),
     };
-    let is_fit: fn(&Metadata<'_>) -> bool = |metadata| is_fit_for_the_log(metadata.target(), *metadata.level());
-    let lines = lines.with_filter(filter_fn(is_fit));
-    tracing_subscriber::registry().with(lines).with(records.layer(is_fit)).with(filter).try_init()?;
+    let is_loggable_metadata: fn(&Metadata<'_>) -> bool = |metadata| is_loggable(metadata.target(), *metadata.level());
+    let lines = lines.with_filter(filter_fn(is_loggable_metadata));
+    tracing_subscriber::registry().with(lines).with(records.layer(is_loggable_metadata)).with(filter).try_init()?;
     Ok(())
 }
 
@@ -59,14 +60,14 @@ fn log_config_file(config: &Config) {
     }
 }
 
-/// The protocol library of tool servers logs what these wrote, whatever the owner asks of others. That its transport
-/// ended it says without the reason, which the line of the server has.
-fn is_fit_for_the_log(target: &str, level: Level) -> bool {
-    let is_theirs = target.strip_prefix("rmcp").is_some_and(|rest| rest.is_empty() || rest.starts_with("::"));
-    !is_theirs || (level <= Level::WARN && target != "rmcp::transport::worker")
+/// Whether a record may be logged. The MCP library logs contents of tool servers below the level `warn`, so these
+/// records are excluded. Its transport errors are excluded too, because the daemon logs them with their reason.
+fn is_loggable(target: &str, level: Level) -> bool {
+    let is_mcp_library = target.strip_prefix("rmcp").is_some_and(|rest| rest.is_empty() || rest.starts_with("::"));
+    !is_mcp_library || (level <= Level::WARN && target != "rmcp::transport::worker")
 }
 
-/// Prints the document of a daemon with an empty data directory.
+/// Prints the OpenAPI document of a daemon with an empty data directory.
 pub(super) async fn print_openapi() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let source = ConfigSource { data_dir: Some(folder.path().join("data")), ..ConfigSource::default() };
@@ -76,7 +77,7 @@ pub(super) async fn print_openapi() -> Result<(), Box<dyn Error>> {
     text.push('\n');
     let mut stdout = std::io::stdout();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        // Who reads no further, as `head` does, has what he wanted.
+        // The reader, such as `head`, may stop early.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         outcome => outcome.map_err(Into::into),
     }
@@ -87,8 +88,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_tool_servers_wrote_stays_out_of_the_log() {
-        for (target, level, fits) in [
+    fn contents_of_tool_servers_are_not_logged() {
+        for (target, level, expected) in [
             ("rmcp", Level::INFO, false),
             ("rmcp::service", Level::TRACE, false),
             ("rmcp::service", Level::WARN, true),
@@ -96,7 +97,7 @@ mod tests {
             ("rmcprox", Level::TRACE, true),
             ("agentd_engine::tools", Level::DEBUG, true),
         ] {
-            assert_eq!(is_fit_for_the_log(target, level), fits, "{target} {level}");
+            assert_eq!(is_loggable(target, level), expected, "{target} {level}");
         }
     }
 }

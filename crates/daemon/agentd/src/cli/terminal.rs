@@ -1,6 +1,6 @@
-//! Results go to stdout, messages go to stderr. All of it is [`SafeText`]: what a model, a tool or another person wrote
-//! carries no escape sequences to a terminal, nor through a pipe to one. Colours are used only on a terminal, and not
-//! where `NO_COLOR` asks for none.
+//! Output of commands: results to stdout, messages to stderr. All output is [`SafeText`], so that text of models, tools
+//! or other users cannot send escape sequences to a terminal. Colors are used only on a terminal and not if `NO_COLOR`
+//! is set.
 
 use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
@@ -8,7 +8,8 @@ use std::io::{IsTerminal, Write};
 use agentd_base::visible;
 use serde_json::Value;
 
-/// Text whose control and hidden characters are escaped, except line feeds and tabs; only a [`Style`] adds escape sequences, for colours.
+/// Text whose control and hidden characters are escaped, except line feeds and tabs. Only a [`Style`] adds escape
+/// sequences, for colors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SafeText(String);
 
@@ -42,7 +43,7 @@ impl From<std::fmt::Arguments<'_>> for SafeText {
     }
 }
 
-/// Writes a line of the result. A reader that went away is no failure.
+/// Writes a line of the result. A closed pipe is ignored.
 pub(super) fn print_line(text: impl Into<SafeText>) {
     print_piece(text.into().then("\n"));
 }
@@ -52,12 +53,12 @@ pub(super) fn print_piece(text: impl Into<SafeText>) {
     drop(write_piece(&text.into()));
 }
 
-/// Writes a line that is lost if it is not written.
+/// Writes a line of the result and returns failures.
 pub(super) fn write_line(text: impl Into<SafeText>) -> std::io::Result<()> {
     write_piece(&text.into().then("\n"))
 }
 
-/// Writes a JSON value over several lines, for people and programs.
+/// Writes a pretty-printed JSON value.
 pub(super) fn print_json(value: &Value) {
     drop(write_piece(&SafeText(json_without_controls(format!("{value:#}\n")))));
 }
@@ -93,27 +94,26 @@ fn write_piece(text: &SafeText) -> std::io::Result<()> {
     stdout.write_all(text.0.as_bytes()).and_then(|()| stdout.flush())
 }
 
-/// Escapes what a terminal executes or does not show: text must not set the clipboard, move the cursor, or hide what was
-/// written.
+/// Escapes control and hidden characters: text must not set the clipboard, move the cursor, or hide output.
 fn without_controls(text: &str) -> Cow<'_, str> {
     let escaped = visible::escape_prose(text);
     if escaped.contains('\r') { Cow::Owned(escaped.replace("\r\n", "\n")) } else { escaped }
 }
 
-/// Puts text of others on one line, so that it cannot look like further lines of the output.
+/// Puts untrusted text on one line, so that it cannot forge further lines of the output.
 pub(super) fn one_line(text: &str) -> String {
     text.chars().map(|sign| if sign.is_control() { ' ' } else { sign }).collect()
 }
 
-/// Escapes the control characters that JSON allows in texts: delete, and those from U+0080 to U+009F.
+/// Escapes the control characters that JSON allows in strings: DEL, and U+0080 to U+009F.
 fn json_without_controls(json: String) -> String {
-    let is_harmless = |sign: char| !sign.is_control() || sign == '\n';
-    if json.chars().all(is_harmless) {
+    let is_safe = |sign: char| !sign.is_control() || sign == '\n';
+    if json.chars().all(is_safe) {
         return json;
     }
     let mut text = String::with_capacity(json.len() + 16);
     for sign in json.chars() {
-        if is_harmless(sign) {
+        if is_safe(sign) {
             text.push(sign);
         } else {
             text.push_str(&format!("\\u{:04x}", u32::from(sign)));
@@ -128,19 +128,19 @@ const RED: &str = "31";
 const GREEN: &str = "32";
 const YELLOW: &str = "33";
 
-/// How text is set off, if at all.
+/// Style of text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Style {
-    is_coloured: bool,
+    is_colored: bool,
 }
 
 impl Style {
-    /// For what goes to stdout.
+    /// Style for stdout.
     pub(super) fn of_stdout() -> Self {
         Self::of(std::io::stdout().is_terminal())
     }
 
-    /// For what goes to stderr.
+    /// Style for stderr.
     pub(super) fn of_stderr() -> Self {
         Self::of(std::io::stderr().is_terminal())
     }
@@ -149,11 +149,11 @@ impl Style {
     fn of(is_terminal: bool) -> Self {
         let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        Self { is_coloured: is_terminal && !is_unwanted && !is_dumb }
+        Self { is_colored: is_terminal && !is_unwanted && !is_dumb }
     }
 
-    pub(super) fn is_coloured(self) -> bool {
-        self.is_coloured
+    pub(super) fn is_colored(self) -> bool {
+        self.is_colored
     }
 
     pub(super) fn green(self, text: &str) -> SafeText {
@@ -174,7 +174,7 @@ impl Style {
 
     fn wrap(self, code: &str, text: &str) -> SafeText {
         let text = without_controls(text);
-        if !self.is_coloured {
+        if !self.is_colored {
             return SafeText(text.into_owned());
         }
         SafeText(format!("\x1b[{code}m{text}\x1b[{RESET}m"))
@@ -211,14 +211,14 @@ mod tests {
     const SET_CLIPBOARD: &str = "a\x1b]52;c;ZXZpbA==\x07b\u{9b}2Jc\r\n\td\x7f\x1b[31m";
 
     #[test]
-    fn escape_sequences_of_others_are_escaped() {
+    fn escape_sequences_in_text_are_escaped() {
         let shown = "a\\u{1b}]52;c;ZXZpbA==\\u{7}b\\u{9b}2Jc\n\td\\u{7f}\\u{1b}[31m";
         assert_eq!(SafeText::from(SET_CLIPBOARD).as_str(), shown);
         assert_eq!(SafeText::from("c\u{e0041}").as_str(), "c\\u{e0041}");
-        let style = Style { is_coloured: true };
+        let style = Style { is_colored: true };
         let line = style.red("x\x1b[2Jy").then(format_args!(" {SET_CLIPBOARD}"));
         assert_eq!(line.as_str(), format!("\x1b[31mx\\u{{1b}}[2Jy\x1b[0m {shown}"));
-        let plain = Style { is_coloured: false };
+        let plain = Style { is_colored: false };
         assert_eq!(plain.red("x\x1b[2Jy").as_str(), "x\\u{1b}[2Jy");
     }
 

@@ -1,4 +1,4 @@
-//! `agentd workers`: lists the background workers.
+//! `agentd workers`: list of background workers.
 
 use clap::Args;
 use http::Method;

@@ -1,11 +1,11 @@
-//! Who comes in: the network through its middleware, the owner on this machine through a private socket.
+//! Access to the API: middleware for the network, and authentication for the private socket of the owner.
 
 use std::net::SocketAddr;
 
 use agentd_core::runtime::{AppContext, Metrics};
 use agentd_operations::monitoring::Gate;
 use agentd_web::{
-    AccessDenied, Authenticate, Caller, CallerKind, CorsPolicy, Credential, Guarded, HostPolicy, HttpStack,
+    AccessDenied, Authenticate, Caller, CallerKind, CorsPolicy, Credential, GuardedRouter, HostPolicy, HttpStack,
     Observation, OwnPages, PasswordProof, Scope,
 };
 use axum::Router;
@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 use super::collector::request_spans;
 use crate::config::Config;
 
-/// The network's middleware around the routes.
+/// Wraps the routes in the middleware for network requests.
 pub(super) fn with_middleware(
     router: Router,
     metrics: &Metrics,
@@ -22,7 +22,7 @@ pub(super) fn with_middleware(
     context: &AppContext,
     config: &Config,
     address: SocketAddr,
-) -> Guarded<Gate> {
+) -> GuardedRouter<Gate> {
     let stack = HttpStack {
         observation: Observation {
             ids: context.ids.clone(),
@@ -35,13 +35,13 @@ pub(super) fn with_middleware(
         own_pages: OwnPages::new(config.base_origin()),
         gate,
     };
-    stack.around(router)
+    stack.wrap(router)
 }
 
-/// The owner on the daemon's own machine: who can open the private socket needs no key.
-pub(super) struct OwnerAlone;
+/// Authentication of the private socket. Every connection belongs to the owner, so no key is needed.
+pub(super) struct LocalOwner;
 
-impl Authenticate for OwnerAlone {
+impl Authenticate for LocalOwner {
     fn authenticate(&self, _credential: Option<Credential>) -> BoxFuture<'_, Result<Caller, AccessDenied>> {
         Box::pin(async {
             Ok(Caller {
@@ -54,7 +54,7 @@ impl Authenticate for OwnerAlone {
         })
     }
 
-    fn is_in_force<'a>(&'a self, _caller: &'a Caller) -> BoxFuture<'a, bool> {
+    fn is_valid<'a>(&'a self, _caller: &'a Caller) -> BoxFuture<'a, bool> {
         Box::pin(async { true })
     }
 

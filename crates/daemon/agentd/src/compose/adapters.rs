@@ -1,4 +1,4 @@
-//! Implementations of one domain's traits by another one that may not name it.
+//! Adapters between domains that must not depend on each other.
 
 use agentd_automation::hooks::{HookError, Hooks};
 use agentd_automation::scheduler::{ACTIVITY_QUARTER_MICROS, Activity, ActivitySource};

@@ -1,4 +1,4 @@
-//! Traces, metrics and logs for a collector, where one is configured: the tasks that export them, and spans of requests.
+//! Export of traces, metrics and logs to an OTLP collector, if one is configured.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use agentd_core::runtime::{AppContext, Family, MetricList, Metrics, Sample};
 use agentd_core::settings::Settings;
 use agentd_net::{GuardedClient, Trust};
 use agentd_telemetry::{KeyValue, LogRecords, Span, SpanKind, TelemetryConfig, Tracer, number};
-use agentd_web::{AnsweredRequest, RequestSpans};
+use agentd_web::{CompletedRequest, RequestSpans};
 
-/// The owner configured the address.
+/// Returns the HTTP client of the exporters. It trusts the collector's address, because the owner configured it.
 fn client(settings: &Settings) -> GuardedClient {
     GuardedClient::new(settings.policy(), Trust::Owner)
 }
@@ -43,7 +43,7 @@ pub(super) fn start_export(
     }
 }
 
-/// The counter of log records by outcome, if log records are exported.
+/// Returns the counter of log records by outcome, if log records are exported.
 pub(super) fn log_record_metrics(records: &LogRecords) -> MetricList {
     let mut metrics = MetricList::default();
     if records.is_on() {
@@ -57,7 +57,7 @@ pub(super) fn log_record_metrics(records: &LogRecords) -> MetricList {
     metrics
 }
 
-/// Starts the task that exports the records of the log.
+/// Starts the task that exports log records.
 pub(super) fn start_log_export(
     context: &AppContext,
     settings: &Settings,
@@ -72,20 +72,20 @@ pub(super) fn start_log_export(
     context.supervise("otlp.logs", move || records.clone().export(client.clone(), entropy.clone(), resource.clone()));
 }
 
-/// Spans of requests to the API. Probes and metrics are asked for all the time and tell nothing.
+/// Records spans of API requests. Probes and metrics are excluded, because they are frequent and carry no information.
 struct TraceRequests {
     tracer: Tracer,
     clock: Clock,
 }
 
-/// Who is told of requests, where somebody collects spans.
+/// Returns the recorder of request spans, if traces are exported.
 pub(super) fn request_spans(context: &AppContext) -> Option<Arc<dyn RequestSpans>> {
     let (tracer, clock) = (context.tracer.clone(), context.clock.clone());
     tracer.is_on().then(|| Arc::new(TraceRequests { tracer, clock }) as Arc<dyn RequestSpans>)
 }
 
 impl RequestSpans for TraceRequests {
-    fn answered(&self, request: &AnsweredRequest<'_>) {
+    fn record(&self, request: &CompletedRequest<'_>) {
         if !request.route.starts_with("/api/") {
             return;
         }
@@ -97,7 +97,7 @@ impl RequestSpans for TraceRequests {
                 KeyValue::new("http.route", request.route.to_owned()),
                 number("http.response.status_code", u64::from(status.as_u16())),
             ];
-            // Of a server, what a client did wrong is no error.
+            // Client errors (4xx) are not errors of a server span.
             let is_error = status.is_server_error();
             if is_error {
                 attributes.push(KeyValue::new("error.type", status.as_str().to_owned()));

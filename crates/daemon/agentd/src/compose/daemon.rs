@@ -1,4 +1,4 @@
-//! A composed daemon: its parts, what programs that embed it may use of it, and its shutdown.
+//! Composed daemon: its parts, accessors for programs that embed it, and its shutdown.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -17,15 +17,15 @@ use agentd_operations::backup::Backup;
 use agentd_operations::monitoring::Gate;
 use agentd_operations::web_ui::DescribeApi;
 use agentd_telemetry::{LogRecords, TelemetryConfig};
-use agentd_web::{Guarded, Routes};
+use agentd_web::{GuardedRouter, Routes};
 use axum::Router;
 use futures_util::future::join_all;
 use utoipa::openapi::OpenApi;
 
 use super::collector::start_log_export;
 
-/// Services and workers of a daemon, without its HTTP routers.
-pub struct Inside {
+/// Services and workers of a daemon, without its HTTP routers. Returned by [`wire`](super::wire).
+pub struct DaemonServices {
     pub workers: Workers,
     pub(super) services: Services,
     pub(super) routes: Routes,
@@ -35,7 +35,7 @@ pub struct Inside {
     pub(super) hashing_key: [u8; 32],
 }
 
-impl std::fmt::Debug for Inside {
+impl std::fmt::Debug for DaemonServices {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Inside").field("workers", &self.workers).finish_non_exhaustive()
     }
@@ -56,15 +56,15 @@ pub(super) struct Services {
     pub(super) scheduler: Scheduler,
 }
 
-/// The API for the owner, made when the first command asks for it.
+/// Router of the private socket, built at its first use.
 pub type LocalRouter = Arc<LazyLock<Router, Box<dyn FnOnce() -> Router + Send>>>;
 
-/// A composed daemon: what answers, and what works in the background.
+/// Composed daemon with its HTTP routers and background workers.
 #[derive(Clone)]
 pub struct Daemon {
-    /// The API behind its middleware.
-    pub router: Guarded<Gate>,
-    /// The API for the owner on the daemon's own machine, without the network's middleware.
+    /// Router for the network, with its middleware.
+    pub router: GuardedRouter<Gate>,
+    /// Router for the private socket, without the network middleware.
     pub local_router: LocalRouter,
     pub workers: Workers,
     pub(super) services: Services,
@@ -94,12 +94,13 @@ impl Daemon {
         (self.describe)()
     }
 
-    /// Starts the task that exports the records of the log. They belong to the process, whose log began before the daemon.
+    /// Starts the task that exports log records. The records belong to the process, which logs before the daemon is
+    /// composed.
     pub fn export_logs(&self, context: &AppContext, telemetry: &TelemetryConfig, records: &LogRecords) {
         start_log_export(context, &self.services.settings, telemetry, records);
     }
 
-    /// Number of turns that run in this process.
+    /// Number of turns running in this process.
     #[must_use]
     pub fn running_turns(&self) -> usize {
         self.services.engine.running_turns()
@@ -129,7 +130,7 @@ impl Daemon {
     }
 }
 
-impl Inside {
+impl DaemonServices {
     /// The chat service.
     #[must_use]
     pub fn chat(&self) -> &Chat {

@@ -6,12 +6,12 @@ use utoipa::openapi::info::{InfoBuilder, LicenseBuilder};
 use utoipa::openapi::{Components, OpenApi};
 use utoipa::{PartialSchema, ToSchema};
 
-/// Returns a function that makes the document of these routes.
+/// Returns a function that builds the OpenAPI document of these routes.
 pub(super) fn describe(routes: &Routes) -> impl Fn() -> OpenApi + Send + Sync + use<> {
     let document = routes.document();
     move || {
         let mut document = document();
-        // No operation of its own answers it, `GET /api/settings` does.
+        // Added explicitly: no operation names this schema, but `GET /api/settings` returns it.
         let mut exported = vec![(ExportedSkills::name().into_owned(), ExportedSkills::schema())];
         ExportedSkills::schemas(&mut exported);
         document.components.get_or_insert_with(Components::new).schemas.extend(exported);

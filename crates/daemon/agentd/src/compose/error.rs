@@ -1,14 +1,14 @@
-//! Why a daemon could not be composed.
+//! Error of the composition.
 
 use std::error::Error;
 
-/// A domain could not start; its own sentence says why and what to do.
+/// A domain failed to start. The message has the reason and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ComposeError(String);
 
 impl ComposeError {
-    /// Joins the error of a domain and its sources.
+    /// Joins the messages of a domain's error and its sources.
     pub(super) fn new(error: &dyn Error) -> Self {
         let mut text = error.to_string();
         let mut source = error.source();

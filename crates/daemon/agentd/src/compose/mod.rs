@@ -1,5 +1,4 @@
-//! Wires the domains: which service gets what, which trait is implemented by whom. The only
-//! module that knows them all.
+//! Composition root: constructs all services and connects their traits. The only module that depends on every domain.
 
 mod access;
 mod adapters;
@@ -8,8 +7,8 @@ mod daemon;
 mod document;
 mod error;
 mod models;
+mod quiesce;
 mod registry;
-mod rest;
 mod wiring;
 
 use std::net::SocketAddr;
@@ -18,23 +17,23 @@ use std::sync::{Arc, LazyLock};
 use agentd_conversation::memory;
 use agentd_core::runtime::{AppContext, StoredLedger};
 use agentd_operations::backup::{WhileBusy, local_routes};
-use agentd_operations::monitoring::{Gate, Readiness, refuse_unless_ready};
+use agentd_operations::monitoring::{Gate, Readiness, reject_unless_ready};
 use agentd_operations::web_ui::page_of;
-use agentd_web::{IdempotencyGuard, catch_panic, follow_request};
+use agentd_web::{IdempotencyGuard, catch_panic, trace_request};
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 
 use crate::config::Config;
-use access::{OwnerAlone, with_middleware};
-pub use daemon::{Daemon, Inside, LocalRouter};
+use access::{LocalOwner, with_middleware};
+pub use daemon::{Daemon, DaemonServices, LocalRouter};
 pub use error::ComposeError;
 pub use wiring::wire;
 
-/// Wires everything over an open context, and adds the routers. `while_busy` is what to do while another daemon on the
-/// same data directory restores.
+/// Constructs all services over an open context and adds the routers. `while_busy` decides whether to wait while
+/// another daemon on the same data directory restores a backup.
 ///
 /// # Errors
-/// What a domain cannot start without is missing.
+/// `ComposeError` if a domain fails to start.
 pub async fn compose(
     context: AppContext,
     config: &Config,
@@ -42,22 +41,29 @@ pub async fn compose(
     readiness: Readiness,
     while_busy: WhileBusy,
 ) -> Result<Daemon, ComposeError> {
-    let Inside { workers, services, routes, describe, shutdown, backlog, hashing_key } =
+    let DaemonServices { workers, services, routes, describe, shutdown, backlog, hashing_key } =
         wire(&context, config, address, readiness.clone(), while_busy).await?;
     let guard = Arc::new(IdempotencyGuard::new(Arc::new(StoredLedger(context.db.clone())), hashing_key));
     let open = routes.clone().mount(Arc::new(services.auth.clone()), &guard, page_of);
     let gate = Gate { readiness, backlog };
     let router = with_middleware(open, &services.metrics, gate.clone(), &context, config, address);
-    let (backup, of_memory, ids) = (services.backup.clone(), services.memory.clone(), context.ids.clone());
-    let make: Box<dyn FnOnce() -> Router + Send> = Box::new(move || {
+    let (backup, memory_service, ids) = (services.backup.clone(), services.memory.clone(), context.ids.clone());
+    let build_local_router: Box<dyn FnOnce() -> Router + Send> = Box::new(move || {
         routes
-            .mount(Arc::new(OwnerAlone), &guard, page_of)
-            .layer(from_fn_with_state(gate, refuse_unless_ready))
-            // Behind no gate: a restore is what closes it.
+            .mount(Arc::new(LocalOwner), &guard, page_of)
+            .layer(from_fn_with_state(gate, reject_unless_ready))
+            // Not behind the gate, because a restore closes the gate.
             .merge(local_routes(backup))
-            .merge(memory::local_routes(of_memory))
+            .merge(memory::local_routes(memory_service))
             .layer(from_fn(catch_panic))
-            .layer(from_fn_with_state(ids, follow_request))
+            .layer(from_fn_with_state(ids, trace_request))
     });
-    Ok(Daemon { router, local_router: Arc::new(LazyLock::new(make)), workers, services, describe, shutdown })
+    Ok(Daemon {
+        router,
+        local_router: Arc::new(LazyLock::new(build_local_router)),
+        workers,
+        services,
+        describe,
+        shutdown,
+    })
 }

@@ -1,4 +1,4 @@
-//! What every domain hands over that keeps settings or rows of archives.
+//! Registration of settings categories and of validators for restored rows.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use agentd_integrations::channels::{ChannelSettings, ValidateChannels};
 use agentd_operations::alerts::ValidateAlerts;
 use agentd_operations::backup::{BackupSettings, RestoreValidators};
 
-/// Every category of settings.
+/// Returns all settings categories.
 pub(super) fn registry() -> Registry {
     Registry::new()
         .with::<ChannelSettings>()
@@ -24,7 +24,7 @@ pub(super) fn registry() -> Registry {
         .with::<BackupSettings>()
 }
 
-/// What rows from an archive must pass.
+/// Returns the validators for rows restored from an archive.
 pub(super) fn validators(registry: &Registry) -> RestoreValidators {
     let validators: [Box<dyn ValidateRestored>; 6] = [
         Box::new(ValidateAgents),

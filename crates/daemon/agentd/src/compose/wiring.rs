@@ -1,4 +1,4 @@
-//! Which service gets what, and which trait is implemented by whom.
+//! Construction of all services and their bindings.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -38,26 +38,26 @@ use agentd_process::Spawner;
 
 use super::adapters::{Bootstrap, HookDeliveries, WrittenMessages};
 use super::collector::{log_record_metrics, start_export};
-use super::daemon::{Inside, Services};
+use super::daemon::{DaemonServices, Services};
 use super::document::describe;
 use super::error::ComposeError;
 use super::models::{BuiltInModels, built_in_models};
+use super::quiesce::QuiesceDaemon;
 use super::registry::{registry, validators};
-use super::rest::Rest;
 use crate::config::Config;
 
-/// Wires everything over an open context. `while_busy` is what to do while another daemon on the
-/// same data directory restores.
+/// Constructs all services over an open context. `while_busy` decides whether to wait while another daemon on the same
+/// data directory restores a backup.
 ///
 /// # Errors
-/// What a domain cannot start without is missing.
+/// `ComposeError` if a domain fails to start.
 pub async fn wire(
     context: &AppContext,
     config: &Config,
     address: SocketAddr,
     readiness: Readiness,
     while_busy: WhileBusy,
-) -> Result<Inside, ComposeError> {
+) -> Result<DaemonServices, ComposeError> {
     wire_domains(context, config, address, readiness, while_busy).await.map_err(|error| ComposeError::new(&*error))
 }
 
@@ -67,16 +67,16 @@ async fn wire_domains(
     address: SocketAddr,
     readiness: Readiness,
     while_busy: WhileBusy,
-) -> Result<Inside, Box<dyn std::error::Error + Send + Sync>> {
+) -> Result<DaemonServices, Box<dyn std::error::Error + Send + Sync>> {
     let key_file = config.secret_key_file.clone().unwrap_or_else(|| context.data_dir.secret_key());
     let vault = Vault::open(&context.db, &context.entropy, &key_file).await?;
     let hashing_key = vault.hashing_key();
     let mut slots = Slots::default();
     let mut workers = Workers::new(context.panics.clone(), context.clock.clone());
-    let rest = Rest::new(readiness.clone(), workers.pause(), &mut slots);
+    let quiesce = QuiesceDaemon::new(readiness.clone(), workers.pause(), &mut slots);
     let registry = registry();
-    let backup = Backup::new(context, vault.clone(), Arc::new(rest), validators(&registry));
-    // Before anything reads what it may still have to put in place.
+    let backup = Backup::new(context, vault.clone(), Arc::new(quiesce), validators(&registry));
+    // An interrupted restore is finished before any other service reads the data.
     backup.finish_interrupted(while_busy).await?;
     let backlog = EventBacklog::new(config.event_backlog_limit);
     let base = Base {
@@ -92,9 +92,9 @@ async fn wire_domains(
     let BuiltInModels { embedder: local_embedder, local } = built_in_models(context, config, &program, &spawner);
     let embedder = config.embedder.clone().unwrap_or_else(|| Arc::new(local_embedder.clone()));
     let prices = PriceTable::load(&context.data_dir.root().join("prices.toml"))?;
-    let base_url = config.reached_at(address);
+    let base_url = config.public_url(address);
 
-    // The one list of domains, each after those that it uses.
+    // All domains, each after the ones it depends on.
     let mut domains = Domains::default();
     domains.add_parts(base.parts());
     domains.add(Pages::new(&mut slots));
@@ -116,9 +116,9 @@ async fn wire_domains(
     let runner = domains.add(CodeRunner::new(context, settings.clone(), spawner.clone(), program));
     let providers = domains.add(Providers::new(context, settings.clone(), local, prices));
     let agents = domains.add(Agents::new(context.clone(), settings.clone(), &mut slots));
-    domains.add(Files::new(agents.clone(), runner.room().clone()));
+    domains.add(Files::new(agents.clone(), runner.quota().clone()));
     domains.add(Setup::new(context.db.clone(), settings.clone(), auth.clone(), providers.clone(), agents.clone()));
-    let tools = Tools::new(runner.room(), &mut slots);
+    let tools = Tools::new(runner.quota(), &mut slots);
     let builtin = BuiltinTools::new(context, &settings, runner.clone(), &mut slots);
     let custom = CustomTools::new(context, &settings, runner.clone(), tools.clone());
     domains.add(ToolRoutes::new(builtin.clone(), custom.clone()));
@@ -225,19 +225,19 @@ async fn wire_domains(
     domains.bind(Binding::new(Arc::new((engine.clone(), devices))));
     let describe: Arc<DescribeApi> = Arc::new(describe(domains.routes()));
     domains.bind(Binding::new(Arc::clone(&describe)));
-    let DaemonParts { routes, workers: of_domains, metrics: of_domains_metrics, mut shutdown } =
+    let DaemonParts { routes, workers: domain_workers, metrics: domain_metrics, mut shutdown } =
         domains.finish(slots)?;
-    workers.add(of_domains);
+    workers.add(domain_workers);
     let metrics = Arc::clone(monitoring.metrics());
-    for list in of_domains_metrics.into_iter().chain([log_record_metrics(&config.log_records)]) {
+    for list in domain_metrics.into_iter().chain([log_record_metrics(&config.log_records)]) {
         metrics.add(list);
     }
     shutdown.push(ShutdownStep::new(ShutdownPhase::Processes, &local_embedder, async |embedder, _| {
         embedder.shutdown().await
     }));
     start_export(context, &settings, config.telemetry.as_ref(), &metrics);
-    // Turns that were cut off are counted, too, and heard of by whoever observes.
+    // Last, so that interrupted turns appear in the metrics and reach the bound observers.
     engine.recover().await?;
     let services = Services { metrics, backup, settings, auth, tools, engine, chat, memory, notify, scheduler };
-    Ok(Inside { workers, services, routes, describe, shutdown, backlog, hashing_key })
+    Ok(DaemonServices { workers, services, routes, describe, shutdown, backlog, hashing_key })
 }

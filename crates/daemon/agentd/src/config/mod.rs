@@ -1,10 +1,10 @@
-//! The configuration of the process: flags, then `SVC_*` variables, then the configuration file, then
-//! defaults. What an owner changes while the daemon runs is a setting, not configuration.
+//! Configuration of the process, from flags, `SVC_*` variables, the configuration file and defaults, in this order of
+//! precedence. Values that can change while the daemon runs are settings, not configuration.
 //!
-//! Invariant: a [`Config`] exists only when every value in it is valid; every problem is reported
-//! at once, each with the name under which it was given.
+//! Invariant: all values of a [`Config`] are valid. All problems are reported together, each with the name of its
+//! variable.
 
-mod places;
+mod paths;
 mod secrets;
 mod source;
 
@@ -22,64 +22,63 @@ use agentd_telemetry::{DaemonOptions, LogRecords, TelemetryConfig};
 use agentd_web::TrustedProxies;
 use url::Url;
 
-pub use places::user_config_dir;
+pub use paths::user_config_dir;
 use secrets::SecretSource;
 pub use source::{ConfigError, ConfigSource};
 
-/// The valid configuration of a daemon.
+/// Validated configuration of a daemon.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The configuration file in use.
+    /// Configuration file in use.
     pub file: Option<PathBuf>,
     pub listen: SocketAddr,
     pub data_dir: PathBuf,
-    /// `None`: the embedded SQLite file in the data directory.
+    /// URL of the PostgreSQL database; `None` for the embedded SQLite file in the data directory.
     pub database_url: Option<Secret>,
-    /// Nothing is open to anonymous requests until the first key exists.
+    /// Whether anonymous access is disabled until the first key exists.
     pub api_key_required: bool,
     pub cors_origins: Vec<String>,
-    /// Host names besides `localhost`, IP literals and that of `base_url`.
+    /// Allowed host names in addition to `localhost`, IP addresses and the host of `base_url`.
     pub allowed_hosts: Vec<String>,
     pub trusted_proxies: TrustedProxies,
     pub secret_key_file: Option<PathBuf>,
     pub ui_dev_origin: String,
     /// Whether `ui_dev_origin` is configured rather than the default.
-    pub names_ui_dev_origin: bool,
-    /// How the daemon is reached from outside, without a slash at the end.
+    pub is_ui_dev_origin_configured: bool,
+    /// Public URL of the daemon, without a trailing slash.
     pub base_url: String,
     pub log: String,
     pub log_format: LogFormat,
     pub bootstrap_api_key_file: Option<PathBuf>,
-    /// Where traces, metrics and logs go; `None`: nowhere.
+    /// Export of traces, metrics and logs; `None` if disabled.
     pub telemetry: Option<TelemetryConfig>,
-    /// Directory that is searched for models after `models/` of the data directory.
+    /// Additional directory of models, searched after `models/` in the data directory.
     pub models_dir: Option<PathBuf>,
-    /// `None`: the one that `make models` fetches; see [`Self::embedding_model_paths`].
+    /// File of the embedding model; `None` for the default file, see [`Self::embedding_model_paths`].
     pub embedding_model: Option<PathBuf>,
-    /// The program of Chromium; `None`: it is looked for.
+    /// Chromium executable; `None` to search for it.
     pub browser_path: Option<PathBuf>,
-    /// The binary that child processes are started from; `None`: the one that runs.
+    /// Executable for child processes; `None` for the running one.
     pub program: Option<PathBuf>,
-    /// Certificates (DER) that mail servers may be vouched for by, besides those of the machine. No
-    /// flag, variable or file sets it: it is there for tests.
+    /// Additional root certificates (DER) for mail servers. For tests only.
     pub extra_tls_roots: Vec<Vec<u8>>,
-    /// How long one e-mail may take. Nothing but a test sets it either.
+    /// Maximum time to send an email. Set only by tests.
     pub email_time_limit: Duration,
-    /// As soon as so much waits for hooks, events are left in the outbox. Nothing but a test sets it.
+    /// Number of waiting hook deliveries from which the outbox is no longer read. Set only by tests.
     pub hook_waiting_limit: u64,
-    /// As soon as so many events wait to be read, requests that would add to them are refused. As above.
+    /// Number of unread events from which requests that add events are rejected. Set only by tests.
     pub event_backlog_limit: u32,
-    /// What makes vectors of texts, where it is not the model inside. For tests, too.
+    /// Embedder to use instead of the local model. For tests only.
     pub embedder: Option<Arc<dyn Embedder>>,
-    /// What answers requests to the outside, where it is not the network. For tests alone.
+    /// Replacement of the network for outgoing requests. For tests only.
     pub exchange: Option<Arc<dyn Exchange>>,
-    /// Domains that an embedding program, such as a test, adds.
+    /// Additional domains of a program that embeds the daemon, such as a test.
     pub additions: Additions,
-    /// The records of the log, which belong to the process: its log began before the daemon.
+    /// Log records of the process, which logs before the daemon is composed.
     pub log_records: LogRecords,
 }
 
-/// Adds a domain to the list.
+/// Function that adds a domain.
 pub type AddDomain = dyn Fn(&AppContext, &mut Domains) + Send + Sync;
 
 /// Domains that are composed after the built-in ones.
@@ -110,7 +109,7 @@ impl Config {
     /// Validates the merged sources.
     ///
     /// # Errors
-    /// Every value that is not valid, with the name under which it was given.
+    /// `ConfigError` with all invalid values.
     pub fn from_source(source: ConfigSource) -> Result<Self, ConfigError> {
         let mut problems = Vec::new();
         let telemetry = telemetry(&source, &mut problems);
@@ -119,7 +118,7 @@ impl Config {
             Some("localhost") => IpAddr::V4(Ipv4Addr::LOCALHOST),
             Some(text) => text.parse().unwrap_or_else(|_| {
                 problems.push(format!(
-                    "SVC_HOST is `{text}`, which is no IP address; use 127.0.0.1 for this machine alone or 0.0.0.0 for every network"
+                    "SVC_HOST is `{text}`, which is not an IP address; use 127.0.0.1 for this machine only or 0.0.0.0 for all networks"
                 ));
                 IpAddr::V4(Ipv4Addr::LOCALHOST)
             }),
@@ -128,20 +127,21 @@ impl Config {
         let port = port.map_or(DEFAULT_PORT, |text| {
             text.parse().unwrap_or_else(|_| {
                 problems.push(format!(
-                    "SVC_PORT is `{text}`; it must be a whole number from 0 to 65535, where 0 takes any free port"
+                    "SVC_PORT is `{text}`; it must be an integer from 0 to 65535, where 0 selects any free port"
                 ));
                 DEFAULT_PORT
             })
         });
         let api_key_required = source.api_key_required.as_deref().unwrap_or_default();
-        let api_key_required = switch(api_key_required).unwrap_or_else(|| {
+        let api_key_required = parse_switch(api_key_required).unwrap_or_else(|| {
             problems.push(format!("SVC_API_KEY_REQUIRED is `{api_key_required}`; it must be true or false"));
             false
         });
         let listen = SocketAddr::new(host, port);
         let data_dir = source.data_dir.filter(|path| !path.as_os_str().is_empty());
-        let data_dir = data_dir.or_else(places::user_data_dir).unwrap_or_else(|| {
-            problems.push("SVC_DATA_DIR is not set, and neither is HOME; name a directory for the data".to_owned());
+        let data_dir = data_dir.or_else(paths::user_data_dir).unwrap_or_else(|| {
+            problems
+                .push("neither SVC_DATA_DIR nor HOME is set; set SVC_DATA_DIR to a directory for the data".to_owned());
             PathBuf::new()
         });
         let database_url = SecretSource {
@@ -154,53 +154,51 @@ impl Config {
         if let Some(url) = &database_url
             && !["postgres://", "postgresql://"].iter().any(|scheme| url.expose().starts_with(scheme))
         {
-            problems.push(
-                "SVC_DATABASE_URL must begin with postgres://; leave it out to use the embedded database".to_owned(),
-            );
+            problems
+                .push("SVC_DATABASE_URL must begin with postgres://; omit it to use the embedded database".to_owned());
         }
         if let Some(url) = &database_url
             && let Some((_, rest)) = url.expose().split_once("://")
-            && !names_database_host(rest)
+            && !has_database_host(rest)
         {
             problems.push(
-                "SVC_DATABASE_URL names no host; it must look like postgres://user:password@host:5432/database"
+                "SVC_DATABASE_URL has no host; it must have the form postgres://user:password@host:5432/database"
                     .to_owned(),
             );
         }
         let base_url = source.base_url.as_deref().filter(|text| !text.is_empty()).map(|text| {
-            web_address(text).map(|url| url.as_str().trim_end_matches('/').to_owned()).unwrap_or_else(|| {
+            parse_web_address(text).map(|url| url.as_str().trim_end_matches('/').to_owned()).unwrap_or_else(|| {
                 problems
-                    .push(format!("SVC_BASE_URL is `{text}`, which is no address such as https://agents.example.com"));
+                    .push(format!("SVC_BASE_URL is `{text}`, which is not a URL such as https://agents.example.com"));
                 String::new()
             })
         });
         let mut cors_origins = Vec::new();
-        for origin in list(source.cors_origins.as_deref()) {
-            match web_address(&origin).filter(|url| url.path() == "/") {
-                Some(url) => cors_origins.push(origin_of(&url)),
+        for text in parse_list(source.cors_origins.as_deref()) {
+            match parse_web_address(&text).filter(|url| url.path() == "/") {
+                Some(url) => cors_origins.push(origin(&url)),
                 None => problems.push(format!(
-                    "SVC_CORS_ORIGINS names `{origin}`, which is no origin such as https://ui.example.com"
+                    "SVC_CORS_ORIGINS contains `{text}`, which is not an origin such as https://ui.example.com"
                 )),
             }
         }
-        let allowed_hosts = list(source.allowed_hosts.as_deref());
+        let allowed_hosts = parse_list(source.allowed_hosts.as_deref());
         for host in &allowed_hosts {
             if host.contains(['/', ':', '*', ' ']) {
-                problems
-                    .push(format!("SVC_ALLOWED_HOSTS names `{host}`; give plain host names without scheme or port"));
+                problems.push(format!("SVC_ALLOWED_HOSTS contains `{host}`; use host names without scheme or port"));
             }
         }
-        let proxies = list(source.trusted_proxies.as_deref());
+        let proxies = parse_list(source.trusted_proxies.as_deref());
         let trusted_proxies = TrustedProxies::parse(proxies.iter().map(String::as_str)).unwrap_or_else(|problem| {
             problems.push(format!("SVC_TRUSTED_PROXIES: {problem}"));
             TrustedProxies::default()
         });
         let ui_dev_origin = source.ui_dev_origin.as_deref().filter(|text| !text.is_empty());
-        let names_ui_dev_origin = ui_dev_origin.is_some();
+        let is_ui_dev_origin_configured = ui_dev_origin.is_some();
         let ui_dev_origin = ui_dev_origin.unwrap_or(DEFAULT_UI_DEV_ORIGIN);
-        let ui_dev_origin = web_address(ui_dev_origin).map(|url| origin_of(&url)).unwrap_or_else(|| {
+        let ui_dev_origin = parse_web_address(ui_dev_origin).map(|url| origin(&url)).unwrap_or_else(|| {
             problems.push(format!(
-                "SVC_UI_DEV_ORIGIN is `{ui_dev_origin}`, which is no origin such as {DEFAULT_UI_DEV_ORIGIN}"
+                "SVC_UI_DEV_ORIGIN is `{ui_dev_origin}`, which is not an origin such as {DEFAULT_UI_DEV_ORIGIN}"
             ));
             String::new()
         });
@@ -227,18 +225,18 @@ impl Config {
             if let Some(file) = file
                 && file.is_dir()
             {
-                problems.push(format!("{name} is {}, which is a directory; name a file", file.display()));
+                problems.push(format!("{name} is {}, which is a directory; set it to a file", file.display()));
             }
         }
         for (name, file) in
             [("SVC_EMBEDDING_MODEL", &source.embedding_model), ("SVC_BROWSER_PATH", &source.browser_path)]
         {
             if file.as_ref().is_some_and(|file| file.as_os_str().is_empty()) {
-                problems.push(format!("{name} is empty; name a file, or leave it out"));
+                problems.push(format!("{name} is empty; set it to a file or omit it"));
             }
         }
         if source.models_dir.as_ref().is_some_and(|directory| directory.as_os_str().is_empty()) {
-            problems.push("SVC_MODELS_DIR is empty; name a directory, or leave it out".to_owned());
+            problems.push("SVC_MODELS_DIR is empty; set it to a directory or omit it".to_owned());
         }
         if !problems.is_empty() {
             return Err(ConfigError(problems));
@@ -254,7 +252,7 @@ impl Config {
             trusted_proxies,
             secret_key_file: source.secret_key_file,
             ui_dev_origin,
-            names_ui_dev_origin,
+            is_ui_dev_origin_configured,
             base_url: base_url.unwrap_or_else(|| own_origin(listen)),
             log,
             log_format,
@@ -275,7 +273,7 @@ impl Config {
         })
     }
 
-    /// Directories that are searched for models, in this order.
+    /// Returns the directories to search for models, in this order.
     #[must_use]
     pub fn model_dirs(&self) -> Vec<PathBuf> {
         let own = self.data_dir.join("models");
@@ -283,7 +281,7 @@ impl Config {
         directories.map(|directory| std::path::absolute(&directory).unwrap_or(directory)).collect()
     }
 
-    /// Candidates for the file of the embedding model; the first that exists is used.
+    /// Returns the candidate files of the embedding model; the first that exists is used.
     #[must_use]
     pub fn embedding_model_paths(&self) -> Vec<PathBuf> {
         match &self.embedding_model {
@@ -292,61 +290,61 @@ impl Config {
         }
     }
 
-    /// Configuration files that exist where earlier versions read them and are ignored.
+    /// Returns existing configuration files that only earlier versions read.
     #[must_use]
     pub fn ignored_files(&self) -> Vec<PathBuf> {
         let in_use = self.file.as_ref().and_then(|file| file.canonicalize().ok());
-        let present = places::former_files(&self.data_dir).into_iter().filter_map(|file| file.canonicalize().ok());
+        let present = paths::former_files(&self.data_dir).into_iter().filter_map(|file| file.canonicalize().ok());
         present.filter(|file| Some(file) != in_use.as_ref()).collect()
     }
 
-    /// How a daemon that really listens on `address` is reached from outside, without a slash at the end:
-    /// as `base_url` says, else at its own address.
+    /// Returns the public URL of a daemon that listens on `address`, without a trailing slash: `base_url` if
+    /// configured, otherwise the URL of the address.
     #[must_use]
-    pub fn reached_at(&self, address: SocketAddr) -> String {
+    pub fn public_url(&self, address: SocketAddr) -> String {
         self.configured_base_url().unwrap_or_else(|| own_origin(address))
     }
 
-    /// `base_url`, unless it is only derived from the address to listen on.
+    /// Returns `base_url`, unless it is only derived from the listen address.
     #[must_use]
     pub fn configured_base_url(&self) -> Option<String> {
         (self.base_url != own_origin(self.listen)).then(|| self.base_url.clone())
     }
 
-    /// Every name that requests may use in their `Host` header.
+    /// Returns the allowed names in `Host` headers.
     #[must_use]
     pub fn host_names(&self) -> Vec<String> {
-        let own = web_address(&self.base_url).and_then(|url| url.host_str().map(str::to_owned));
+        let own = parse_web_address(&self.base_url).and_then(|url| url.host_str().map(str::to_owned));
         self.allowed_hosts.iter().cloned().chain(own).collect()
     }
 
-    /// The origin of the base URL, as a browser writes it.
+    /// Returns the origin of the base URL, in the format of the `Origin` header.
     #[must_use]
     pub fn base_origin(&self) -> Option<String> {
-        web_address(&self.base_url).map(|url| origin_of(&url))
+        parse_web_address(&self.base_url).map(|url| origin(&url))
     }
 
-    /// Every origin whose pages may read the daemon's responses. `address` is the one it really listens on.
+    /// Returns the origins whose pages may read responses. `address` is the actual listen address.
     #[must_use]
     pub fn allowed_origins(&self, address: SocketAddr) -> Vec<String> {
         std::iter::once(self.ui_dev_origin.clone()).chain(self.known_origins(address)).collect()
     }
 
-    /// Every origin whose pages may set up a daemon that has no API key yet.
+    /// Returns the origins whose pages may set up a daemon without API keys.
     ///
-    /// Without being named, the web page's development server is none of them in a release build: on a user's machine
-    /// any program may serve its port.
+    /// In a release build, the default origin of the development server is not included, because any program on the
+    /// user's machine may serve its port.
     #[must_use]
     pub fn setup_origins(&self, address: SocketAddr) -> Vec<String> {
         self.setup_origins_of_build(address, cfg!(debug_assertions))
     }
 
     fn setup_origins_of_build(&self, address: SocketAddr, is_debug: bool) -> Vec<String> {
-        let is_trusted = self.names_ui_dev_origin || is_debug;
+        let is_trusted = self.is_ui_dev_origin_configured || is_debug;
         is_trusted.then(|| self.ui_dev_origin.clone()).into_iter().chain(self.known_origins(address)).collect()
     }
 
-    /// The daemon's own origins, and those of `SVC_CORS_ORIGINS`.
+    /// Returns the daemon's own origins and those of `SVC_CORS_ORIGINS`.
     fn known_origins(&self, address: SocketAddr) -> Vec<String> {
         // A browser's `Origin` has neither the path nor the default port of the base URL.
         let mut origins = vec![own_origin(address)];
@@ -360,39 +358,39 @@ impl Config {
     }
 }
 
-/// The origin under which a daemon on `listen` is reached from its own machine.
+/// Returns the origin of a daemon that listens on `listen`, as seen from its own machine.
 #[must_use]
 pub fn own_origin(listen: SocketAddr) -> String {
     let ip = listen.ip();
     if ip.is_unspecified() { format!("http://127.0.0.1:{}", listen.port()) } else { format!("http://{listen}") }
 }
 
-/// Whether an address of a PostgreSQL server, without its scheme, says where that is: before the path,
-/// or, as for a socket, by the parameter `host`.
-fn names_database_host(rest: &str) -> bool {
+/// Whether a PostgreSQL URL without its scheme has a host: in the authority, or in the parameter `host`, as for a Unix
+/// socket.
+fn has_database_host(rest: &str) -> bool {
     let (authority, parameters) = rest.split_once('?').unwrap_or((rest, ""));
     let authority = authority.split('/').next().unwrap_or_default();
     let host = authority.rsplit('@').next().unwrap_or_default();
-    let is_named = !host.is_empty() && !host.starts_with(':');
-    is_named
+    let has_host = !host.is_empty() && !host.starts_with(':');
+    has_host
         || parameters
             .split('&')
             .any(|pair| pair.strip_prefix("host").is_some_and(|rest| rest.trim_start_matches("addr").len() > 1))
 }
 
-/// Whether this is a filter that means what it says: to the parser a misspelt level is the name of a
-/// module, of which everything is logged, and of all others nothing.
+/// Whether the text is a log filter without misspelled levels. The parser would interpret a misspelled level as the
+/// name of a module, which disables all other logs.
 fn is_log_filter(text: &str) -> bool {
-    let is_meant =
+    let is_valid =
         |part: &str| part.contains(['=', '[']) || part.parse::<tracing::level_filters::LevelFilter>().is_ok();
     text.parse::<tracing_subscriber::filter::EnvFilter>().is_ok()
-        && text.split(',').map(str::trim).filter(|part| !part.is_empty()).all(is_meant)
+        && text.split(',').map(str::trim).filter(|part| !part.is_empty()).all(is_valid)
 }
 
-/// Where traces, metrics and logs go. Headers and the switch for contents mean nothing without an address.
+/// Reads the telemetry configuration. Headers and the content switch have no effect without an endpoint.
 fn telemetry(source: &ConfigSource, problems: &mut Vec<String>) -> Option<TelemetryConfig> {
     let content = source.otlp_content.as_deref().unwrap_or_default();
-    let includes_content = switch(content).unwrap_or_else(|| {
+    let includes_content = parse_switch(content).unwrap_or_else(|| {
         problems.push(format!("SVC_OTLP_CONTENT is `{content}`; it must be true or false"));
         false
     });
@@ -411,8 +409,8 @@ fn telemetry(source: &ConfigSource, problems: &mut Vec<String>) -> Option<Teleme
     })
 }
 
-/// As people write it in variables; empty is as if it were not there.
-fn switch(text: &str) -> Option<bool> {
+/// Parses a switch; an empty text counts as not set.
+fn parse_switch(text: &str) -> Option<bool> {
     match text.trim().to_ascii_lowercase().as_str() {
         "true" | "1" | "yes" | "on" => Some(true),
         "" | "false" | "0" | "no" | "off" => Some(false),
@@ -420,18 +418,18 @@ fn switch(text: &str) -> Option<bool> {
     }
 }
 
-fn list(text: Option<&str>) -> Vec<String> {
+fn parse_list(text: Option<&str>) -> Vec<String> {
     let entries = text.unwrap_or_default().split(',').map(|entry| entry.trim().trim_end_matches('/'));
     entries.filter(|entry| !entry.is_empty()).map(str::to_owned).collect()
 }
 
-/// An `http` or `https` address of a host, without credentials, query and fragment.
-fn web_address(text: &str) -> Option<Url> {
-    // The parser would also take `https:host` and the like.
-    let is_spelled_out = ["http://", "https://"]
+/// Parses an `http` or `https` URL without credentials, query and fragment.
+fn parse_web_address(text: &str) -> Option<Url> {
+    // The parser would also accept `https:host`.
+    let has_full_scheme = ["http://", "https://"]
         .iter()
         .any(|scheme| text.get(..scheme.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(scheme)));
-    let url = Url::parse(text).ok().filter(|_| is_spelled_out)?;
+    let url = Url::parse(text).ok().filter(|_| has_full_scheme)?;
     let is_plain = url.username().is_empty()
         && url.password().is_none()
         && url.query().is_none()
@@ -440,8 +438,8 @@ fn web_address(text: &str) -> Option<Url> {
     is_plain.then_some(url)
 }
 
-/// As a browser writes it in `Origin`.
-fn origin_of(url: &Url) -> String {
+/// Returns the origin of a URL in the format of the `Origin` header.
+fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 

@@ -1,4 +1,4 @@
-//! Secrets that are given as a value, as the path of a file, or as a credential of systemd.
+//! Secrets given as a value, as a file path, or as a systemd credential.
 
 use std::error::Error as _;
 use std::path::{Path, PathBuf};
@@ -8,18 +8,18 @@ use agentd_core::runtime::{TrustedFileError, read_trusted};
 
 const MAX_BYTES: u64 = 64 << 10;
 
-/// Where one secret may come from.
+/// Sources of one secret.
 pub(super) struct SecretSource<'s> {
-    /// The name of its variable; that of the path ends in `_FILE`.
+    /// Name of the variable; the variable for the path ends in `_FILE`.
     pub(super) variable: &'static str,
     pub(super) value: Option<&'s Secret>,
     pub(super) file: Option<&'s Path>,
-    /// Name of the credential that holds it.
+    /// Name of the systemd credential.
     pub(super) credential: &'static str,
 }
 
 impl SecretSource<'_> {
-    /// Reads the secret: the value, the named file, or else the credential, if there is one in `credentials`.
+    /// Reads the secret from the value, the named file, or the credential if it exists in `credentials`.
     pub(super) fn read(&self, credentials: Option<&Path>, problems: &mut Vec<String>) -> Option<Secret> {
         let Self { variable, credential, .. } = *self;
         let value = self.value.filter(|value| !value.is_empty());
@@ -36,9 +36,9 @@ impl SecretSource<'_> {
             (None, Some(file)) => self.read_file(&format!("{variable}_FILE"), file, problems),
             (None, None) => {
                 let file = credentials?.join(credential);
-                // Which credentials a unit loads is its own affair.
-                let is_there = file.try_exists().unwrap_or(true);
-                is_there.then(|| self.read_file(&format!("the credential {credential}"), &file, problems))?
+                // Credentials are optional: the systemd unit decides which ones it loads.
+                let exists = file.try_exists().unwrap_or(true);
+                exists.then(|| self.read_file(&format!("the credential {credential}"), &file, problems))?
             }
         }
     }
@@ -47,19 +47,19 @@ impl SecretSource<'_> {
         let problem = match read_trusted(file, MAX_BYTES).map(|text| text.trim_end().to_owned()) {
             Ok(text) if !text.is_empty() => return Some(Secret::new(text)),
             Ok(_) => format!("{name}: {} is empty; write the secret into it", file.display()),
-            Err(error) => format!("{name}: {}", sentence(&error)),
+            Err(error) => format!("{name}: {}", describe(&error)),
         };
         problems.push(problem);
         None
     }
 }
 
-fn sentence(error: &TrustedFileError) -> String {
+fn describe(error: &TrustedFileError) -> String {
     let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
     format!("{error}{cause}")
 }
 
-/// The directory in which systemd puts what `LoadCredential=` names.
+/// Returns the directory with the credentials that systemd loads for `LoadCredential=`.
 pub(super) fn credentials_directory() -> Option<PathBuf> {
     std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from).filter(|directory| directory.is_absolute())
 }
@@ -84,11 +84,11 @@ mod tests {
     }
 
     #[test]
-    fn value_goes_before_the_credential_and_a_file_as_well() {
+    fn value_and_file_take_precedence_over_credential() {
         let folder = tempfile::tempdir().unwrap();
         let (file, credentials) = (folder.path().join("url"), folder.path());
         std::fs::write(&file, "postgres://file\n").unwrap();
-        assert_eq!(read(None, None, Some(credentials)), Ok(None), "there is no such credential");
+        assert_eq!(read(None, None, Some(credentials)), Ok(None), "the credential does not exist");
         std::fs::write(folder.path().join("database_url"), "postgres://credential \n\n").unwrap();
         let found = |text: &str| Ok(Some(text.to_owned()));
         assert_eq!(read(None, None, Some(credentials)), found("postgres://credential"));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn file_that_cannot_be_used_is_named_without_its_content() {
+    fn problem_names_file_without_its_content() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("url");
         let refused = |expected: &str| {

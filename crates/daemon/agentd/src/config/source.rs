@@ -1,4 +1,4 @@
-//! Where configuration comes from, merged but not yet validated.
+//! Sources of the configuration, merged but not validated.
 
 use std::error::Error as _;
 use std::io::ErrorKind;
@@ -10,49 +10,48 @@ use agentd_telemetry::Variables;
 use clap::Args;
 use serde::{Deserialize, Deserializer};
 
-use super::places::default_files;
+use super::paths::default_files;
 use super::secrets::credentials_directory;
 
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// What is wrong with the configuration, a sentence each.
+/// Problems of the configuration, one sentence each.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("The configuration is not valid:\n{}", .0.iter().map(|line| format!("  - {line}")).collect::<Vec<_>>().join("\n"))]
 pub struct ConfigError(pub Vec<String>);
 
-/// Every configuration value as it was given. Flags and variables come through `clap`, the file
-/// through `serde`; the names are the same. Numbers and switches are still text, so that one of them
-/// that cannot be read hides nothing else that is wrong.
+/// Unvalidated configuration values. Flags and variables are parsed by `clap`, the file by `serde`, with the same
+/// names. Numbers and switches are text, so that an invalid one does not hide other problems.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigSource {
-    /// Address to listen on; 127.0.0.1 is this machine alone
+    /// Address to listen on; 127.0.0.1 accepts only local connections
     #[arg(long, env = "SVC_HOST", global = true)]
     pub host: Option<String>,
     /// Port to listen on [default: 7878]
     #[arg(long, env = "SVC_PORT", global = true)]
     #[serde(default, deserialize_with = "as_text")]
     pub port: Option<String>,
-    /// Directory that everything is kept in [default: ~/.local/share/agentd]
+    /// Data directory [default: ~/.local/share/agentd]
     #[arg(long, env = "SVC_DATA_DIR", global = true)]
     pub data_dir: Option<PathBuf>,
-    /// `postgres://user:password@host/database`; without it an embedded SQLite file
+    /// PostgreSQL URL, `postgres://user:password@host/database` [default: embedded SQLite]
     #[arg(long, env = "SVC_DATABASE_URL", global = true, hide_env_values = true, value_parser = parse_secret)]
     pub database_url: Option<Secret>,
-    /// File that holds the database URL
+    /// File with the database URL
     #[arg(long, env = "SVC_DATABASE_URL_FILE", global = true)]
     pub database_url_file: Option<PathBuf>,
-    /// Ask for an API key from the start: nothing is open until the first one exists
+    /// Require an API key even for the initial setup: no anonymous access before the first key exists
     #[arg(long, env = "SVC_API_KEY_REQUIRED", global = true, num_args = 0..=1, default_missing_value = "true")]
     #[serde(default, deserialize_with = "as_text")]
     pub api_key_required: Option<String>,
-    /// Origins whose pages may call the API, separated by commas
+    /// Origins of pages that may call the API, separated by commas
     #[arg(long, env = "SVC_CORS_ORIGINS", global = true)]
     pub cors_origins: Option<String>,
-    /// Host names that requests may use, separated by commas
+    /// Allowed host names in requests, separated by commas
     #[arg(long, env = "SVC_ALLOWED_HOSTS", global = true)]
     pub allowed_hosts: Option<String>,
-    /// Proxies whose X-Forwarded-For is believed: addresses or networks, separated by commas
+    /// Proxies whose X-Forwarded-For header is trusted: addresses or networks, separated by commas
     #[arg(long, env = "SVC_TRUSTED_PROXIES", global = true)]
     pub trusted_proxies: Option<String>,
     /// File of the key that encrypts stored secrets [default: secret.key in the data directory]
@@ -62,60 +61,60 @@ pub struct ConfigSource {
     /// [default: http://localhost:5173]
     #[arg(long, env = "SVC_UI_DEV_ORIGIN", global = true)]
     pub ui_dev_origin: Option<String>,
-    /// How the daemon is reached from outside, such as https://agents.example.com
+    /// Public URL of the daemon, such as https://agents.example.com
     #[arg(long, env = "SVC_BASE_URL", global = true)]
     pub base_url: Option<String>,
-    /// What is logged: error, warn, info, debug, trace, or a filter [default: info]
+    /// Log level (error, warn, info, debug, trace) or filter [default: info]
     #[arg(long, env = "SVC_LOG", global = true)]
     pub log: Option<String>,
-    /// How log lines look: text or json [default: text]
+    /// Log format: text or json [default: text]
     #[arg(long, env = "SVC_LOG_FORMAT", global = true)]
     pub log_format: Option<String>,
-    /// Directory that is searched for models after models/ of the data directory [default: none]
+    /// Additional directory with models, searched after models/ in the data directory [default: none]
     #[arg(long, env = "SVC_MODELS_DIR", global = true)]
     pub models_dir: Option<PathBuf>,
-    /// GGUF file of the model that memories are found by [default: all-minilm-l6-v2-q8_0.gguf in models/ of the data directory]
+    /// GGUF file of the embedding model for memory search [default: all-minilm-l6-v2-q8_0.gguf in models/ of the data
+    /// directory]
     #[arg(long, env = "SVC_EMBEDDING_MODEL", global = true)]
     pub embedding_model: Option<PathBuf>,
-    /// Program of Chromium [default: the one that is installed]
+    /// Path of the Chromium executable [default: the installed one]
     #[arg(long, env = "SVC_BROWSER_PATH", global = true)]
     pub browser_path: Option<PathBuf>,
-    /// Collector that traces go to, such as http://localhost:4318 (see also OTEL_EXPORTER_OTLP_ENDPOINT)
+    /// OTLP collector URL, such as http://localhost:4318 (see also OTEL_EXPORTER_OTLP_ENDPOINT)
     #[arg(long, env = "SVC_OTLP_ENDPOINT", global = true)]
     pub otlp_endpoint: Option<String>,
-    /// Headers for the collector: key=value,key=value
+    /// Headers for the collector, as key=value,key=value
     #[arg(long, env = "SVC_OTLP_HEADERS", global = true, hide_env_values = true, value_parser = parse_secret)]
     pub otlp_headers: Option<Secret>,
-    /// File that holds the headers for the collector
+    /// File with the headers for the collector
     #[arg(long, env = "SVC_OTLP_HEADERS_FILE", global = true)]
     pub otlp_headers_file: Option<PathBuf>,
-    /// Spans also hold what was said
+    /// Include message contents in spans
     #[arg(long, env = "SVC_OTLP_CONTENT", global = true, num_args = 0..=1, default_missing_value = "true")]
     #[serde(default, deserialize_with = "as_text")]
     pub otlp_content: Option<String>,
-    /// File that holds the first API key, for setups without a person
+    /// File with the first API key, for unattended setups
     #[arg(long, env = "SVC_BOOTSTRAP_API_KEY_FILE", global = true)]
     pub bootstrap_api_key_file: Option<PathBuf>,
-    /// The binary that child processes are started from, for a program that embeds the daemon;
-    /// otherwise the one that runs.
+    /// Executable for child processes, for programs that embed the daemon. Default: the running executable.
     #[arg(skip)]
     #[serde(skip)]
     pub program: Option<PathBuf>,
-    /// The configuration file that values were read from.
+    /// Configuration file that values were read from.
     #[arg(skip)]
     #[serde(skip)]
     pub file: Option<PathBuf>,
-    /// The standard variables of OpenTelemetry.
+    /// Standard variables of OpenTelemetry.
     #[arg(skip)]
     #[serde(skip)]
     pub otel: Variables,
-    /// Directory of the credentials that systemd loaded.
+    /// Directory of credentials loaded by systemd.
     #[arg(skip)]
     #[serde(skip)]
     pub credentials_dir: Option<PathBuf>,
 }
 
-/// A number or a switch of the file, as the same value is written in a variable.
+/// Converts a number or switch in the file to the text form used in variables.
 fn as_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     Ok(match toml::Value::deserialize(deserializer)? {
         toml::Value::String(text) => Some(text),
@@ -128,11 +127,11 @@ fn parse_secret(text: &str) -> Result<Secret, std::convert::Infallible> {
 }
 
 impl ConfigSource {
-    /// Reads the configuration file: the named one, which must exist, or else the first that exists of
-    /// `$XDG_CONFIG_HOME/agentd/agentd.toml` and `/etc/agentd/agentd.toml`. Never one of the working directory.
+    /// Reads the configuration file: the named one, which must exist, or the first that exists of
+    /// `$XDG_CONFIG_HOME/agentd/agentd.toml` and `/etc/agentd/agentd.toml`. The working directory is never searched.
     ///
     /// # Errors
-    /// The file cannot be read, could have been written by another user, is no TOML, or has an unknown key.
+    /// `ConfigError` if the file cannot be read, is writable by another user, is not TOML, or has an unknown key.
     pub fn from_file(named: Option<&Path>) -> Result<Self, ConfigError> {
         let path = match named {
             Some(path) => path.to_path_buf(),
@@ -152,13 +151,13 @@ impl ConfigSource {
         Ok(Self { file: Some(path.clone()), ..source.with_paths_below(path.parent().unwrap_or(Path::new("/"))) })
     }
 
-    /// Adds what other programs define in the environment: the variables of OpenTelemetry and systemd's credentials.
+    /// Adds values from the environment: OpenTelemetry variables and the credentials directory of systemd.
     #[must_use]
     pub fn with_environment(self) -> Self {
         Self { otel: Variables::from_env(), credentials_dir: credentials_directory(), ..self }
     }
 
-    /// Resolves relative paths against a directory, so that they do not depend on where a command is run.
+    /// Resolves relative paths against a directory, so that they do not depend on the working directory.
     fn with_paths_below(mut self, directory: &Path) -> Self {
         for path in [
             &mut self.data_dir,
@@ -177,10 +176,10 @@ impl ConfigSource {
         self
     }
 
-    /// These values, and those of `fallback` where there is none.
+    /// Merges the values with those of `fallback`; the values of `self` take precedence.
     #[must_use]
     pub fn or(self, fallback: Self) -> Self {
-        // A secret and the file that holds it are one value.
+        // A secret and the file that contains it are one value.
         let (database_url, database_url_file) = match (self.database_url, self.database_url_file) {
             (None, None) => (fallback.database_url, fallback.database_url_file),
             own => own,
@@ -220,7 +219,7 @@ impl ConfigSource {
     }
 }
 
-/// The first of the files that exists, whatever it is: one that cannot be read is reported and not passed over.
+/// Returns the first file that exists. A file that cannot be accessed is an error and not skipped.
 fn first_present(files: impl IntoIterator<Item = PathBuf>) -> Result<Option<PathBuf>, ConfigError> {
     for file in files {
         match file.symlink_metadata() {

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn defaults_listen_on_loopback_alone() {
+fn defaults_listen_only_on_loopback() {
     let config = Config::from_source(ConfigSource::default()).unwrap();
     assert_eq!(config.listen.to_string(), "127.0.0.1:7878");
     assert_eq!(config.base_url, "http://127.0.0.1:7878");
@@ -9,7 +9,7 @@ fn defaults_listen_on_loopback_alone() {
 }
 
 #[test]
-fn names_every_bad_value_at_once() {
+fn all_invalid_values_are_reported_together() {
     let source = ConfigSource {
         host: Some("everywhere".into()),
         port: Some("70000".into()),
@@ -53,7 +53,7 @@ fn names_every_bad_value_at_once() {
 }
 
 #[test]
-fn the_embedding_model_is_the_named_one_or_that_in_the_folders_of_models() {
+fn embedding_model_is_the_configured_file_or_in_model_directories() {
     let source = ConfigSource { data_dir: Some("/data".into()), ..ConfigSource::default() };
     let paths = Config::from_source(source.clone()).unwrap().embedding_model_paths();
     assert_eq!(paths, [PathBuf::from("/data/models/all-minilm-l6-v2-q8_0.gguf")]);
@@ -68,7 +68,7 @@ fn the_embedding_model_is_the_named_one_or_that_in_the_folders_of_models() {
 }
 
 #[test]
-fn a_database_has_a_host() {
+fn database_url_must_name_a_host() {
     for (url, is_valid) in [
         ("postgres://db.example", true),
         ("postgres://u:p@db.example:5432/agentd?sslmode=require", true),
@@ -87,7 +87,7 @@ fn a_database_has_a_host() {
 }
 
 #[test]
-fn a_misspelt_level_is_no_filter() {
+fn misspelled_log_level_is_rejected() {
     for (log, is_valid) in [
         ("info", true),
         ("WARN", true),
@@ -106,7 +106,7 @@ fn a_misspelt_level_is_no_filter() {
 }
 
 #[test]
-fn a_base_url_names_a_host() {
+fn base_url_defines_a_host_name() {
     let source = ConfigSource { base_url: Some("https://agents.example:8443/".into()), ..ConfigSource::default() };
     let config = Config::from_source(source).unwrap();
     assert_eq!(config.base_url, "https://agents.example:8443");
@@ -114,7 +114,7 @@ fn a_base_url_names_a_host() {
 }
 
 #[test]
-fn default_dev_origin_may_read_but_not_set_up_a_release_build() {
+fn default_dev_origin_cannot_set_up_a_release_build() {
     let dev = "http://localhost:5173".to_owned();
     let config = Config::from_source(ConfigSource::default()).unwrap();
     assert!(config.allowed_origins(config.listen).contains(&dev));
@@ -127,7 +127,7 @@ fn default_dev_origin_may_read_but_not_set_up_a_release_build() {
 }
 
 #[test]
-fn an_origin_is_what_a_browser_writes() {
+fn origins_are_normalized_as_browsers_do() {
     for (base_url, origin) in [
         ("https://agents.example:443", "https://agents.example"),
         ("http://Agents.Example:80/", "http://agents.example"),
@@ -153,7 +153,7 @@ fn an_origin_is_what_a_browser_writes() {
 }
 
 #[test]
-fn secret_of_the_higher_source_hides_both_forms_of_the_lower() {
+fn secret_of_higher_source_overrides_value_and_file_of_lower() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("url");
     std::fs::write(&file, "postgres://db.example/from-file\n").unwrap();
@@ -175,7 +175,7 @@ fn secret_of_the_higher_source_hides_both_forms_of_the_lower() {
 }
 
 #[test]
-fn credentials_of_systemd_are_read() {
+fn systemd_credentials_are_read() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("database_url"), "mysql://s3cret").unwrap();
     std::fs::write(folder.path().join("otlp_headers"), "s3cret").unwrap();
@@ -192,7 +192,7 @@ fn credentials_of_systemd_are_read() {
 }
 
 #[test]
-fn standard_variables_of_opentelemetry_are_read() {
+fn opentelemetry_variables_are_read() {
     let variables =
         |list: &[(&str, &str)]| ConfigSource { otel: list.iter().copied().collect(), ..ConfigSource::default() };
     assert!(Config::from_source(variables(&[])).unwrap().telemetry.is_none());

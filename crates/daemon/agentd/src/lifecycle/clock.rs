@@ -1,21 +1,21 @@
-//! Whether this machine's clock may be trusted beside the database server's: replicas compare each
-//! other's leases by their own clocks.
+//! Comparison of this machine's clock with the database server's. Replicas evaluate each other's leases with their own
+//! clocks, so the clocks must agree.
 
 use agentd_base::Clock;
-use agentd_store::{DatabaseUrl, StoreError, server_clock_ahead};
+use agentd_store::{DatabaseUrl, StoreError, server_clock_offset};
 
 use super::error::StartError;
 use crate::config::Config;
 
-/// Worth a warning: leases still hold, but not by much.
+/// Difference that causes a warning. Leases still work, with little margin.
 const WARN_ABOVE_MICROS: u64 = 2_000_000;
-/// Beyond this a lease of another replica may look over while it is held.
+/// Difference that prevents the start: a lease held by another replica may appear expired.
 const REFUSE_ABOVE_MICROS: u64 = 10_000_000;
 
-/// What a difference between the clocks means. The text says which clock is off, and how far.
+/// Assessment of the clock difference. The text describes the difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClockAgreement {
-    /// SQLite: no other machine takes part.
+    /// SQLite, where no other machine is involved.
     Alone,
     Good(String),
     Warning(String),
@@ -42,23 +42,24 @@ impl ClockAgreement {
 /// Compares `clock` with the database server's.
 ///
 /// # Errors
-/// The server cannot be asked.
+/// `StoreError` if the server cannot be queried.
 pub async fn compare_clocks(config: &Config, clock: &Clock) -> Result<ClockAgreement, StoreError> {
     let url = DatabaseUrl::parse(config.database_url.as_ref(), &config.data_dir)?;
-    let ahead = server_clock_ahead(&url, clock).await?;
+    let ahead = server_clock_offset(&url, clock).await?;
     Ok(ahead.map_or(ClockAgreement::Alone, ClockAgreement::classify))
 }
 
-/// For whoever composes a daemon over the machine's own clock; one that a test moves is its own
-/// business.
+/// Checks that the system clock agrees with the database server's. Not for clocks that a test controls.
 ///
 /// # Errors
-/// `ClocksDisagree`, or the server cannot be asked.
+/// `ClocksDisagree` if the difference is too large, `Store` if the server cannot be queried.
 pub async fn require_clock_agreement(config: &Config, clock: &Clock) -> Result<(), StartError> {
     match compare_clocks(config, clock).await? {
         ClockAgreement::Alone | ClockAgreement::Good(_) => Ok(()),
         ClockAgreement::Warning(difference) => {
-            tracing::warn!("{difference}: set both by NTP, beyond 10 seconds no daemon starts");
+            tracing::warn!(
+                "clocks differ: {difference}; synchronize both by NTP, the daemon does not start beyond 10 seconds"
+            );
             Ok(())
         }
         ClockAgreement::Unusable(difference) => Err(StartError::ClocksDisagree { difference }),
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_difference_is_good_or_a_warning_or_too_large() {
+    fn difference_is_classified_by_its_size() {
         use ClockAgreement::{Good, Unusable, Warning};
         assert!(matches!(ClockAgreement::classify(0), Good(_)));
         assert!(matches!(ClockAgreement::classify(-2_000_000), Good(_)));

@@ -1,4 +1,4 @@
-//! Why a daemon did not start.
+//! Errors of the start.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ pub enum StartError {
     DataDir(#[from] DataDirError),
     #[error("cannot listen on {address}; is another daemon running there? Choose another port with SVC_PORT")]
     Listen { address: SocketAddr, source: std::io::Error },
-    #[error("the private socket {} cannot be made", .path.display())]
+    #[error("the private socket {} cannot be created", .path.display())]
     Socket { path: PathBuf, source: std::io::Error },
     #[error(
-        "{difference}, and beyond 10 seconds replicas would take each other's work away; set both clocks by NTP, for instance with `timedatectl set-ntp true`, and start again"
+        "{difference}; beyond 10 seconds, replicas would take over each other's work; synchronize both clocks by NTP, for instance with `timedatectl set-ntp true`, and start again"
     )]
     ClocksDisagree { difference: String },
-    #[error("signals cannot be listened for")]
+    #[error("signal handlers cannot be installed")]
     Signals { source: std::io::Error },
     #[error(transparent)]
     Store(#[from] StoreError),

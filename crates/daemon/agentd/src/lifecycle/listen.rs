@@ -1,5 +1,5 @@
-//! Accepts connections and serves HTTP/1.1 on them. How many, and from whom, is the gate's to say;
-//! how slowly a request's body may come is the matter of the middleware behind.
+//! Accepts connections and serves HTTP/1.1. The connection limiter bounds their number; the middleware bounds the time
+//! for request bodies.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,57 +14,57 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::front::Front;
-use super::peers::PeerGate;
+use super::connection_limiter::ConnectionLimiter;
+use super::startup::StartupSwitch;
 
-/// A client that is slower than this to send its headers is not one.
-const HEADER_TIME_LIMIT: Duration = Duration::from_secs(30);
+/// Maximum time for a client to send the headers of a request.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) async fn serve_tcp(
     listener: TcpListener,
-    gate: Arc<PeerGate>,
-    front: Front,
+    limiter: Arc<ConnectionLimiter>,
+    front: StartupSwitch,
     tracker: TaskTracker,
     stop: CancellationToken,
 ) {
     loop {
-        // Who finds no permit waits in the kernel's queue.
-        let Some(Some(place)) = stop.run_until_cancelled(gate.place()).await else { return };
+        // Without a permit, connections wait in the kernel's accept queue.
+        let Some(Some(permit)) = stop.run_until_cancelled(limiter.acquire()).await else { return };
         let accepted = tokio::select! {
             () = stop.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok((stream, peer)) => {
-                let Some(admitted) = gate.admit(peer.ip()) else {
-                    tracing::debug!(%peer, "a connection is refused: its peer has too many");
+                let Some(peer_permit) = limiter.admit(peer.ip()) else {
+                    tracing::debug!(%peer, "connection rejected: too many connections from this peer");
                     continue;
                 };
                 let (front, stop) = (front.clone(), stop.clone());
                 tracker.spawn(async move {
                     serve_peer(stream, peer, front, stop).await;
-                    drop((admitted, place));
+                    drop((peer_permit, permit));
                 });
             }
             Err(error) => {
-                // Out of file handles, most likely: give connections time to close.
-                tracing::warn!(%error, "a connection could not be accepted");
+                // Most likely out of file descriptors: wait for connections to close.
+                tracing::warn!(%error, "failed to accept connection");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
     }
 }
 
-async fn serve_peer(stream: TcpStream, peer: SocketAddr, front: Front, stop: CancellationToken) {
-    // Tokens of a stream are small and must leave at once.
+async fn serve_peer(stream: TcpStream, peer: SocketAddr, front: StartupSwitch, stop: CancellationToken) {
+    // Stream tokens are small and must be sent immediately.
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "a connection closed before it was served");
+        tracing::debug!(%error, "connection closed before it was served");
         return;
     }
     let service = service_fn(move |mut request| {
         request.extensions_mut().insert(ConnectInfo(peer));
         let front = front.clone();
-        async move { front.answer(request).await }
+        async move { front.handle(request).await }
     });
     serve_connection(stream, service, stop).await;
 }
@@ -79,19 +79,19 @@ where
 {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIME_LIMIT)
+        .header_read_timeout(HEADER_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     let mut connection = std::pin::pin!(connection);
     let outcome = tokio::select! {
         outcome = connection.as_mut() => outcome,
         () = stop.cancelled() => {
-            // The request under way gets its answer, then the connection closes.
+            // The request in flight is answered, then the connection closes.
             connection.as_mut().graceful_shutdown();
             connection.await
         }
     };
     if let Err(error) = outcome {
-        tracing::debug!(%error, "a connection ended early");
+        tracing::debug!(%error, "connection ended with an error");
     }
 }

@@ -1,11 +1,11 @@
-//! The private socket in the data directory: how the command line reaches a running daemon.
+//! Private socket in the data directory, through which the command line reaches a running daemon.
 //!
-//! Only the owner can open it (mode 0600 inside a 0700 folder), and only connections of the daemon's own user and of
-//! root are served; so requests here need no key. No address can reach it, no browser and no proxy.
+//! Only the owner can open it (mode 0600 inside a 0700 directory), and only connections of the daemon's user and of
+//! root are served, so requests need no key. It is not reachable from the network, from a browser or through a proxy.
 //!
-//! Daemons over one PostgreSQL may share a data directory. The socket belongs to the one that holds
-//! a lock beside it; the others run without, and one of them takes over when the holder ends. So
-//! nobody removes a socket that another one answers on.
+//! Daemons on one PostgreSQL database may share a data directory. The socket belongs to the daemon that holds its lock
+//! file. The others run without a socket, and one of them takes over when the holder exits. No daemon removes a socket
+//! that another one serves.
 
 use std::io;
 use std::sync::{Arc, LazyLock};
@@ -23,32 +23,32 @@ use tower::ServiceExt;
 use super::listen::serve_connection;
 use crate::compose::LocalRouter;
 
-/// How soon a daemon without the socket looks whether it is free.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-const BEFORE_NEXT_ACCEPT: Duration = Duration::from_millis(100);
+/// Interval at which a daemon without the socket tries to acquire it.
+const CLAIM_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 const BACKLOG: u32 = 1024;
 
-/// The socket, ours until it is dropped.
+/// Private socket owned by this daemon; removed on drop.
 #[derive(Debug)]
 pub(super) struct LocalSocket {
     listener: UnixListener,
     data_dir: Arc<DataDir>,
-    /// Given back last: until then nobody else makes a socket under this name.
+    /// Released last: until then no other daemon creates a socket with this name.
     _lock: FileLock,
 }
 
 impl LocalSocket {
-    /// Makes the socket, unless another daemon has it.
+    /// Creates the socket; `None` if another daemon owns it.
     pub(super) fn claim(data_dir: &Arc<DataDir>) -> io::Result<Option<Self>> {
-        let Some(lock) = FileLock::try_take(&data_dir.socket_lock())? else { return Ok(None) };
+        let Some(lock) = FileLock::try_acquire(&data_dir.socket_lock())? else { return Ok(None) };
         let path = data_dir.socket();
-        // The lock is ours, so a socket that is already there is a leftover.
+        // This daemon holds the lock, so an existing socket is left over from a killed daemon.
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         let socket = UnixSocket::new_stream()?;
-        // Before it has a name: the file that `bind` creates takes the mode of the socket.
+        // Before `bind`, because the created file takes the mode of the socket.
         rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
         socket.bind(&path)?;
         let listener = socket.listen(BACKLOG)?;
@@ -58,14 +58,14 @@ impl LocalSocket {
 
 impl Drop for LocalSocket {
     fn drop(&mut self) {
-        // A socket file that stays behind would make the command line wait for nobody.
+        // The command line would try to connect to a leftover socket file.
         if let Err(error) = std::fs::remove_file(self.data_dir.socket()) {
-            tracing::debug!(%error, "the private socket was already gone");
+            tracing::debug!(%error, "failed to remove private socket");
         }
     }
 }
 
-/// Answers on the socket until `stop`. Without one, waits until the daemon that has it ends.
+/// Serves the socket until `stop`. If another daemon owns it, waits until that daemon exits.
 pub(super) async fn serve(
     claimed: Option<LocalSocket>,
     data_dir: Arc<DataDir>,
@@ -76,9 +76,7 @@ pub(super) async fn serve(
     let socket = match claimed {
         Some(socket) => socket,
         None => {
-            tracing::info!(
-                "another daemon on this data directory has the private socket: commands reach that one, and this one when it ends"
-            );
+            tracing::info!("private socket owned by another daemon on this data directory; waiting to take over");
             match stop.run_until_cancelled(take_over(&data_dir)).await {
                 Some(socket) => socket,
                 None => return,
@@ -93,8 +91,8 @@ pub(super) async fn serve(
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tracing::warn!(%error, "a connection to the private socket could not be accepted");
-                tokio::time::sleep(BEFORE_NEXT_ACCEPT).await;
+                tracing::warn!(%error, "failed to accept private socket connection");
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 continue;
             }
         };
@@ -122,14 +120,14 @@ fn check_peer(stream: &UnixStream) -> Result<(), String> {
 
 async fn take_over(data_dir: &Arc<DataDir>) -> LocalSocket {
     loop {
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(CLAIM_RETRY_INTERVAL).await;
         match LocalSocket::claim(data_dir) {
             Ok(Some(socket)) => {
-                tracing::info!("the private socket is free: commands reach this daemon now");
+                tracing::info!("private socket taken over");
                 return socket;
             }
             Ok(None) => {}
-            Err(error) => tracing::warn!(%error, "the private socket cannot be taken over; trying again"),
+            Err(error) => tracing::warn!(%error, "failed to take over private socket; retrying"),
         }
     }
 }
@@ -141,12 +139,12 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn belongs_to_one_daemon_and_outlives_the_others() {
+    async fn socket_has_one_owner_and_survives_other_daemons() {
         let folder = tempfile::tempdir().unwrap();
         let data_dir = Arc::new(DataDir::open(&folder.path().join("data")).unwrap());
         let holder = LocalSocket::claim(&data_dir).unwrap().expect("free");
         assert!(LocalSocket::claim(&data_dir).unwrap().is_none());
-        // A daemon without the socket that ends takes nothing along.
+        // A daemon without the socket does not remove it at exit.
         let stop = CancellationToken::new();
         let router: LocalRouter = Arc::new(LazyLock::new(Box::new(Router::new)));
         let waiting = serve(None, Arc::clone(&data_dir), router, TaskTracker::new(), stop.clone());
@@ -159,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_socket_that_a_killed_daemon_left_is_replaced() {
+    async fn leftover_socket_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let data_dir = Arc::new(DataDir::open(&folder.path().join("data")).unwrap());
         drop(std::os::unix::net::UnixListener::bind(data_dir.socket()).unwrap());

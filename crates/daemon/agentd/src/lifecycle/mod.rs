@@ -1,18 +1,17 @@
-//! From start to end: listen, open the store, compose, serve, drain, close.
+//! Lifecycle of the daemon: listen, open the store, compose, serve, drain, close.
 //!
-//! Invariants: the probes answer from the first moment, also while a migration runs; the first
-//! signal drains within [`DRAIN_LIMIT`], a second one ends the process at once; the database is
-//! closed only when nothing uses it any more.
+//! Invariants: probes respond as soon as the process listens, even while a migration runs. The first signal drains
+//! within [`DRAIN_LIMIT`]; a second one ends the process immediately. The database is closed only when nothing uses it.
 
 mod allocator;
 mod clock;
+mod connection_limiter;
 mod error;
-mod front;
 mod listen;
 mod local_socket;
 mod offline;
 mod open_files;
-mod peers;
+mod startup;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -37,38 +36,38 @@ use crate::config::{Config, own_origin};
 
 pub use allocator::share_allocator_arenas;
 pub use clock::{ClockAgreement, compare_clocks, require_clock_agreement};
+use connection_limiter::ConnectionLimiter;
 pub use error::StartError;
-use front::Front;
 use local_socket::LocalSocket;
 pub use offline::Offline;
-use peers::PeerGate;
+use startup::StartupSwitch;
 
-/// From the signal to the end of the process, at most. What follows are shares of it, each counted
-/// from the signal, so that time which one stage did not need is the next one's.
+/// Maximum time from the signal to the end of the process. The following constants are fractions of it, all counted
+/// from the signal, so that unused time of one stage is available to the next.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(20);
-/// Running replies have until then to reach their end.
-const REPLIES_END_BY: f64 = 0.45;
-/// Those that did not are marked, and the model inside has ended.
-const TURNS_STOP_BY: f64 = 0.75;
-/// Connections and workers are cut off.
-const CONNECTIONS_END_BY: f64 = 0.85;
-/// The last spans and metrics are sent, or lost.
-const TELEMETRY_SENT_BY: f64 = 0.9;
+/// Deadline for running replies to finish.
+const REPLY_DEADLINE: f64 = 0.45;
+/// Deadline for unfinished replies to be marked as interrupted and for the local model to stop.
+const TURN_DEADLINE: f64 = 0.75;
+/// Deadline for connections and workers, which are cut off afterwards.
+const CONNECTION_DEADLINE: f64 = 0.85;
+/// Deadline for sending the last spans and metrics, which are lost afterwards.
+const TELEMETRY_DEADLINE: f64 = 0.9;
 /// Maximum time to flush spans and metrics to the collector at shutdown.
 const MAX_FLUSH: Duration = Duration::from_secs(2);
 /// Maximum time to flush log records, which are sent last.
 const MAX_LOG_FLUSH: Duration = Duration::from_secs(1);
-/// The database is closed, or left as a killed daemon would leave it, which loses nothing.
-const CLOSED_BY: f64 = 0.95;
+/// Deadline for closing the database. Afterwards it is left as after a kill, without data loss.
+const DATABASE_DEADLINE: f64 = 0.95;
 
-/// Whether background workers run by themselves or are driven by a test.
+/// Whether background workers run in their own tasks or are run explicitly, for tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkerMode {
     Spawned,
-    ByHand,
+    Manual,
 }
 
-/// Opens the data directory's store, migrating it, and what stands around it.
+/// Opens and migrates the store of the data directory and builds the context.
 async fn open_context(
     config: &Config,
     data_dir: DataDir,
@@ -103,7 +102,7 @@ async fn open_context(
     })
 }
 
-/// A daemon that serves.
+/// Running daemon.
 #[derive(Debug)]
 pub struct Running {
     pub address: SocketAddr,
@@ -118,7 +117,7 @@ impl Running {
     /// Starts everything and returns when the daemon is ready.
     ///
     /// # Errors
-    /// What kept it from starting, with the remedy.
+    /// `StartError` with the reason and the remedy.
     pub async fn start(
         config: Config,
         clock: Clock,
@@ -133,16 +132,17 @@ impl Running {
         let tracker = TaskTracker::new();
         let stop_listening = CancellationToken::new();
         let readiness = Readiness::starting();
-        let front = Front::starting(readiness.clone());
+        let startup = StartupSwitch::starting(readiness.clone());
         let open_files = open_files::raise_limit();
-        let gate = Arc::new(PeerGate::new(open_files::connection_places(open_files), config.trusted_proxies.clone()));
-        tracker.spawn(listen::serve_tcp(listener, gate, front.clone(), tracker.clone(), stop_listening.clone()));
+        let limiter =
+            Arc::new(ConnectionLimiter::new(open_files::max_connections(open_files), config.trusted_proxies.clone()));
+        tracker.spawn(listen::serve_tcp(listener, limiter, startup.clone(), tracker.clone(), stop_listening.clone()));
 
         let context = open_context(&config, data_dir, clock, entropy).await?;
         let daemon = match compose(context.clone(), &config, address, readiness.clone(), WhileBusy::Wait).await {
             Ok(daemon) => daemon,
             Err(error) => {
-                // The lock on the data directory goes with the database, and not some time later.
+                // Closes the database now, so that the lock on the data directory is released before returning.
                 context.draining.cancel();
                 context.db.close().await;
                 return Err(error.into());
@@ -160,7 +160,7 @@ impl Running {
         if worker_mode == WorkerMode::Spawned {
             daemon.workers.spawn(&context.db, &tracker, &context.draining);
         }
-        front.open(daemon.router.clone());
+        startup.set_router(daemon.router.clone());
         readiness.set_ready();
         Ok(Self { address, daemon, context, readiness, tracker, stop_listening })
     }
@@ -175,86 +175,84 @@ impl Running {
         &self.context
     }
 
-    /// Drains and closes within [`DRAIN_LIMIT`]: no new connections, running replies get their end or
-    /// are marked, workers stop, the database is closed.
+    /// Shuts down within [`DRAIN_LIMIT`]: stops accepting connections, lets running replies finish or marks them, stops
+    /// the workers and closes the database.
     pub async fn shut_down(self) {
         self.shut_down_within(DRAIN_LIMIT).await;
     }
 
-    /// [`Self::shut_down`] with another limit. What has not ended by then is left as it is: the next
-    /// start finds it as after a kill.
+    /// Variant of [`Self::shut_down`] with another limit. Work that has not ended by then is left for the next start,
+    /// as after a kill.
     pub async fn shut_down_within(self, limit: Duration) {
-        let begun = Instant::now();
+        let started = Instant::now();
         self.readiness.set_draining();
         self.context.draining.cancel();
-        let replies = self.daemon.drain(limit.mul_f64(REPLIES_END_BY));
-        if timeout_at(begun + limit.mul_f64(TURNS_STOP_BY), replies).await.is_err() {
-            tracing::warn!("some replies did not end in time and are marked at the next start");
+        let replies = self.daemon.drain(limit.mul_f64(REPLY_DEADLINE));
+        if timeout_at(started + limit.mul_f64(TURN_DEADLINE), replies).await.is_err() {
+            tracing::warn!("replies not finished in time; they are marked at the next start");
         }
         self.stop_listening.cancel();
         self.tracker.close();
-        if timeout_at(begun + limit.mul_f64(CONNECTIONS_END_BY), self.tracker.wait()).await.is_err() {
-            tracing::warn!("some connections or workers did not end in time and are cut off");
+        if timeout_at(started + limit.mul_f64(CONNECTION_DEADLINE), self.tracker.wait()).await.is_err() {
+            tracing::warn!("connections or workers not finished in time; cutting them off");
         }
-        let left = (begun + limit.mul_f64(TELEMETRY_SENT_BY)).saturating_duration_since(Instant::now());
+        let left = (started + limit.mul_f64(TELEMETRY_DEADLINE)).saturating_duration_since(Instant::now());
         let left = left.min(MAX_FLUSH);
         tokio::join!(self.context.tracer.shut_down(left), self.context.recorder.meter().shut_down(left));
-        if timeout_at(begun + limit.mul_f64(CLOSED_BY), self.context.db.close()).await.is_err() {
-            tracing::warn!("the database is still in use and is left without closing it; nothing is lost by that");
+        if timeout_at(started + limit.mul_f64(DATABASE_DEADLINE), self.context.db.close()).await.is_err() {
+            tracing::warn!("database still in use; exiting without closing it");
         }
     }
 }
 
-/// Runs until a signal ends it. `clock` is the machine's.
+/// Runs the daemon until a signal ends it. `clock` must be the system clock.
 ///
 /// # Errors
-/// What kept it from starting.
+/// `StartError` if the daemon cannot start.
 pub async fn run(config: Config, clock: Clock, entropy: Entropy) -> Result<(), StartError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(|source| StartError::Signals { source })?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|source| StartError::Signals { source })?;
     let base_url = config.base_url.clone();
     let listen = config.listen;
     let (telemetry, records) = (config.telemetry.clone(), config.log_records.clone());
-    let starting = async {
+    let start = async {
         require_clock_agreement(&config, &clock).await?;
         Running::start(config, clock.clone(), entropy, WorkerMode::Spawned).await
     };
     let running = tokio::select! {
-        running = starting => running?,
+        running = start => running?,
         _ = terminate.recv() => return Ok(()),
         _ = interrupt.recv() => return Ok(()),
     };
     if let Some(telemetry) = &telemetry {
         running.daemon.export_logs(running.context(), telemetry, &records);
     }
-    announce(&running, listen, &base_url).await;
+    log_ready(&running, listen, &base_url).await;
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    tracing::info!(
-        "going down: no new work is taken, running replies are brought to their end; a second signal ends at once"
-    );
-    let ending = async {
+    tracing::info!("shutting down: waiting for running replies; send a second signal to exit immediately");
+    let shutdown = async {
         running.shut_down().await;
         records.shut_down(MAX_LOG_FLUSH).await;
     };
     tokio::select! {
-        () = ending => {}
-        _ = terminate.recv() => tracing::warn!("second signal: ending at once"),
-        _ = interrupt.recv() => tracing::warn!("second signal: ending at once"),
+        () = shutdown => {}
+        _ = terminate.recv() => tracing::warn!("second signal received; exiting immediately"),
+            _ = interrupt.recv() => tracing::warn!("second signal received; exiting immediately"),
     }
     Ok(())
 }
 
-async fn announce(running: &Running, listen: SocketAddr, base_url: &str) {
+async fn log_ready(running: &Running, listen: SocketAddr, base_url: &str) {
     let shown = if listen.port() == 0 { own_origin(running.address) } else { base_url.to_owned() };
     tracing::info!(address = %running.address, data = %running.context.data_dir.root().display(), "agentd is ready: open {shown}/");
     if !running.address.ip().is_loopback() && running.daemon.is_bootstrapping().await {
         tracing::warn!(
-            "NO API KEY EXISTS YET AND THIS DAEMON LISTENS BEYOND THIS MACHINE: whoever reaches {} first can become its owner. \
-             Make a key now with `agentd keys create --name NAME`; anonymous access closes 15 minutes after this start",
-            running.address
+            address = %running.address,
+                        "NO API KEY EXISTS and the daemon listens beyond loopback: the first client to connect can become its owner. \
+                         Create a key with `agentd keys create --name NAME`; anonymous access closes 15 minutes after the start"
         );
     }
 }

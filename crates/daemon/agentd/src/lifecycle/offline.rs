@@ -1,5 +1,5 @@
-//! A daemon that is composed but listens nowhere and works on nothing by itself: how a command
-//! reaches the data when no daemon runs.
+//! Offline daemon: composed without a listener or running workers, for commands that need the data while no daemon
+//! runs.
 
 use std::net::SocketAddr;
 use std::sync::LazyLock;
@@ -18,7 +18,7 @@ use super::open_context;
 use crate::compose::{Daemon, compose};
 use crate::config::Config;
 
-/// Holds the data directory's lock, so that no daemon starts meanwhile.
+/// Offline daemon. Holds the lock of the data directory, so no daemon can start meanwhile.
 #[derive(Debug)]
 pub struct Offline {
     daemon: Daemon,
@@ -27,23 +27,23 @@ pub struct Offline {
 }
 
 impl Offline {
-    /// Opens the data directory and composes, as a start does.
+    /// Opens the data directory and composes the daemon as at a start.
     ///
     /// # Errors
-    /// What would keep a daemon from starting; a daemon that runs is one of them.
+    /// `StartError` if a daemon could not start, for example because one is running.
     pub async fn open(config: Config, clock: Clock, entropy: Entropy) -> Result<Self, StartError> {
         let data_dir = DataDir::open(&config.data_dir)?;
         let context = open_context(&config, data_dir, clock, entropy).await?;
         let (db, draining) = (context.db.clone(), context.draining.clone());
         let readiness = Readiness::starting();
-        // Nobody can reach it there; the address only fills in what pages would show.
+        // Not listened on; the address is only used in generated URLs.
         let address: SocketAddr = config.listen;
         let daemon = compose(context, &config, address, readiness.clone(), WhileBusy::Refuse).await?;
         readiness.set_ready();
         Ok(Self { daemon, db, draining })
     }
 
-    /// What the private socket of a running daemon would answer.
+    /// Returns the router of the private socket.
     pub fn router(&self) -> Router {
         LazyLock::force(&self.daemon.local_router).clone()
     }
@@ -54,7 +54,7 @@ impl Offline {
         self.daemon.document()
     }
 
-    /// Finishes what is under way and gives the data directory back.
+    /// Stops background tasks, closes the database and releases the data directory.
     pub async fn close(self) {
         self.draining.cancel();
         self.db.close().await;

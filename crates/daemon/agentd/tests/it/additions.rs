@@ -1,4 +1,4 @@
-//! A domain that only the list of domains knows of.
+//! Extension of the daemon by a domain that is registered only in the list of domains.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,13 +96,13 @@ trait HasNoSlot: Send + Sync {}
 impl HasNoSlot for Greetings {}
 
 #[tokio::test]
-async fn added_domain_with_an_implementation_that_nothing_takes_refuses_the_start() {
+async fn added_domain_with_a_binding_that_no_slot_accepts_prevents_startup() {
     let mut app = TestApp::start().await;
     app.stop().await;
     app.domains.push(Arc::new(|context, domains| {
         let greetings = domains.add(Greetings::new(context));
         domains.bind(Binding::new::<dyn HasNoSlot>(Arc::new(greetings)));
     }));
-    let refused = app.try_start().await.expect_err("no slot takes it");
+    let refused = app.try_start().await.expect_err("no slot accepts the binding");
     assert!(refused.contains("no slot takes dyn ") && refused.contains("HasNoSlot"), "{refused}");
 }

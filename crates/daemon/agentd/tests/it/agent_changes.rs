@@ -1,4 +1,4 @@
-//! Changing an agent, and the versions of its instructions.
+//! Updates of agents and the versions of their instructions.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ async fn patch(app: &TestApp, change: Value) -> Value {
     app.patch(SCOUT).json(&change).send().await.expect_status(200).json()
 }
 
-/// Number, text, source and reason of each version, the newest first.
+/// Number, text, source, and reason of each version, newest first.
 async fn versions(app: &TestApp) -> Vec<(u64, String, String, Value)> {
     let list = app.get(VERSIONS).send().await.expect_status(200).json();
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
@@ -36,7 +36,7 @@ async fn versions(app: &TestApp) -> Vec<(u64, String, String, Value)> {
 }
 
 #[tokio::test]
-async fn instructions_that_changed_meanwhile_are_not_overwritten() {
+async fn instructions_changed_since_they_were_read_are_not_overwritten() {
     let app = with_scout().await;
     let change =
         |text: &str, expected: Value| json!({"profile": {"instructions": text}, "expected_instructions": expected});
@@ -46,13 +46,13 @@ async fn instructions_that_changed_meanwhile_are_not_overwritten() {
     let kept = app.get(SCOUT).send().await.json();
     assert_eq!(kept["profile"]["instructions"], "Be kind.");
     assert_eq!(versions(&app).await.len(), 2);
-    // An agent without instructions has empty ones, and without the field nothing is compared.
+    // Missing instructions count as empty; without `expected_instructions` nothing is compared.
     patch(&app, json!({"profile": {"instructions": null}})).await;
     assert_eq!(patch(&app, change("Be loud.", json!(""))).await["profile"]["instructions"], "Be loud.");
 }
 
 #[tokio::test]
-async fn what_is_named_changes_and_the_rest_stays() {
+async fn update_changes_only_the_fields_it_contains() {
     let app = with_scout().await;
     let before = app.get(SCOUT).send().await.json();
     app.clock.advance(Duration::from_secs(5));
@@ -70,14 +70,14 @@ async fn what_is_named_changes_and_the_rest_stays() {
     let entry = app.get("/api/agents").send().await.json()["agents"][0].clone();
     assert_eq!((&entry["user_name"], &entry["archetype"]), (&after["user_name"], &after["archetype"]));
 
-    // By id, with one archetype as a text.
+    // By id, with a single archetype as a string.
     let id = before["id"].as_str().expect("an id");
     let change = json!({"archetype": "coach", "custom_archetype": null});
     let answer = app.patch(&format!("/api/agents/{id}")).json(&change).send().await.expect_status(200).json();
     assert_eq!((&answer["archetype"], &answer["custom_archetype"]), (&json!(["coach"]), &Value::Null));
     assert_eq!(patch(&app, json!({"custom_archetype": "Hm."})).await["custom_archetype"], "Hm.");
 
-    // Of the profile, too, what is not named stays.
+    // Fields missing from `profile` are retained, too.
     let profile =
         patch(&app, json!({"profile": {"model": null, "colour": 2, "tools": ["shell"]}})).await["profile"].clone();
     assert_eq!(profile, json!({"instructions": "Be brief.", "colour": 2, "tools": ["shell"]}));
@@ -85,7 +85,7 @@ async fn what_is_named_changes_and_the_rest_stays() {
 }
 
 #[tokio::test]
-async fn nonsense_changes_nothing_and_is_named_whole() {
+async fn invalid_update_changes_nothing_and_reports_every_field() {
     let app = with_scout().await;
     let before = app.get(SCOUT).send().await.json();
     let bad = json!({"user_name": null, "archetype": [], "custom_archetype": 7, "evolution_choice": "maybe",
@@ -108,7 +108,7 @@ async fn nonsense_changes_nothing_and_is_named_whole() {
 }
 
 #[tokio::test]
-async fn two_changes_at_once_both_hold() {
+async fn concurrent_updates_are_all_applied() {
     let app = with_scout().await;
     let changes = [
         json!({"user_name": "Grace"}),
@@ -131,18 +131,18 @@ async fn two_changes_at_once_both_hold() {
 }
 
 #[tokio::test]
-async fn a_change_holds_for_the_next_reply() {
+async fn updated_agent_is_used_for_the_next_reply() {
     let talk = Talk::saying(&["ok"]).await;
     talk.exchange(&json!({"content": "a"})).await;
     patch(&talk.app, json!({"user_name": "Grace", "profile": {"instructions": "Use metres."}})).await;
     talk.exchange(&json!({"content": "b"})).await;
-    let told = |number: usize| talk.vendor.requests()[number].body["messages"][0]["content"].to_string();
-    assert!(told(0).contains("Ada") && !told(0).contains("Use metres."));
-    assert!(told(1).contains("Grace") && told(1).contains("Use metres."));
+    let system_prompt = |number: usize| talk.vendor.requests()[number].body["messages"][0]["content"].to_string();
+    assert!(system_prompt(0).contains("Ada") && !system_prompt(0).contains("Use metres."));
+    assert!(system_prompt(1).contains("Grace") && system_prompt(1).contains("Use metres."));
 }
 
 #[tokio::test]
-async fn every_change_of_the_instructions_is_a_version() {
+async fn every_change_of_the_instructions_creates_a_version() {
     let app = with_scout().await;
     app.clock.advance(Duration::from_secs(1));
     patch(&app, json!({"profile": {"instructions": "Be kind."}})).await;
@@ -157,13 +157,13 @@ async fn every_change_of_the_instructions_is_a_version() {
     assert_eq!((&restored["profile"]["model"], &restored["user_name"]), (&json!("m-1"), &json!("Grace")));
     let list = versions(&app).await;
     assert_eq!((list.len(), &list[0].2, &list[0].3), (4, &"restore".to_owned(), &json!("Version 1 was restored.")));
-    // What is in force already is not restored again.
+    // Restoring the current version creates no further one.
     let again = app.post(&format!("{VERSIONS}/1/restore")).send().await.expect_status(200).json();
     assert_eq!((again, versions(&app).await.len()), (restored, 4));
     let empty = app.post(&format!("{VERSIONS}/3/restore")).send().await.expect_status(200).json();
     assert!(empty["profile"].get("instructions").is_none());
 
-    // A repeat of one request, after another change, is still that one request.
+    // A repeated request with the same key is answered from the record, despite the change in between.
     let once = || app.post(&format!("{VERSIONS}/2/restore")).header("idempotency-key", "once").send();
     let first = once().await.expect_status(200).json();
     patch(&app, json!({"profile": {"instructions": null}})).await;
@@ -188,10 +188,10 @@ async fn every_change_of_the_instructions_is_a_version() {
 }
 
 #[tokio::test]
-async fn the_newest_200_versions_are_kept() {
+async fn newest_200_versions_are_retained() {
     let app = TestApp::with_owner().await;
     let id = create_agent(&app, "scout").await["id"].as_str().expect("an id").to_owned();
-    // As if there had been many changes.
+    // Simulates many earlier changes.
     let agent = id.clone();
     let fill = async move |tx: &mut Tx| {
         for version in 2..=199_i64 {

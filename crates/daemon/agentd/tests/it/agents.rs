@@ -1,4 +1,4 @@
-//! Agents: made, found, listed, deleted without a trace.
+//! Agents: create, get, list, and delete.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use agentd_testing_llm::{Gate, Reply, Script};
 use serde_json::{Value, json};
 
 use crate::support::TestApp;
-use crate::support::talk::{COUNTED, Talk, create_agent, read_tokens, started};
+use crate::support::talk::{TEST_USAGE, Talk, create_agent, read_tokens, started};
 
 fn scout() -> Value {
     json!({"svc_name": "scout", "user_name": "Ada", "archetype": ["researcher", "pirate"], "custom_archetype": "You love maps.",
@@ -21,7 +21,7 @@ fn workspace(app: &TestApp, name: &str) -> PathBuf {
 }
 
 #[tokio::test]
-async fn an_agent_is_made_found_and_listed() {
+async fn agent_is_created_found_and_listed() {
     let app = TestApp::with_owner().await;
     assert_eq!(app.get("/api/agents").send().await.expect_status(200).json(), json!({"agents": []}));
     let made = app.post("/api/agents").json(&scout()).send().await.expect_status(201).json();
@@ -51,21 +51,21 @@ async fn an_agent_is_made_found_and_listed() {
     assert_eq!(mode & 0o777, 0o700);
 }
 
-/// Agents go by name and id alike: a name that is another's id would have that one deleted.
+/// Agents are addressed by name or id: deleting by a name that is another agent's id would delete that other agent.
 #[tokio::test]
-async fn no_agent_takes_the_id_of_another_for_its_name() {
+async fn agent_name_cannot_be_the_id_of_another_agent() {
     let app = TestApp::with_owner().await;
     let id = create_agent(&app, "scout").await["id"].as_str().expect("an id").to_owned();
     let thief = json!({"svc_name": id, "user_name": "Eve", "archetype": "assistant"});
     let refused = app.post("/api/agents").json(&thief).send().await;
     assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), ["svc_name"]);
     app.get("/api/agents/scout").send().await.expect_status(200);
-    // What merely looks a little like one is a name.
+    // A name that only resembles an id is accepted.
     create_agent(&app, "agent_smith").await;
 }
 
 #[tokio::test]
-async fn nonsense_is_refused_and_leaves_nothing() {
+async fn invalid_agent_is_rejected_without_leftovers() {
     let app = TestApp::with_owner().await;
     let answer = app.post("/api/agents").json(&json!({"svc_name": "", "archetype": ["a", "b", "c", "d"]})).send().await;
     assert!(answer.text().contains("must have at most 3 entries"), "{}", answer.text());
@@ -107,7 +107,7 @@ async fn nonsense_is_refused_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn what_can_be_the_name_of_no_tool_is_refused() {
+async fn invalid_tool_names_are_rejected() {
     let app = TestApp::with_owner().await;
     let bad = json!(["shell", "", "a b", "device_*", "x".repeat(65), "server_tool-1"]);
     let fields = ["profile.tools[1]", "profile.tools[2]", "profile.tools[3]", "profile.tools[4]"];
@@ -115,7 +115,7 @@ async fn what_can_be_the_name_of_no_tool_is_refused() {
     body["profile"]["tools"] = bad.clone();
     let refused = app.post("/api/agents").json(&body).send().await;
     assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), fields);
-    // A tool may come later than its name: that of a server that is not connected yet.
+    // A name is accepted before its tool exists: its server may connect later.
     body["profile"]["tools"] = json!(["server_tool-1"]);
     app.post("/api/agents").json(&body).send().await.expect_status(201);
     let refused = app.patch("/api/agents/scout").json(&json!({"profile": {"tools": bad}})).send().await;
@@ -125,7 +125,7 @@ async fn what_can_be_the_name_of_no_tool_is_refused() {
 }
 
 #[tokio::test]
-async fn a_name_goes_to_whoever_is_first() {
+async fn concurrent_creations_with_one_name_create_one_agent() {
     let app = TestApp::with_owner().await;
     let attempts = (0..8).map(|_| app.post("/api/agents").json(&scout()).send());
     let answers = futures_util::future::join_all(attempts).await;
@@ -138,7 +138,7 @@ async fn a_name_goes_to_whoever_is_first() {
 }
 
 #[tokio::test]
-async fn the_same_request_twice_makes_one_agent() {
+async fn repeated_request_creates_one_agent() {
     let app = TestApp::with_owner().await;
     let create = || app.post("/api/agents").header("idempotency-key", "once").json(&scout()).send();
     let first = create().await.expect_status(201);
@@ -148,7 +148,7 @@ async fn the_same_request_twice_makes_one_agent() {
 }
 
 #[tokio::test]
-async fn who_the_agent_is_shapes_what_the_model_is_told() {
+async fn system_prompt_contains_the_profile_of_the_agent() {
     let talk = Talk::saying(&["ok"]).await;
     let settings = json!({"instructions": "Never lie."});
     talk.app.put("/api/settings/agent").json(&settings).send().await.expect_status(200);
@@ -175,7 +175,7 @@ async fn who_the_agent_is_shapes_what_the_model_is_told() {
     }
 }
 
-/// Tables and text columns that still mention `needle`.
+/// Returns the tables and columns that contain `needle`.
 async fn mentions(app: &TestApp, needle: &str) -> Vec<String> {
     let db = &app.running().context().db;
     let mut read = db.read().await.expect("a connection");
@@ -201,14 +201,14 @@ async fn mentions(app: &TestApp, needle: &str) -> Vec<String> {
     found
 }
 
-/// What an agent did and used is still counted; the rows hold no more of it than its id.
-fn assert_only_counts_are_left(mut found: Vec<String>) {
+/// Asserts that only usage counts refer to the agent, by its id.
+fn assert_only_usage_counts_remain(mut found: Vec<String>) {
     found.sort_unstable();
     assert_eq!(found, ["counters.label", "usage.agent_id", "usage_rollups.label"]);
 }
 
 #[tokio::test]
-async fn a_deleted_agent_leaves_nothing_behind() {
+async fn deleted_agent_leaves_only_usage_counts() {
     let talk = Talk::saying(&["a", "b"]).await;
     let app = &talk.app;
     let id = app.get("/api/agents/scout").send().await.json()["id"].as_str().expect("an id").to_owned();
@@ -232,25 +232,25 @@ async fn a_deleted_agent_leaves_nothing_behind() {
     assert!(!workspace(app, "scout").exists());
 
     app.run_workers().await;
-    assert_only_counts_are_left(mentions(app, &id).await);
+    assert_only_usage_counts_remain(mentions(app, &id).await);
     assert_eq!(mentions(app, "a secret wish").await, Vec::<String>::new());
     assert!(!app.data_dir().join("agents/.trash").join(&id).exists());
     assert_eq!(talk.conversation(&kept).await["agent_id"], other["id"]);
 }
 
-/// However many conversations an agent has, deleting it writes none of them.
+/// Deleting an agent hides its conversations without writing to any of them.
 #[tokio::test]
-async fn conversations_go_out_of_sight_with_their_agent() {
+async fn conversations_are_hidden_when_their_agent_is_deleted() {
     let talk = Talk::saying(&["a"]).await;
     let app = &talk.app;
     let id = started(&talk.exchange(&json!({"content": "hello"})).await, "conversation_id");
-    let untouched = async || {
+    let not_deleted = async || {
         let mut read = app.running().context().db.read().await.expect("a connection");
         let sql = "SELECT COUNT(*) FROM conversations WHERE deleted_at IS NULL";
         read.fetch_one(sql, args![]).await.expect("a count").first::<u64>().expect("a number")
     };
     app.delete("/api/agents/scout").send().await.expect_status(200);
-    assert_eq!(untouched().await, 1);
+    assert_eq!(not_deleted().await, 1);
     let path = format!("/api/chat/conversations/{id}");
     app.get(&path).send().await.expect_error(404, "conversation_not_found");
     app.put(&path).json(&json!({"title": "x"})).send().await.expect_error(404, "conversation_not_found");
@@ -260,11 +260,11 @@ async fn conversations_go_out_of_sight_with_their_agent() {
     app.post("/api/chat/messages/inject").json(&inject).send().await.expect_error(404, "conversation_not_found");
     talk.send(&json!({"conversation_id": id, "content": "x"})).send().await.expect_status(404);
     app.run_workers().await;
-    assert_eq!(untouched().await, 0);
+    assert_eq!(not_deleted().await, 0);
 }
 
 #[tokio::test]
-async fn a_name_is_free_at_once_and_the_old_files_stay_away() {
+async fn name_of_a_deleted_agent_is_reusable_without_its_old_files() {
     let app = TestApp::with_owner().await;
     create_agent(&app, "scout").await;
     std::fs::write(workspace(&app, "scout").join("old"), "x").expect("a file");
@@ -279,13 +279,13 @@ async fn a_name_is_free_at_once_and_the_old_files_stay_away() {
 }
 
 #[tokio::test]
-async fn a_deletion_goes_on_after_a_restart() {
+async fn deletion_resumes_after_a_restart() {
     let mut talk = Talk::saying(&["a"]).await;
     let id = talk.app.get("/api/agents/scout").send().await.json()["id"].as_str().expect("an id").to_owned();
     talk.exchange(&json!({"content": "hello"})).await;
     std::fs::write(workspace(&talk.app, "scout").join("old"), "x").expect("a file");
     talk.app.delete("/api/agents/scout").send().await.expect_status(200);
-    // As if the daemon had been killed before it moved the folder.
+    // Simulates a kill before the folder was moved.
     let trash = talk.app.data_dir().join("agents/.trash").join(&id);
     std::fs::rename(&trash, workspace(&talk.app, "scout")).expect("moved back");
     let db = talk.app.running().context().db.clone();
@@ -298,20 +298,20 @@ async fn a_deletion_goes_on_after_a_restart() {
     assert_eq!(std::fs::read_dir(workspace(&talk.app, "scout")).expect("a folder").count(), 0);
     talk.app.run_workers().await;
     assert!(!trash.exists());
-    assert_only_counts_are_left(mentions(&talk.app, &id).await);
+    assert_only_usage_counts_remain(mentions(&talk.app, &id).await);
 }
 
 #[tokio::test]
-async fn deleting_an_agent_ends_its_reply() {
+async fn deleting_an_agent_cancels_its_reply() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["a", "b", "c"], COUNTED).gated(&gate))).await;
+    let talk = Talk::with(Script::always(Reply::text(["a", "b", "c"], TEST_USAGE).gated(&gate))).await;
     let mut stream = talk.send(&json!({"content": "hello"})).stream().await;
     gate.release(1);
     read_tokens(&mut stream, 1).await;
     talk.app.delete("/api/agents/scout").send().await.expect_status(200);
     let last = stream.collect().await.pop().expect("an end");
     assert_eq!((last.event.as_str(), last.data["code"].as_str()), ("error", Some("cancelled")));
-    talk.vendor.aborted(1).await;
+    talk.vendor.wait_for_aborted(1).await;
     talk.app.run_workers().await;
     assert_eq!(talk.usage().await.len(), 1);
 }

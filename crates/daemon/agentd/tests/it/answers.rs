@@ -1,39 +1,39 @@
-//! Answers as vendors, and servers in their format, really send them: complete without an end marker, empty, refused,
-//! malformed, cut off, with reasoning in the text.
+//! Responses as vendors and compatible servers send them in practice: complete without an end marker, empty, refused,
+//! malformed, truncated, or with reasoning in the text.
 
 use agentd_llm::{FinishReason, ToolCall};
 use agentd_testing_llm::{Ending, Piece, Reply, Script};
 use serde_json::{Value, json};
 
-use crate::scheduler::{create, every, id, run, trigger, until};
+use crate::scheduler::{create, every, id, run, trigger, wait_for_run};
 use crate::support::request::{ServerEvent, token_text};
-use crate::support::talk::{COUNTED, Talk, started};
+use crate::support::talk::{TEST_USAGE, Talk, started};
 
-fn ends(text: &[&str], reason: FinishReason) -> Reply {
-    Reply::answer(text.iter().map(|text| Piece::Text((*text).to_owned())).collect(), reason, COUNTED)
+fn reply_with_reason(text: &[&str], reason: FinishReason) -> Reply {
+    Reply::answer(text.iter().map(|text| Piece::Text((*text).to_owned())).collect(), reason, TEST_USAGE)
 }
 
-fn last(events: &[ServerEvent]) -> &ServerEvent {
+fn last_event(events: &[ServerEvent]) -> &ServerEvent {
     events.last().expect("an end")
 }
 
-/// OpenAI's format, as it is written: these pieces of text, and a last chunk.
+/// A recorded stream in OpenAI's format: the pieces of text, then the last chunk.
 fn recorded(pieces: &[&str], last: Value) -> Reply {
     let piece = |text: &&str| json!({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]});
     let events = pieces.iter().map(piece).chain([last]).map(|event| format!("data: {event}\n\n"));
     Reply::chunks(events.map(Into::into).collect())
 }
 
-fn finished(usage: Value) -> Value {
+fn finish_chunk(usage: Value) -> Value {
     json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": usage})
 }
 
-fn counted() -> Value {
+fn reported_usage() -> Value {
     json!({"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10})
 }
 
-/// The last message of the conversation.
-async fn kept(talk: &Talk, events: &[ServerEvent]) -> Value {
+/// Returns the last message of the conversation.
+async fn last_message(talk: &Talk, events: &[ServerEvent]) -> Value {
     let conversation = talk.conversation(&started(events, "conversation_id")).await;
     conversation["messages"].as_array().and_then(|messages| messages.last()).expect("a reply").clone()
 }
@@ -42,34 +42,35 @@ async fn kept(talk: &Talk, events: &[ServerEvent]) -> Value {
 async fn answer_without_an_end_marker_is_complete() {
     for ending in [Ending::Proper, Ending::Hang] {
         let talk =
-            Talk::with(Script::always(recorded(&["Hello ", "there."], finished(counted())).ending(ending))).await;
+            Talk::with(Script::always(recorded(&["Hello ", "there."], finish_chunk(reported_usage())).ending(ending)))
+                .await;
         let events = talk.exchange(&json!({"content": "go"})).await;
         assert_eq!(
-            (last(&events).event.as_str(), &last(&events).data["total_tokens"]),
+            (last_event(&events).event.as_str(), &last_event(&events).data["total_tokens"]),
             ("done", &json!(10)),
             "{ending:?}"
         );
-        let kept = kept(&talk, &events).await;
-        assert_eq!((&kept["content"], &kept["status"]), (&json!("Hello there."), &json!("complete")));
+        let stored = last_message(&talk, &events).await;
+        assert_eq!((&stored["content"], &stored["status"]), (&json!("Hello there."), &json!("complete")));
         assert_eq!(talk.usage().await, [("provider".to_owned(), 7, 3)]);
     }
 }
 
 #[tokio::test]
-async fn run_of_a_job_is_a_success_without_an_end_marker() {
-    let talk = Talk::with(Script::always(recorded(&["Report ready."], finished(counted())))).await;
+async fn job_run_succeeds_without_an_end_marker() {
+    let talk = Talk::with(Script::always(recorded(&["Report ready."], finish_chunk(reported_usage())))).await;
     let job = id(&create(&talk.app, &every(600)).await);
     let run_id = trigger(&talk.app, &job).await;
     talk.app.run_workers().await;
-    let ended = until(&talk.app, &job, &run_id, |run| run["completed_at"] != Value::Null).await;
+    let ended = wait_for_run(&talk.app, &job, &run_id, |run| run["completed_at"] != Value::Null).await;
     assert_eq!((&ended["status"], &ended["output"]), (&json!("success"), &json!("Report ready.")), "{ended}");
     assert_eq!(talk.vendor.requests().len(), 1);
 }
 
 #[tokio::test]
-async fn usage_that_says_nothing_is_estimated() {
+async fn empty_usage_is_estimated() {
     for usage in [json!({}), json!({"prompt_tokens": 0, "completion_tokens": 0})] {
-        let talk = Talk::with(Script::always(recorded(&["Hello"], finished(usage)))).await;
+        let talk = Talk::with(Script::always(recorded(&["Hello"], finish_chunk(usage)))).await;
         talk.exchange(&json!({"content": "go"})).await;
         let [(source, input, output)] = &talk.usage().await[..] else { panic!("one call") };
         assert_eq!(source, "estimated");
@@ -80,81 +81,87 @@ async fn usage_that_says_nothing_is_estimated() {
 #[tokio::test]
 async fn reasoning_in_the_text_is_neither_shown_nor_stored_nor_sent_back() {
     let pieces = ["<th", "ink>SECRET PLAN</thi", "nk>\n\nUse the <think> tag."];
-    let talk = Talk::with(Script::always(recorded(&pieces, finished(counted())))).await;
+    let talk = Talk::with(Script::always(recorded(&pieces, finish_chunk(reported_usage())))).await;
     let events = talk.exchange(&json!({"content": "go"})).await;
     assert_eq!(token_text(&events), "Use the <think> tag.");
-    assert_eq!(kept(&talk, &events).await["content"], "Use the <think> tag.");
+    assert_eq!(last_message(&talk, &events).await["content"], "Use the <think> tag.");
     talk.exchange(&json!({"content": "again", "conversation_id": started(&events, "conversation_id")})).await;
     let sent = talk.vendor.requests()[1].body.to_string();
     assert!(sent.contains("Use the <think> tag.") && !sent.contains("SECRET"), "{sent}");
 }
 
 #[tokio::test]
-async fn empty_and_malformed_answers_are_asked_for_again() {
+async fn empty_and_malformed_answers_are_retried() {
     for reason in [FinishReason::Stop, FinishReason::Other, FinishReason::MalformedCall] {
-        let empty = || ends(&[], reason);
-        let talk = Talk::with(Script::queue([empty(), empty(), Reply::text(["there"], COUNTED)])).await;
+        let empty = || reply_with_reason(&[], reason);
+        let talk = Talk::with(Script::queue([empty(), empty(), Reply::text(["there"], TEST_USAGE)])).await;
         let events = talk.exchange(&json!({"content": "go"})).await;
-        assert_eq!((last(&events).event.as_str(), token_text(&events).as_str()), ("done", "there"), "{reason:?}");
-        // What the model used is counted for each attempt.
+        assert_eq!((last_event(&events).event.as_str(), token_text(&events).as_str()), ("done", "there"), "{reason:?}");
+        // Usage is recorded for each attempt.
         assert_eq!(talk.usage().await, vec![("provider".to_owned(), 7, 3); 3]);
-        assert_eq!(last(&events).data["total_tokens"], 30);
+        assert_eq!(last_event(&events).data["total_tokens"], 30);
 
         let talk = Talk::with(Script::always(empty())).await;
         let events = talk.exchange(&json!({"content": "go"})).await;
         assert_eq!(
-            (last(&events).event.as_str(), &last(&events).data["code"]),
+            (last_event(&events).event.as_str(), &last_event(&events).data["code"]),
             ("error", &json!("provider_unavailable"))
         );
-        let message = last(&events).data["message"].as_str().expect("a sentence");
+        let message = last_event(&events).data["message"].as_str().expect("a sentence");
         assert!(message.contains("send the message again"), "{message}");
         assert_eq!(talk.vendor.requests().len(), 3);
-        let kept = kept(&talk, &events).await;
-        assert_eq!((&kept["content"], &kept["status"]), (&json!(""), &json!("failed")));
+        let stored = last_message(&talk, &events).await;
+        assert_eq!((&stored["content"], &stored["status"]), (&json!(""), &json!("failed")));
     }
 }
 
 #[tokio::test]
-async fn nothing_is_asked_for_again_once_it_was_shown() {
-    let talk = Talk::with(Script::always(ends(&["I look."], FinishReason::MalformedCall))).await;
+async fn partially_shown_answer_is_not_retried() {
+    let talk = Talk::with(Script::always(reply_with_reason(&["I look."], FinishReason::MalformedCall))).await;
     let events = talk.exchange(&json!({"content": "go"})).await;
-    assert_eq!((last(&events).event.as_str(), talk.vendor.requests().len()), ("error", 1));
-    let kept = kept(&talk, &events).await;
-    assert_eq!((&kept["content"], &kept["status"]), (&json!("I look."), &json!("failed")));
+    assert_eq!((last_event(&events).event.as_str(), talk.vendor.requests().len()), ("error", 1));
+    let stored = last_message(&talk, &events).await;
+    assert_eq!((&stored["content"], &stored["status"]), (&json!("I look."), &json!("failed")));
 }
 
 #[tokio::test]
-async fn refused_answers_are_failures_with_a_reason() {
+async fn refused_answers_fail_with_a_reason() {
     let call = Piece::ToolCall(ToolCall::new("a", "read_file", json!({"path": "a.txt"})));
     for (reply, text) in [
-        (ends(&[], FinishReason::ContentFilter), ""),
-        (ends(&["Once upon"], FinishReason::ContentFilter), "Once upon"),
-        (Reply::answer(vec![call], FinishReason::ContentFilter, COUNTED), ""),
+        (reply_with_reason(&[], FinishReason::ContentFilter), ""),
+        (reply_with_reason(&["Once upon"], FinishReason::ContentFilter), "Once upon"),
+        (Reply::answer(vec![call], FinishReason::ContentFilter, TEST_USAGE), ""),
     ] {
         let talk = Talk::with(Script::always(reply)).await;
         let events = talk.exchange(&json!({"content": "go"})).await;
-        assert_eq!((last(&events).event.as_str(), &last(&events).data["code"]), ("error", &json!("no_answer")));
-        let message = last(&events).data["message"].as_str().expect("a sentence");
+        assert_eq!(
+            (last_event(&events).event.as_str(), &last_event(&events).data["code"]),
+            ("error", &json!("no_answer"))
+        );
+        let message = last_event(&events).data["message"].as_str().expect("a sentence");
         assert!(message.contains("content filter") && message.contains("rephrase"), "{message}");
-        assert_eq!(talk.vendor.requests().len(), 1, "another attempt would end alike");
+        assert_eq!(talk.vendor.requests().len(), 1, "a refusal is not retried");
         assert!(events.iter().all(|event| event.event != "tool_use"), "{events:?}");
-        let kept = kept(&talk, &events).await;
-        assert_eq!((&kept["content"], &kept["status"]), (&json!(text), &json!("failed")));
+        let stored = last_message(&talk, &events).await;
+        assert_eq!((&stored["content"], &stored["status"]), (&json!(text), &json!("failed")));
     }
 }
 
 #[tokio::test]
 async fn answer_at_the_output_limit_is_marked_and_one_without_text_fails() {
-    let talk = Talk::with(Script::always(ends(&["Half an ans"], FinishReason::Length))).await;
+    let talk = Talk::with(Script::always(reply_with_reason(&["Half an ans"], FinishReason::Length))).await;
     let events = talk.exchange(&json!({"content": "go"})).await;
-    assert_eq!((last(&events).event.as_str(), &last(&events).data["finish_reason"]), ("done", &json!("length")));
-    assert_eq!(kept(&talk, &events).await["status"], "complete");
+    assert_eq!(
+        (last_event(&events).event.as_str(), &last_event(&events).data["finish_reason"]),
+        ("done", &json!("length"))
+    );
+    assert_eq!(last_message(&talk, &events).await["status"], "complete");
 
     let thought = vec![Piece::Reasoning("Let me think.".to_owned())];
-    let talk = Talk::with(Script::always(Reply::answer(thought, FinishReason::Length, COUNTED))).await;
+    let talk = Talk::with(Script::always(Reply::answer(thought, FinishReason::Length, TEST_USAGE))).await;
     let events = talk.exchange(&json!({"content": "go"})).await;
-    assert_eq!((last(&events).event.as_str(), &last(&events).data["code"]), ("error", &json!("no_answer")));
-    let message = last(&events).data["message"].as_str().expect("a sentence");
+    assert_eq!((last_event(&events).event.as_str(), &last_event(&events).data["code"]), ("error", &json!("no_answer")));
+    let message = last_event(&events).data["message"].as_str().expect("a sentence");
     assert!(message.contains("max_output_tokens"), "{message}");
     assert_eq!(talk.vendor.requests().len(), 1);
 }
@@ -163,11 +170,11 @@ async fn answer_at_the_output_limit_is_marked_and_one_without_text_fails() {
 async fn run_of_a_job_fails_with_the_reason_of_an_empty_or_refused_answer() {
     for (reason, part) in [(FinishReason::MalformedCall, "tool call"), (FinishReason::ContentFilter, "content filter")]
     {
-        let talk = Talk::with(Script::always(ends(&[], reason))).await;
+        let talk = Talk::with(Script::always(reply_with_reason(&[], reason))).await;
         let job = id(&create(&talk.app, &every(600)).await);
         let run_id = trigger(&talk.app, &job).await;
         talk.app.run_workers().await;
-        until(&talk.app, &job, &run_id, |run| run["completed_at"] != Value::Null).await;
+        wait_for_run(&talk.app, &job, &run_id, |run| run["completed_at"] != Value::Null).await;
         let ended = run(&talk.app, &job, &run_id).await;
         assert_eq!((&ended["status"], &ended["output"]), (&json!("failed"), &Value::Null), "{ended}");
         assert!(ended["error"].as_str().is_some_and(|error| error.contains(part)), "{ended}");

@@ -3,7 +3,7 @@
 use agentd_testing_llm::{Gate, Reply, Script};
 use serde_json::{Value, json};
 
-use crate::support::talk::{COUNTED, Talk, create_agent, read_tokens, started};
+use crate::support::talk::{TEST_USAGE, Talk, create_agent, read_tokens, started};
 use crate::support::{Eventually, TestApp};
 
 async fn create(app: &TestApp, body: Value) -> Value {
@@ -11,7 +11,7 @@ async fn create(app: &TestApp, body: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_conversation_is_made_changed_and_deleted() {
+async fn conversation_is_created_changed_and_deleted() {
     let app = TestApp::with_owner().await;
     let agent = create_agent(&app, "scout").await;
     let made = create(&app, json!({})).await;
@@ -29,7 +29,7 @@ async fn a_conversation_is_made_changed_and_deleted() {
     assert_eq!(changed["created_at"], made["created_at"]);
     app.clock.advance(std::time::Duration::from_secs(5));
     let same = app.put(&path).json(&json!({})).send().await.expect_status(200).json();
-    assert_eq!(same, changed, "nothing was changed");
+    assert_eq!(same, changed, "an empty update changes nothing");
 
     let mode = format!("{path}/mode");
     assert_eq!(app.get(&mode).send().await.expect_status(200).json(), json!({"mode": "agent"}));
@@ -53,7 +53,7 @@ async fn a_conversation_is_made_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn conversations_are_listed_newest_change_first() {
+async fn conversations_are_listed_by_last_change_newest_first() {
     let app = TestApp::with_owner().await;
     create_agent(&app, "scout").await;
     create_agent(&app, "other").await;
@@ -83,7 +83,7 @@ async fn conversations_are_listed_newest_change_first() {
 }
 
 #[tokio::test]
-async fn an_agent_is_found_without_being_named_where_that_is_clear() {
+async fn agent_is_optional_if_it_is_unambiguous() {
     let app = TestApp::with_owner().await;
     let none = app.post("/api/chat/conversations").json(&json!({})).send().await.expect_error(400, "agent_required");
     assert_eq!(none.bad_fields(), ["agent_id"]);
@@ -103,7 +103,7 @@ async fn an_agent_is_found_without_being_named_where_that_is_clear() {
 }
 
 #[tokio::test]
-async fn the_title_writes_itself_until_it_is_set() {
+async fn title_is_derived_from_the_first_message_until_it_is_set() {
     let talk = Talk::saying(&["ok"]).await;
     let events = talk.exchange(&json!({"content": "Plan my week. Begin on Monday."})).await;
     let id = started(&events, "conversation_id");
@@ -119,7 +119,7 @@ async fn the_title_writes_itself_until_it_is_set() {
 }
 
 #[tokio::test]
-async fn what_was_said_goes_to_the_model_in_order() {
+async fn model_receives_the_messages_in_order() {
     let talk = Talk::saying(&["first answer"]).await;
     let id = started(&talk.exchange(&json!({"content": "first question"})).await, "conversation_id");
     for (role, content) in [("system", "The owner is in a hurry."), ("assistant", "an aside"), ("user", "a note")] {
@@ -134,12 +134,12 @@ async fn what_was_said_goes_to_the_model_in_order() {
     let messages = request["messages"].as_array().expect("messages");
     let system = messages[0]["content"].as_str().expect("a system prompt");
     assert!(system.ends_with("The owner is in a hurry."), "{system}");
-    let said: Vec<(&str, &str)> = messages[1..]
+    let sent: Vec<(&str, &str)> = messages[1..]
         .iter()
         .map(|one| (one["role"].as_str().expect("a role"), one["content"].as_str().expect("text")))
         .collect();
     assert_eq!(
-        said,
+        sent,
         [("user", "first question"), ("assistant", "first answer\n\nan aside"), ("user", "a note\n\nsecond question")]
     );
     let conversation = talk.conversation(&id).await;
@@ -208,9 +208,9 @@ async fn count(app: &TestApp, sql: &'static str) -> u64 {
     read.fetch_one(sql, agentd_store::args![]).await.expect("a count").first().expect("a number")
 }
 
-/// What is cut off is out of sight at once, however much it is, and nothing of it is left afterwards.
+/// Truncated messages are hidden immediately, regardless of their number, and deleted later.
 #[tokio::test]
-async fn what_is_cut_off_is_gone_at_once_and_deleted_in_batches() {
+async fn truncated_messages_are_hidden_immediately_and_deleted_in_batches() {
     let app = TestApp::with_owner().await;
     create_agent(&app, "scout").await;
     let conversation = create(&app, json!({})).await["id"].as_str().expect("an id").to_owned();
@@ -225,7 +225,7 @@ async fn what_is_cut_off_is_gone_at_once_and_deleted_in_batches() {
         let answer = app.post("/api/chat/messages/truncate").json(&body).send().await;
         answer.expect_status(200).json()["removed"].as_u64().expect("a number")
     };
-    // Beside a list that does the same.
+    // Compares with a list on which the same operations are performed.
     let mut expected: Vec<Value> = Vec::new();
     for round in 0..4 {
         for number in 0..20 {
@@ -244,7 +244,7 @@ async fn what_is_cut_off_is_gone_at_once_and_deleted_in_batches() {
             app.run_workers().await;
         }
     }
-    assert!(count(&app, "SELECT COUNT(*) FROM messages").await > expected.len() as u64, "deleted later");
+    assert!(count(&app, "SELECT COUNT(*) FROM messages").await > expected.len() as u64, "rows are deleted later");
     app.run_workers().await;
     assert_eq!(count(&app, "SELECT COUNT(*) FROM messages").await, expected.len() as u64);
     assert_eq!(count(&app, "SELECT COUNT(*) FROM message_cuts").await, 0);
@@ -252,7 +252,7 @@ async fn what_is_cut_off_is_gone_at_once_and_deleted_in_batches() {
 }
 
 #[tokio::test]
-async fn the_log_of_a_reply_goes_with_the_reply() {
+async fn event_log_of_a_reply_is_deleted_with_the_reply() {
     let talk = Talk::saying(&["a"]).await;
     let first = talk.exchange(&json!({"content": "one"})).await;
     let conversation = started(&first, "conversation_id");
@@ -260,7 +260,7 @@ async fn the_log_of_a_reply_goes_with_the_reply() {
     let truncate = async |body: Value| {
         talk.app.post("/api/chat/messages/truncate").json(&body).send().await.expect_status(200).json()
     };
-    // The second reply without its question, then the first question without its reply.
+    // Removes the second reply without its question, then the first question without its reply.
     let body = json!({"conversation_id": conversation, "after_message_id": started(&first, "message_id")});
     assert_eq!(truncate(body).await, json!({"removed": 2}));
     assert_eq!(truncate(json!({"conversation_id": conversation, "keep_last": 1})).await, json!({"removed": 1}));
@@ -269,16 +269,16 @@ async fn the_log_of_a_reply_goes_with_the_reply() {
     talk.follow(&started(&first, "session_id")).send().await.expect_status(200);
 }
 
-/// Replies that do not end must not keep other conversations from being purged.
+/// Running replies must not prevent the purge of other conversations.
 #[tokio::test]
-async fn a_purge_looks_past_what_it_must_wait_for() {
+async fn purge_skips_conversations_with_running_replies() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["a", "b"], COUNTED).gated(&gate))).await;
+    let talk = Talk::with(Script::always(Reply::text(["a", "b"], TEST_USAGE).gated(&gate))).await;
     let mut streams = Vec::new();
     for _ in 0..25 {
         streams.push(talk.send(&json!({"content": "hello"})).stream().await);
     }
-    // As if they had been told to end, and did not.
+    // Simulates replies that were asked to stop and have not.
     let hide = async |tx: &mut agentd_store::Tx| {
         tx.execute("UPDATE conversations SET deleted_at = 1", agentd_store::args![]).await
     };
@@ -299,9 +299,9 @@ async fn a_purge_looks_past_what_it_must_wait_for() {
 }
 
 #[tokio::test]
-async fn nothing_is_removed_while_a_reply_is_written() {
+async fn truncation_is_rejected_while_a_reply_is_written() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["a", "b"], COUNTED).gated(&gate))).await;
+    let talk = Talk::with(Script::always(Reply::text(["a", "b"], TEST_USAGE).gated(&gate))).await;
     let mut stream = talk.send(&json!({"content": "hello"})).stream().await;
     gate.release(1);
     let id = started(&read_tokens(&mut stream, 1).await, "conversation_id");
@@ -314,7 +314,7 @@ async fn nothing_is_removed_while_a_reply_is_written() {
 }
 
 #[tokio::test]
-async fn a_welcome_is_written_and_kept_nowhere() {
+async fn welcome_message_is_not_stored() {
     let talk = Talk::saying(&["Hello ", "Ada! "]).await;
     let welcome = talk.app.post("/api/chat/welcome").json(&json!({"agent_id": "scout"})).send().await;
     assert_eq!(welcome.expect_status(200).json(), json!({"message": "Hello Ada!"}));
@@ -334,28 +334,28 @@ async fn a_welcome_is_written_and_kept_nowhere() {
 }
 
 #[tokio::test]
-async fn a_welcome_whose_client_went_away_is_written_anew() {
+async fn welcome_of_a_disconnected_client_is_regenerated() {
     let gate = Gate::new();
-    let never = Reply::text(["Hello?"], COUNTED).gated(&gate);
-    let talk = Talk::with(Script::queue([never, Reply::text(["Hello Ada!"], COUNTED)])).await;
+    let never = Reply::text(["Hello?"], TEST_USAGE).gated(&gate);
+    let talk = Talk::with(Script::queue([never, Reply::text(["Hello Ada!"], TEST_USAGE)])).await;
     let ask = || talk.app.post("/api/chat/welcome").header("idempotency-key", "w").json(&json!({})).send();
     let asked = async {
         let mut eventually = Eventually::new();
         while talk.vendor.requests().is_empty() {
-            eventually.look_again().await;
+            eventually.retry().await;
         }
     };
     tokio::select! {
-        answer = ask() => panic!("nothing is written yet: {}", answer.text()),
+        answer = ask() => panic!("the reply is incomplete: {}", answer.text()),
         () = asked => {}
     }
-    // Which the daemon notices by the connection alone.
-    talk.vendor.aborted(1).await;
+    // The daemon detects the closed connection.
+    talk.vendor.wait_for_aborted(1).await;
     let mut answer = ask().await;
-    // The first request may still be under way for a moment.
+    // The first request may still be running.
     let mut eventually = Eventually::new();
     while answer.json()["code"] == "still_under_way" {
-        eventually.look_again().await;
+        eventually.retry().await;
         answer = ask().await;
     }
     let answer = answer.expect_status(200);
@@ -366,9 +366,9 @@ async fn a_welcome_whose_client_went_away_is_written_anew() {
 }
 
 #[tokio::test]
-async fn a_deleted_conversation_takes_its_reply_and_logs_along() {
+async fn deleted_conversation_cancels_its_reply_and_deletes_its_logs() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["a", "b"], COUNTED).gated(&gate))).await;
+    let talk = Talk::with(Script::always(Reply::text(["a", "b"], TEST_USAGE).gated(&gate))).await;
     let mut stream = talk.send(&json!({"content": "hello"})).stream().await;
     gate.release(1);
     let start = read_tokens(&mut stream, 1).await;
@@ -387,7 +387,7 @@ async fn a_deleted_conversation_takes_its_reply_and_logs_along() {
 }
 
 #[tokio::test]
-async fn nonsense_is_refused_before_anything_is_stored() {
+async fn invalid_message_is_rejected_and_nothing_is_stored() {
     let talk = Talk::saying(&["never"]).await;
     for (body, fields) in [
         (json!({}), vec!["content"]),

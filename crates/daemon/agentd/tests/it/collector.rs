@@ -1,4 +1,4 @@
-//! Metrics and logs at a collector, by the standard variables of OpenTelemetry. Traces have tests of their own.
+//! Export of metrics and logs to an OpenTelemetry collector. Traces have separate tests.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use prost::Message;
 use serde_json::json;
 
 use crate::hooks::receiver::{Answer, Receiver};
-use crate::support::talk::{COUNTED, Talk};
+use crate::support::talk::{TEST_USAGE, Talk};
 use crate::support::{Eventually, TestApp, TestProcess};
 
-fn texts(attributes: &[KeyValue]) -> BTreeMap<&str, &str> {
+fn string_attributes(attributes: &[KeyValue]) -> BTreeMap<&str, &str> {
     let mut texts = BTreeMap::new();
     for KeyValue { key, value, .. } in attributes {
         if let Some(any_value::Value::StringValue(text)) = value.as_ref().and_then(|value| value.value.as_ref()) {
@@ -28,7 +28,7 @@ fn texts(attributes: &[KeyValue]) -> BTreeMap<&str, &str> {
     texts
 }
 
-/// The metrics of the last request.
+/// Returns the metrics of the last request.
 fn metrics(collector: &Receiver) -> Vec<Metric> {
     let Some(last) = collector.received().into_iter().rfind(|received| received.path == "/in/v1/metrics") else {
         return Vec::new();
@@ -37,7 +37,7 @@ fn metrics(collector: &Receiver) -> Vec<Metric> {
     assert_eq!(last.header("x-tenant"), "seven");
     let request = ExportMetricsServiceRequest::decode(last.bytes).expect("OTLP");
     let resource = request.resource_metrics[0].resource.clone().expect("a resource");
-    assert_eq!(texts(&resource.attributes)["service.name"], "ada");
+    assert_eq!(string_attributes(&resource.attributes)["service.name"], "ada");
     request.resource_metrics.into_iter().flat_map(|all| all.scope_metrics).flat_map(|scope| scope.metrics).collect()
 }
 
@@ -53,7 +53,7 @@ fn number(point: &NumberDataPoint) -> f64 {
 }
 
 #[tokio::test]
-async fn metrics_are_sent_under_their_prometheus_names() {
+async fn metrics_are_exported_under_their_prometheus_names() {
     let collector = Receiver::start().await;
     let variables = [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{}/in", collector.address)),
@@ -64,7 +64,7 @@ async fn metrics_are_sent_under_their_prometheus_names() {
         ("OTEL_METRIC_EXPORT_INTERVAL", "1000".to_owned()),
     ];
     let app = TestApp::start_with(|source| source.otel = variables.into_iter().collect()).await;
-    let talk = Talk::on(app, Script::always(Reply::text(["x"], COUNTED))).await;
+    let talk = Talk::on(app, Script::always(Reply::text(["x"], TEST_USAGE))).await;
     talk.exchange(&json!({"content": "hello"})).await;
     let mut eventually = Eventually::new();
     let metrics = loop {
@@ -72,27 +72,29 @@ async fn metrics_are_sent_under_their_prometheus_names() {
         if find(&metrics, "svc_turn_duration_seconds").is_some() {
             break metrics;
         }
-        eventually.look_again().await;
+        eventually.retry().await;
     };
     let Some(Data::Histogram(turns)) = find(&metrics, "svc_turn_duration_seconds") else { panic!("{metrics:?}") };
     assert_eq!((turns.data_points[0].count, turns.data_points[0].explicit_bounds[0]), (1, 0.01));
     let Some(Data::Sum(calls)) = find(&metrics, "svc_model_calls_total") else { panic!("{metrics:?}") };
     assert!(calls.is_monotonic);
-    let ok = calls.data_points.iter().find(|point| texts(&point.attributes)["status"] == "ok").expect("a point");
-    assert_eq!((number(ok), texts(&ok.attributes)["provider"]), (1.0, "openai"));
+    let ok =
+        calls.data_points.iter().find(|point| string_attributes(&point.attributes)["status"] == "ok").expect("a point");
+    assert_eq!((number(ok), string_attributes(&ok.attributes)["provider"]), (1.0, "openai"));
     let Some(Data::Histogram(requests)) = find(&metrics, "svc_http_request_duration_seconds") else {
         panic!("{metrics:?}")
     };
-    let routes: Vec<_> = requests.data_points.iter().map(|point| texts(&point.attributes)["route"]).collect();
+    let routes: Vec<_> =
+        requests.data_points.iter().map(|point| string_attributes(&point.attributes)["route"]).collect();
     assert!(routes.contains(&"/api/chat/messages/stream"), "{routes:?}");
     assert!(matches!(find(&metrics, "svc_build_info"), Some(Data::Gauge(_))), "{metrics:?}");
-    // A hanging collector does not hold up the end.
+    // A collector that does not respond does not delay the shutdown.
     collector.always(Answer::Hang);
     let Talk { mut app, .. } = talk;
     app.stop().await;
 }
 
-/// Every record that came.
+/// Returns all received log records.
 fn records(collector: &Receiver) -> Vec<LogRecord> {
     let all = collector.received().into_iter().filter(|received| received.path == "/v1/logs");
     let requests = all.map(|received| ExportLogsServiceRequest::decode(received.bytes).expect("OTLP"));
@@ -108,7 +110,7 @@ fn message(record: &LogRecord) -> &str {
 }
 
 #[tokio::test]
-async fn log_records_and_spans_of_a_request_have_one_trace() {
+async fn log_records_and_spans_of_a_request_share_a_trace() {
     let collector = Receiver::start().await;
     let mut process = TestProcess::stopped().await;
     let variables = format!(
@@ -118,13 +120,13 @@ async fn log_records_and_spans_of_a_request_have_one_trace() {
     );
     process.spawn_after(&variables).await;
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
-    let place = format!("00-{trace}-00f067aa0ba902b7-01");
-    process.get("/api/agents").header("traceparent", &place).send().await;
+    let traceparent = format!("00-{trace}-00f067aa0ba902b7-01");
+    process.get("/api/agents").header("traceparent", &traceparent).send().await;
     let is_of_trace =
         |record: &LogRecord| record.trace_id == 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736_u128.to_be_bytes();
     let mut eventually = Eventually::new();
     while !records(&collector).iter().any(is_of_trace) {
-        eventually.look_again().await;
+        eventually.retry().await;
     }
     // Shutdown flushes the queues, including the log records from before the daemon was ready.
     assert!(process.terminate().await.success());
@@ -133,7 +135,7 @@ async fn log_records_and_spans_of_a_request_have_one_trace() {
     assert!(messages.contains(&"configuration loaded without a file"), "{messages:?}");
     let loaded = records.iter().find(|record| message(record).starts_with("configuration loaded")).expect("a record");
     assert_eq!((loaded.severity_text.as_str(), loaded.trace_id.len()), ("INFO", 0));
-    assert!(messages.iter().any(|message| message.starts_with("going down")), "{messages:?}");
+    assert!(messages.iter().any(|message| message.starts_with("shutting down")), "{messages:?}");
     let spans = collector.received().into_iter().filter(|received| received.path == "/v1/traces");
     let requests = spans.map(|received| ExportTraceServiceRequest::decode(received.bytes).expect("OTLP"));
     let scopes = requests.flat_map(|request| request.resource_spans).flat_map(|all| all.scope_spans);

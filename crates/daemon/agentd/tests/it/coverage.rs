@@ -1,5 +1,4 @@
-//! Every operation of the document has an expectation of who may call it, and was seen
-//! to succeed.
+//! Every operation of the API document has an expected access rule and was seen to succeed.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +7,7 @@ use serde_json::Value;
 use crate::support::document::{Operation, operations};
 use crate::support::{TestApp, record};
 
-/// Operations that need no credential. Everything else must refuse without one.
+/// Operations that need no credential. All others must reject requests without one.
 const PUBLIC: &[&str] = &[
     "get_api_health",
     "get_api_index",
@@ -28,17 +27,17 @@ const PUBLIC: &[&str] = &[
     "verify_channel_webhook",
 ];
 
-/// Operations that are open until the first key exists.
+/// Operations that are public until the first key exists.
 const UNTIL_FIRST_KEY: &[&str] =
     &["create_key", "register", "setup_account", "setup_agent", "setup_complete", "setup_provider", "setup_status"];
 
-/// Operations that change nothing that is worth protecting from a `read` key although they POST.
+/// POST operations that a `read` key may call.
 const ANY_SCOPE: &[&str] = &["create_ticket", "logout"];
 
-/// Operations with a credential of their own kind, which no other one stands for.
+/// Operations with a special kind of credential that no other one replaces.
 const OWN_CREDENTIAL: &[&str] = &["connect_device"];
 
-/// Operations that only read, what is not for a `read` key.
+/// Reading operations that require a `full` credential.
 const FULL_SCOPE: &[&str] = &[
     "download_backup",
     "get_backup_work",
@@ -55,7 +54,7 @@ fn path_with_ids(operation: &Operation) -> String {
         path.push_str(if part.starts_with('{') { "unknown" } else { part });
     }
     if operation.id == "stream_events" {
-        // Refused for its query, once it is let in; it would go on for ever.
+        // The invalid query ends the request after the credential check; the stream would never end.
         path.push_str("?types=none");
     }
     path
@@ -66,7 +65,7 @@ fn method(operation: &Operation) -> reqwest::Method {
 }
 
 #[test]
-fn access_of_every_operation_is_as_expected() {
+fn every_operation_has_the_expected_access() {
     for operation in operations() {
         let expected = match operation.id.as_str() {
             id if PUBLIC.contains(&id) => "public",
@@ -77,14 +76,14 @@ fn access_of_every_operation_is_as_expected() {
     }
     let known: BTreeSet<&str> = operations().iter().map(|operation| operation.id.as_str()).collect();
     for id in PUBLIC.iter().chain(UNTIL_FIRST_KEY).chain(ANY_SCOPE).chain(OWN_CREDENTIAL).chain(FULL_SCOPE) {
-        assert!(known.contains(id), "{id} is no operation any more; take it off the list");
+        assert!(known.contains(id), "operation {id} does not exist; remove it from the list");
     }
 }
 
-/// Without a credential, with a wrong one, and in bootstrap with a session: 401, always with a
-/// sentence; with a read key: 403 for whatever changes something.
+/// Requests without or with an invalid credential, and with a session during bootstrap, get 401 with an explanation.
+/// Requests with a read key that change something get 403.
 #[tokio::test]
-async fn every_protected_operation_refuses_strangers() {
+async fn protected_operations_reject_unauthenticated_and_unauthorized_requests() {
     let bootstrap = TestApp::start().await;
     let account = serde_json::json!({"username": "owner", "password": "correct horse"});
     let registered = bootstrap.post("/api/auth/register").json(&account).send().await.expect_status(201).json();
@@ -106,21 +105,21 @@ async fn every_protected_operation_refuses_strangers() {
             let owner = app.key.clone().expect("a key");
             for credential in ["svc_0123", "sess_0123", &reader, &owner] {
                 let refused = request(&app).bearer(credential).send().await.expect_status(401);
-                assert_says_why(&refused.json(), operation);
+                assert_explains(&refused.json(), operation);
             }
             request(&bootstrap).bearer(&session).send().await.expect_status(401);
             continue;
         }
         let without = request(&app).send().await.expect_status(401);
-        assert_says_why(&without.json(), operation);
+        assert_explains(&without.json(), operation);
         let wrong = request(&app).bearer("svc_0123").send().await.expect_status(401);
-        assert_says_why(&wrong.json(), operation);
+        assert_explains(&wrong.json(), operation);
         assert_ne!(without.json()["error"], wrong.json()["error"], "{}", operation.id);
         request(&app).bearer("sess_0123").send().await.expect_status(401);
         let forged = request(&app).header("x-forwarded-for", "127.0.0.1").header("forwarded", "for=127.0.0.1");
         forged.send().await.expect_status(401);
 
-        // One that is open would make the first key, and end what is tested here.
+        // A public operation would create the first key, and end bootstrap mode.
         if operation.access() == "required" {
             request(&bootstrap).bearer(&session).send().await.expect_status(401);
             request(&bootstrap).send().await.expect_status(401);
@@ -131,27 +130,27 @@ async fn every_protected_operation_refuses_strangers() {
         if changes || FULL_SCOPE.contains(&id) {
             with_reader.expect_error(403, "insufficient_scope");
         } else {
-            assert!(![401, 403].contains(&with_reader.status.as_u16()), "{} may be read", operation.id);
+            assert!(![401, 403].contains(&with_reader.status.as_u16()), "a read key may call {}", operation.id);
         }
     }
 }
 
-fn assert_says_why(body: &Value, operation: &Operation) {
+fn assert_explains(body: &Value, operation: &Operation) {
     let sentence = body["error"].as_str().unwrap_or_default();
-    assert!(sentence.len() > 20, "{}: `{sentence}` says too little", operation.id);
+    assert!(sentence.len() > 20, "{}: `{sentence}` is too short", operation.id);
 }
 
-/// Every operation was answered with success somewhere in these tests. One test cannot know what the
-/// others do, so this reads what a whole run has recorded: `make test` runs it after all others.
+/// Every operation succeeded somewhere in the test suite. The test reads the record of a complete run; `make test`
+/// runs it last.
 #[test]
-#[ignore = "needs the record of a whole run; `make test` gives it one"]
+#[ignore = "needs the record of a complete run; `make test` provides it"]
 fn every_operation_was_answered_with_success() {
     let answered = record::read();
     let mut missing = Vec::new();
     for operation in operations() {
         let statuses = answered.get(&operation.id).cloned().unwrap_or_default();
         if !statuses.iter().any(|status| *status == 101 || (200..300).contains(status)) {
-            missing.push(format!("{} {}: answered with {statuses:?}", operation.method, operation.path));
+            missing.push(format!("{} {}: status codes {statuses:?}", operation.method, operation.path));
         }
     }
     assert!(missing.is_empty(), "operations that no test has seen succeed: {missing:#?}");

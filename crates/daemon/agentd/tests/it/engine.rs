@@ -1,4 +1,4 @@
-//! A turn: its stream, its log, its ends.
+//! Turns: streams, event logs, and outcomes.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::support::request::{ServerEvent, token_text};
-use crate::support::talk::{COUNTED, Talk, create_agent, read_tokens, started};
+use crate::support::talk::{TEST_USAGE, Talk, create_agent, read_tokens, started};
 use crate::support::{TestApp, TestProcess};
 
 fn kinds(events: &[ServerEvent]) -> Vec<&str> {
@@ -21,7 +21,7 @@ fn assert_numbered(events: &[ServerEvent], first: usize) {
     }
 }
 
-/// The reply's message, as the conversation shows it.
+/// Returns the message of the reply from the conversation.
 async fn reply(talk: &Talk, events: &[ServerEvent]) -> Value {
     let conversation = talk.conversation(&started(events, "conversation_id")).await;
     let id = started(events, "message_id");
@@ -30,7 +30,7 @@ async fn reply(talk: &Talk, events: &[ServerEvent]) -> Value {
 }
 
 #[tokio::test]
-async fn a_reply_streams_piece_by_piece_and_is_kept() {
+async fn reply_is_streamed_in_pieces_and_stored() {
     let pieces = ["Par", "is ", "est\n\n", "data: ", "\"é\\", "😀", " ", "\u{2028}end"];
     let talk = Talk::saying(&pieces).await;
     let events = talk.exchange(&json!({"content": "Where?"})).await;
@@ -45,16 +45,16 @@ async fn a_reply_streams_piece_by_piece_and_is_kept() {
         "input_tokens": 7, "output_tokens": 3, "total_tokens": 10, "finish_reason": "stop",
     });
     assert_eq!(*done, expected);
-    let kept = reply(&talk, &events).await;
+    let stored = reply(&talk, &events).await;
     assert_eq!(
-        (&kept["content"], &kept["status"], &kept["role"]),
+        (&stored["content"], &stored["status"], &stored["role"]),
         (&json!(pieces.concat()), &json!("complete"), &json!("assistant"))
     );
     assert_eq!(talk.usage().await, [("provider".to_owned(), 7, 3)]);
 }
 
 #[tokio::test]
-async fn a_stream_says_what_it_is() {
+async fn stream_has_event_stream_headers() {
     let talk = Talk::saying(&["x"]).await;
     let answer = talk.send(&json!({"content": "hello"})).send().await.expect_status(200);
     assert_eq!(answer.header("content-type"), Some("text/event-stream"));
@@ -62,9 +62,9 @@ async fn a_stream_says_what_it_is() {
 }
 
 #[tokio::test]
-async fn a_log_is_replayed_from_anywhere() {
+async fn event_log_can_be_replayed_from_any_position() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["a", "b", "c", "d"], COUNTED).gated(&gate))).await;
+    let talk = Talk::with(Script::always(Reply::text(["a", "b", "c", "d"], TEST_USAGE).gated(&gate))).await;
     let mut stream = talk.send(&json!({"content": "hello"})).stream().await;
     gate.release(2);
     let before = read_tokens(&mut stream, 2).await;
@@ -94,9 +94,9 @@ async fn a_log_is_replayed_from_anywhere() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_does_not_stop_the_reply() {
+async fn client_disconnect_does_not_stop_the_reply() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["a", "b", "c"], COUNTED).gated(&gate))).await;
+    let talk = Talk::with(Script::always(Reply::text(["a", "b", "c"], TEST_USAGE).gated(&gate))).await;
     let mut stream = talk.send(&json!({"content": "hello"})).stream().await;
     gate.release(1);
     let seen = read_tokens(&mut stream, 1).await;
@@ -106,14 +106,14 @@ async fn a_client_that_goes_away_does_not_stop_the_reply() {
     gate.open();
     let session = started(&seen, "session_id");
     talk.follow(&session).stream().await.collect().await;
-    let kept = reply(&talk, &seen).await;
-    assert_eq!((&kept["content"], &kept["status"]), (&json!("abc"), &json!("complete")));
+    let stored = reply(&talk, &seen).await;
+    assert_eq!((&stored["content"], &stored["status"]), (&json!("abc"), &json!("complete")));
 }
 
 #[tokio::test]
-async fn a_reply_can_be_cancelled() {
+async fn reply_can_be_cancelled() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["a", "b", "c"], COUNTED).gated(&gate))).await;
+    let talk = Talk::with(Script::always(Reply::text(["a", "b", "c"], TEST_USAGE).gated(&gate))).await;
     let mut stream = talk.send(&json!({"content": "hello"})).stream().await;
     gate.release(2);
     let seen = read_tokens(&mut stream, 2).await;
@@ -122,23 +122,23 @@ async fn a_reply_can_be_cancelled() {
     assert_eq!(session["status"], "cancelled");
     let rest = stream.collect().await;
     assert_eq!((kinds(&rest), &rest[0].data["code"]), (vec!["error"], &json!("cancelled")));
-    let kept = reply(&talk, &seen).await;
-    assert_eq!((&kept["content"], &kept["status"]), (&json!("ab"), &json!("cancelled")));
-    talk.vendor.aborted(1).await;
+    let stored = reply(&talk, &seen).await;
+    assert_eq!((&stored["content"], &stored["status"]), (&json!("ab"), &json!("cancelled")));
+    talk.vendor.wait_for_aborted(1).await;
     let usage = talk.usage().await;
     assert_eq!((usage.len(), usage[0].0.as_str()), (1, "estimated"));
     talk.app.post(&path).send().await.expect_error(409, "session_ended");
     talk.app.post("/api/chat/sessions/sess_none/cancel").send().await.expect_error(404, "session_not_found");
-    // The conversation is free again.
+    // The conversation accepts messages again.
     gate.open();
     let again = talk.exchange(&json!({"content": "go on", "conversation_id": started(&seen, "conversation_id")})).await;
     assert_eq!(token_text(&again), "abc");
 }
 
 #[tokio::test]
-async fn two_messages_at_once_are_never_interleaved() {
+async fn concurrent_messages_are_not_interleaved() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["a", "b"], COUNTED).gated(&gate))).await;
+    let talk = Talk::with(Script::always(Reply::text(["a", "b"], TEST_USAGE).gated(&gate))).await;
     let conversation = talk.app.post("/api/chat/conversations").json(&json!({})).send().await.json()["id"].clone();
     let send = |number: usize| talk.send(&json!({"content": format!("q{number}"), "conversation_id": conversation}));
     let mut first = send(0).stream().await;
@@ -149,7 +149,7 @@ async fn two_messages_at_once_are_never_interleaved() {
     assert!(refused.json()["error"].as_str().is_some_and(|text| text.contains(&session)));
     gate.open();
     first.collect().await;
-    // Eight at once: whoever is refused leaves nothing behind.
+    // Eight concurrent messages: a rejected one stores nothing.
     let answers = join_all((2..10).map(|number| send(number).send())).await;
     let stored = answers.iter().filter(|answer| answer.status == 200).count();
     assert!(stored >= 1 && answers.iter().all(|answer| matches!(answer.status.as_u16(), 200 | 409)));
@@ -162,9 +162,9 @@ async fn two_messages_at_once_are_never_interleaved() {
 }
 
 #[tokio::test]
-async fn a_repeat_with_the_same_key_shows_the_same_reply() {
+async fn repeat_with_the_same_key_follows_the_same_reply() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["a", "b"], COUNTED).gated(&gate))).await;
+    let talk = Talk::with(Script::always(Reply::text(["a", "b"], TEST_USAGE).gated(&gate))).await;
     let send = || talk.send(&json!({"content": "hello"})).header("idempotency-key", "once");
     let mut first = send().stream().await;
     gate.release(1);
@@ -182,7 +182,7 @@ async fn a_repeat_with_the_same_key_shows_the_same_reply() {
 }
 
 #[tokio::test]
-async fn failures_of_the_provider_have_their_codes() {
+async fn provider_failures_have_distinct_codes() {
     let limit = Reply::failure(DocumentedFailure::RateLimit).header("retry-after", "3600");
     for (replies, code, calls) in [
         (vec![limit], "rate_limit", 1),
@@ -199,15 +199,15 @@ async fn failures_of_the_provider_have_their_codes() {
         let message = events[1].data["message"].as_str().unwrap_or_default();
         assert!(message.len() > 10, "{events:?}");
         assert_eq!(message.ends_with("; try again in 3600 seconds"), code == "rate_limit", "{message}");
-        let kept = reply(&talk, &events).await;
-        assert_eq!((&kept["content"], &kept["status"]), (&json!(""), &json!("failed")));
+        let stored = reply(&talk, &events).await;
+        assert_eq!((&stored["content"], &stored["status"]), (&json!(""), &json!("failed")));
         assert_eq!(talk.usage().await, vec![("missing".to_owned(), 0, 0); calls]);
     }
 }
 
 #[tokio::test]
-async fn a_stumble_before_the_first_word_is_tried_again() {
-    let replies = [Reply::failure(DocumentedFailure::Overloaded), Reply::text(["there"], COUNTED)];
+async fn failure_before_the_first_token_is_retried() {
+    let replies = [Reply::failure(DocumentedFailure::Overloaded), Reply::text(["there"], TEST_USAGE)];
     let talk = Talk::with(Script::queue(replies)).await;
     let events = talk.exchange(&json!({"content": "hello"})).await;
     assert_eq!(kinds(&events), ["start", "token", "done"]);
@@ -215,20 +215,20 @@ async fn a_stumble_before_the_first_word_is_tried_again() {
 }
 
 #[tokio::test]
-async fn a_reply_that_breaks_off_keeps_what_was_said() {
+async fn interrupted_reply_keeps_its_text() {
     for ending in [Ending::Broken, Ending::WithoutEndMarker] {
-        let talk = Talk::with(Script::always(Reply::text(["half ", "a"], COUNTED).ending(ending))).await;
+        let talk = Talk::with(Script::always(Reply::text(["half ", "a"], TEST_USAGE).ending(ending))).await;
         let events = talk.exchange(&json!({"content": "hello"})).await;
         let (last, before) = events.split_last().expect("events");
         assert_eq!((last.event.as_str(), &last.data["code"]), ("error", &json!("provider_unavailable")), "{ending:?}");
-        let kept = reply(&talk, &events).await;
-        assert_eq!((&kept["content"], &kept["status"]), (&json!(token_text(before)), &json!("failed")));
+        let stored = reply(&talk, &events).await;
+        assert_eq!((&stored["content"], &stored["status"]), (&json!(token_text(before)), &json!("failed")));
     }
 }
 
 #[tokio::test]
-async fn a_model_that_hangs_times_out() {
-    let talk = Talk::with(Script::always(Reply::text(["a"], COUNTED).ending(Ending::Hang))).await;
+async fn hanging_model_times_out() {
+    let talk = Talk::with(Script::always(Reply::text(["a"], TEST_USAGE).ending(Ending::Hang))).await;
     let settings = json!({"request_timeout_seconds": 1});
     talk.app.put("/api/settings/agent").json(&settings).send().await.expect_status(200);
     let events = talk.exchange(&json!({"content": "hello"})).await;
@@ -237,13 +237,13 @@ async fn a_model_that_hangs_times_out() {
 }
 
 #[tokio::test]
-async fn without_model_or_budget_nothing_is_stored() {
+async fn message_is_not_stored_without_a_model_or_budget() {
     let app = TestApp::with_owner().await;
     create_agent(&app, "scout").await;
     let send = || app.post("/api/chat/messages/stream").json(&json!({"content": "hello"})).send();
     send().await.expect_error(503, "no_model");
     let vendor =
-        FakeVendor::start(Vendor::Openai, Script::always(Reply::text(["a"], COUNTED))).await.expect("a vendor");
+        FakeVendor::start(Vendor::Openai, Script::always(Reply::text(["a"], TEST_USAGE))).await.expect("a vendor");
     crate::support::talk::use_vendor(&app, &vendor).await;
     app.put("/api/settings/agent").json(&json!({"daily_token_limit": 10})).send().await.expect_status(200);
     send().await.expect_status(200);
@@ -256,12 +256,12 @@ async fn without_model_or_budget_nothing_is_stored() {
 }
 
 #[tokio::test]
-async fn of_a_conversation_that_no_longer_fits_the_beginning_becomes_a_summary() {
+async fn beginning_of_a_long_conversation_is_summarized() {
     let reply = |request: &agentd_testing_llm::RecordedRequest| match request.body["messages"].as_array().map(Vec::len)
     {
         Some(messages) if messages > 6 => Reply::failure(DocumentedFailure::ContextTooLong),
-        _ if request.body.to_string().contains("keep the minutes") => Reply::text(["They counted."], COUNTED),
-        _ => Reply::text(["ok"], COUNTED),
+        _ if request.body.to_string().contains("keep the minutes") => Reply::text(["They counted."], TEST_USAGE),
+        _ => Reply::text(["ok"], TEST_USAGE),
     };
     let talk = Talk::with(Script::by(reply)).await;
     let id = started(&talk.exchange(&json!({"content": "q0"})).await, "conversation_id");
@@ -277,27 +277,27 @@ async fn of_a_conversation_that_no_longer_fits_the_beginning_becomes_a_summary()
 }
 
 #[tokio::test]
-async fn a_drained_daemon_marks_what_it_cuts_off() {
+async fn draining_daemon_marks_interrupted_replies() {
     let gate = Gate::new();
-    let mut talk = Talk::with(Script::always(Reply::text(["a", "b"], COUNTED).gated(&gate))).await;
+    let mut talk = Talk::with(Script::always(Reply::text(["a", "b"], TEST_USAGE).gated(&gate))).await;
     let mut stream = talk.send(&json!({"content": "hello"})).stream().await;
     gate.release(1);
     let seen = read_tokens(&mut stream, 1).await;
-    // The signal alone: new messages are refused, the running reply goes on.
+    // Draining rejects new messages while the running reply continues.
     talk.app.running().context().draining.cancel();
     talk.send(&json!({"content": "late"})).send().await.expect_error(503, "draining");
     talk.app.running().daemon.drain(Duration::from_millis(100)).await;
     let rest = stream.collect().await;
     assert_eq!((kinds(&rest), &rest[0].data["code"]), (vec!["error"], &json!("internal")));
     talk.app.restart().await;
-    let kept = reply(&talk, &seen).await;
-    assert_eq!((&kept["content"], &kept["status"]), (&json!("a"), &json!("interrupted")));
+    let stored = reply(&talk, &seen).await;
+    assert_eq!((&stored["content"], &stored["status"]), (&json!("a"), &json!("interrupted")));
 }
 
 #[tokio::test]
-async fn another_replica_shows_and_cancels_a_reply() {
+async fn reply_can_be_followed_and_cancelled_on_another_replica() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["a", "b", "c"], COUNTED).gated(&gate))).await;
+    let talk = Talk::with(Script::always(Reply::text(["a", "b", "c"], TEST_USAGE).gated(&gate))).await;
     let Some(replica) = talk.app.replica().await else { return };
     let mut stream = talk.send(&json!({"content": "hello"})).stream().await;
     gate.release(1);
@@ -315,7 +315,7 @@ async fn another_replica_shows_and_cancels_a_reply() {
     for rest in [elsewhere.collect().await, stream.collect().await] {
         assert_eq!(rest.last().expect("an end").data["code"], "cancelled");
     }
-    // One that was started here and is not known to be dead is left alone while its lease lasts.
+    // A reply of another daemon is not taken over until its lease expires.
     let mut stream = talk.send(&json!({"content": "again"})).stream().await;
     gate.release(1);
     let seen = read_tokens(&mut stream, 1).await;
@@ -330,9 +330,9 @@ async fn another_replica_shows_and_cancels_a_reply() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_daemon_keeps_every_token_it_sent() {
+async fn killed_daemon_keeps_every_sent_token() {
     let gate = Gate::new();
-    let script = Script::always(Reply::text(["one ", "two ", "three"], COUNTED).gated(&gate));
+    let script = Script::always(Reply::text(["one ", "two ", "three"], TEST_USAGE).gated(&gate));
     let vendor = FakeVendor::start(Vendor::Openai, script).await.expect("a vendor");
     let mut process = TestProcess::with_owner().await;
     let key = json!({"api_key": "k", "base_url": vendor.base_url().as_str()});
@@ -361,11 +361,11 @@ async fn a_killed_daemon_keeps_every_token_it_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fifty_streams_at_once_lose_and_reorder_nothing() {
+async fn fifty_concurrent_streams_lose_and_reorder_nothing() {
     const STREAMS: usize = 50;
     const TOKENS: usize = 40;
     let pieces: Vec<String> = (0..TOKENS).map(|number| format!("t{number} ")).collect();
-    let reply = Reply::text(pieces.iter().map(String::as_str), COUNTED).delayed(Duration::from_millis(1));
+    let reply = Reply::text(pieces.iter().map(String::as_str), TEST_USAGE).delayed(Duration::from_millis(1));
     let talk = Talk::with(Script::always(reply)).await;
     let streams = (0..STREAMS).map(|number| {
         let talk = &talk;

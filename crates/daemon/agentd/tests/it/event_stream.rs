@@ -1,4 +1,4 @@
-//! One stream of what happens: live, gone on with after a break, bounded, and ended with its credential.
+//! The event stream: live events, resumption, limits, and its end with the credential.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ async fn create_project(app: &TestApp, name: &str) {
     app.post("/api/projects").json(&json!({"name": name})).send().await.expect_status(201);
 }
 
-/// Opens a stream, which says first that it is ready.
+/// Opens a stream and waits for `ready`; returns its id.
 async fn open(request: TestRequest) -> (EventStream, String) {
     let mut stream = request.stream().await;
-    let ready = stream.next().await.expect("it begins");
+    let ready = stream.next().await.expect("the first event");
     assert_eq!((ready.event.as_str(), &ready.data), ("ready", &json!({})));
-    let id = ready.id.expect("a place to go on from");
+    let id = ready.id.expect("an event id");
     (stream, id)
 }
 
-/// The next project that was made.
+/// Returns the next `project.created` event.
 async fn next_project(stream: &mut EventStream) -> ServerEvent {
     loop {
-        let event = stream.next().await.expect("the stream goes on");
+        let event = stream.next().await.expect("another event");
         if event.event == "project.created" {
             return event;
         }
@@ -39,7 +39,7 @@ fn name(event: &ServerEvent) -> &str {
 }
 
 #[tokio::test]
-async fn what_happens_is_told_as_it_is_stored() {
+async fn stored_events_are_streamed_in_order() {
     let app = TestApp::with_owner().await;
     let (mut stream, _) = open(app.get(STREAM)).await;
     let (mut second, _) = open(app.get(STREAM)).await;
@@ -55,21 +55,21 @@ async fn what_happens_is_told_as_it_is_stored() {
 }
 
 #[tokio::test]
-async fn a_stream_goes_on_where_it_broke_off() {
+async fn stream_resumes_after_the_last_event() {
     let mut app = TestApp::with_owner().await;
     let (mut stream, before) = open(app.get(STREAM)).await;
     create_project(&app, "seen").await;
     let seen = next_project(&mut stream).await.id.expect("an id");
     drop(stream);
     create_project(&app, "missed").await;
-    // Also over a start of the daemon.
+    // This also works across a restart of the daemon.
     app.restart().await;
     let (mut stream, at) = open(app.get(STREAM).header("last-event-id", &seen)).await;
     assert_eq!(at, seen);
     assert_eq!(name(&next_project(&mut stream).await), "missed");
     create_project(&app, "live").await;
     assert_eq!(name(&next_project(&mut stream).await), "live");
-    // The place of `ready` will do as well, in the address for pages that cannot send the header.
+    // The id of `ready` can be used, too, and it can be sent in the query by pages that cannot set the header.
     if !before.ends_with(".0-0") {
         let (mut stream, _) = open(app.get(&format!("{STREAM}?last_event_id={before}"))).await;
         for expected in ["seen", "missed", "live"] {
@@ -79,7 +79,7 @@ async fn a_stream_goes_on_where_it_broke_off() {
 }
 
 #[tokio::test]
-async fn whoever_missed_what_is_not_kept_is_told_to_load_anew() {
+async fn client_that_missed_purged_events_is_told_to_reload() {
     let app = TestApp::with_owner().await;
     let (mut stream, _) = open(app.get(STREAM)).await;
     create_project(&app, "old").await;
@@ -87,31 +87,31 @@ async fn whoever_missed_what_is_not_kept_is_told_to_load_anew() {
     drop(stream);
     app.clock.advance(Duration::from_secs(8 * 86_400));
     app.run_workers().await;
-    let (database, _) = old.rsplit_once('.').expect("a database and a place");
-    for lost in [old.as_str(), "another.0-1", "nonsense", &format!("{database}.0-99999")] {
-        let (mut stream, at) = open(app.get(STREAM).header("last-event-id", lost)).await;
-        let reset = stream.next().await.expect("it goes on");
-        assert_eq!((reset.event.as_str(), reset.id.as_deref()), ("reset", Some(at.as_str())), "{lost}");
-        create_project(&app, lost).await;
-        assert_eq!(name(&next_project(&mut stream).await), lost);
+    let (database, _) = old.rsplit_once('.').expect("a database and a position");
+    for stale in [old.as_str(), "another.0-1", "nonsense", &format!("{database}.0-99999")] {
+        let (mut stream, at) = open(app.get(STREAM).header("last-event-id", stale)).await;
+        let reset = stream.next().await.expect("another event");
+        assert_eq!((reset.event.as_str(), reset.id.as_deref()), ("reset", Some(at.as_str())), "{stale}");
+        create_project(&app, stale).await;
+        assert_eq!(name(&next_project(&mut stream).await), stale);
     }
 }
 
 #[tokio::test]
-async fn types_can_be_chosen() {
+async fn stream_can_be_filtered_by_type() {
     let app = TestApp::with_owner().await;
     let (mut stream, _) = open(app.get(&format!("{STREAM}?types=project.deleted,alert"))).await;
     create_project(&app, "one").await;
     let list = app.get("/api/projects").send().await.json();
     let id = list["projects"][0]["id"].as_str().expect("an id").to_owned();
     app.delete(&format!("/api/projects/{id}")).send().await.expect_status(200);
-    assert_eq!(stream.next().await.expect("it goes on").event, "project.deleted");
+    assert_eq!(stream.next().await.expect("another event").event, "project.deleted");
     let refused = app.get(&format!("{STREAM}?types=project,tsak")).send().await.expect_error(400, "invalid_request");
     assert_eq!(refused.bad_fields(), ["types"]);
 }
 
 #[tokio::test]
-async fn a_stream_ends_with_its_credential_and_with_the_daemon() {
+async fn stream_ends_with_its_credential_and_with_the_daemon() {
     let mut app = TestApp::with_owner().await;
     let made = app.post("/api/auth/keys").json(&json!({"name": "page", "scope": "read"})).send().await.json();
     let (key, id) = (made["key"].as_str().expect("a key"), made["id"].as_str().expect("an id"));
@@ -130,7 +130,7 @@ async fn a_stream_ends_with_its_credential_and_with_the_daemon() {
 }
 
 #[tokio::test]
-async fn streams_are_bounded_and_whoever_is_too_slow_is_cut_off() {
+async fn streams_are_limited_and_slow_clients_are_disconnected() {
     let app = TestApp::with_owner().await;
     let mut streams = Vec::new();
     for _ in 0..64 {
@@ -140,22 +140,22 @@ async fn streams_are_bounded_and_whoever_is_too_slow_is_cut_off() {
     assert!(refused.header("retry-after").is_some());
     let mut slow = streams.pop().expect("a stream");
     streams.clear();
-    // More than is kept for those who are behind, before anybody can read any of it.
+    // Publishes more events than the buffer holds before the client reads any.
     let context = app.running().context();
     for _ in 0..3_000 {
-        context.feed.tell("turn.tool_use", context.clock.now(), || json!({}));
+        context.feed.publish("turn.tool_use", context.clock.now(), || json!({}));
     }
     while slow.next().await.is_some() {}
-    // All places are given back.
+    // All permits are released.
     let mut eventually = Eventually::new();
-    while context.feed.is_watched() {
-        eventually.look_again().await;
+    while context.feed.has_subscribers() {
+        eventually.retry().await;
     }
     open(app.get(STREAM)).await;
 }
 
 #[tokio::test]
-async fn another_daemon_tells_what_is_stored_here() {
+async fn events_stored_by_another_daemon_are_streamed() {
     let app = TestApp::with_owner().await;
     let Some(replica) = app.replica().await else { return };
     let (mut stream, _) = open(replica.get(STREAM)).await;
@@ -168,7 +168,7 @@ async fn another_daemon_tells_what_is_stored_here() {
 }
 
 #[tokio::test]
-async fn tries_of_deliveries_are_told() {
+async fn delivery_attempts_are_streamed() {
     let app = TestApp::with_owner().await;
     let (mut stream, _) = open(app.get(&format!("{STREAM}?types=delivery"))).await;
     let receiver = Receiver::start().await;
@@ -177,6 +177,6 @@ async fn tries_of_deliveries_are_told() {
     app.post("/api/hooks").json(&hook).send().await.expect_status(201);
     create_project(&app, "one").await;
     settle(&app).await;
-    let told = stream.next().await.expect("it goes on");
-    assert_eq!((told.event.as_str(), &told.data["data"], told.id), ("delivery.changed", &json!({}), None));
+    let event = stream.next().await.expect("an event");
+    assert_eq!((event.event.as_str(), &event.data["data"], event.id), ("delivery.changed", &json!({}), None));
 }

@@ -1,4 +1,4 @@
-//! Agents that learn: when they are asked, what becomes of their answer, and what a crash leaves.
+//! Evolution of agents: reflection after turns, proposals, and recovery after a crash.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,13 +11,12 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::support::TestApp;
-use crate::support::talk::{COUNTED, Talk, started};
+use crate::support::talk::{TEST_USAGE, Talk, started};
 
 const SCOUT: &str = "/api/agents/scout";
-const LEARNED: &str = "REASON: Ada measures in metres.\nINSTRUCTIONS:\nBe brief.\nUse metres.";
+const LEARNED_ANSWER: &str = "REASON: Ada measures in metres.\nINSTRUCTIONS:\nBe brief.\nUse metres.";
 
-/// A daemon with an agent whose vendor chats, and answers from a list when the agent is asked what it
-/// learned.
+/// A daemon with an agent whose model answers chat messages, and takes its answers to reflection questions from a list.
 struct School {
     talk: Talk,
     asked: watch::Receiver<usize>,
@@ -29,7 +28,7 @@ fn is_question(body: &Value) -> bool {
 }
 
 fn says(text: &str) -> Reply {
-    Reply::text([text], COUNTED)
+    Reply::text([text], TEST_USAGE)
 }
 
 impl School {
@@ -56,7 +55,7 @@ impl School {
         self.app().patch(SCOUT).json(&change).send().await.expect_status(200);
     }
 
-    /// So many turns, and what comes of them.
+    /// Runs turns, then the workers.
     async fn chat(&self, turns: usize) {
         for number in 0..turns {
             self.app().clock.advance(Duration::from_secs(10));
@@ -87,7 +86,7 @@ impl School {
         list["approvals"].as_array().expect("approvals").clone()
     }
 
-    /// The one that waits.
+    /// Returns the only pending proposal.
     async fn proposal(&self) -> Value {
         let pending = self.approvals("pending").await;
         assert_eq!(pending.len(), 1, "{pending:?}");
@@ -99,7 +98,7 @@ impl School {
         self.app().post(&path).json(&json!({"decision": decision}))
     }
 
-    /// Source and reason of the newest version, and how many there are.
+    /// Returns the source and reason of the newest version, and the number of versions.
     async fn newest_version(&self) -> (Value, Value, u64) {
         let list = self.app().get("/api/agents/scout/versions").send().await.expect_status(200).json();
         let newest = &list["versions"][0];
@@ -108,16 +107,19 @@ impl School {
 }
 
 #[tokio::test]
-async fn a_proposal_waits_and_takes_effect_when_it_is_approved() {
-    let school = School::with(vec![says(LEARNED)]).await;
+async fn proposal_takes_effect_when_approved() {
+    let school = School::with(vec![says(LEARNED_ANSWER)]).await;
     school.chat(19).await;
     assert_eq!(school.questions().len(), 0);
     school.chat(1).await;
     let questions = school.questions();
     assert_eq!(questions.len(), 1);
     assert!(questions[0].get("tools").is_none());
-    let told = questions[0]["messages"][0]["content"].as_str().expect("a system prompt");
-    assert!(told.contains("You are scout") && told.contains("Never give yourself rights"), "{told}");
+    let system_prompt = questions[0]["messages"][0]["content"].as_str().expect("a system prompt");
+    assert!(
+        system_prompt.contains("You are scout") && system_prompt.contains("Never give yourself rights"),
+        "{system_prompt}"
+    );
     let shown = questions[0]["messages"][1]["content"].as_str().expect("a question");
     for part in ["\"Be brief.\"", r#""from":"owner","text":"How high is it, in metres? (0)""#, r#""from":"you""#] {
         assert!(shown.contains(part), "`{part}` is missing in: {shown}");
@@ -137,13 +139,13 @@ async fn a_proposal_waits_and_takes_effect_when_it_is_approved() {
     school.answer(&proposal, "approve").send().await.expect_error(409, "approval_answered");
     school.chat(19).await;
     assert_eq!(school.questions().len(), 1);
-    // What was asked is counted like any call.
+    // The model call is recorded like any other.
     assert_eq!(school.talk.usage().await.len(), 40);
 }
 
 #[tokio::test]
-async fn the_agent_is_asked_about_what_came_since() {
-    let school = School::with(vec![says("NOTHING"), says(LEARNED)]).await;
+async fn reflection_covers_only_messages_since_the_last_one() {
+    let school = School::with(vec![says("NOTHING"), says(LEARNED_ANSWER)]).await;
     school.chat(20).await;
     assert_eq!((school.questions().len(), school.approvals("pending").await.len()), (1, 0));
     *school.conversation.lock() = None;
@@ -158,8 +160,8 @@ async fn the_agent_is_asked_about_what_came_since() {
 }
 
 #[tokio::test]
-async fn a_proposal_may_be_rejected_or_forgotten() {
-    let school = School::with(vec![says(LEARNED), says(LEARNED)]).await;
+async fn proposal_can_be_rejected_or_expires() {
+    let school = School::with(vec![says(LEARNED_ANSWER), says(LEARNED_ANSWER)]).await;
     school.chat(20).await;
     school.answer(&school.proposal().await, "reject").send().await.expect_status(200);
     assert_eq!(school.instructions().await, "Be brief.");
@@ -176,8 +178,8 @@ async fn a_proposal_may_be_rejected_or_forgotten() {
 }
 
 #[tokio::test]
-async fn a_proposal_is_void_when_the_owner_was_faster() {
-    let school = School::with(vec![says(LEARNED)]).await;
+async fn proposal_is_void_if_the_owner_changed_the_instructions() {
+    let school = School::with(vec![says(LEARNED_ANSWER)]).await;
     school.chat(20).await;
     let proposal = school.proposal().await;
     school.change(json!({"profile": {"instructions": "Be polite."}})).await;
@@ -190,14 +192,15 @@ async fn a_proposal_is_void_when_the_owner_was_faster() {
 }
 
 #[tokio::test]
-async fn one_proposal_waits_at_a_time() {
-    let school = School::with(vec![says(LEARNED), says("REASON: more\nINSTRUCTIONS:\nBe polite in metres.")]).await;
+async fn one_proposal_is_pending_at_a_time() {
+    let school =
+        School::with(vec![says(LEARNED_ANSWER), says("REASON: more\nINSTRUCTIONS:\nBe polite in metres.")]).await;
     school.chat(20).await;
     let first = school.proposal().await;
     school.chat(21).await;
     assert_eq!(school.questions().len(), 1);
     assert_eq!(school.proposal().await, first);
-    // One that fits no more makes way.
+    // An outdated proposal is replaced.
     school.change(json!({"profile": {"instructions": "Be polite."}})).await;
     school.chat(1).await;
     let second = school.proposal().await;
@@ -207,8 +210,8 @@ async fn one_proposal_waits_at_a_time() {
 }
 
 #[tokio::test]
-async fn an_agent_may_change_itself_where_its_owner_lets_it() {
-    let school = School::with(vec![says(LEARNED)]).await;
+async fn automatic_evolution_changes_the_instructions() {
+    let school = School::with(vec![says(LEARNED_ANSWER)]).await;
     school.change(json!({"evolution_choice": "auto"})).await;
     school.chat(20).await;
     assert_eq!(school.approvals("pending").await.len(), 0);
@@ -220,8 +223,8 @@ async fn an_agent_may_change_itself_where_its_owner_lets_it() {
 }
 
 #[tokio::test]
-async fn nothing_happens_where_the_owner_wants_none() {
-    let school = School::with(vec![says(LEARNED)]).await;
+async fn disabled_evolution_asks_no_questions() {
+    let school = School::with(vec![says(LEARNED_ANSWER)]).await;
     school.change(json!({"evolution_choice": "off"})).await;
     school.chat(25).await;
     assert_eq!(school.questions().len(), 0);
@@ -233,7 +236,7 @@ async fn nothing_happens_where_the_owner_wants_none() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_used_changes_nothing() {
+async fn unusable_answer_changes_nothing() {
     let long = format!("REASON: x\nINSTRUCTIONS:\n{}", "x".repeat(20_001));
     let large = format!("REASON: x\nINSTRUCTIONS:\n{}", "é".repeat(19_000));
     let answers = [
@@ -256,19 +259,19 @@ async fn what_cannot_be_used_changes_nothing() {
 }
 
 #[tokio::test]
-async fn what_fails_is_tried_again_later() {
+async fn failed_reflection_is_retried_with_backoff() {
     let refused = || Reply::failure(DocumentedFailure::WrongKey);
-    let school = School::with(vec![refused(), refused(), says(LEARNED)]).await;
+    let school = School::with(vec![refused(), refused(), says(LEARNED_ANSWER)]).await;
     school.chat(20).await;
     assert_eq!(school.questions().len(), 1);
     school.app().run_workers().await;
-    assert_eq!(school.questions().len(), 1, "not at once");
+    assert_eq!(school.questions().len(), 1, "no immediate retry");
     school.app().clock.advance(Duration::from_secs(80));
     school.app().run_workers().await;
     assert_eq!(school.questions().len(), 2);
     school.app().clock.advance(Duration::from_secs(80));
     school.app().run_workers().await;
-    assert_eq!(school.questions().len(), 2, "each time later");
+    assert_eq!(school.questions().len(), 2, "the delay grows");
     school.app().clock.advance(Duration::from_secs(200));
     school.app().run_workers().await;
     assert_eq!(school.questions().len(), 3);
@@ -276,9 +279,9 @@ async fn what_fails_is_tried_again_later() {
 }
 
 #[tokio::test]
-async fn after_many_failures_it_waits_for_more_talk() {
+async fn reflection_waits_for_more_turns_after_many_failures() {
     let mut answers: Vec<Reply> = (0..8).map(|_| Reply::failure(DocumentedFailure::WrongKey)).collect();
-    answers.push(says(LEARNED));
+    answers.push(says(LEARNED_ANSWER));
     let school = School::with(answers).await;
     school.chat(20).await;
     for _ in 0..12 {
@@ -293,8 +296,8 @@ async fn after_many_failures_it_waits_for_more_talk() {
 }
 
 #[tokio::test]
-async fn a_used_up_budget_is_respected() {
-    let school = School::with(vec![says(LEARNED)]).await;
+async fn exhausted_budget_prevents_reflection() {
+    let school = School::with(vec![says(LEARNED_ANSWER)]).await;
     school.talk.app.run_workers().await;
     let budget = async |limit: Value| {
         let settings = json!({"daily_token_limit": limit});
@@ -313,10 +316,10 @@ async fn a_used_up_budget_is_respected() {
 }
 
 #[tokio::test]
-async fn what_was_counted_survives_an_orderly_end() {
-    let mut school = School::with(vec![says(LEARNED)]).await;
+async fn turn_count_survives_a_restart() {
+    let mut school = School::with(vec![says(LEARNED_ANSWER)]).await;
     school.chat(12).await;
-    // Not written down by a worker.
+    // Not persisted by a worker yet.
     for _ in 0..8 {
         let id = school.conversation.lock().clone();
         school.talk.exchange(&json!({"content": "In metres.", "conversation_id": id})).await;
@@ -328,20 +331,20 @@ async fn what_was_counted_survives_an_orderly_end() {
 }
 
 #[tokio::test]
-async fn a_daemon_that_stops_while_it_asks_asks_again() {
+async fn interrupted_reflection_is_repeated_after_a_restart() {
     let gate = Gate::new();
-    let mut school = School::with(vec![says(LEARNED).gated(&gate), says(LEARNED)]).await;
+    let mut school = School::with(vec![says(LEARNED_ANSWER).gated(&gate), says(LEARNED_ANSWER)]).await;
     school.chat(19).await;
     let id = school.conversation.lock().clone();
     school.talk.exchange(&json!({"content": "In metres.", "conversation_id": id})).await;
     let mut asked = school.asked.clone();
     tokio::select! {
-        () = school.talk.app.run_workers() => panic!("the model is still being asked"),
-        asked = asked.wait_for(|count| *count == 1) => drop(asked.expect("it is asked")),
+        () = school.talk.app.run_workers() => panic!("the model has not answered"),
+        asked = asked.wait_for(|count| *count == 1) => drop(asked.expect("a question")),
     }
     school.talk.app.stop_within(Duration::from_millis(300)).await;
     gate.open();
-    school.talk.app.try_start().await.expect("it starts");
+    school.talk.app.try_start().await.expect("the daemon starts");
     school.app().clock.advance(Duration::from_secs(600));
     school.app().run_workers().await;
     assert_eq!(school.questions().len(), 2);
@@ -349,14 +352,14 @@ async fn a_daemon_that_stops_while_it_asks_asks_again() {
     assert_eq!(school.newest_version().await.2, 2);
 }
 
-/// Whoever takes too long loses its turn to another, and what it then brings is not taken: one question
-/// may be asked twice, but nothing is proposed or changed twice.
+/// A worker that exceeds its lease is replaced by another one, and its late answer is discarded. The question may be
+/// asked twice, but nothing is proposed or changed twice.
 #[tokio::test]
-async fn who_lost_the_lease_proposes_nothing() {
+async fn worker_that_lost_its_lease_proposes_nothing() {
     for choice in ["check", "auto"] {
         let gate = Gate::new();
-        let slow = Reply::text(["REASON: slow\n", "INSTRUCTIONS:\nBe slow."], COUNTED).gated(&gate);
-        let school = School::with(vec![slow, says(LEARNED)]).await;
+        let slow = Reply::text(["REASON: slow\n", "INSTRUCTIONS:\nBe slow."], TEST_USAGE).gated(&gate);
+        let school = School::with(vec![slow, says(LEARNED_ANSWER)]).await;
         school.change(json!({"evolution_choice": choice})).await;
         school.chat(19).await;
         let replica = school.app().replica().await;
@@ -365,12 +368,12 @@ async fn who_lost_the_lease_proposes_nothing() {
         school.talk.exchange(&json!({"content": "In metres.", "conversation_id": id})).await;
         let mut asked = school.asked.clone();
         let take_over = async {
-            drop(asked.wait_for(|count| *count == 1).await.expect("it is asked"));
+            drop(asked.wait_for(|count| *count == 1).await.expect("a question"));
             school.app().clock.advance(Duration::from_secs(120));
             if replica.is_some() {
                 other.run_workers().await;
             }
-            drop(asked.wait_for(|count| *count == 2).await.expect("another asks"));
+            drop(asked.wait_for(|count| *count == 2).await.expect("a second question"));
             let is_done = async || school.newest_version().await.2 == 3 || school.approvals("pending").await.len() == 1;
             while !is_done().await {
                 tokio::task::yield_now().await;
@@ -393,8 +396,8 @@ async fn who_lost_the_lease_proposes_nothing() {
 }
 
 #[tokio::test]
-async fn turns_of_all_replicas_count_together() {
-    let school = School::with(vec![says(LEARNED)]).await;
+async fn turns_of_all_replicas_are_counted_together() {
+    let school = School::with(vec![says(LEARNED_ANSWER)]).await;
     let Some(replica) = school.app().replica().await else { return };
     school.chat(10).await;
     for number in 0..10 {
@@ -409,8 +412,8 @@ async fn turns_of_all_replicas_count_together() {
 }
 
 #[tokio::test]
-async fn a_deleted_agent_takes_its_proposal_along() {
-    let school = School::with(vec![says(LEARNED)]).await;
+async fn deleted_agent_cancels_its_proposal() {
+    let school = School::with(vec![says(LEARNED_ANSWER)]).await;
     school.chat(20).await;
     let proposal = school.proposal().await;
     school.app().delete(SCOUT).send().await.expect_status(200);
@@ -424,9 +427,9 @@ async fn a_deleted_agent_takes_its_proposal_along() {
     }
 }
 
-/// A welcome is no conversation, and a reply that failed teaches nothing.
+/// Neither welcome messages nor failed replies count.
 #[tokio::test]
-async fn only_turns_of_conversations_that_came_to_their_end_count() {
+async fn only_completed_turns_of_conversations_are_counted() {
     let fails = Arc::new(Mutex::new(false));
     let (failing, script) = (Arc::clone(&fails), says("ok"));
     let script = Script::by(move |_| match *failing.lock() {

@@ -1,7 +1,7 @@
-//! A whole daemon over a database that fails: a disk below SQLite, a proxy before PostgreSQL. What it answers meanwhile,
-//! that it is well again by itself, and that what it acknowledged is there, once.
+//! A daemon on a failing database: a faulty disk below SQLite, or a proxy in front of PostgreSQL. Tests the responses
+//! during the fault, the recovery, and that acknowledged changes are stored exactly once.
 //!
-//! The store's own tests try it step by step.
+//! The tests of the store cover each fault separately.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -18,26 +18,26 @@ use tokio::sync::Notify;
 
 use crate::hooks::receiver::Receiver;
 use crate::hooks::settle;
-use crate::support::talk::{COUNTED, Talk};
+use crate::support::talk::{TEST_USAGE, Talk};
 use crate::support::{Eventually, TestApp};
 
 /// Longer than any lease.
-const LEASES_END: Duration = Duration::from_secs(600);
-/// Asked for at once, while something is broken.
-const PROJECTS: u32 = 4;
-/// So that what hangs is given up soon.
-const SHORT: &str = "options[statement_timeout]=1s";
-/// What no answer may tell of the inside.
-const INSIDE: [&str; 7] = ["Sqlite", "SQL", "agentd.db", "disk I/O", "extended_code", "127.0.0.1", "sqlx"];
+const LEASE_EXPIRY: Duration = Duration::from_secs(600);
+/// Number of projects created concurrently during a fault.
+const PROJECT_COUNT: u32 = 4;
+/// Aborts hanging statements after a second.
+const STATEMENT_TIMEOUT: &str = "options[statement_timeout]=1s";
+/// Internal details that no response may contain.
+const INTERNAL_DETAILS: [&str; 7] = ["Sqlite", "SQL", "agentd.db", "disk I/O", "extended_code", "127.0.0.1", "sqlx"];
 
-enum Below {
+enum FaultyDatabase {
     Disk(FaultyDisk),
     Server(Proxy),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Breaks {
-    /// From this operation on until cleared.
+enum DatabaseFault {
+    /// Disk fault from this operation on until cleared.
     Disk(FaultKind, u64),
     Commit(Commit),
     Restart,
@@ -46,11 +46,11 @@ enum Breaks {
     Slow,
 }
 
-impl Breaks {
-    /// Whether the daemon must find out by itself, and say so, that its database is away.
+impl DatabaseFault {
+    /// Whether the daemon must detect the fault and report that its database is unavailable.
     fn is_seen(self) -> bool {
         match self {
-            // Whoever asks whether it is ready needs no room; and the log is written again past what fails here.
+            // The readiness check needs no disk space, and a failed sync is repaired by writing the log again.
             Self::Disk(kind, _) => !matches!(kind, FaultKind::NoSpace | FaultKind::SyncError),
             Self::Restart | Self::Hang => true,
             Self::Commit(_) | Self::FailOver | Self::Slow => false,
@@ -58,29 +58,32 @@ impl Breaks {
     }
 }
 
-impl Below {
-    fn all(&self) -> Vec<Breaks> {
+impl FaultyDatabase {
+    fn all(&self) -> Vec<DatabaseFault> {
         match self {
             Self::Server(_) => {
-                let commits = Commit::ALL.map(Breaks::Commit);
-                commits.into_iter().chain([Breaks::Restart, Breaks::FailOver, Breaks::Hang, Breaks::Slow]).collect()
+                let commits = Commit::ALL.map(DatabaseFault::Commit);
+                commits
+                    .into_iter()
+                    .chain([DatabaseFault::Restart, DatabaseFault::FailOver, DatabaseFault::Hang, DatabaseFault::Slow])
+                    .collect()
             }
             Self::Disk(_) => {
                 let kinds = [FaultKind::WriteError, FaultKind::SyncError, FaultKind::ShortWrite, FaultKind::NoSpace];
-                kinds.iter().flat_map(|kind| [1, 4].map(|first| Breaks::Disk(*kind, first))).collect()
+                kinds.iter().flat_map(|kind| [1, 4].map(|first| DatabaseFault::Disk(*kind, first))).collect()
             }
         }
     }
 
-    fn break_by(&self, breaks: Breaks) {
-        match (self, breaks) {
-            (Self::Disk(disk), Breaks::Disk(kind, first)) => disk.plan(Fault { kind, first, times: u64::MAX }),
-            (Self::Server(proxy), Breaks::Commit(commit)) => proxy.plan(Break::Commit(commit)),
-            (Self::Server(proxy), Breaks::Restart) => proxy.stop(),
-            (Self::Server(proxy), Breaks::FailOver) => proxy.fail_over(),
-            (Self::Server(proxy), Breaks::Hang) => proxy.hang(),
-            (Self::Server(proxy), Breaks::Slow) => proxy.slow_down(Duration::from_millis(1)),
-            _ => panic!("{breaks:?} is of another database"),
+    fn break_by(&self, fault: DatabaseFault) {
+        match (self, fault) {
+            (Self::Disk(disk), DatabaseFault::Disk(kind, first)) => disk.plan(Fault { kind, first, times: u64::MAX }),
+            (Self::Server(proxy), DatabaseFault::Commit(commit)) => proxy.plan(Break::Commit(commit)),
+            (Self::Server(proxy), DatabaseFault::Restart) => proxy.stop(),
+            (Self::Server(proxy), DatabaseFault::FailOver) => proxy.fail_over(),
+            (Self::Server(proxy), DatabaseFault::Hang) => proxy.hang(),
+            (Self::Server(proxy), DatabaseFault::Slow) => proxy.slow_down(Duration::from_millis(1)),
+            _ => panic!("{fault:?} does not apply to this database"),
         }
     }
 
@@ -99,46 +102,46 @@ impl Below {
     }
 }
 
-async fn start() -> (Talk, Below) {
-    let mut below = None;
+async fn start() -> (Talk, FaultyDatabase) {
+    let mut database = None;
     let app = TestApp::start_with(|source| {
-        below = Some(match &mut source.database_url {
+        database = Some(match &mut source.database_url {
             Some(url) => {
-                let (proxy, behind) = Proxy::before(url.expose()).unwrap();
-                *url = Secret::new(format!("{behind}?{SHORT}"));
-                Below::Server(proxy)
+                let (proxy, behind) = Proxy::start(url.expose()).unwrap();
+                *url = Secret::new(format!("{behind}?{STATEMENT_TIMEOUT}"));
+                FaultyDatabase::Server(proxy)
             }
             None => {
                 let folder = source.data_dir.as_deref().unwrap();
                 std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).unwrap();
-                Below::Disk(FaultyDisk::under(folder, Unsynced::Lost).unwrap())
+                FaultyDatabase::Disk(FaultyDisk::watch(folder, Unsynced::Lost).unwrap())
             }
         });
     })
     .await;
-    let talk = Talk::on(app, Script::always(Reply::text(["All ", "is ", "well."], COUNTED))).await;
-    (talk, below.unwrap())
+    let talk = Talk::on(app, Script::always(Reply::text(["All ", "is ", "well."], TEST_USAGE))).await;
+    (talk, database.unwrap())
 }
 
-/// Makes a project, with a key by which it can be asked for again; answers whether that was acknowledged.
-async fn make(app: &TestApp, name: &str) -> bool {
+/// Creates a project with an idempotency key; returns whether the request was acknowledged.
+async fn create_project(app: &TestApp, name: &str) -> bool {
     let answer = app.post("/api/projects").header("Idempotency-Key", name).json(&json!({"name": name})).send().await;
     if answer.status.as_u16() == 201 {
         return true;
     }
     let text = answer.text();
     answer.expect_error(503, "database_unavailable");
-    for inside in INSIDE {
-        assert!(!text.contains(inside), "{text}");
+    for detail in INTERNAL_DETAILS {
+        assert!(!text.contains(detail), "{text}");
     }
     false
 }
 
-/// Asks whether it is ready until it says so, or that it is not.
-async fn is_ready(app: &TestApp, expected: bool) {
+/// Waits until the readiness check reports the expected state.
+async fn wait_for_readiness(app: &TestApp, expected: bool) {
     let mut eventually = Eventually::new();
     loop {
-        // What was found is good for a second.
+        // The result of the check is cached for a second.
         app.clock.advance(Duration::from_secs(1));
         let answer = app.get("/health/ready").send().await;
         if (answer.status.as_u16() == 200) == expected {
@@ -147,7 +150,7 @@ async fn is_ready(app: &TestApp, expected: bool) {
             }
             return;
         }
-        eventually.look_again_at(&answer.text()).await;
+        eventually.retry_with(&answer.text()).await;
     }
 }
 
@@ -157,16 +160,16 @@ async fn projects(app: &TestApp) -> Vec<String> {
     projects.iter().map(|project| project["name"].as_str().expect("a name").to_owned()).collect()
 }
 
-/// How often each of these was said.
-async fn said(app: &TestApp, content: &str) -> u64 {
+/// Counts the stored user messages with this content.
+async fn count_messages(app: &TestApp, content: &str) -> u64 {
     let mut read = app.running().context().db.read().await.unwrap();
     let sql = "SELECT COUNT(*) FROM messages WHERE role = 'user' AND content = $1";
     read.fetch_one(sql, args![content]).await.unwrap().first().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_that_fails_makes_it_unready_and_loses_nothing() {
-    let (talk, below) = start().await;
+async fn failing_database_makes_the_daemon_unready_and_loses_nothing() {
+    let (talk, database) = start().await;
     let app = &talk.app;
     let sink = Receiver::start().await;
     let hook = json!({
@@ -175,73 +178,82 @@ async fn a_database_that_fails_makes_it_unready_and_loses_nothing() {
     });
     app.post("/api/hooks").json(&hook).send().await.expect_status(201);
     let (mut made, mut refused) = (BTreeSet::new(), 0);
-    for (number, breaks) in below.all().into_iter().enumerate() {
-        let before = below.injected();
+    for (number, fault) in database.all().into_iter().enumerate() {
+        let before = database.injected();
         let acknowledged = Mutex::new(BTreeSet::new());
-        let names: Vec<String> = (0..PROJECTS).map(|project| format!("{number}-{project}")).collect();
+        let names: Vec<String> = (0..PROJECT_COUNT).map(|project| format!("{number}-{project}")).collect();
         let content = format!("How is it with {number}?");
         let (message, key) = (json!({"agent_id": "scout", "content": content}), format!("talk-{number}"));
         let ask = || talk.send(&message).header("Idempotency-Key", &key);
-        below.break_by(breaks);
+        database.break_by(fault);
         let making = names.iter().map(async |name| {
-            if make(app, name).await {
+            if create_project(app, name).await {
                 acknowledged.lock().unwrap().insert(name.clone());
             }
         });
-        let seeing = async {
-            if breaks.is_seen() {
-                is_ready(app, false).await;
+        let observing = async {
+            if fault.is_seen() {
+                wait_for_readiness(app, false).await;
                 app.get("/health/live").send().await.expect_status(200);
-                below.clear();
+                database.clear();
             }
         };
         let is_over = Notify::new();
-        let talking = async {
+        let chatting = async {
             let (status, reply) = ask().open().await;
-            assert!([200, 503].contains(&status.as_u16()), "{breaks:?}: {status}");
-            // A reply whose end could not be stored is ended when its lease is over: who reads it goes away.
+            assert!([200, 503].contains(&status.as_u16()), "{fault:?}: {status}");
+            // If the end of a reply cannot be stored, the reply ends when its lease expires. The client disconnects.
             tokio::select! {
                 _ = reply.collect() => {}
                 () = is_over.notified() => {}
             }
         };
-        let mending = async {
-            tokio::join!(join_all(making), seeing);
-            below.clear();
-            is_ready(app, true).await;
+        let recovering = async {
+            tokio::join!(join_all(making), observing);
+            database.clear();
+            wait_for_readiness(app, true).await;
             is_over.notify_one();
         };
-        tokio::join!(talking, mending);
-        // Many requests share a commit, so there may not be as many operations; and the log may have room.
-        let may_miss =
-            matches!(breaks, Breaks::Hang | Breaks::Slow | Breaks::Disk(_, 2..) | Breaks::Disk(FaultKind::NoSpace, _));
-        assert!(may_miss || below.injected() > before, "{breaks:?}");
+        tokio::join!(chatting, recovering);
+        // Requests may share a commit, so too few operations may reach the fault; the log may have space left.
+        let may_miss = matches!(
+            fault,
+            DatabaseFault::Hang
+                | DatabaseFault::Slow
+                | DatabaseFault::Disk(_, 2..)
+                | DatabaseFault::Disk(FaultKind::NoSpace, _)
+        );
+        assert!(may_miss || database.injected() > before, "{fault:?}");
 
-        let there = projects(app).await;
+        let stored = projects(app).await;
         for name in &*acknowledged.lock().unwrap() {
-            assert!(there.contains(name), "{breaks:?}: {name} was acknowledged and is gone");
+            assert!(stored.contains(name), "{fault:?}: {name} was acknowledged but is missing");
         }
         refused += names.len() - acknowledged.lock().unwrap().len();
         for name in names {
-            assert!(make(app, &name).await, "{breaks:?}: {name} is there, or is made now");
+            assert!(create_project(app, &name).await, "{fault:?}: {name} exists or is created now");
             made.insert(name);
         }
-        // What was begun and lost its daemon's attention is ended by whoever comes next.
-        app.clock.advance(LEASES_END);
+        // Interrupted work is completed or failed by the next worker after its lease expires.
+        app.clock.advance(LEASE_EXPIRY);
         settle(app).await;
         ask().send().await.expect_status(200);
-        assert_eq!(said(app, &content).await, 1, "{breaks:?}");
+        assert_eq!(count_messages(app, &content).await, 1, "{fault:?}");
         let answer = talk.exchange(&json!({"agent_id": "scout", "content": "Well again?"})).await;
-        assert!(answer.iter().any(|event| event.event == "done"), "{breaks:?}: {answer:?}");
+        assert!(answer.iter().any(|event| event.event == "done"), "{fault:?}: {answer:?}");
     }
     settle(app).await;
-    let there = projects(app).await;
-    assert_eq!((there.iter().cloned().collect(), there.len()), (made.clone(), made.len()), "each once");
-    let heard: BTreeSet<String> = sink.received().iter().map(|received| name_in(&received.event())).collect();
-    assert!(heard.is_superset(&made), "{:?}", made.difference(&heard));
-    println!("{} projects, {refused} of them refused at first, {} faults", made.len(), below.injected());
+    let stored = projects(app).await;
+    assert_eq!(
+        (stored.iter().cloned().collect(), stored.len()),
+        (made.clone(), made.len()),
+        "each project is stored once"
+    );
+    let delivered: BTreeSet<String> = sink.received().iter().map(|received| name_in(&received.event())).collect();
+    assert!(delivered.is_superset(&made), "{:?}", made.difference(&delivered));
+    println!("{} projects, {refused} refused at first, {} faults", made.len(), database.injected());
     assert!(refused > 0);
-    if let Below::Disk(_) = below {
+    if let FaultyDatabase::Disk(_) = database {
         let mut read = app.running().context().db.read().await.unwrap();
         let check = read.fetch_one("PRAGMA integrity_check", args![]).await.unwrap();
         assert_eq!(check.first::<String>().unwrap(), "ok");
@@ -249,9 +261,9 @@ async fn a_database_that_fails_makes_it_unready_and_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_whose_beginning_was_kept_but_not_answered_is_made() {
-    let (talk, below) = start().await;
-    let Below::Server(proxy) = below else { return };
+async fn backup_with_an_unacknowledged_start_is_created() {
+    let (talk, database) = start().await;
+    let FaultyDatabase::Server(proxy) = database else { return };
     let app = &talk.app;
     let begin = || app.post("/api/backups").header("Idempotency-Key", "once").json(&json!({}));
     proxy.plan(Break::Commit(Commit::NotAnswered));
@@ -264,7 +276,7 @@ async fn a_backup_whose_beginning_was_kept_but_not_answered_is_made() {
         if work["state"] != "running" {
             break work;
         }
-        eventually.look_again().await;
+        eventually.retry().await;
     };
     assert_eq!((&work["name"], &work["state"]), (&begun["name"], &json!("done")), "{work}");
 }

@@ -1,4 +1,4 @@
-//! What the Monitoring section answers, held against a full scan of the rows that it is summed from.
+//! Monitoring API, compared with a full scan of the aggregated rows.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn get(app: &TestApp, path: &str) -> Value {
     app.get(&format!("/api/monitoring/{path}")).send().await.expect_status(200).json()
 }
 
-/// Sums over the rows of all calls: calls, input, output, cache read, reasoning, unpriced.
+/// Sums the rows of all calls: calls, input, output, cache read, reasoning, and unpriced calls.
 async fn scan(app: &TestApp, condition: &str) -> [u64; 6] {
     let mut read = app.running().context().db.read().await.expect("a connection");
     let sql = format!(
@@ -30,7 +30,7 @@ async fn scan(app: &TestApp, condition: &str) -> [u64; 6] {
     ["calls", "input", "output", "cached", "reasoning", "unpriced"].map(|name| row.get(name).expect("a number"))
 }
 
-/// The same of an answer's `totals`.
+/// Returns the same sums from the `totals` of a response.
 fn totals(usage: &Value) -> [u64; 6] {
     ["model_calls", "input_tokens", "output_tokens", "cache_read_tokens", "reasoning_tokens", "unpriced_calls"]
         .map(|name| usage["totals"][name].as_u64().unwrap_or_else(|| panic!("{name} in {usage}")))
@@ -45,8 +45,8 @@ async fn project(app: &TestApp, name: &str) -> String {
     project["id"].as_str().expect("an id").to_owned()
 }
 
-/// Turns of two agents in a project and outside of one, with cached and reasoning tokens.
-async fn work(talk: &Talk, project: &str) {
+/// Runs turns of two agents, inside and outside a project.
+async fn run_turns(talk: &Talk, project: &str) {
     for agent in ["scout", "writer"] {
         talk.exchange(&json!({"content": "hello", "agent_id": agent})).await;
         let conversation = json!({"agent_id": agent, "project_id": project});
@@ -67,7 +67,7 @@ fn script() -> Script {
     Script::always(Reply::text(["fine"], used))
 }
 
-async fn everything_is_as_scanned(app: &TestApp) {
+async fn assert_equal_to_scan(app: &TestApp) {
     let all = scan(app, "1 = 1").await;
     let usage = get(app, "usage?days=365").await;
     assert_eq!(totals(&usage), all, "{usage}");
@@ -102,26 +102,26 @@ async fn everything_is_as_scanned(app: &TestApp) {
 }
 
 #[tokio::test]
-async fn figures_equal_a_full_scan_before_and_after_buckets_are_widened() {
+async fn totals_equal_a_full_scan_before_and_after_compaction() {
     let talk = Talk::with(script()).await;
     let app = &talk.app;
     create_agent(app, "writer").await;
     let garden = project(app, "Garden").await;
     for _ in 0..4 {
-        work(&talk, &garden).await;
-        everything_is_as_scanned(app).await;
+        run_turns(&talk, &garden).await;
+        assert_equal_to_scan(app).await;
         app.clock.advance(DAY / 2);
         app.run_workers().await;
     }
     for _ in 0..6 {
         app.clock.advance(DAY);
         app.run_workers().await;
-        everything_is_as_scanned(app).await;
+        assert_equal_to_scan(app).await;
     }
     let mut read = app.running().context().db.read().await.expect("a connection");
     let sql = "SELECT COUNT(*) AS rows FROM usage_rollups WHERE span = 900";
     let narrow: u64 = read.fetch_one(sql, args![]).await.unwrap().get("rows").unwrap();
-    assert_eq!(narrow, 0, "days that are over are one row each");
+    assert_eq!(narrow, 0, "each completed day is compacted into one row");
     drop(read);
     let usage = get(app, "usage?days=365").await;
     assert_eq!((&usage["totals"]["turns"], sum(&usage["by_source"], "turns")), (&json!(16), 16), "{usage}");
@@ -133,13 +133,13 @@ async fn figures_equal_a_full_scan_before_and_after_buckets_are_widened() {
     app.run_workers().await;
     let tokens = get(app, "tokens").await;
     let of_garden = tokens["by_project"].as_array().unwrap().iter().find(|row| row["project_id"] == json!(garden));
-    assert_eq!(of_garden.unwrap()["project_name"], "Deleted project", "its sum stays: {tokens}");
+    assert_eq!(of_garden.unwrap()["project_name"], "Deleted project", "the usage is retained: {tokens}");
     let unassigned = tokens["by_project"].as_array().unwrap().iter().find(|row| row["project_id"] == "unassigned");
     assert_eq!(unassigned.expect("usage without a project")["project_name"], "Unassigned");
 }
 
 #[tokio::test]
-async fn days_are_those_of_the_profile_and_empty_ones_are_there() {
+async fn days_use_the_timezone_of_the_profile_and_include_empty_ones() {
     let talk = Talk::with(script()).await;
     let app = &talk.app;
     app.put("/api/settings/profile").json(&json!({"timezone": "Asia/Kathmandu"})).send().await.expect_status(200);
@@ -147,7 +147,7 @@ async fn days_are_those_of_the_profile_and_empty_ones_are_there() {
     let day = get(app, "tokens/history?period=day").await;
     let hours = day.as_array().unwrap();
     assert_eq!((hours.len(), &hours[23]["total_tokens"], &hours[0]["total_tokens"]), (24, &json!(159), &json!(0)));
-    assert!(hours[23]["date"].as_str().unwrap().contains(":15:00"), "hours of that zone: {day}");
+    assert!(hours[23]["date"].as_str().unwrap().contains(":15:00"), "hours in the time zone: {day}");
     app.clock.advance(DAY);
     let week = get(app, "tokens/history?period=week").await;
     let days = week.as_array().unwrap();
@@ -159,7 +159,7 @@ async fn days_are_those_of_the_profile_and_empty_ones_are_there() {
 }
 
 #[tokio::test]
-async fn what_an_api_key_used_is_told_by_its_name() {
+async fn usage_of_an_api_key_is_shown_by_name() {
     let talk = Talk::with(script()).await;
     let app = &talk.app;
     let key = app.post("/api/auth/keys").json(&json!({"name": "laptop"})).send().await.expect_status(200).json();
@@ -172,10 +172,10 @@ async fn what_an_api_key_used_is_told_by_its_name() {
 }
 
 #[tokio::test]
-async fn performance_says_what_is_slow_and_what_fails() {
+async fn performance_reports_latency_and_failures() {
     let replies = [
-        Reply::tool_calls(vec![ToolCall::new("1", "workspace_list", json!({}))], crate::support::talk::COUNTED),
-        Reply::text(["done"], crate::support::talk::COUNTED),
+        Reply::tool_calls(vec![ToolCall::new("1", "workspace_list", json!({}))], crate::support::talk::TEST_USAGE),
+        Reply::text(["done"], crate::support::talk::TEST_USAGE),
         Reply::failure(DocumentedFailure::UnknownModel),
     ];
     let talk = Talk::with(Script::queue(replies)).await;
@@ -205,7 +205,7 @@ async fn performance_says_what_is_slow_and_what_fails() {
     let points = history["points"].as_array().unwrap();
     assert_eq!((points.len(), &history["granularity"]), (60, &json!("minute")));
     assert_eq!(points.iter().map(|point| point["turns"]["count"].as_u64().unwrap()).sum::<u64>(), 2);
-    assert_eq!(points[0]["requests"]["p95_ms"], json!(null), "of nothing there is no percentile");
+    assert_eq!(points[0]["requests"]["p95_ms"], json!(null), "no percentile without requests");
     for days in [3, 100] {
         for _ in 0..days {
             app.clock.advance(DAY);
@@ -219,7 +219,7 @@ async fn performance_says_what_is_slow_and_what_fails() {
 }
 
 #[tokio::test]
-async fn what_happened_is_told_by_type() {
+async fn activity_summary_is_grouped_by_type() {
     let talk = Talk::with(script()).await;
     let app = &talk.app;
     for _ in 0..7 {
@@ -237,14 +237,14 @@ async fn what_happened_is_told_by_type() {
 }
 
 #[tokio::test]
-async fn components_are_well_or_say_why_not() {
+async fn component_health_explains_failures() {
     let talk = Talk::with(Script::always(Reply::failure(DocumentedFailure::WrongKey))).await;
     let app = &talk.app;
     app.clock.advance(Duration::from_secs(1));
     let health = get(app, "health").await;
     let ids: Vec<&str> = health["components"].as_array().unwrap().iter().map(|c| c["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["api", "db", "workers", "memory", "ai"], "{health}");
-    assert_eq!(get(app, "health/components/ai").await["status"], "unknown", "no model was called yet");
+    assert_eq!(get(app, "health/components/ai").await["status"], "unknown", "no model has been called");
     assert_eq!(get(app, "health/components/db").await["status"], "healthy");
     app.get("/api/monitoring/health/components/none").send().await.expect_status(404);
     talk.exchange(&json!({"content": "hello"})).await;
@@ -259,11 +259,11 @@ async fn components_are_well_or_say_why_not() {
     let ai = checked["components"].as_array().unwrap().iter().find(|c| c["id"] == "ai").unwrap();
     assert_ne!(ai["status"], "unknown", "{checked}");
     let asked = talk.vendor.requests().len() - calls;
-    assert_eq!(scan(app, "1 = 1").await[0], 1, "a check spends nothing, whatever it asked ({asked})");
+    assert_eq!(scan(app, "1 = 1").await[0], 1, "a health check records no usage ({asked} requests)");
 }
 
 #[tokio::test]
-async fn what_is_out_of_range_is_named() {
+async fn out_of_range_parameter_is_reported() {
     let app = TestApp::with_owner().await;
     for (path, field) in [
         ("usage?days=0", "days"),
@@ -287,12 +287,12 @@ async fn what_is_out_of_range_is_named() {
     }
     let year = get(&app, "analytics?start=2024-01-01&end=2024-12-31").await;
     assert_eq!(year["daily"].as_array().unwrap().len(), 366);
-    assert_eq!(year["totals"]["cost_estimate"], 0.0, "nothing costs nothing: {year}");
+    assert_eq!(year["totals"]["cost_estimate"], 0.0, "no usage, no cost: {year}");
 }
 
-/// What a clock that jumps ahead and comes back counts is there once, whichever way it is asked for.
+/// Usage recorded while the clock was ahead is counted once, in every view.
 #[tokio::test]
-async fn a_clock_that_jumps_loses_and_doubles_nothing() {
+async fn clock_jump_neither_loses_nor_duplicates_usage() {
     let talk = Talk::with(script()).await;
     let app = &talk.app;
     talk.exchange(&json!({"content": "hello"})).await;
@@ -301,6 +301,6 @@ async fn a_clock_that_jumps_loses_and_doubles_nothing() {
     talk.exchange(&json!({"content": "hello"})).await;
     app.run_workers().await;
     let usage = get(app, "usage?days=365").await;
-    assert_eq!(usage["totals"]["model_calls"], 1, "of the last year: {usage}");
+    assert_eq!(usage["totals"]["model_calls"], 1, "within the last year: {usage}");
     assert_eq!(get(app, "tokens").await["total_used"], 2 * 159);
 }

@@ -1,8 +1,8 @@
-//! No file of a crate uses another one that uses it, directly or through others.
+//! Files of a crate must not depend on each other in a cycle, directly or through other files.
 //!
-//! A file uses what its `use` items and paths name, and the file with an inherent method that one of its `impl` blocks
-//! calls on `self` or `Self`. A name that a module re-exports counts as the file that defines it. What a method is called
-//! on otherwise is not known without types, so such calls do not count.
+//! A file depends on what its `use` items and paths name. It also depends on the file with an inherent method that one
+//! of its `impl` blocks calls on `self` or `Self`. A re-exported name counts as the file that defines it. Other method
+//! calls are not resolved, because that would require types.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
@@ -14,7 +14,7 @@ use syn::{Attribute, Expr, ExprMethodCall, ImplItem, Item, ItemImpl, ItemMod, Us
 use crate::tidy::{folders, root};
 
 #[test]
-fn no_files_of_a_crate_use_each_other() {
+fn files_of_a_crate_have_no_dependency_cycles() {
     let mut cycles = Vec::new();
     for group in ["crates/daemon", "crates/libs"] {
         for folder in folders(&root().join(group)) {
@@ -22,11 +22,11 @@ fn no_files_of_a_crate_use_each_other() {
             cycles.extend(found.into_iter().map(|cycle| format!("{}: {}", folder.display(), cycle.join(", "))));
         }
     }
-    assert!(cycles.is_empty(), "move what both files need to one that uses neither: {cycles:#?}");
+    assert!(cycles.is_empty(), "move the shared code to a file that depends on neither: {cycles:#?}");
 }
 
 #[test]
-fn a_cycle_is_found_however_it_is_made() {
+fn cycles_of_every_kind_are_detected() {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("a file");
     write("lib.rs", "mod a; mod b; pub use a::A; pub fn f(a: A) { a.go() }");
@@ -48,33 +48,33 @@ fn a_cycle_is_found_however_it_is_made() {
 
 type ModulePath = Vec<String>;
 
-/// A module: its file, what it defines, imports and re-exports.
+/// A module: its file and the names that it defines, imports, and re-exports.
 #[derive(Default)]
 struct Module {
     file: String,
     items: BTreeSet<String>,
-    /// Local name to the path it stands for, relative to the module.
+    /// Maps local names to their paths, relative to the module.
     imports: BTreeMap<String, ModulePath>,
     globs: Vec<ModulePath>,
 }
 
-/// A use of something, as it is written.
-struct Mention {
+/// A reference to an item, as written in the source.
+struct Reference {
     module: ModulePath,
     path: ModulePath,
-    why: String,
+    origin: String,
 }
 
 #[derive(Default)]
 struct SourceTree {
     modules: BTreeMap<ModulePath, Module>,
-    mentions: Vec<Mention>,
-    /// Type (module and name) and method to the files with that method in an inherent `impl`.
+    references: Vec<Reference>,
+    /// Maps a type (module and name) and a method to the file with that method in an inherent `impl`.
     methods: BTreeMap<(ModulePath, String), String>,
     impls: Vec<(ModulePath, ItemImpl)>,
 }
 
-fn is_test(attributes: &[Attribute]) -> bool {
+pub fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("cfg")
             && attribute.parse_args::<syn::Meta>().is_ok_and(|meta| meta.path().is_ident("test"))
@@ -82,12 +82,12 @@ fn is_test(attributes: &[Attribute]) -> bool {
 }
 
 impl SourceTree {
-    /// Reads the files of a crate, `source` being the folder of its root.
+    /// Reads the files of a crate; `source` is the folder of its root.
     fn read(source: &Path) -> Self {
         let mut tree = Self::default();
         let root = ["lib.rs", "main.rs"].into_iter().find(|name| source.join(name).exists()).expect("a root");
         tree.read_file(source, root, Vec::new(), source);
-        tree.mention_methods();
+        tree.add_method_references();
         tree
     }
 
@@ -130,7 +130,7 @@ impl SourceTree {
                     self.read_use(&module, &item.tree, is_private);
                 }
                 item => {
-                    let mut paths = Paths { module: &module, mentions: &mut self.mentions };
+                    let mut paths = Paths { module: &module, references: &mut self.references };
                     paths.visit_item(&item);
                     if let Item::Impl(block) = item {
                         self.impls.push((module.clone(), block));
@@ -157,7 +157,7 @@ impl SourceTree {
     fn read_use(&mut self, module: &ModulePath, tree: &UseTree, is_private: bool) {
         for (name, path) in leaves(tree, &[]) {
             if is_private {
-                self.mention(module, path.clone(), "use");
+                self.add_reference(module, path.clone(), "use");
             }
             let module = self.modules.get_mut(module).expect("known");
             match name {
@@ -167,13 +167,13 @@ impl SourceTree {
         }
     }
 
-    fn mention(&mut self, module: &[String], path: ModulePath, why: &str) {
-        let why = format!("{why} {}", path.join("::"));
-        self.mentions.push(Mention { module: module.to_vec(), path, why });
+    fn add_reference(&mut self, module: &[String], path: ModulePath, origin: &str) {
+        let origin = format!("{origin} {}", path.join("::"));
+        self.references.push(Reference { module: module.to_vec(), path, origin });
     }
 
-    /// The module that defines what `path` means in `module`, and the rest of the path: a name, or nothing for the
-    /// module itself. `None` for what another crate defines.
+    /// Resolves `path` in `module` to the defining module and the rest of the path, empty for the module itself.
+    /// Returns `None` if another crate defines it.
     fn resolve(&self, module: &[String], path: &[String], depth: usize) -> Option<(ModulePath, ModulePath)> {
         if depth > 8 {
             return None;
@@ -228,8 +228,8 @@ impl SourceTree {
         Some((at, Vec::new()))
     }
 
-    /// Adds what a method calls of the inherent methods of its own type.
-    fn mention_methods(&mut self) {
+    /// Adds references to the inherent methods that a type calls on itself.
+    fn add_method_references(&mut self) {
         let impls = std::mem::take(&mut self.impls);
         let owner = |tree: &Self, module: &ModulePath, block: &ItemImpl| {
             let syn::Type::Path(path) = &*block.self_ty else { return None };
@@ -255,26 +255,26 @@ impl SourceTree {
                     let mut path = vec!["<method>".to_owned()];
                     path.extend(of.clone());
                     path.push(name.clone());
-                    let why = format!("method {}::{name}", of.last().expect("a type"));
-                    self.mentions.push(Mention { module: module.clone(), path, why });
+                    let origin = format!("method {}::{name}", of.last().expect("a type"));
+                    self.references.push(Reference { module: module.clone(), path, origin });
                 }
             }
         }
     }
 
-    fn file_of(&self, mention: &Mention) -> Option<&str> {
-        if let Some((mark, rest)) = mention.path.split_first()
+    fn file_of(&self, reference: &Reference) -> Option<&str> {
+        if let Some((mark, rest)) = reference.path.split_first()
             && mark == "<method>"
         {
             let (name, of) = rest.split_last()?;
             return self.methods.get(&(of.to_vec(), name.clone())).map(String::as_str);
         }
-        let (at, rest) = self.resolve(&mention.module, &mention.path, 0)?;
-        // A path of one name in code is a variable of the same name as a module.
-        if rest.is_empty() && mention.path.len() == 1 && mention.why.starts_with("path") {
+        let (at, rest) = self.resolve(&reference.module, &reference.path, 0)?;
+        // A path of a single name in code is a variable with the name of a module.
+        if rest.is_empty() && reference.path.len() == 1 && reference.origin.starts_with("path") {
             return None;
         }
-        // `Type::method` leads to the method's file.
+        // `Type::method` refers to the method's file.
         if let [of, method, ..] = &rest[..] {
             let of = [&at[..], std::slice::from_ref(of)].concat();
             if let Some(file) = self.methods.get(&(of, method.clone())) {
@@ -284,15 +284,15 @@ impl SourceTree {
         self.modules.get(&at).map(|module| module.file.as_str())
     }
 
-    /// Files that use each other: of each file the shortest cycle that it is on, as steps.
+    /// Returns the shortest dependency cycle of each file, as steps.
     fn cycles(&self) -> Vec<Vec<String>> {
         let mut edges: BTreeMap<&str, BTreeMap<&str, &str>> = BTreeMap::new();
-        for mention in &self.mentions {
-            let from = self.modules[&mention.module].file.as_str();
-            if let Some(to) = self.file_of(mention)
+        for reference in &self.references {
+            let from = self.modules[&reference.module].file.as_str();
+            if let Some(to) = self.file_of(reference)
                 && to != from
             {
-                edges.entry(from).or_default().entry(to).or_insert(&mention.why);
+                edges.entry(from).or_default().entry(to).or_insert(&reference.origin);
             }
         }
         let mut cycles = Vec::new();
@@ -303,14 +303,14 @@ impl SourceTree {
             {
                 let next = path.iter().cycle().skip(1);
                 let steps = path.iter().zip(next);
-                cycles.push(steps.map(|(a, b)| format!("{a} uses {b} ({})", edges[a][b])).collect());
+                cycles.push(steps.map(|(a, b)| format!("{a} depends on {b} ({})", edges[a][b])).collect());
             }
         }
         cycles
     }
 }
 
-/// The local names of a `use` item, `None` for everything of a module, with their paths.
+/// Returns the local names of a `use` item with their paths; the name is `None` for a glob import.
 fn leaves(tree: &UseTree, prefix: &[String]) -> Vec<(Option<String>, ModulePath)> {
     let with = |name: &syn::Ident| [prefix, &[name.to_string()]].concat();
     match tree {
@@ -351,30 +351,30 @@ fn shortest_cycle<'a>(edges: &BTreeMap<&'a str, BTreeMap<&'a str, &'a str>>, sta
 /// Collects the paths in code.
 struct Paths<'a> {
     module: &'a ModulePath,
-    mentions: &'a mut Vec<Mention>,
+    references: &'a mut Vec<Reference>,
 }
 
 impl<'ast> Visit<'ast> for Paths<'_> {
     fn visit_path(&mut self, path: &'ast syn::Path) {
         let names: ModulePath = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
         if path.leading_colon.is_none() {
-            let why = format!("path {}", names.join("::"));
-            self.mentions.push(Mention { module: self.module.clone(), path: names, why });
+            let origin = format!("path {}", names.join("::"));
+            self.references.push(Reference { module: self.module.clone(), path: names, origin });
         }
         visit::visit_path(self, path);
     }
 
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
         for (_, path) in leaves(&item.tree, &[]) {
-            let why = format!("use {}", path.join("::"));
-            self.mentions.push(Mention { module: self.module.clone(), path, why });
+            let origin = format!("use {}", path.join("::"));
+            self.references.push(Reference { module: self.module.clone(), path, origin });
         }
     }
 
-    /// What a macro is given is read where it is a list of expressions, as in `routes!`.
+    /// Reads the arguments of a macro if they are a list of expressions, as in `routes!`.
     fn visit_macro(&mut self, called: &'ast syn::Macro) {
         if let Ok(given) = called.parse_body_with(Punctuated::<Expr, syn::Token![,]>::parse_terminated) {
-            let mut inside = Paths { module: self.module, mentions: &mut *self.mentions };
+            let mut inside = Paths { module: self.module, references: &mut *self.references };
             given.iter().for_each(|given| Paths::visit_expr(&mut inside, given));
         }
     }

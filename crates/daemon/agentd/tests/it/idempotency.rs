@@ -1,4 +1,4 @@
-//! `Idempotency-Key` where it is hard: in the race, with large bodies, with bodies that break off.
+//! `Idempotency-Key` in edge cases: races, large bodies, and interrupted bodies.
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -6,33 +6,32 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::support::talk::Talk;
 use crate::support::{Eventually, TestApp};
 
-async fn until(is_so: impl Fn() -> bool) {
+async fn wait_until(condition: impl Fn() -> bool) {
     let mut eventually = Eventually::new();
-    while !is_so() {
-        eventually.look_again().await;
+    while !condition() {
+        eventually.retry().await;
     }
 }
 
-/// The client goes away before it has the head of its stream and asks again while the transaction
-/// of its first request is still under way.
+/// The client disconnects before the response starts, and repeats the request while the first transaction is open.
 #[tokio::test]
-async fn a_repeat_in_the_race_shows_the_first_reply() {
+async fn concurrent_repeat_follows_the_first_reply() {
     let talk = Talk::saying(&["a", "b"]).await;
     let send = || talk.send(&json!({"content": "hello"})).header("idempotency-key", "race").send();
-    let held = talk.app.hold_writes("sessions").await;
+    let write_lock = talk.app.hold_writes("sessions").await;
     let first = tokio::spawn(send());
-    // The turn has its place while the transaction waits.
-    until(|| talk.app.running().daemon.running_turns() == 1).await;
+    // The turn holds its permit while the transaction waits.
+    wait_until(|| talk.app.running().daemon.running_turns() == 1).await;
     first.abort();
     let again = loop {
         let mut again = tokio::spawn(send());
         tokio::select! {
-            // The daemon has not seen yet that the first client is gone.
+            // The daemon may not have noticed yet that the first client disconnected.
             answer = &mut again => drop(answer.expect("an answer").expect_error(409, "still_under_way")),
-            () = until(|| talk.app.running().daemon.running_turns() == 2) => break again,
+            () = wait_until(|| talk.app.running().daemon.running_turns() == 2) => break again,
         }
     };
-    held.release().await;
+    write_lock.release().await;
     let answer = again.await.expect("an answer").expect_status(200);
     assert_eq!(answer.header("content-type"), Some("text/event-stream"), "{}", answer.text());
     assert!(answer.text().contains("event: start") && answer.text().contains("event: done"), "{}", answer.text());
@@ -40,11 +39,11 @@ async fn a_repeat_in_the_race_shows_the_first_reply() {
     assert_eq!(conversations["total"], 1);
     assert!(answer.text().contains(conversations["conversations"][0]["id"].as_str().expect("an id")));
     assert_eq!(send().await.expect_status(200).text(), answer.text());
-    assert_eq!(talk.vendor.requests().len(), 1, "a turn that is refused asks no model");
+    assert_eq!(talk.vendor.requests().len(), 1, "the rejected turn calls no model");
 }
 
 #[tokio::test]
-async fn another_query_is_another_request() {
+async fn different_query_is_a_different_request() {
     let app = TestApp::with_owner().await;
     let retry = |query: &str| {
         let path = format!("/api/hooks/deliveries/dead-letters/retry{query}");
@@ -57,7 +56,7 @@ async fn another_query_is_another_request() {
 }
 
 #[tokio::test]
-async fn a_key_takes_nothing_from_the_limit_of_a_route() {
+async fn idempotency_key_does_not_reduce_the_body_limit() {
     let app = TestApp::with_owner().await;
     let keyed = |path: &str| app.post(path).header("idempotency-key", "large");
     let padded = |bytes: usize| format!("{{\"settings\": {{}}}}{}", " ".repeat(bytes));
@@ -66,7 +65,7 @@ async fn a_key_takes_nothing_from_the_limit_of_a_route() {
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_is_not_called_too_large() {
+async fn interrupted_body_is_not_reported_as_too_large() {
     let app = TestApp::with_owner().await;
     let mut socket = tokio::net::TcpStream::connect(app.address).await.expect("a connection");
     let head = format!(

@@ -1,4 +1,4 @@
-//! What is left after `kill -9`: everything that was acknowledged, and every token that was sent.
+//! Recovery after `kill -9`: every acknowledged change and every sent token is stored.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -14,36 +14,36 @@ use tokio::sync::watch;
 use crate::support::TestProcess;
 
 const KILLS: usize = 20;
-/// The daemon is killed after a random number of acknowledgements up to this one. Counted, not
-/// timed, so that a slow machine is killed in the middle of as much work as a fast one.
-const MOST_PROGRESS: f64 = 300.0;
-/// A load that does not get on at all is not waited for longer.
-const STUCK: Duration = Duration::from_secs(30);
+/// The daemon is killed after a random number of acknowledgements up to this one. A count makes slow and fast machines
+/// equally busy, unlike a time.
+const MAX_ACKNOWLEDGEMENTS: f64 = 300.0;
+/// Maximum time until the load has reached the required number of acknowledgements.
+const MAX_WAIT: Duration = Duration::from_secs(30);
 
-/// What clients were told before the daemon was killed.
+/// Changes that were acknowledged before the daemon was killed.
 #[derive(Default)]
 struct Acknowledged {
     agents: BTreeSet<String>,
     titles: Vec<(String, String)>,
-    /// Conversation and the text that was streamed.
+    /// Conversations with the text that was streamed.
     replies: Vec<(String, String)>,
 }
 
-/// What the tasks of one round share.
+/// State shared by the tasks of one round.
 #[derive(Default)]
 struct Round {
-    told: Mutex<Acknowledged>,
+    acknowledged: Mutex<Acknowledged>,
     progress: watch::Sender<usize>,
 }
 
 impl Round {
-    fn note(&self, change: impl FnOnce(&mut Acknowledged)) {
-        change(&mut self.told.lock().unwrap());
+    fn record(&self, change: impl FnOnce(&mut Acknowledged)) {
+        change(&mut self.acknowledged.lock().unwrap());
         self.progress.send_modify(|progress| *progress += 1);
     }
 }
 
-async fn slow_vendor(tokens: usize) -> FakeVendor {
+async fn start_slow_vendor(tokens: usize) -> FakeVendor {
     let pieces: Vec<String> = (0..tokens).map(|number| format!("t{number} ")).collect();
     let usage = Usage {
         input_tokens: 5,
@@ -54,7 +54,7 @@ async fn slow_vendor(tokens: usize) -> FakeVendor {
         source: UsageSource::Provider,
     };
     let reply = Reply::text(pieces.iter().map(String::as_str), usage).delayed(Duration::from_millis(2));
-    FakeVendor::start_forgetful(Vendor::Openai, Script::always(reply)).await.expect("a fake vendor")
+    FakeVendor::start_without_recording(Vendor::Openai, Script::always(reply)).await.expect("a fake vendor")
 }
 
 async fn use_vendor(process: &TestProcess, vendor: &FakeVendor) {
@@ -64,8 +64,8 @@ async fn use_vendor(process: &TestProcess, vendor: &FakeVendor) {
     process.put("/api/settings/agent").json(&settings).send().await.expect_status(200);
 }
 
-/// Keeps the daemon busy until a request fails, and remembers what was acknowledged.
-async fn load(client: reqwest::Client, base: String, key: String, name: String, round: Arc<Round>) {
+/// Keeps the daemon busy until a request fails, and records the acknowledged changes.
+async fn generate_load(client: reqwest::Client, base: String, key: String, name: String, round: Arc<Round>) {
     let post = |path: &str, body: Value| client.post(format!("{base}{path}")).bearer_auth(&key).json(&body).send();
     for number in 0.. {
         let agent = format!("{name}-{number}");
@@ -74,27 +74,27 @@ async fn load(client: reqwest::Client, base: String, key: String, name: String, 
         else {
             return;
         };
-        // Only an answer that arrived whole is an acknowledgement.
+        // Only a complete response is an acknowledgement.
         if !answer.status().is_success() || answer.bytes().await.is_err() {
             return;
         }
-        round.note(|told| {
-            told.agents.insert(agent.clone());
+        round.record(|acknowledged| {
+            acknowledged.agents.insert(agent.clone());
         });
         let Ok(answer) = post("/api/chat/conversations", json!({"agent_id": agent, "title": agent})).await else {
             return;
         };
         let Ok(conversation) = answer.json::<Value>().await else { return };
         let Some(id) = conversation["id"].as_str().map(str::to_owned) else { return };
-        round.note(|told| told.titles.push((id.clone(), agent.clone())));
+        round.record(|acknowledged| acknowledged.titles.push((id.clone(), agent.clone())));
         let Ok(answer) = post("/api/chat/messages/stream", json!({"conversation_id": id, "content": "hello"})).await
         else {
             return;
         };
         let mut slot = 0;
-        round.note(|told| {
-            slot = told.replies.len();
-            told.replies.push((id, String::new()));
+        round.record(|acknowledged| {
+            slot = acknowledged.replies.len();
+            acknowledged.replies.push((id, String::new()));
         });
         let mut stream = answer.bytes_stream();
         let mut text = String::new();
@@ -106,14 +106,14 @@ async fn load(client: reqwest::Client, base: String, key: String, name: String, 
                 .filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok())
                 .filter_map(|data| data["content"].as_str().map(str::to_owned))
                 .collect();
-            round.note(|told| told.replies[slot].1 = streamed);
+            round.record(|acknowledged| acknowledged.replies[slot].1 = streamed);
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twenty_kills_under_load_lose_nothing() {
-    let vendor = slow_vendor(60).await;
+    let vendor = start_slow_vendor(60).await;
     let mut process = TestProcess::with_owner().await;
     use_vendor(&process, &vendor).await;
     let entropy = Entropy::seeded(20);
@@ -124,17 +124,23 @@ async fn twenty_kills_under_load_lose_nothing() {
         let tasks: Vec<_> = (0..6)
             .map(|task| {
                 let name = format!("r{round}-c{task}");
-                tokio::spawn(load(client.clone(), format!("http://{address}"), key.clone(), name, Arc::clone(&shared)))
+                tokio::spawn(generate_load(
+                    client.clone(),
+                    format!("http://{address}"),
+                    key.clone(),
+                    name,
+                    Arc::clone(&shared),
+                ))
             })
             .collect();
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive number")]
-        let enough = (MOST_PROGRESS * entropy.unit()) as usize;
+        let enough = (MAX_ACKNOWLEDGEMENTS * entropy.unit()) as usize;
         let mut progress = shared.progress.subscribe();
-        let reached = tokio::time::timeout(STUCK, progress.wait_for(|progress| *progress >= enough)).await.is_ok();
-        assert!(reached, "round {round} did not get to {enough} acknowledgements");
+        let reached = tokio::time::timeout(MAX_WAIT, progress.wait_for(|progress| *progress >= enough)).await.is_ok();
+        assert!(reached, "round {round} did not reach {enough} acknowledgements");
         process.kill();
         for task in tasks {
-            task.await.expect("the load ends by itself");
+            task.await.expect("the load ends");
         }
         process.spawn().await;
 
@@ -145,15 +151,15 @@ async fn twenty_kills_under_load_lose_nothing() {
             .iter()
             .filter_map(|agent| agent["svc_name"].as_str().map(str::to_owned))
             .collect();
-        let told = std::mem::take(&mut *shared.told.lock().unwrap());
-        let missing: Vec<&String> = told.agents.difference(&names).collect();
+        let acknowledged = std::mem::take(&mut *shared.acknowledged.lock().unwrap());
+        let missing: Vec<&String> = acknowledged.agents.difference(&names).collect();
         assert!(missing.is_empty(), "round {round} lost the agents {missing:?}");
-        for (id, title) in &told.titles {
+        for (id, title) in &acknowledged.titles {
             let conversation =
                 process.get(&format!("/api/chat/conversations/{id}")).send().await.expect_status(200).json();
             assert_eq!(conversation["title"], *title, "round {round}");
         }
-        for (id, streamed) in &told.replies {
+        for (id, streamed) in &acknowledged.replies {
             let conversation =
                 process.get(&format!("/api/chat/conversations/{id}")).send().await.expect_status(200).json();
             let messages = conversation["messages"].as_array().expect("messages");
@@ -165,27 +171,27 @@ async fn twenty_kills_under_load_lose_nothing() {
             }
             let reply = messages.iter().find(|message| message["role"] == "assistant").expect("a reply");
             let content = reply["content"].as_str().expect("text");
-            assert!(content.starts_with(streamed.as_str()), "round {round}: sent `{streamed}`, kept `{content}`");
+            assert!(content.starts_with(streamed.as_str()), "round {round}: sent `{streamed}`, stored `{content}`");
             assert!(["interrupted", "complete"].contains(&reply["status"].as_str().unwrap_or_default()), "{reply}");
             checked_replies += 1;
         }
     }
-    assert!(checked_replies > KILLS, "the load was too light to show anything: {checked_replies} replies");
+    assert!(checked_replies > KILLS, "too few replies were checked: {checked_replies}");
     assert!(process.terminate().await.success());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_second_daemon_on_the_same_file_is_refused() {
+async fn second_daemon_on_the_same_database_file_is_rejected() {
     if std::env::var_os("AGENTD_TEST_DATABASE_URL").is_some() {
-        // Several daemons over one PostgreSQL are welcome.
+        // Several daemons may share a PostgreSQL database.
         return;
     }
     let process = TestProcess::with_owner().await;
     let mut second = process.command();
     second.env("SVC_PORT", "0");
-    let output = tokio::task::spawn_blocking(move || second.output().expect("it runs")).await.expect("waited");
+    let output = tokio::task::spawn_blocking(move || second.output().expect("the command runs")).await.expect("waited");
     assert!(!output.status.success());
-    let talk = String::from_utf8_lossy(&output.stderr);
-    assert!(talk.contains("another daemon") && talk.contains("already uses"), "{talk}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("another daemon") && stderr.contains("already uses"), "{stderr}");
     process.get("/api/agents").send().await.expect_status(200);
 }

@@ -1,4 +1,4 @@
-//! What the daemon logs: each line for machines is one JSON object, and says which request it belongs to.
+//! Log output: each machine-readable line is a JSON object with the id of its request.
 
 use agentd_llm::{Usage, UsageSource, Vendor};
 use agentd_testing_llm::{FakeVendor, Reply, Script};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::TestProcess;
 
 #[tokio::test]
-async fn lines_of_a_turn_carry_the_id_of_the_request_that_started_it() {
+async fn log_lines_of_a_turn_carry_the_id_of_the_request_that_started_it() {
     let mut process = TestProcess::with_owner().await;
     process.terminate().await;
     process.spawn_after("export SVC_LOG_FORMAT=json").await;
@@ -20,12 +20,12 @@ async fn lines_of_a_turn_carry_the_id_of_the_request_that_started_it() {
         source: UsageSource::Provider,
     };
     let script = Script::always(Reply::text(["Paris"].into_iter(), usage));
-    let vendor = FakeVendor::start_forgetful(Vendor::Openai, script).await.expect("a fake vendor");
+    let vendor = FakeVendor::start_without_recording(Vendor::Openai, script).await.expect("a fake vendor");
     let key = json!({"api_key": "k", "base_url": vendor.base_url().as_str()});
     process.put("/api/providers/openai/key").json(&key).send().await.expect_status(200);
     let settings = json!({"default_provider": "openai", "default_model": "fake"});
     process.put("/api/settings/agent").json(&settings).send().await.expect_status(200);
-    let agent = process.make_agent("scout").await;
+    let agent = process.create_agent("scout").await;
     let conversation = process.post("/api/chat/conversations").json(&json!({"agent_id": agent["id"]})).send().await;
     let conversation = conversation.expect_status(201).json();
     let message = json!({"conversation_id": conversation["id"], "content": "Which capital?"});
@@ -37,19 +37,19 @@ async fn lines_of_a_turn_carry_the_id_of_the_request_that_started_it() {
     let log = process.log();
     let lines: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let spans_of = |message: &str| -> Vec<Value> {
-        let said = lines.iter().filter(|line| line["fields"]["message"] == message);
-        said.flat_map(|line| line["spans"].as_array().cloned().unwrap_or_default()).collect()
+        let matching = lines.iter().filter(|line| line["fields"]["message"] == message);
+        matching.flat_map(|line| line["spans"].as_array().cloned().unwrap_or_default()).collect()
     };
-    let ended = spans_of("a turn ended");
+    let ended = spans_of("turn ended");
     assert!(ended.iter().any(|span| span["request_id"] == "asked-once"), "{ended:?}");
-    let answered = spans_of("answered");
-    let is_it = |span: &&Value| span["request_id"] == "asked-once";
-    let answered = answered.iter().find(is_it).expect("the line of the request itself");
+    let answered = spans_of("request completed");
+    let is_request = |span: &&Value| span["request_id"] == "asked-once";
+    let answered = answered.iter().find(is_request).expect("the line of the request");
     assert_eq!((&answered["method"], &answered["route"]), (&json!("POST"), &json!("/api/chat/messages/stream")));
 }
 
 #[tokio::test]
-async fn lines_of_a_command_carry_the_id_of_its_request() {
+async fn log_lines_of_a_command_carry_the_id_of_its_request() {
     let mut process = TestProcess::with_owner().await;
     process.terminate().await;
     process.spawn_after("export SVC_LOG_FORMAT=json").await;
@@ -58,8 +58,8 @@ async fn lines_of_a_command_carry_the_id_of_its_request() {
 
     let log = process.log();
     let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let answered = lines.filter(|line| line["fields"]["message"] == "answered");
+    let answered = lines.filter(|line| line["fields"]["message"] == "request completed");
     let spans: Vec<Value> = answered.flat_map(|line| line["spans"].as_array().cloned().unwrap_or_default()).collect();
-    let listed = spans.iter().find(|span| span["route"] == "/api/auth/keys").expect("the line of the command");
+    let listed = spans.iter().find(|span| span["route"] == "/api/auth/keys").expect("the line of the request");
     assert!(listed["request_id"].as_str().is_some_and(|id| id.starts_with("req_")), "{listed}");
 }

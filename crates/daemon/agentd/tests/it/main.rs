@@ -1,9 +1,9 @@
-//! Everything that the daemon promises over HTTP, in one binary: a file a domain.
+//! Integration tests of the daemon over HTTP, with one module per domain.
 //!
 //! Tests run on SQLite, or on PostgreSQL when `AGENTD_TEST_DATABASE_URL` names a server.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-#![allow(unreachable_pub, reason = "everything here is one binary")]
+#![allow(unreachable_pub, reason = "all tests are one binary")]
 
 mod support;
 
@@ -25,6 +25,7 @@ mod coverage;
 mod devices;
 mod drain;
 mod engine;
+mod error_codes;
 mod event_stream;
 mod events;
 mod evolution;

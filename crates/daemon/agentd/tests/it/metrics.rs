@@ -1,4 +1,4 @@
-//! What the metrics say of turns, calls, costs and the machine, and how long their answer may get.
+//! Metrics of turns, model calls, costs and the machine, and the maximum size of the response.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::support::TestApp;
 use crate::support::talk::Talk;
 
 #[tokio::test]
-async fn turns_and_calls_of_models_are_measured() {
+async fn turns_and_model_calls_are_measured() {
     let talk = Talk::saying(&["x"]).await;
     let limits = json!({"daily_token_limit": 1000});
     talk.app.put("/api/settings/agent").json(&limits).send().await.expect_status(200);
@@ -34,16 +34,16 @@ async fn turns_and_calls_of_models_are_measured() {
     ] {
         assert_eq!(value(&text, sample), Some(expected), "{sample} in {text}");
     }
-    assert_eq!(value(&text, r#"svc_budget_limit_tokens{period="all"}"#), None, "no limit is no line");
+    assert_eq!(value(&text, r#"svc_budget_limit_tokens{period="all"}"#), None, "no sample without a limit");
     let disk = |kind| value(&text, &format!("svc_disk_bytes{{kind=\"{kind}\"}}"));
     assert!(disk("available").is_some_and(|bytes| bytes > 0.0) && disk("available") <= disk("total"));
 }
 
-/// Whatever agents make up, the answer has a length that it does not pass.
+/// The size of the response is limited, whatever names agents use.
 #[tokio::test]
-async fn a_hostile_agent_does_not_make_the_answer_long() {
+async fn hostile_names_do_not_grow_the_metrics() {
     const MANY: usize = 10_000;
-    const MOST_BYTES: usize = 700_000;
+    const MAX_BYTES: usize = 700_000;
     let app = TestApp::with_owner().await;
     let context = app.running().context();
     let name = |number: usize| format!("{number} \"}} 1\n{}", "\\n".repeat(200));
@@ -71,18 +71,18 @@ async fn a_hostile_agent_does_not_make_the_answer_long() {
         app.post("/api/agents").json(&agent).send().await.expect_status(201);
     }
     let text = scrape(&app).await;
-    assert!(text.len() < MOST_BYTES, "{} bytes", text.len());
-    assert!(!text.contains("agent-1"), "no agent has a label");
+    assert!(text.len() < MAX_BYTES, "{} bytes", text.len());
+    assert!(!text.contains("agent-1"), "agents have no labels");
     let sum = |family: &str| {
         let lines = text.lines().filter(|line| line.strip_prefix(family).is_some_and(|rest| rest.starts_with('{')));
         lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum::<f64>()
     };
-    // Nothing is left out.
+    // All values are included in the totals.
     assert_eq!(sum("svc_token_usage_total"), 10.0 * MANY as f64);
     assert_eq!(sum("svc_cost_usd_total"), MANY as f64);
     assert_eq!(sum("svc_tool_calls_total"), MANY as f64);
     assert_eq!(sum("svc_model_calls_total"), MANY as f64);
     assert_eq!(value(&text, "svc_tool_call_duration_seconds_count"), Some(MANY as f64));
     let again = scrape(&app).await;
-    assert!(again.len() < MOST_BYTES, "{} bytes", again.len());
+    assert!(again.len() < MAX_BYTES, "{} bytes", again.len());
 }

@@ -1,4 +1,4 @@
-//! The middleware in its order: headers, CORS, host, authentication; and what every error looks like.
+//! Middleware in its order: headers, CORS, host, authentication; and the format of errors.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::TestApp;
 use crate::support::talk::create_agent;
 
 #[tokio::test]
-async fn unknown_paths_and_methods_have_the_error_shape() {
+async fn unknown_paths_and_methods_return_the_error_format() {
     let app = TestApp::with_owner().await;
     app.get("/api/nothing").send().await.expect_error(404, "not_found");
     app.post("/nothing").anonymous().send().await.expect_error(404, "not_found");
@@ -22,7 +22,7 @@ async fn unknown_paths_and_methods_have_the_error_shape() {
 }
 
 #[tokio::test]
-async fn bodies_that_are_no_json_are_refused() {
+async fn invalid_json_bodies_are_rejected() {
     let app = TestApp::with_owner().await;
     let post = || app.post("/api/agents");
     post().raw_json("{").send().await.expect_error(400, "malformed_json");
@@ -40,7 +40,7 @@ async fn bodies_that_are_no_json_are_refused() {
 }
 
 #[tokio::test]
-async fn no_body_at_all_is_an_empty_object() {
+async fn missing_body_is_an_empty_object() {
     let app = TestApp::with_owner().await;
     let refused = app.post("/api/agents").send().await.expect_error(400, "invalid_request");
     assert!(refused.bad_fields().contains(&"svc_name".to_owned()), "{}", refused.text());
@@ -56,7 +56,7 @@ async fn no_body_at_all_is_an_empty_object() {
 }
 
 #[tokio::test]
-async fn request_ids_are_taken_when_well_formed_and_made_otherwise() {
+async fn request_id_is_accepted_if_valid_and_generated_otherwise() {
     let app = TestApp::start().await;
     let id_for = async |given: &str| {
         let answer = app.get("/health").header("x-request-id", given).send().await;
@@ -68,7 +68,7 @@ async fn request_ids_are_taken_when_well_formed_and_made_otherwise() {
 }
 
 #[tokio::test]
-async fn host_names_must_be_known() {
+async fn unknown_hosts_are_rejected() {
     let app = TestApp::start_with(|source| source.allowed_hosts = Some("agents.example".into())).await;
     for host in ["localhost", "127.0.0.1:9", "[::1]", "192.0.2.7", "agents.example", "AGENTS.EXAMPLE:443"] {
         let answer = app.get("/api/auth/bootstrap").header("host", host).send().await;
@@ -84,7 +84,7 @@ async fn host_names_must_be_known() {
 }
 
 #[tokio::test]
-async fn cross_origin_rules_hold() {
+async fn cors_allows_only_configured_origins() {
     let app = TestApp::start_with(|source| source.cors_origins = Some("https://ui.example".into())).await;
     let preflight = |origin: &str| {
         app.request(reqwest::Method::OPTIONS, "/api/agents")
@@ -109,7 +109,7 @@ async fn cross_origin_rules_hold() {
         let answer = app.get("/health").header("origin", origin).send().await.expect_status(200);
         assert_eq!(answer.header("access-control-allow-origin"), None, "{origin}");
     }
-    // CORS comes before the host check: a page of ours learns why it is refused.
+    // CORS headers are set before the host check, so that the page can read the error.
     let answer =
         app.get("/api/agents").header("origin", "https://ui.example").header("host", "evil.example").send().await;
     assert_eq!(
@@ -118,9 +118,9 @@ async fn cross_origin_rules_hold() {
     );
 }
 
-/// Whether the page was built into this daemon or not.
+/// Applies with and without the built-in page.
 #[tokio::test]
-async fn links_into_the_page_answer_it_and_nothing_else_does() {
+async fn only_page_links_return_the_page() {
     let app = TestApp::with_owner().await;
     let page = app.get("/").anonymous().send().await.expect_status(200);
     let steps = page.text().contains(&app.url("/api/auth/register")) && page.text().contains("make ui");
@@ -143,19 +143,19 @@ async fn links_into_the_page_answer_it_and_nothing_else_does() {
 }
 
 #[tokio::test]
-async fn pages_of_the_base_url_are_our_own() {
+async fn base_url_is_an_allowed_origin() {
     let app = TestApp::start_with(|source| source.base_url = Some("https://Agents.example:443/daemon/".into())).await;
     let allowed = async |origin: &str| {
         let answer = app.get("/api/auth/bootstrap").header("host", "agents.example").header("origin", origin).send();
         answer.await.expect_status(200).header("access-control-allow-origin").map(str::to_owned)
     };
-    // As a browser writes it: without the path, and without the port that the scheme implies.
+    // Browsers send the origin without the path and the default port.
     assert_eq!(allowed("https://agents.example").await.as_deref(), Some("https://agents.example"));
     assert_eq!(allowed("http://agents.example").await, None);
     assert_eq!(allowed("https://agents.example:8443").await, None);
 }
 
-/// Begins a request without a credential, and sends only the beginning of its body.
+/// Sends an unauthenticated request with only the beginning of its body.
 pub async fn begin_slow_request(app: &TestApp) -> TcpStream {
     let mut stream = TcpStream::connect(app.address).await.expect("a connection");
     let head = "POST /api/auth/login HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
@@ -164,11 +164,11 @@ pub async fn begin_slow_request(app: &TestApp) -> TcpStream {
     stream
 }
 
-/// The whole answer, up to the end of the connection.
+/// Reads the whole response until the connection is closed.
 async fn expect_too_slow(stream: &mut TcpStream) {
     let mut answer = String::new();
     let reading = tokio::time::timeout(Duration::from_secs(300), stream.read_to_string(&mut answer));
-    reading.await.expect("its place is given back").expect("an answer and the end");
+    reading.await.expect("the connection is closed").expect("an answer and the end");
     let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
     assert!(head.starts_with("HTTP/1.1 408 ") && head.to_lowercase().contains("x-request-id"), "{head}");
     let body: Value = serde_json::from_str(body).expect("JSON");
@@ -176,11 +176,11 @@ async fn expect_too_slow(stream: &mut TcpStream) {
 }
 
 #[tokio::test]
-async fn a_body_that_comes_too_slowly_gives_its_place_back() {
+async fn slow_body_is_aborted_and_frees_its_slot() {
     let app = TestApp::start().await;
     let mut silent = begin_slow_request(&app).await;
     let mut dripping = begin_slow_request(&app).await;
-    // From here on time passes when everybody waits.
+    // From here on time advances when all tasks are waiting.
     tokio::time::pause();
     expect_too_slow(&mut silent).await;
     let (mut reader, mut writer) = dripping.split();
@@ -196,12 +196,12 @@ async fn a_body_that_comes_too_slowly_gives_its_place_back() {
     tokio::select! {
         () = drip => {}
         read = reader.read_exact(&mut first) => assert_eq!((read.expect("an answer"), &first), (12, b"HTTP/1.1 408")),
-        () = tokio::time::sleep(Duration::from_secs(300)) => panic!("its place is still taken"),
+        () = tokio::time::sleep(Duration::from_secs(300)) => panic!("the slot is still occupied"),
     }
 }
 
-/// What is answered to these bytes; the connection is theirs alone.
-async fn answer_to(app: &TestApp, request: &str) -> String {
+/// Sends raw bytes on a new connection and returns the response.
+async fn send_raw(app: &TestApp, request: &str) -> String {
     let mut stream = TcpStream::connect(app.address).await.expect("a connection");
     stream.write_all(request.as_bytes()).await.expect("written");
     let mut answer = String::new();
@@ -210,7 +210,7 @@ async fn answer_to(app: &TestApp, request: &str) -> String {
 }
 
 #[tokio::test]
-async fn bodies_that_nobody_reads_have_a_limit_too() {
+async fn unread_bodies_are_limited_too() {
     let app = TestApp::with_owner().await;
     let large = || vec![b'x'; 3 << 20];
     for path in ["/api/auth/validate", "/api/auth/ticket", "/api/providers/openai/test", "/api/auth/logout"] {
@@ -219,21 +219,21 @@ async fn bodies_that_nobody_reads_have_a_limit_too() {
     }
     let refused = app.post("/api/auth/ticket").anonymous().raw_json(large()).send().await;
     refused.expect_error(401, "missing_credential");
-    // A client that asks before it sends is told so before it sends.
+    // A client that sends `Expect: 100-continue` is rejected before it sends the body.
     for path in ["/api/auth/validate", "/api/auth/login", "/api/agents"] {
         let key = app.key.as_deref().expect("a key");
         let asked = format!(
             "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n\
              Expect: 100-continue\r\nContent-Length: 99000000\r\n\r\n"
         );
-        let answer = answer_to(&app, &asked).await;
+        let answer = send_raw(&app, &asked).await;
         assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("\"body_too_large\""), "{path}: {answer}");
     }
 }
 
-/// Who is refused learns it, also with a client that sends everything before it reads anything.
+/// The rejection also reaches clients that send the whole body before they read.
 #[tokio::test]
-async fn a_refusal_reaches_who_is_still_sending() {
+async fn rejection_reaches_a_client_that_is_still_sending() {
     let app = TestApp::with_owner().await;
     let body = vec![b'x'; 3 << 20];
     let key = format!("Authorization: Bearer {}\r\n", app.key.as_deref().expect("a key"));
@@ -251,8 +251,8 @@ async fn a_refusal_reaches_who_is_still_sending() {
              Content-Length: {length}\r\n\r\n"
         );
         let mut stream = TcpStream::connect(app.address).await.expect("a connection");
-        stream.write_all(head.as_bytes()).await.expect("the head is taken");
-        stream.write_all(&body).await.unwrap_or_else(|error| panic!("{request}: the body is taken: {error}"));
+        stream.write_all(head.as_bytes()).await.expect("send the head");
+        stream.write_all(&body).await.unwrap_or_else(|error| panic!("{request}: send the body: {error}"));
         let mut begin = [0; 12];
         stream.read_exact(&mut begin).await.expect("an answer");
         assert_eq!(begin, format!("HTTP/1.1 {status}").as_bytes(), "{request}");
@@ -260,7 +260,7 @@ async fn a_refusal_reaches_who_is_still_sending() {
 }
 
 #[tokio::test]
-async fn a_request_has_one_host() {
+async fn request_must_have_exactly_one_host() {
     let app = TestApp::start().await;
     for path in ["/health", "/api/auth/bootstrap"] {
         let head =
@@ -269,12 +269,12 @@ async fn a_request_has_one_host() {
         for bad in
             [head("1.1", ""), head("1.1", &host.repeat(2)), head("1.0", "Host: localhost\r\nHost: evil.example\r\n")]
         {
-            let answer = answer_to(&app, &bad).await;
+            let answer = send_raw(&app, &bad).await;
             let has_code = answer.contains("\"bad_host\"");
             assert!(answer.get(8..13) == Some(" 400 ") && has_code, "{bad}: {answer}");
         }
         for good in [head("1.1", host), head("1.0", "")] {
-            let answer = answer_to(&app, &good).await;
+            let answer = send_raw(&app, &good).await;
             assert_eq!(answer.get(8..13), Some(" 200 "), "{good}: {answer}");
         }
     }

@@ -1,4 +1,4 @@
-//! The schema of the daemon: the same in both dialects, and older databases are brought up to it.
+//! Database schema: equal in both dialects, and older databases are upgraded to it.
 
 use agentd_core::migrations::MIGRATIONS;
 use agentd_store::testing::describe_schema;
@@ -20,21 +20,21 @@ async fn both_dialects_have_the_same_schema() {
     assert!(schemas[0].contains("hooks.id: text"), "{:#?}", schemas[0]);
     for pair in schemas.windows(2) {
         let only: Vec<_> = pair[0].symmetric_difference(&pair[1]).collect();
-        assert!(only.is_empty(), "in one dialect only: {only:#?}");
+        assert!(only.is_empty(), "only in one dialect: {only:#?}");
     }
 }
 
 #[test]
-fn scripts_are_numbered_without_a_gap_and_defer_nothing() {
-    for (place, step) in MIGRATIONS.iter().enumerate() {
-        assert_eq!(step.version as usize, place + 1, "{}", step.name);
+fn migrations_are_numbered_without_gaps_and_defer_no_constraints() {
+    for (index, step) in MIGRATIONS.iter().enumerate() {
+        assert_eq!(step.version as usize, index + 1, "{}", step.name);
         for script in [step.sqlite, step.postgres] {
             assert!(!script.to_ascii_uppercase().contains("DEFERR"), "{} defers a constraint", step.name);
         }
     }
 }
 
-/// A database of 0.1.0 as a stored dump, by steps as the store takes them.
+/// A database of version 0.1.0 as a stored dump, in the form of migrations.
 const RELEASE_0_1_0: &[Migration] = &[
     Migration {
         version: 1,
@@ -46,7 +46,7 @@ const RELEASE_0_1_0: &[Migration] = &[
 ];
 
 #[tokio::test]
-async fn a_database_of_0_1_0_is_upgraded() {
+async fn database_of_0_1_0_is_upgraded() {
     for dialect in dialects() {
         let new = TestDb::start_on(dialect, MIGRATIONS).await.unwrap();
         let schema = describe_schema(&new.db).await.unwrap();

@@ -1,4 +1,4 @@
-//! Probes and figures over HTTP.
+//! Health probes and metrics over HTTP.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::support::TestApp;
 use crate::support::talk::Talk;
 
 #[tokio::test]
-async fn the_probes_say_how_the_daemon_is() {
+async fn probes_report_the_state_of_the_daemon() {
     let app = TestApp::start().await;
     let health = app.get("/health").send().await.expect_status(200).json();
     assert_eq!((&health["status"], &health["version"]), (&json!("healthy"), &json!(env!("CARGO_PKG_VERSION"))));
@@ -23,16 +23,16 @@ async fn the_probes_say_how_the_daemon_is() {
     for (name, path) in index["links"].as_object().expect("links") {
         let path = path.as_str().expect("a path");
         let answer = app.get(path).send().await;
-        assert!(answer.status.is_success(), "{name}: {path} answered {}", answer.status);
+        assert!(answer.status.is_success(), "{name}: {path} returned {}", answer.status);
     }
 }
 
 #[tokio::test]
-async fn a_database_that_is_away_makes_it_unready_and_not_dead() {
+async fn unavailable_database_makes_the_daemon_unready_but_alive() {
     let app = TestApp::with_owner().await;
     app.get("/health/ready").send().await.expect_status(200);
     app.running().context().db.close().await;
-    // What was found is good for a second.
+    // The result is cached for one second.
     app.get("/health/ready").send().await.expect_status(200);
     app.clock.advance(Duration::from_secs(1));
     let answer = app.get("/health/ready").send().await.expect_error(503, "database_unavailable");
@@ -43,7 +43,7 @@ async fn a_database_that_is_away_makes_it_unready_and_not_dead() {
 }
 
 #[tokio::test]
-async fn a_restore_keeps_requests_out_and_probes_in() {
+async fn restore_blocks_requests_but_not_probes() {
     let app = TestApp::with_owner().await;
     let readiness = app.running().readiness().clone();
     let guard = readiness.begin_restore().expect("a ready daemon");
@@ -61,14 +61,14 @@ async fn a_restore_keeps_requests_out_and_probes_in() {
 }
 
 #[tokio::test]
-async fn a_draining_daemon_is_unready() {
+async fn draining_daemon_is_unready() {
     let app = TestApp::with_owner().await;
     app.running().readiness().set_draining();
     app.get("/health/ready").send().await.expect_error(503, "draining");
     app.get("/health/live").send().await.expect_status(200);
 }
 
-/// The value of a sample, by its name with its labels.
+/// Returns the value of a sample, by its name with labels.
 pub fn value(text: &str, sample: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' ')?.parse().ok())
 }
@@ -81,7 +81,7 @@ pub async fn scrape(app: &TestApp) -> String {
 }
 
 #[tokio::test]
-async fn the_figures_are_there_and_count() {
+async fn metrics_exist_and_count() {
     let app = TestApp::with_owner().await;
     let before = scrape(&app).await;
     for family in [
@@ -134,7 +134,7 @@ async fn the_figures_are_there_and_count() {
     let sample = r#"svc_http_requests_total{route="/api/agents",method="GET",status="2xx"}"#;
     assert_eq!(value(&after, sample).unwrap_or(0.0) - value(&before, sample).unwrap_or(0.0), 3.0);
     let template = r#"svc_http_requests_total{route="/api/agents/{name}",method="GET",status="4xx"}"#;
-    assert_eq!(value(&after, template), Some(2.0), "the template, not the path: {after}");
+    assert_eq!(value(&after, template), Some(2.0), "the route template is used instead of the path: {after}");
     assert!(!after.contains("nobody"));
     assert_eq!(value(&after, "svc_active_sessions"), Some(2.0));
     let count = r#"svc_http_request_duration_seconds_count{route="/api/agents",method="GET"}"#;
@@ -142,17 +142,17 @@ async fn the_figures_are_there_and_count() {
 }
 
 #[tokio::test]
-async fn a_scrape_is_asked_of_the_database_once_a_second() {
+async fn metrics_query_the_database_once_a_second() {
     let app = TestApp::with_owner().await;
     let first = scrape(&app).await;
     app.get("/api/agents").send().await.expect_status(200);
     let again = app.get("/api/metrics/prometheus").send().await.text();
-    assert_eq!(again, first, "within the second the same text");
+    assert_eq!(again, first, "the same text within one second");
     assert_ne!(scrape(&app).await, first);
 }
 
 #[tokio::test]
-async fn paths_and_methods_from_outside_make_no_new_lines() {
+async fn unknown_paths_and_methods_add_no_series() {
     let app = TestApp::with_owner().await;
     scrape(&app).await;
     for number in 0..50 {
@@ -166,9 +166,9 @@ async fn paths_and_methods_from_outside_make_no_new_lines() {
     assert_eq!(value(&text, unmatched), Some(50.0), "{text}");
 }
 
-/// What strangers may ask for costs no connection to the database once it is known.
+/// Unauthenticated requests use no database connection while the result is cached.
 #[tokio::test]
-async fn strangers_ask_the_database_once_a_second() {
+async fn unauthenticated_requests_query_the_database_once_a_second() {
     let app = TestApp::with_owner().await;
     let ask = async || {
         app.get("/api/health").anonymous().send().await.expect_status(200);
@@ -178,7 +178,7 @@ async fn strangers_ask_the_database_once_a_second() {
         app.post("/api/setup/status").anonymous().send().await.expect_error(401, "missing_credential");
     };
     ask().await;
-    // Every connection for reading is taken: who needs one has to wait, and is refused in the end.
+    // All read connections are in use, so a request that needs one would fail.
     let db = &app.running().context().db;
     let readers = if db.dialect() == agentd_store::Dialect::Sqlite { 4 } else { 8 };
     let mut held = Vec::new();
@@ -191,7 +191,7 @@ async fn strangers_ask_the_database_once_a_second() {
     ask().await;
 }
 
-/// Whichever models are used most: what is shown in all is what was counted in all.
+/// The total does not depend on which models are shown separately.
 #[tokio::test]
 async fn tokens_of_many_models_are_counted_once() {
     let talk = Talk::saying(&["x"]).await;
@@ -203,12 +203,12 @@ async fn tokens_of_many_models_are_counted_once() {
         let lines = text.lines().filter(|line| line.starts_with("svc_token_usage_total{"));
         lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum::<f64>()
     };
-    // Each call is of 7 and 3 tokens.
+    // Each call uses 7 and 3 tokens.
     for model in 0..30 {
         ask(format!("model-{model:02}")).await;
     }
     assert_eq!(shown().await, 300.0);
-    // The least used become the most used, and then others do.
+    // The ranking of models changes in each round.
     for (round, models) in [(1, 20..30), (2, 0..10), (3, 20..30)] {
         for model in models {
             for _ in 0..round {
@@ -221,7 +221,7 @@ async fn tokens_of_many_models_are_counted_once() {
 }
 
 #[tokio::test]
-async fn what_workers_did_is_counted() {
+async fn worker_items_are_counted() {
     let app = TestApp::with_owner().await;
     let agent = json!({"svc_name": "scout", "user_name": "Owner", "archetype": "assistant"});
     app.post("/api/agents").json(&agent).send().await.expect_status(201);
@@ -233,15 +233,15 @@ async fn what_workers_did_is_counted() {
     app.run_workers().await;
     let after = scrape(&app).await;
     assert!(value(&after, items).is_some_and(|items| items >= 1.0), "{after}");
-    let at = value(&after, success).expect("it succeeded");
+    let at = value(&after, success).expect("a successful run");
     let now = app.running().context().clock.now().as_micros() as f64 / 1e6;
     assert!((now - at).abs() < 60.0, "{at}");
     assert_eq!(value(&after, r#"svc_worker_failures_total{worker="agents.purge"}"#), Some(0.0));
 }
 
-/// What the daemon cannot do without is supervised, and says so before anything goes wrong.
+/// Supervised tasks have a panic counter before anything fails.
 #[tokio::test]
-async fn supervised_tasks_have_a_figure_from_the_start() {
+async fn supervised_tasks_have_a_panic_counter_from_the_start() {
     let talk = Talk::saying(&["x"]).await;
     talk.exchange(&json!({"content": "hello"})).await;
     let text = scrape(&talk.app).await;
@@ -251,7 +251,7 @@ async fn supervised_tasks_have_a_figure_from_the_start() {
 }
 
 #[tokio::test]
-async fn what_the_machine_does_is_told_with_what_the_daemon_may_use() {
+async fn system_usage_includes_limits_of_the_daemon() {
     let app = TestApp::with_owner().await;
     let system = app.get("/api/monitoring/system").send().await.expect_status(200).json();
     for part in ["cpu", "memory", "disk"] {
@@ -268,9 +268,9 @@ async fn what_the_machine_does_is_told_with_what_the_daemon_may_use() {
     assert!(used("memory") && used("disk"), "{system}");
 }
 
-/// A component without a measurement says so, and keeps the last one it had.
+/// A component without a measurement is reported as such, and keeps its last value.
 #[tokio::test]
-async fn latency_of_a_component_is_a_number_from_the_start() {
+async fn component_latency_is_always_a_number() {
     let talk = Talk::saying(&["x"]).await;
     let health = async || talk.app.get("/api/monitoring/health").send().await.expect_status(200).json();
     let latencies = |health: &serde_json::Value| -> Vec<(String, f64)> {
@@ -292,7 +292,7 @@ async fn latency_of_a_component_is_a_number_from_the_start() {
     talk.app.clock.advance(Duration::from_secs(2));
     let then = latencies(&health().await);
     assert!(then.iter().all(|(_, latency)| *latency > 0.0), "{then:?}");
-    // What was recorded is stored with its time. Long after the last call its latency is still the last one.
+    // Measurements are stored with their time, so the last latency remains available.
     talk.app.run_workers().await;
     talk.app.clock.advance(Duration::from_secs(3_600));
     let later = health().await;

@@ -85,8 +85,6 @@ fn every_operation_says_what_it_is() {
         let name = format!("{} {}", operation.method, operation.path);
         assert!(ids.insert(operation.id.clone()), "{name}: operationId {} stands twice", operation.id);
         assert!(operation.value["tags"].as_array().is_some_and(|tags| tags.len() == 1), "{name} needs one tag");
-        let summary = operation.value["summary"].as_str().or(operation.value["description"].as_str());
-        assert!(summary.is_some_and(|text| text.len() > 10), "{name} needs a summary");
         for variable in operation.path.split('{').skip(1).filter_map(|part| part.split('}').next()) {
             let told = operation.value["parameters"].as_array().into_iter().flatten();
             let mut told = told.filter(|parameter| parameter["in"] == "path" && parameter["name"] == variable);
@@ -103,6 +101,50 @@ fn every_operation_says_what_it_is() {
         }
     }
     assert!(ids.len() > 30, "the document has lost its operations");
+}
+
+/// Operation ids that begin with a noun, and the verb of their summaries.
+const VERBS_OF_NOUNS: [(&str, &str); 6] = [
+    ("login", "log"),
+    ("logout", "log"),
+    ("setup_account", "create"),
+    ("setup_agent", "create"),
+    ("setup_complete", "complete"),
+    ("setup_provider", "configure"),
+];
+
+/// Verbs that a summary may use instead of the one of the operation id.
+const SYNONYMS: [(&str, &[&str]); 6] = [
+    ("act", &["perform"]),
+    ("create", &["register"]),
+    ("delete", &["revoke", "remove", "end"]),
+    ("get", &["check"]),
+    ("setup", &["get"]),
+    ("toggle", &["enable"]),
+];
+
+/// A summary is an imperative verb and an object, in at most six words.
+#[test]
+fn summaries_follow_from_operation_ids() {
+    let mut wrong = Vec::new();
+    for operation in operations() {
+        let summary = operation.value["summary"].as_str().unwrap_or_default();
+        let id = operation.id.as_str();
+        let verb = VERBS_OF_NOUNS
+            .iter()
+            .find(|(noun, _)| *noun == id)
+            .map_or_else(|| id.split('_').next().unwrap_or_default(), |(_, verb)| *verb);
+        let allowed = SYNONYMS.iter().find(|(of, _)| *of == verb).map_or(&[][..], |(_, synonyms)| *synonyms);
+        let words: Vec<&str> = summary.split_whitespace().collect();
+        let first = words.first().map(|word| word.to_lowercase()).unwrap_or_default();
+        if first != verb && !allowed.contains(&first.as_str()) {
+            wrong.push(format!("{id}: `{summary}` does not begin with `{verb}`"));
+        }
+        if !(2..=6).contains(&words.len()) || summary.ends_with('.') || !summary.starts_with(char::is_uppercase) {
+            wrong.push(format!("{id}: `{summary}` is not two to six words in sentence case without a full stop"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// The schema as it is written out, behind references and beside defaults.
@@ -155,7 +197,7 @@ async fn every_category_of_the_settings_is_described() {
         assert!(schema["properties"][category]["$ref"].is_string(), "{category}");
     }
     let reset = operations().iter().find(|operation| operation.id == "reset_settings").expect("it is there");
-    assert!(reset.value["description"].as_str().is_some_and(|text| text.contains("the sandbox")));
+    assert!(reset.value["description"].as_str().is_some_and(|text| text.contains("sandbox")));
 }
 
 /// A default stands where programs read it, and is the one that holds.

@@ -1,4 +1,4 @@
-//! `/api/monitoring/prices`: what is shown, what the owner sets, and what calls cost by it.
+//! `/api/monitoring/prices`: listing, overrides, and costs of calls.
 
 use agentd_llm::{Usage, UsageSource};
 use agentd_testing_llm::{Reply, Script};
@@ -47,7 +47,7 @@ async fn chat(talk: &Talk, model: &str) {
 }
 
 #[tokio::test]
-async fn every_price_says_where_it_is_from() {
+async fn every_price_has_an_origin() {
     let app = TestApp::with_owner().await;
     let prices = shown(&app).await;
     let names: Vec<(String, String)> =
@@ -57,46 +57,46 @@ async fn every_price_says_where_it_is_from() {
         assert!(price["as_of"].is_string() && price["source"].is_string(), "{price}");
         assert_eq!(price["origin"], "shipped");
     }
-    let local = find(&prices, "local", "*").expect("the model inside");
+    let local = find(&prices, "local", "*").expect("the local model");
     assert_eq!((local["input"].as_f64(), local["output"].as_f64()), (Some(0.0), Some(0.0)));
 }
 
 #[tokio::test]
-async fn what_is_set_prices_the_next_call_and_no_earlier_one() {
+async fn override_applies_to_later_calls_only() {
     let mut talk = Talk::with(Script::always(Reply::text(["hi"], USED))).await;
     chat(&talk, "ours-2").await;
     let ours = json!({"provider": "openai", "model": "ours*", "input": 1, "output": 10, "cache_read": 0.5,
         "cache_write": 2, "reasoning": 4});
     let prices = put(&talk.app, json!([ours])).await;
-    let entry = find(&prices, "openai", "ours*").expect("what was set");
+    let entry = find(&prices, "openai", "ours*").expect("the override");
     assert_eq!(
         (&entry["origin"], &entry["as_of"], &entry["source"]),
         (&json!("override"), &json!("2026-01-05"), &Value::Null)
     );
     chat(&talk, "ours-2").await;
-    // 400 plain at 1, 400 read at 0.5, 200 written at 2, 50 out at 10, 50 thought at 4.
+    // 400 input at 1, 400 cache reads at 0.5, 200 cache writes at 2, 50 output at 10, 50 reasoning at 4.
     assert_eq!(costs(&talk.app).await, [None, Some(400 + 200 + 400 + 500 + 200)]);
 
-    // All at once: what is not named any more is gone, and what ships holds again.
+    // A new list replaces all overrides, and shipped prices apply again.
     let mini = json!({"provider": "openai", "model": "gpt-4o-mini", "input": 7, "output": 0, "source": "our contract"});
     let prices = put(&talk.app, json!([mini])).await;
     assert!(find(&prices, "openai", "ours*").is_none());
-    assert_eq!(find(&prices, "openai", "gpt-4o-mini").expect("it")["source"], "our contract");
+    assert_eq!(find(&prices, "openai", "gpt-4o-mini").expect("the price")["source"], "our contract");
     talk.app.restart().await;
     assert_eq!(shown(&talk.app).await, prices);
     chat(&talk, "gpt-4o-mini").await;
     chat(&talk, "ours-2").await;
     assert_eq!(costs(&talk.app).await, [None, Some(1_700), Some(7_000), None]);
 
-    // What is read can be sent back, and holds as it did.
+    // The returned list can be sent back and has the same effect.
     let changed = put(&talk.app, json!(prices)).await;
     assert_eq!(changed, prices);
     let before = put(&talk.app, json!([])).await;
-    assert_eq!(find(&before, "openai", "gpt-4o-mini").expect("what ships")["origin"], "shipped");
+    assert_eq!(find(&before, "openai", "gpt-4o-mini").expect("the shipped price")["origin"], "shipped");
 }
 
 #[tokio::test]
-async fn a_long_prompt_costs_what_its_entry_says() {
+async fn long_prompt_uses_its_own_price() {
     let talk = Talk::with(Script::always(Reply::text(["hi"], USED))).await;
     let price = |above: u64| {
         json!([{"provider": "openai", "model": "ours", "input": 1, "output": 1,
@@ -110,7 +110,7 @@ async fn a_long_prompt_costs_what_its_entry_says() {
 }
 
 #[tokio::test]
-async fn nonsense_is_named_and_the_last_good_prices_stay() {
+async fn invalid_prices_are_rejected_and_previous_ones_kept() {
     let app = TestApp::with_owner().await;
     let before = put(&app, json!([{"provider": "xai", "model": "ours", "input": 1, "output": 2}])).await;
     let good = json!({"provider": "openai", "model": "m", "input": 1, "output": 1});
@@ -166,7 +166,7 @@ async fn nonsense_is_named_and_the_last_good_prices_stay() {
 }
 
 #[tokio::test]
-async fn replicas_agree_on_prices() {
+async fn replicas_use_the_same_prices() {
     let talk = Talk::with(Script::always(Reply::text(["hi"], USED))).await;
     let Some(replica) = talk.app.replica().await else { return };
     assert_eq!(shown(&replica).await, shown(&talk.app).await);
@@ -177,7 +177,7 @@ async fn replicas_agree_on_prices() {
 }
 
 #[tokio::test]
-async fn a_server_that_counts_nothing_is_counted_by_estimate() {
+async fn missing_usage_is_estimated() {
     let uncounted = Usage { source: UsageSource::Missing, ..Usage::default() };
     let talk = Talk::with(Script::always(Reply::text(["four words of answer"], uncounted))).await;
     put(&talk.app, json!([{"provider": "openai", "model": "ours", "input": 0, "output": 1}])).await;
@@ -189,7 +189,7 @@ async fn a_server_that_counts_nothing_is_counted_by_estimate() {
 }
 
 #[tokio::test]
-async fn prices_travel_with_a_backup() {
+async fn prices_are_included_in_a_backup() {
     let process = TestProcess::with_owner().await;
     let ours = json!({"prices": [{"provider": "openai", "model": "ours", "input": 1.25, "output": 3}]});
     process.put(PRICES).json(&ours).send().await.expect_status(200);
@@ -198,6 +198,6 @@ async fn prices_travel_with_a_backup() {
     process.put(PRICES).json(&json!({"prices": []})).send().await.expect_status(200);
     agentd(&process, &["restore", "--yes", path(&archive)]).await.success();
     let answer = process.get(PRICES).send().await.expect_status(200).json();
-    let entry = find(answer["prices"].as_array().expect("a list"), "openai", "ours").expect("what was set");
+    let entry = find(answer["prices"].as_array().expect("a list"), "openai", "ours").expect("the override");
     assert_eq!((entry["input"].as_f64(), &entry["origin"]), (Some(1.25), &json!("override")));
 }

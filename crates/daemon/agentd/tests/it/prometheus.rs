@@ -1,4 +1,4 @@
-//! A real Prometheus reads a real daemon, and is asked what the dashboard asks.
+//! Runs a real Prometheus against a real daemon with the queries of the dashboard.
 
 #![allow(clippy::disallowed_methods, reason = "tests start processes")]
 
@@ -11,22 +11,22 @@ use agentd_testing_llm::{FakeVendor, Reply, Script};
 use regex::Regex;
 use serde_json::{Value, json};
 
-use crate::support::talk::COUNTED;
+use crate::support::talk::TEST_USAGE;
 use crate::support::{Eventually, TestProcess};
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").canonicalize().expect("the repository")
 }
 
-/// The folder with `prometheus` and `promtool`. `None`, loudly, when they are not there and need not be.
-#[allow(clippy::print_stderr, reason = "who runs the tests is told what was left out")]
+/// Returns the folder with `prometheus` and `promtool`, or `None` with a message if they are not installed.
+#[allow(clippy::print_stderr, reason = "skipped tests are reported")]
 fn folder() -> Option<PathBuf> {
     let unpacked = repository().join(".prometheus/usr/bin");
     let found = [unpacked, PathBuf::from("/usr/bin")].into_iter().find(|folder| folder.join("promtool").is_file());
     if found.is_none() {
         let is_required = std::env::var_os("AGENTD_REQUIRE_PROMETHEUS").is_some();
-        assert!(!is_required, "Prometheus is not there; run `make prometheus`");
-        eprintln!("SKIPPED: Prometheus is not there; run `make prometheus`");
+        assert!(!is_required, "Prometheus is not installed; run `make prometheus`");
+        eprintln!("SKIPPED: Prometheus is not installed; run `make prometheus`");
     }
     found
 }
@@ -36,7 +36,7 @@ fn dashboard() -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// Title and expression of what every panel asks, as Grafana sends it.
+/// Returns the title and expression of every panel, as Grafana sends it.
 fn expressions() -> Vec<(String, String)> {
     let dashboard = dashboard();
     let panels = dashboard["panels"].as_array().expect("panels");
@@ -51,13 +51,13 @@ fn expressions() -> Vec<(String, String)> {
     found
 }
 
-/// The names of metrics in an expression or a file of rules.
+/// Returns the metric names in an expression or a rule file.
 fn names(text: &str) -> BTreeSet<String> {
     let name = Regex::new(r"\b(?:svc|process)_[a-z0-9_]+").expect("a pattern");
     name.find_iter(text).map(|found| found.as_str().to_owned()).collect()
 }
 
-/// Whether the daemon names this metric, whether or not anything of it has happened.
+/// Returns whether the daemon exports this metric, even without samples.
 fn is_known(metrics: &str, name: &str) -> bool {
     let has = |line: String| metrics.lines().any(|found| found.starts_with(&line));
     let of_histogram = ["_bucket", "_sum", "_count"].iter().find_map(|part| name.strip_suffix(part));
@@ -72,7 +72,7 @@ fn promtool(folder: &Path, arguments: &[&str]) {
 }
 
 #[test]
-fn the_dashboard_is_whole() {
+fn dashboard_is_consistent() {
     let dashboard = dashboard();
     let panels = dashboard["panels"].as_array().expect("panels");
     let ids: BTreeSet<_> = panels.iter().map(|panel| panel["id"].as_u64().expect("an id")).collect();
@@ -81,12 +81,12 @@ fn the_dashboard_is_whole() {
     assert!(asked.len() > 50, "{}", asked.len());
     for (title, expression) in &asked {
         assert!(!names(expression).is_empty() || expression.contains("up{"), "{title}: {expression}");
-        assert!(!expression.contains('$'), "{title}: {expression} has a variable that nobody sets");
+        assert!(!expression.contains('$'), "{title}: {expression} has an undefined variable");
     }
 }
 
 #[test]
-fn rules_and_configuration_are_valid_and_the_rules_do_what_they_should() {
+fn prometheus_rules_and_configuration_are_valid_and_tested() {
     let Some(folder) = folder() else { return };
     promtool(&folder, &["check", "config", "deploy/prometheus/prometheus.yml"]);
     promtool(&folder, &["check", "rules", "deploy/prometheus/alerts.yml"]);
@@ -100,7 +100,7 @@ fn rules_and_configuration_are_valid_and_the_rules_do_what_they_should() {
             .split(&format!("alertname: {alert}\n"))
             .skip(1)
             .any(|rest| rest.trim_start().starts_with("exp_alerts:\n"));
-        assert!(is_tested, "no test sees {alert} fire");
+        assert!(is_tested, "no test covers {alert} firing");
     }
 }
 
@@ -118,7 +118,7 @@ impl Drop for Prometheus {
 }
 
 impl Prometheus {
-    /// One that reads the daemon twice a second and judges the project's rules.
+    /// Starts a Prometheus that scrapes the daemon twice a second and evaluates the rules of the project.
     async fn start(folder: &Path, process: &TestProcess) -> Self {
         let rules = repository().join("deploy/prometheus/alerts.yml");
         let config = json!({
@@ -139,7 +139,7 @@ impl Prometheus {
             .stdout(Stdio::null())
             .stderr(std::fs::File::create(&log).expect("a log"))
             .spawn()
-            .expect("prometheus starts");
+            .expect("start prometheus");
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
         let mut prometheus = Self { child, base_url: String::new(), client };
         let listening = Regex::new(r#"msg="Listening on" address=(\S+)"#).expect("a pattern");
@@ -149,12 +149,12 @@ impl Prometheus {
             if let Some(found) = listening.captures(&text) {
                 prometheus.base_url = format!("http://{}", &found[1]);
             } else {
-                eventually.look_again_at(&text).await;
+                eventually.retry_with(&text).await;
             }
         }
         let mut eventually = Eventually::new();
         while !prometheus.is_ready().await {
-            eventually.look_again().await;
+            eventually.retry().await;
         }
         prometheus
     }
@@ -170,8 +170,8 @@ impl Prometheus {
         answer.json().await.expect("JSON")
     }
 
-    /// The series that an expression finds; it must be one that Prometheus understands.
-    async fn ask(&self, expression: &str) -> Vec<Value> {
+    /// Returns the series of an expression; the expression must be valid.
+    async fn query(&self, expression: &str) -> Vec<Value> {
         let answer = self.get("/api/v1/query", &[("query", expression)]).await;
         assert_eq!(answer["status"], "success", "{expression}: {answer}");
         assert!(answer["warnings"].is_null(), "{expression}: {answer}");
@@ -180,32 +180,35 @@ impl Prometheus {
 }
 
 #[tokio::test]
-async fn every_panel_and_every_rule_is_answered() {
+async fn every_panel_and_rule_has_data() {
     let Some(folder) = folder() else { return };
     let process = TestProcess::with_owner().await;
-    let vendor = FakeVendor::start(Vendor::Openai, Script::always(Reply::text(["Hello"], COUNTED))).await;
+    let vendor = FakeVendor::start(Vendor::Openai, Script::always(Reply::text(["Hello"], TEST_USAGE))).await;
     let vendor = vendor.expect("a fake vendor");
     let key = json!({"api_key": "k", "base_url": vendor.base_url().as_str()});
     process.put("/api/providers/openai/key").json(&key).send().await.expect_status(200);
     let settings = json!({"default_provider": "openai", "default_model": "fake", "daily_token_limit": 100_000});
     process.put("/api/settings/agent").json(&settings).send().await.expect_status(200);
-    process.make_agent("ada").await;
+    process.create_agent("ada").await;
     let say = json!({"agent_id": "ada", "content": "Hi"});
     process.post("/api/chat/messages/stream").json(&say).stream().await.collect().await;
 
     let prometheus = Prometheus::start(&folder, &process).await;
     let mut eventually = Eventually::new();
-    while prometheus.ask(r#"count_over_time(svc_turn_duration_seconds_count{job="agentd"}[5m]) >= 3"#).await.is_empty()
+    while prometheus
+        .query(r#"count_over_time(svc_turn_duration_seconds_count{job="agentd"}[5m]) >= 3"#)
+        .await
+        .is_empty()
     {
-        eventually.look_again().await;
+        eventually.retry().await;
     }
     let metrics = process.get("/api/metrics/prometheus").send().await.expect_status(200).text();
     let mut answered = BTreeSet::new();
     for (title, expression) in expressions() {
         for name in names(&expression) {
-            assert!(is_known(&metrics, &name), "{title} asks for {name}, which the daemon does not have");
+            assert!(is_known(&metrics, &name), "{title} uses {name}, which the daemon does not export");
         }
-        if !prometheus.ask(&expression).await.is_empty() {
+        if !prometheus.query(&expression).await.is_empty() {
             answered.insert(title);
         }
     }
@@ -234,12 +237,12 @@ async fn every_panel_and_every_rule_is_answered() {
         "Time since the last success",
         "Versions",
     ] {
-        assert!(answered.contains(title), "{title} shows nothing; of those that show something: {answered:?}");
+        assert!(answered.contains(title), "{title} has no data; panels with data: {answered:?}");
     }
 
     let rules = std::fs::read_to_string(repository().join("deploy/prometheus/alerts.yml")).expect("the rules");
     for name in names(&rules) {
-        assert!(is_known(&metrics, &name), "a rule asks for {name}, which the daemon does not have");
+        assert!(is_known(&metrics, &name), "a rule uses {name}, which the daemon does not export");
     }
     let mut eventually = Eventually::new();
     loop {
@@ -255,6 +258,6 @@ async fn every_panel_and_every_rule_is_answered() {
             );
             break;
         }
-        eventually.look_again_at(&answer).await;
+        eventually.retry_with(&answer).await;
     }
 }

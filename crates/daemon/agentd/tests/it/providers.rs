@@ -1,4 +1,4 @@
-//! `/api/providers`: keys, base URLs, tests and state of each; what calls used, and budgets.
+//! `/api/providers`: keys, base URLs, tests and status; usage and budgets.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn shown(app: &TestApp, id: &str) -> Value {
     providers.iter().find(|provider| provider["id"] == id).cloned().expect("the provider")
 }
 
-/// A daemon with an agent and a fake OpenAI whose replies use 60 tokens in and 40 out.
+/// Starts a daemon with an agent and a fake OpenAI vendor with this reply.
 async fn app_with_fake(reply: Reply) -> (TestApp, FakeVendor) {
     let app = TestApp::with_owner().await;
     let fake = FakeVendor::start(Vendor::Openai, Script::always(reply)).await.unwrap();
@@ -52,7 +52,7 @@ async fn chat(app: &TestApp) {
 }
 
 #[tokio::test]
-async fn all_providers_stand_in_their_order() {
+async fn providers_are_listed_in_order() {
     let app = TestApp::with_owner().await;
     let list = app.get("/api/providers").send().await.expect_status(200).json();
     let ids: Vec<&str> = list["providers"].as_array().unwrap().iter().filter_map(|p| p["id"].as_str()).collect();
@@ -61,13 +61,13 @@ async fn all_providers_stand_in_their_order() {
     for provider in list["providers"].as_array().unwrap() {
         assert_eq!(provider["status"], "unconfigured");
         assert_eq!((&provider["configured"], &provider["key"]), (&json!(false), &Value::Null));
-        assert!(provider["message"].is_string(), "{provider} says what to do");
+        assert!(provider["message"].is_string(), "{provider} has a hint");
         assert_eq!(provider.get("local").is_some(), provider["id"] == "local");
     }
 }
 
 #[tokio::test]
-async fn each_vendor_takes_its_key_and_is_tested() {
+async fn each_vendor_accepts_its_key_and_can_be_tested() {
     let mut app = TestApp::with_owner().await;
     for vendor in Vendor::ALL {
         let id = vendor.id();
@@ -87,7 +87,7 @@ async fn each_vendor_takes_its_key_and_is_tested() {
         assert!(view["checked_at"].is_string());
 
         let wrong = put(&app, id, json!({"api_key": "sk-wrong-key-000000"})).await.expect_status(200).json();
-        assert_eq!(wrong["status"], "configured", "what was said of another key is forgotten");
+        assert_eq!(wrong["status"], "configured", "a new key resets the status");
         let report = test(&app, id).await;
         assert_eq!((&report["ok"], &report["code"]), (&json!(false), &json!("auth")), "{id}: {report}");
         assert!(!report.to_string().contains("sk-wrong"), "{report}");
@@ -95,7 +95,7 @@ async fn each_vendor_takes_its_key_and_is_tested() {
         assert_eq!((&view["status"], &view["message"]), (&json!("failing"), &report["error"]), "{id}");
     }
     app.restart().await;
-    assert_eq!(shown(&app, "mistral").await["status"], "failing", "the state is kept");
+    assert_eq!(shown(&app, "mistral").await["status"], "failing", "the status is kept");
     for vendor in Vendor::ALL {
         let path = format!("/api/providers/{}/key", vendor.id());
         let view = app.delete(&path).send().await.expect_status(200).json();
@@ -107,14 +107,14 @@ async fn each_vendor_takes_its_key_and_is_tested() {
 }
 
 #[tokio::test]
-async fn what_is_left_out_stays_and_null_clears() {
+async fn omitted_fields_are_kept_and_null_clears() {
     let app = TestApp::with_owner().await;
     let change = json!({"api_key": KEY, "base_url": "http://127.0.0.1:9/v1", "default_model": "m"});
     put(&app, "openai", change).await.expect_status(200);
     let view = put(&app, "openai", json!({"api_key": {"set": true}, "default_model": null})).await.json();
     assert_eq!((&view["key"], &view["base_url"]), (&json!({"set": true}), &json!("http://127.0.0.1:9/v1")));
     assert_ne!(view["default_model"], "m");
-    // A server of the owner's needs no key, a vendor does.
+    // A self-hosted server needs no key, a vendor does.
     let view = put(&app, "openai", json!({"api_key": null})).await.expect_status(200).json();
     assert_eq!((&view["key"], &view["configured"]), (&Value::Null, &json!(true)));
     let refused = put(&app, "openai", json!({"base_url": null})).await.expect_error(400, "invalid_request");
@@ -123,7 +123,7 @@ async fn what_is_left_out_stays_and_null_clears() {
 }
 
 #[tokio::test]
-async fn a_key_is_asked_for_again_when_the_server_is_another() {
+async fn key_must_be_entered_again_for_another_server() {
     let app = TestApp::with_owner().await;
     put(&app, "openai", json!({"api_key": KEY})).await.expect_status(200);
     let server = "http://127.0.0.1:9/v1";
@@ -132,11 +132,11 @@ async fn a_key_is_asked_for_again_when_the_server_is_another() {
         assert_eq!(refused.bad_fields(), ["api_key"]);
     }
     assert_eq!(shown(&app, "openai").await["base_url"], Value::Null);
-    // The vendor's own address in other words is no other server.
+    // Another spelling of the vendor's URL is not another server.
     put(&app, "openai", json!({"base_url": "https://api.openai.com:443/v2"})).await.expect_status(200);
     put(&app, "openai", json!({"base_url": server, "api_key": KEY})).await.expect_status(200);
     put(&app, "openai", json!({"base_url": "http://127.0.0.1:9/v2", "default_model": "m"})).await.expect_status(200);
-    // Back to the vendor is another server too.
+    // Returning to the vendor counts as another server.
     let refused = put(&app, "openai", json!({"base_url": null})).await.expect_error(400, "invalid_request");
     assert_eq!(refused.bad_fields(), ["api_key"]);
     let view = put(&app, "openai", json!({"base_url": "http://127.0.0.1:8/v1", "api_key": null})).await;
@@ -145,7 +145,7 @@ async fn a_key_is_asked_for_again_when_the_server_is_another() {
 }
 
 #[tokio::test]
-async fn nonsense_is_refused_and_changes_nothing() {
+async fn invalid_provider_settings_are_rejected_and_change_nothing() {
     let app = TestApp::with_owner().await;
     let before = app.get("/api/providers").send().await.json();
     for (change, field) in [
@@ -174,7 +174,7 @@ async fn nonsense_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn providers_that_are_none_and_the_model_inside_say_so() {
+async fn unknown_and_local_providers_reject_keys() {
     let app = TestApp::with_owner().await;
     for id in ["skynet", "OpenAI", "..%2fopenai", "%F0%9F%A4%96"] {
         let refused = put(&app, id, json!({"api_key": KEY})).await.expect_error(404, "unknown_provider");
@@ -189,7 +189,7 @@ async fn providers_that_are_none_and_the_model_inside_say_so() {
 }
 
 #[tokio::test]
-async fn blocked_hosts_take_effect_at_once() {
+async fn blocked_hosts_apply_immediately() {
     let (app, _fake) = app_with_fake(Reply::text(["hi"], usage(60, 40))).await;
     assert_eq!(test(&app, "openai").await["ok"], true);
     let block = async |hosts: Value| {
@@ -203,7 +203,7 @@ async fn blocked_hosts_take_effect_at_once() {
 }
 
 #[tokio::test]
-async fn calls_change_the_state_too() {
+async fn calls_update_the_provider_status() {
     let (app, _fake) = app_with_fake(Reply::failure(DocumentedFailure::WrongKey)).await;
     app.post("/api/chat/messages/stream").json(&message()).stream().await.collect().await;
     assert_eq!(shown(&app, "openai").await["status"], "failing");
@@ -213,7 +213,7 @@ async fn calls_change_the_state_too() {
 }
 
 #[tokio::test]
-async fn without_any_model_the_refusal_says_what_to_do() {
+async fn missing_model_is_reported_with_instructions() {
     let app = TestApp::with_owner().await;
     let agent = json!({"svc_name": "ada", "user_name": "Owner", "archetype": "assistant"});
     app.post("/api/agents").json(&agent).send().await.expect_status(201);
@@ -222,14 +222,14 @@ async fn without_any_model_the_refusal_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_daily_budget_ends_at_midnight_of_the_profile() {
+async fn daily_budget_resets_at_midnight_of_the_profile_zone() {
     let (app, _fake) = app_with_fake(Reply::text(["hi"], usage(60, 40))).await;
     app.put("/api/settings/profile").json(&json!({"timezone": "America/New_York"})).send().await.expect_status(200);
     app.put("/api/settings/agent").json(&json!({"daily_token_limit": 150})).send().await.expect_status(200);
-    // 23:30 in New York, where it is still the fifth.
+    // 23:30 in New York on the fifth.
     app.clock.set(Timestamp::parse("2026-01-06T04:30:00Z").unwrap());
     chat(&app).await;
-    // 100 of 150: there is room for another to begin.
+    // 100 of 150 tokens are used, so another turn may begin.
     chat(&app).await;
     let refused = app.post("/api/chat/messages/stream").json(&message()).send().await;
     let refused = refused.expect_error(429, "budget_exhausted");
@@ -239,7 +239,7 @@ async fn a_daily_budget_ends_at_midnight_of_the_profile() {
     assert_eq!(refused.header("retry-after"), Some("1"));
     app.clock.advance(Duration::from_secs(1));
     chat(&app).await;
-    // Midnight in UTC, hours later, is none here.
+    // Midnight in UTC does not reset the budget.
     app.put("/api/settings/agent").json(&json!({"daily_token_limit": 100})).send().await.expect_status(200);
     app.post("/api/chat/messages/stream").json(&message()).send().await.expect_status(429);
     app.put("/api/settings/agent").json(&json!({"daily_token_limit": null})).send().await.expect_status(200);
@@ -247,7 +247,7 @@ async fn a_daily_budget_ends_at_midnight_of_the_profile() {
 }
 
 #[tokio::test]
-async fn a_total_budget_stays_used_up_across_days_and_restarts() {
+async fn total_budget_persists_across_days_and_restarts() {
     let (mut app, _fake) = app_with_fake(Reply::text(["hi"], usage(60, 40))).await;
     app.put("/api/settings/agent").json(&json!({"total_token_limit": 100})).send().await.expect_status(200);
     chat(&app).await;
@@ -262,7 +262,7 @@ async fn a_total_budget_stays_used_up_across_days_and_restarts() {
 }
 
 #[tokio::test]
-async fn each_call_leaves_one_row_and_its_sums() {
+async fn each_call_adds_one_usage_row_and_updates_totals() {
     let (app, _fake) = app_with_fake(Reply::text(["hi"], usage(600, 400))).await;
     chat(&app).await;
     chat(&app).await;
@@ -272,7 +272,7 @@ async fn each_call_leaves_one_row_and_its_sums() {
     let sql = "SELECT model, cost_micro_usd, input_tokens, output_tokens, source, day FROM usage ORDER BY id";
     let rows = read.fetch_all(sql, agentd_store::args![]).await.unwrap();
     let costs: Vec<Option<u64>> = rows.iter().map(|row| row.get("cost_micro_usd").unwrap()).collect();
-    // 600 at 0.15 and 400 at 0.60 micro-dollars; nobody knows the price of the third.
+    // 600 at 0.15 and 400 at 0.60 micro-dollars; the price of the third call is unknown.
     assert_eq!(costs, [Some(330), Some(330), None]);
     assert!(rows.iter().all(|row| row.get::<String>("source").unwrap() == "provider"));
     assert!(rows.iter().all(|row| row.get::<String>("day").unwrap() == "2026-01-05"));
@@ -287,7 +287,7 @@ async fn each_call_leaves_one_row_and_its_sums() {
 }
 
 #[tokio::test]
-async fn a_price_table_that_is_not_valid_keeps_the_daemon_from_starting() {
+async fn invalid_price_table_prevents_startup() {
     let mut app = TestApp::with_owner().await;
     app.stop().await;
     let path = app.data_dir().join("prices.toml");

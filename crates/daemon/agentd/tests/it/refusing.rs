@@ -1,5 +1,5 @@
-//! What is refused is refused whole: every bad field at once, also those that only a domain knows to be bad. What
-//! is the same thing written otherwise is taken: whole numbers as fractions, times without an offset.
+//! Validation: errors of the schema and of the domain are reported together. Equivalent forms are accepted, such as
+//! integers written as fractions and times without an offset.
 
 use serde_json::{Value, json};
 
@@ -14,9 +14,9 @@ async fn refused(app: &TestApp, method: &str, path: &str, body: Value) -> Vec<St
 }
 
 #[tokio::test]
-async fn schema_and_domain_name_their_bad_fields_together() {
+async fn schema_and_domain_errors_are_reported_together() {
     let app = TestApp::with_owner().await;
-    // No agent can stand in for the one that is not named.
+    // Without any agent, a missing agent cannot be defaulted.
     let missing = refused(&app, "POST", "/api/scheduler/jobs", json!({})).await;
     assert_eq!(missing, ["agent_id", "goal", "name", "schedule"]);
     let past = json!({"name": "n", "goal": "g", "schedule": {"type": "at", "datetime": "2001-01-01T00:00:00Z"}});
@@ -54,7 +54,7 @@ async fn schema_and_domain_name_their_bad_fields_together() {
 }
 
 #[tokio::test]
-async fn steps_of_the_wizard_likewise() {
+async fn setup_steps_report_all_errors_together() {
     let app = TestApp::start().await;
     let provider = json!({"provider": "nope", "api_key": "", "model": "two words"});
     assert_eq!(refused(&app, "POST", "/api/setup/provider", provider).await, ["api_key", "model", "provider"]);
@@ -63,7 +63,7 @@ async fn steps_of_the_wizard_likewise() {
 }
 
 #[tokio::test]
-async fn a_whole_number_may_be_written_as_a_fraction() {
+async fn integer_can_be_written_as_a_fraction() {
     let app = TestApp::with_owner().await;
     let changed = app.put("/api/settings/agent").json(&json!({"max_tool_rounds": 5.0})).send().await;
     assert_eq!(changed.expect_status(200).json()["max_tool_rounds"], json!(5));
@@ -78,7 +78,7 @@ async fn a_whole_number_may_be_written_as_a_fraction() {
 }
 
 #[tokio::test]
-async fn times_are_taken_as_people_and_programs_write_them() {
+async fn times_are_accepted_in_common_formats() {
     let app = TestApp::with_owner().await;
     let hook = json!({"name": "h", "event_type": "memory.stored", "hook_type": "http",
         "config": {"url": "http://127.0.0.1:9/"}});
@@ -101,7 +101,7 @@ async fn times_are_taken_as_people_and_programs_write_them() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_none_says_so() {
+async fn empty_or_deeply_nested_body_is_reported() {
     let app = TestApp::with_owner().await;
     let send = async |body: Vec<u8>| app.post("/api/agents").body("application/json", body).send().await;
     let empty = send(Vec::new()).await.expect_error(400, "malformed_json");

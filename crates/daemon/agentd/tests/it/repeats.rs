@@ -1,5 +1,6 @@
-//! One rule for `Idempotency-Key`: an operation that names the header answers a repeat from the first request, and
-//! every operation that names none may be repeated.
+//! `Idempotency-Key`: an operation that documents the header returns the first response to a repeat, and every
+//! operation
+//! without the header can be repeated safely.
 
 use std::collections::BTreeSet;
 
@@ -15,17 +16,18 @@ use crate::support::talk::Talk;
 use crate::support::{TestApp, TestRequest, TestResponse};
 use crate::webhooks::Sender;
 
-/// The operations that were asked twice.
+/// Operations that were sent twice.
 #[derive(Default)]
 struct Repeated(BTreeSet<String>);
 
 impl Repeated {
-    /// Sends a request twice with one key. The second is answered as the first, or is told that a secret is not kept.
-    async fn ask(&mut self, request: impl Fn() -> TestRequest) -> TestResponse {
+    /// Sends a request twice with one key. The second response equals the first, or reports that a secret cannot be
+    /// repeated.
+    async fn send_twice(&mut self, request: impl Fn() -> TestRequest) -> TestResponse {
         let key = format!("key-{}", self.0.len());
         let first = request().header("idempotency-key", &key).send().await;
         let name = format!("{} {}", first.method, first.path);
-        assert!(first.status.is_success(), "{name} answered {}: {}", first.status, first.text());
+        assert!(first.status.is_success(), "{name} returned {}: {}", first.status, first.text());
         let again = request().header("idempotency-key", &key).send().await;
         if again.status == 409 {
             assert_eq!(again.json()["code"], "already_done", "{name}: {}", again.text());
@@ -33,17 +35,17 @@ impl Repeated {
             assert_eq!(again.header("idempotency-replayed"), Some("true"), "{name}: {}", again.text());
             assert_eq!((again.status, again.text()), (first.status, first.text()), "{name}");
         }
-        self.0.insert(find(first.method.as_str(), &first.path).expect("it is in the document").id.clone());
+        self.0.insert(find(first.method.as_str(), &first.path).expect("a documented operation").id.clone());
         first
     }
 
     async fn post(&mut self, app: &TestApp, path: &str, body: Value) -> Value {
-        self.ask(|| app.post(path).json(&body)).await.json()
+        self.send_twice(|| app.post(path).json(&body)).await.json()
     }
 
-    /// Without a body.
+    /// Sends a POST request without a body.
     async fn start(&mut self, app: &TestApp, path: &str) -> Value {
-        self.ask(|| app.post(path)).await.json()
+        self.send_twice(|| app.post(path)).await.json()
     }
 }
 
@@ -52,7 +54,7 @@ fn id(made: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn what_names_the_header_keeps_it() {
+async fn documented_operations_honor_the_idempotency_key() {
     let mut repeated = Repeated::default();
     accounts(&mut repeated).await;
     let talk = Talk::saying(&["Hello."]).await;
@@ -69,17 +71,17 @@ async fn what_names_the_header_keeps_it() {
     };
     let documented: BTreeSet<String> =
         operations().iter().filter(|operation| named(&operation.value)).map(|operation| operation.id.clone()).collect();
-    let unproven: Vec<_> = documented.difference(&repeated.0).collect();
-    let unnamed: Vec<_> = repeated.0.difference(&documented).collect();
-    assert!(unproven.is_empty(), "they name the header, and nothing shows that they keep it: {unproven:?}");
-    assert!(unnamed.is_empty(), "they keep the header and do not name it: {unnamed:?}");
+    let untested: Vec<_> = documented.difference(&repeated.0).collect();
+    let undocumented: Vec<_> = repeated.0.difference(&documented).collect();
+    assert!(untested.is_empty(), "documented but untested: {untested:?}");
+    assert!(undocumented.is_empty(), "implemented but undocumented: {undocumented:?}");
 }
 
-/// What makes something each time that it is asked names the header: a new operation has to take a side.
+/// Operations that create something must document the header, so a new operation must be classified.
 #[test]
-fn what_does_not_name_the_header_may_be_repeated() {
-    const HARMLESS: &[&str] = &[
-        // They read, or try something out.
+fn operations_without_the_idempotency_key_are_repeatable() {
+    const REPEATABLE: &[&str] = &[
+        // Read-only operations and tests.
         "check_channel",
         "check_components",
         "parse_schedule",
@@ -90,7 +92,7 @@ fn what_does_not_name_the_header_may_be_repeated() {
         "test_provider",
         "test_tool_server",
         "validate",
-        // They lead to a state, whatever it was before.
+        // Operations that set a state.
         "cancel_session",
         "change_browser_profile",
         "close_browser",
@@ -109,9 +111,9 @@ fn what_does_not_name_the_header_may_be_repeated() {
         "set_browser_cookies",
         "setup_provider",
         "truncate_messages",
-        // Named by what is in it.
+        // Identified by content.
         "upload_backup",
-        // They act on pages, each time anew; the browser is no record of anything.
+        // Actions on browser pages, which are not persistent.
         "act_in_browser",
         "make_recording_video",
         "open_browser_tab",
@@ -120,23 +122,23 @@ fn what_does_not_name_the_header_may_be_repeated() {
         "stop_browser_har",
         "replay_browser_recording",
         "take_browser_screenshot",
-        // Answered once, and 409 from then on.
+        // Return 409 when repeated.
         "answer_approval",
         "respond_to_approval",
         "start_browser_recording",
         "stop_browser_recording",
-        // The same, and 404 from then on.
+        // Returns 404 when repeated.
         "approve_pairing",
-        // They tell repeats by the id of the message.
+        // Deduplicated by the message id.
         "receive_channel_webhook",
         "receive_webhook",
     ];
-    let names_it = |value: &Value| value["parameters"].to_string().contains("\"Idempotency-Key\"");
+    let documents_header = |value: &Value| value["parameters"].to_string().contains("\"Idempotency-Key\"");
     let (posts, others): (Vec<_>, Vec<_>) = operations().iter().partition(|operation| operation.method == "post");
     let without: BTreeSet<&str> =
-        posts.iter().filter(|post| !names_it(&post.value)).map(|post| post.id.as_str()).collect();
-    assert_eq!(without, HARMLESS.iter().copied().collect());
-    assert!(others.iter().all(|other| !names_it(&other.value)), "the header is kept for POST alone");
+        posts.iter().filter(|post| !documents_header(&post.value)).map(|post| post.id.as_str()).collect();
+    assert_eq!(without, REPEATABLE.iter().copied().collect());
+    assert!(others.iter().all(|other| !documents_header(&other.value)), "only POST operations support the header");
 }
 
 async fn alerts(app: &TestApp, repeated: &mut Repeated) {
@@ -160,13 +162,13 @@ async fn accounts(repeated: &mut Repeated) {
     repeated.post(&fresh, "/api/setup/complete", json!({})).await;
 
     let app = TestApp::with_owner().await;
-    repeated.ask(|| app.post("/api/auth/login").anonymous().json(&account)).await;
+    repeated.send_twice(|| app.post("/api/auth/login").anonymous().json(&account)).await;
     repeated.start(&app, "/api/auth/ticket").await;
     let key = repeated.post(&app, "/api/auth/keys", json!({"name": "second"})).await;
     repeated.start(&app, &format!("/api/auth/keys/{}/rotate", id(&key))).await;
     let code = repeated.start(&app, "/api/auth/device/code").await["code"].clone();
     let device = json!({"code": code, "name": "laptop", "platform": "linux"});
-    repeated.ask(|| app.post("/api/auth/device/pair").anonymous().json(&device)).await;
+    repeated.send_twice(|| app.post("/api/auth/device/pair").anonymous().json(&device)).await;
 }
 
 async fn agents_and_chat(app: &TestApp, repeated: &mut Repeated) {
@@ -181,7 +183,7 @@ async fn agents_and_chat(app: &TestApp, repeated: &mut Repeated) {
     let message = json!({"conversation_id": id(&conversation), "role": "user", "content": "Hello"});
     repeated.post(app, "/api/chat/messages/inject", message).await;
     let message = json!({"conversation_id": id(&conversation), "content": "Hello"});
-    repeated.ask(|| app.post("/api/chat/messages/stream").json(&message)).await;
+    repeated.send_twice(|| app.post("/api/chat/messages/stream").json(&message)).await;
     repeated.post(app, "/api/chat/welcome", json!({"agent_id": "scout"})).await;
 }
 
@@ -211,9 +213,9 @@ async fn memory_and_settings(app: &TestApp, repeated: &mut Repeated) {
     repeated.post(app, "/api/settings/import", json!({"settings": {"interface": {"language": "de"}}})).await;
     let picture =
         || app.post("/api/settings/avatar").body("multipart/form-data; boundary=bound", multipart("file", GIF));
-    repeated.ask(picture).await;
+    repeated.send_twice(picture).await;
 
-    // Without a body, each of these would undo the one before.
+    // Without the key each repeat would undo the previous toggle.
     let switched = repeated.start(app, "/api/settings/skills/builtin/shell/toggle").await;
     let tools = app.get("/api/settings/skills/builtin").send().await.expect_status(200).json();
     let shell = tools["tools"].as_array().into_iter().flatten().find(|tool| tool["name"] == "shell");

@@ -1,4 +1,4 @@
-//! No secret that passes through the daemon is found in its files or in its log at trace level.
+//! No secret that passes through the daemon is written to its files or to its trace log.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ const PROVIDER_KEY: &str = "sk-proj-9f8e7d6c5b4a39281706f5e4d3c2b1a0";
 fn files(folder: &Path, found: &mut Vec<(String, Vec<u8>)>) {
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let entry = entry.expect("an entry");
-        // Links are the sandbox's, and lead to the system's own files.
+        // Links belong to the sandbox and lead to system files.
         let (path, kind) = (entry.path(), entry.file_type().expect("a kind"));
         if kind.is_dir() {
             files(&path, found);
@@ -37,7 +37,7 @@ fn contains(bytes: &[u8], needle: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_secret_reaches_a_file_or_the_log() {
+async fn no_secret_is_written_to_files_or_the_log() {
     let mut process = TestProcess::with_owner().await;
     let refusing = FakeVendor::start(Vendor::Anthropic, Script::always(Reply::failure(DocumentedFailure::WrongKey)));
     let refusing = refusing.await.expect("a fake vendor");
@@ -56,7 +56,7 @@ async fn no_secret_reaches_a_file_or_the_log() {
     secrets.extend([&second["key"], &rotated["key"]].map(|key| key.as_str().expect("a key").to_owned()));
     secrets.push(session);
 
-    // Wrong ones must not be kept either: they are often the right ones with a slip.
+    // Wrong credentials must not be stored either, because they often resemble the right ones.
     let wrong = json!({"username": "owner", "password": "wrong horse battery"});
     process.post("/api/auth/login").json(&wrong).send().await.expect_status(401);
     secrets.push("wrong horse battery".to_owned());
@@ -87,7 +87,7 @@ async fn no_secret_reaches_a_file_or_the_log() {
     let channels = json!({"slack": {"bot_token": CHANNEL_TOKEN}});
     process.put("/api/channels/settings").json(&channels).send().await.expect_status(200);
     secrets.push(CHANNEL_TOKEN.to_owned());
-    process.make_agent("ada").await;
+    process.create_agent("ada").await;
     let message = json!({"agent_id": "ada", "content": "hello", "model": "anthropic/some-model"});
     process.post("/api/chat/messages/stream").json(&message).stream().await.collect().await;
     let export = process.get("/api/settings/export").send().await.expect_status(200);
@@ -102,8 +102,8 @@ async fn no_secret_reaches_a_file_or_the_log() {
     for secret in &secrets {
         let hex = secret.split('_').next_back().unwrap_or_default();
         for (name, bytes) in &kept {
-            assert!(!contains(bytes, secret), "{name} holds `{secret}`");
-            assert!(!contains(bytes, hex), "{name} holds the body of `{secret}`");
+            assert!(!contains(bytes, secret), "{name} contains `{secret}`");
+            assert!(!contains(bytes, hex), "{name} contains the body of `{secret}`");
         }
     }
 }

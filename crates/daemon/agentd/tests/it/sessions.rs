@@ -1,13 +1,13 @@
-//! The logs of replies: who may see them, and for how long.
+//! Logs of replies: access and retention.
 
 use agentd_store::{StoreError, Tx, args};
 use agentd_testing_llm::{Gate, Reply, Script};
 use serde_json::json;
 
-use crate::support::talk::{COUNTED, Talk, read_tokens, started};
+use crate::support::talk::{TEST_USAGE, Talk, read_tokens, started};
 
 #[tokio::test]
-async fn what_was_deleted_is_out_of_sight_before_it_is_purged() {
+async fn deleted_session_is_hidden_before_it_is_purged() {
     let talk = Talk::saying(&["se", "cret"]).await;
     let exchange = async || {
         let events = talk.exchange(&json!({"content": "hello"})).await;
@@ -15,14 +15,14 @@ async fn what_was_deleted_is_out_of_sight_before_it_is_purged() {
         talk.follow(&session).send().await.expect_status(200);
         (started(&events, "conversation_id"), session)
     };
-    let is_gone = async |session: &str| {
+    let assert_not_found = async |session: &str| {
         talk.follow(session).send().await.expect_error(404, "session_not_found");
         let cancel = format!("/api/chat/sessions/{session}/cancel");
         talk.app.post(&cancel).send().await.expect_error(404, "session_not_found");
     };
     let (conversation, session) = exchange().await;
     talk.app.delete(&format!("/api/chat/conversations/{conversation}")).send().await.expect_status(200);
-    is_gone(&session).await;
+    assert_not_found(&session).await;
 
     let (conversation, session) = exchange().await;
     let truncate = async |keep: u64| {
@@ -32,19 +32,19 @@ async fn what_was_deleted_is_out_of_sight_before_it_is_purged() {
     truncate(1).await;
     talk.follow(&session).send().await.expect_status(200);
     truncate(0).await;
-    is_gone(&session).await;
+    assert_not_found(&session).await;
 
     let welcome = || talk.app.post("/api/chat/welcome").header("idempotency-key", "w").json(&json!({})).send();
     welcome().await.expect_status(200);
     let (_, session) = exchange().await;
     talk.app.delete("/api/agents/scout").send().await.expect_status(200);
-    is_gone(&session).await;
+    assert_not_found(&session).await;
     welcome().await.expect_error(404, "session_not_found");
     talk.app.run_workers().await;
 }
 
 #[tokio::test]
-async fn a_repeat_shows_nothing_that_was_deleted() {
+async fn repeat_does_not_return_a_deleted_reply() {
     let talk = Talk::saying(&["se", "cret"]).await;
     let send = || talk.send(&json!({"content": "hello"})).header("idempotency-key", "k").send();
     assert_eq!(send().await.expect_status(200).header("idempotency-replayed"), None);
@@ -57,7 +57,7 @@ async fn a_repeat_shows_nothing_that_was_deleted() {
 }
 
 #[tokio::test]
-async fn an_event_that_never_was_cannot_have_been_seen() {
+async fn last_event_id_beyond_the_log_is_rejected() {
     let talk = Talk::saying(&["a", "b"]).await;
     let events = talk.exchange(&json!({"content": "hello"})).await;
     let session = started(&events, "session_id");
@@ -73,9 +73,9 @@ async fn an_event_that_never_was_cannot_have_been_seen() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_with_the_credential_that_opened_it() {
+async fn stream_ends_when_its_credential_is_revoked() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["a", "b"], COUNTED).gated(&gate))).await;
+    let talk = Talk::with(Script::always(Reply::text(["a", "b"], TEST_USAGE).gated(&gate))).await;
     let make = async |name: &str| {
         let made = talk.app.post("/api/auth/keys").json(&json!({"name": name})).send().await.expect_status(200).json();
         let text = |field: &str| made[field].as_str().expect("a text").to_owned();
@@ -107,25 +107,25 @@ async fn a_stream_ends_with_the_credential_that_opened_it() {
 
     gate.open();
     let rest = own.collect().await;
-    assert_eq!(rest.last().map(|event| event.event.as_str()), Some("done"), "the owner's goes on");
+    assert_eq!(rest.last().map(|event| event.event.as_str()), Some("done"), "the stream of the owner continues");
 }
 
 #[tokio::test]
-async fn a_followed_session_that_vanishes_ends_with_an_error() {
+async fn deleted_session_ends_its_stream_with_an_error() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["a", "b"], COUNTED).gated(&gate))).await;
+    let talk = Talk::with(Script::always(Reply::text(["a", "b"], TEST_USAGE).gated(&gate))).await;
     let Some(replica) = talk.app.replica().await else { return };
     let mut own = talk.send(&json!({"content": "hello"})).stream().await;
     gate.release(1);
     let session = started(&read_tokens(&mut own, 1).await, "session_id");
     let mut elsewhere = replica.get(&format!("/api/chat/sessions/{session}/stream")).stream().await;
     read_tokens(&mut elsewhere, 1).await;
-    // As a restore would.
-    let vanish = async |tx: &mut Tx| {
+    // Simulates a restore.
+    let delete_sessions = async |tx: &mut Tx| {
         tx.execute("DELETE FROM session_events", args![]).await?;
         tx.execute("DELETE FROM sessions", args![]).await
     };
-    talk.app.running().context().db.write::<_, StoreError, _>(vanish).await.expect("deleted");
+    talk.app.running().context().db.write::<_, StoreError, _>(delete_sessions).await.expect("delete the sessions");
     let last = elsewhere.collect().await.pop().expect("an end");
     assert_eq!((last.event.as_str(), last.data["code"].as_str()), ("error", Some("internal")));
     gate.open();

@@ -1,4 +1,4 @@
-//! The wizard: from an empty daemon to one that answers.
+//! Setup wizard.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ async fn status(app: &TestApp) -> Value {
 }
 
 #[tokio::test]
-async fn the_wizard_leads_to_the_first_key() {
+async fn wizard_steps_lead_to_the_first_key() {
     let mut app = TestApp::start().await;
     let empty = json!({"account": false, "provider": false, "agent": false, "complete": false, "next": "account"});
     assert_eq!(status(&app).await, empty);
@@ -49,7 +49,7 @@ async fn the_wizard_leads_to_the_first_key() {
     app.post("/api/setup/agent").json(&agent()).send().await.expect_status(409);
     assert_eq!(status(&app).await["next"], "complete");
 
-    // Everything else is still closed.
+    // All other endpoints are still closed.
     app.get("/api/agents").send().await.expect_error(401, "bootstrap");
     let made =
         app.post("/api/setup/complete").json(&json!({"key_name": "laptop"})).send().await.expect_status(200).json();
@@ -64,7 +64,7 @@ async fn the_wizard_leads_to_the_first_key() {
 }
 
 #[tokio::test]
-async fn the_first_key_closes_every_step() {
+async fn first_key_closes_anonymous_access_to_all_steps() {
     let mut app = TestApp::start().await;
     let made = app.post("/api/setup/complete").json(&json!({})).send().await.expect_status(200).json();
     assert_eq!(made["name"], "first");
@@ -79,7 +79,7 @@ async fn the_first_key_closes_every_step() {
         let request = app.post(&path(step)).bearer(reader["key"].as_str().expect("a key")).json(&json!({}));
         request.send().await.expect_error(403, "insufficient_scope");
     }
-    // With a full credential the steps still do what their own endpoints do.
+    // With full credentials the steps behave like their own endpoints.
     app.post("/api/setup/account").json(&account()).send().await.expect_status(201);
     app.post("/api/setup/agent").json(&agent()).send().await.expect_status(201);
     app.post("/api/setup/complete").json(&json!({})).send().await.expect_error(409, "setup_complete");
@@ -88,7 +88,7 @@ async fn the_first_key_closes_every_step() {
 }
 
 #[tokio::test]
-async fn configuration_and_foreign_pages_close_every_step() {
+async fn configuration_and_foreign_origins_close_all_steps() {
     let closed = TestApp::start_with(|source| source.api_key_required = Some("true".to_owned())).await;
     let open = TestApp::start().await;
     for step in STEPS {
@@ -99,7 +99,7 @@ async fn configuration_and_foreign_pages_close_every_step() {
 }
 
 #[tokio::test]
-async fn bad_steps_are_refused_and_change_nothing() {
+async fn invalid_steps_are_rejected_and_change_nothing() {
     let app = TestApp::start().await;
     let before = status(&app).await;
     let provider = |body: Value| app.post("/api/setup/provider").json(&body).send();
@@ -122,13 +122,13 @@ async fn bad_steps_are_refused_and_change_nothing() {
     assert_eq!(status(&app).await, before);
     let wrong = json!({"provider": "openai", "api_key": "sk-test"});
     provider(wrong).await.expect_status(200);
-    // What is set up already can be chosen without its key.
+    // A configured provider can be selected without a key.
     provider(json!({"provider": "openai"})).await.expect_status(200);
 }
 
-/// A provider and its place as the default are one step: both or neither.
+/// A provider and its selection as the default are one atomic step.
 #[tokio::test]
-async fn a_provider_is_set_up_whole_or_not_at_all() {
+async fn provider_step_is_atomic() {
     let app = TestApp::start().await;
     let before = status(&app).await;
     let provider = |body: Value| app.post("/api/setup/provider").json(&body).send();
@@ -144,9 +144,9 @@ async fn a_provider_is_set_up_whole_or_not_at_all() {
     assert_eq!(status(&app).await, before);
 }
 
-/// Until the first key exists anybody may take this step: not to have the stored key sent elsewhere.
+/// Anonymous clients can use this step before the first key exists, but must not redirect the stored key.
 #[tokio::test]
-async fn a_stored_key_goes_to_no_other_server() {
+async fn stored_key_is_not_sent_to_another_server() {
     let app = TestApp::start().await;
     let provider = |body: Value| app.post("/api/setup/provider").json(&body).send();
     provider(json!({"provider": "openai", "api_key": "sk-test"})).await.expect_status(200);
@@ -160,7 +160,7 @@ async fn a_stored_key_goes_to_no_other_server() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_wizard_gives_one_key() {
+async fn concurrent_completion_creates_one_key() {
     let app = TestApp::start().await;
     let requests = (0..16).map(|_| app.post("/api/setup/complete").json(&json!({})).send());
     let answers = futures_util::future::join_all(requests).await;
@@ -169,7 +169,7 @@ async fn the_wizard_gives_one_key() {
 }
 
 #[tokio::test]
-async fn repeated_steps_are_answered_once() {
+async fn repeated_steps_are_executed_once() {
     let app = TestApp::start().await;
     let make = || app.post("/api/setup/agent").header("idempotency-key", "agent").json(&agent()).send();
     let first = make().await.expect_status(201);
@@ -179,7 +179,7 @@ async fn repeated_steps_are_answered_once() {
     let register = || app.post("/api/setup/account").header("idempotency-key", "account").json(&account()).send();
     register().await.expect_status(201);
     register().await.expect_error(409, "already_done");
-    // What ends the wizard closes anonymous access, also to who never saw the answer and asks again.
+    // Completing the wizard closes anonymous access, also for a repeat by a client that missed the response.
     let complete =
         |body: &Value| app.post("/api/setup/complete").header("idempotency-key", "complete").json(body).send();
     let made = complete(&json!({})).await.expect_status(200).json();

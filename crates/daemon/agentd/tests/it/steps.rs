@@ -1,5 +1,5 @@
-//! `kill -9` at every step of a turn with tools, and what is found after the restart. The table in
-//! docs/guide/tools.md says the same.
+//! `kill -9` at every step of a turn with tools, and the state after the restart. The table in docs/guide/tools.md
+//! documents the results.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,10 +9,10 @@ use agentd_testing_llm::{FakeVendor, Gate, Reply, Script};
 use serde_json::{Value, json};
 
 use crate::support::request::{EventStream, ServerEvent};
-use crate::support::talk::{COUNTED, started};
+use crate::support::talk::{TEST_USAGE, started};
 use crate::support::{Eventually, TestProcess};
 
-/// A service on this machine that a tool calls, and that answers when it is let.
+/// A local service that a tool calls; it answers when its gate is opened.
 struct Service {
     address: std::net::SocketAddr,
     calls: Arc<AtomicUsize>,
@@ -41,9 +41,9 @@ impl Service {
     }
 }
 
-struct Scene {
+struct Setup {
     process: TestProcess,
-    /// Where the model stops, where the tool does.
+    /// Gates of the model and the tool.
     model: Gate,
     tool: Gate,
     service: Service,
@@ -51,9 +51,9 @@ struct Scene {
     conversation: String,
 }
 
-impl Scene {
-    /// A model that asks for `calls` calls of the tool and then says two words; nothing gets on
-    /// before its gate is opened.
+impl Setup {
+    /// Creates a model that makes `calls` tool calls and then answers with two tokens. Every step waits for its
+    /// gate.
     async fn with(calls: usize, execution_mode: &str) -> Self {
         let (model, tool) = (Gate::new(), Gate::new());
         let service = Service::start(&tool).await;
@@ -63,10 +63,10 @@ impl Scene {
                 .as_array()
                 .is_some_and(|messages| messages.iter().any(|message| message["role"] == "tool"));
             if calls == 0 || has_result {
-                return Reply::text(["one ", "two"], COUNTED).gated(&saying);
+                return Reply::text(["one ", "two"], TEST_USAGE).gated(&saying);
             }
             let calls = (0..calls).map(|number| ToolCall::new(format!("v{number}"), "ring", json!({}))).collect();
-            Reply::tool_calls(calls, COUNTED).gated(&asking)
+            Reply::tool_calls(calls, TEST_USAGE).gated(&asking)
         });
         let vendor = FakeVendor::start(Vendor::Openai, script).await.expect("a fake vendor");
         let process = TestProcess::with_owner().await;
@@ -96,8 +96,8 @@ impl Scene {
         self.process.post("/api/chat/messages/stream").json(&message).stream().await
     }
 
-    /// Kills the daemon, starts it again, and answers the reply as it is found.
-    async fn killed(&mut self) -> Value {
+    /// Kills and restarts the daemon; returns the reply as stored.
+    async fn kill_and_restart(&mut self) -> Value {
         self.process.kill();
         self.process.spawn().await;
         self.reply().await
@@ -110,22 +110,22 @@ impl Scene {
     }
 }
 
-async fn until(stream: &mut EventStream, kind: &str) -> Vec<ServerEvent> {
+async fn read_until(stream: &mut EventStream, kind: &str) -> Vec<ServerEvent> {
     let mut events = Vec::new();
     loop {
-        let event = stream.next().await.expect("the stream goes on");
-        let is_it = event.event == kind;
+        let event = stream.next().await.expect("next event");
+        let is_last = event.event == kind;
         events.push(event);
-        if is_it {
+        if is_last {
             return events;
         }
     }
 }
 
-async fn until_called(scene: &Scene, calls: usize) {
+async fn until_called(setup: &Setup, calls: usize) {
     let mut eventually = Eventually::new();
-    while scene.service.calls() < calls {
-        eventually.look_again().await;
+    while setup.service.calls() < calls {
+        eventually.retry().await;
     }
 }
 
@@ -134,87 +134,87 @@ fn statuses(reply: &Value) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn before_the_model_answers() {
-    let mut scene = Scene::with(0, "autonomous").await;
-    let mut stream = scene.send().await;
-    until(&mut stream, "start").await;
-    let reply = scene.killed().await;
+async fn kill_before_the_model_answers_interrupts_the_turn() {
+    let mut setup = Setup::with(0, "autonomous").await;
+    let mut stream = setup.send().await;
+    read_until(&mut stream, "start").await;
+    let reply = setup.kill_and_restart().await;
     assert_eq!((&reply["status"], &reply["content"]), (&json!("interrupted"), &json!("")));
     assert!(statuses(&reply).is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_the_middle_of_its_words() {
-    let mut scene = Scene::with(0, "autonomous").await;
-    let mut stream = scene.send().await;
-    scene.model.release(1);
-    until(&mut stream, "token").await;
-    let reply = scene.killed().await;
+async fn kill_during_the_answer_keeps_its_beginning() {
+    let mut setup = Setup::with(0, "autonomous").await;
+    let mut stream = setup.send().await;
+    setup.model.release(1);
+    read_until(&mut stream, "token").await;
+    let reply = setup.kill_and_restart().await;
     assert_eq!((&reply["status"], &reply["content"]), (&json!("interrupted"), &json!("one ")));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn before_and_during_a_tool() {
-    let mut scene = Scene::with(2, "autonomous").await;
-    let mut stream = scene.send().await;
-    scene.model.open();
-    until(&mut stream, "tool_use").await;
-    until_called(&scene, 1).await;
-    let reply = scene.killed().await;
-    // The first may have had an effect; the second never began, so there is nothing to tell of it.
+async fn kill_during_a_tool_call_marks_it_unknown() {
+    let mut setup = Setup::with(2, "autonomous").await;
+    let mut stream = setup.send().await;
+    setup.model.open();
+    read_until(&mut stream, "tool_use").await;
+    until_called(&setup, 1).await;
+    let reply = setup.kill_and_restart().await;
+    // The first call may have had side effects; the second never started and is not recorded.
     assert_eq!((&reply["status"], statuses(&reply)), (&json!("interrupted"), vec!["unknown"]));
     assert_eq!(reply["tool_calls"][0]["output"], Value::Null);
-    scene.tool.open();
-    // It is not run again, and the model is told in the next turn.
-    let events = scene.send().await.collect().await;
+    setup.tool.open();
+    // The call is not repeated, and the model is informed in the next turn.
+    let events = setup.send().await.collect().await;
     assert_eq!(events.last().expect("an end").event, "done");
-    assert_eq!(scene.service.calls(), 1);
+    assert_eq!(setup.service.calls(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_tool() {
-    let mut scene = Scene::with(1, "autonomous").await;
-    let mut stream = scene.send().await;
-    // The two fragments of the call, and the end of that answer.
-    scene.tool.open();
-    scene.model.release(3);
-    until(&mut stream, "tool_result").await;
-    let reply = scene.killed().await;
+async fn kill_after_a_tool_call_keeps_its_result() {
+    let mut setup = Setup::with(1, "autonomous").await;
+    let mut stream = setup.send().await;
+    // The two fragments of the call and the end of that answer.
+    setup.tool.open();
+    setup.model.release(3);
+    read_until(&mut stream, "tool_result").await;
+    let reply = setup.kill_and_restart().await;
     assert_eq!((&reply["status"], statuses(&reply)), (&json!("interrupted"), vec!["done"]));
     assert!(reply["tool_calls"][0]["output"].to_string().contains("done"));
-    assert_eq!(scene.service.calls(), 1);
+    assert_eq!(setup.service.calls(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_it_waits_for_approval() {
-    let mut scene = Scene::with(1, "approval_required").await;
-    let mut stream = scene.send().await;
-    scene.model.open();
-    scene.tool.open();
-    let events = until(&mut stream, "approval_request").await;
+async fn kill_during_a_pending_approval_keeps_the_turn_waiting() {
+    let mut setup = Setup::with(1, "approval_required").await;
+    let mut stream = setup.send().await;
+    setup.model.open();
+    setup.tool.open();
+    let events = read_until(&mut stream, "approval_request").await;
     let session = started(&events, "session_id");
     let asked = events.last().expect("the request").data["approval_id"].clone();
-    // Whether or not the turn was put aside by now: a kill before that interrupts it.
+    // Waits until the turn is parked, because a kill before that interrupts it.
     let parked = async {
         let mut eventually = Eventually::new();
         loop {
             let path = format!("/api/chat/approvals/{}", asked.as_str().expect("an id"));
-            let listed = scene.process.get("/api/chat/approvals?status=pending").send().await.expect_status(200).json();
+            let listed = setup.process.get("/api/chat/approvals?status=pending").send().await.expect_status(200).json();
             assert_eq!(listed["total"], 1, "{path}");
-            if scene.process.log().contains("a turn waits for an approval") {
+            if setup.process.log().contains("turn parked for an approval") {
                 return path;
             }
-            eventually.look_again().await;
+            eventually.retry().await;
         }
     };
     let path = parked.await;
-    let reply = scene.killed().await;
+    let reply = setup.kill_and_restart().await;
     assert_eq!(reply["status"], "running");
-    assert_eq!(scene.service.calls(), 0);
-    scene.process.post(&path).json(&json!({"decision": "approve"})).send().await.expect_status(200);
+    assert_eq!(setup.service.calls(), 0);
+    setup.process.post(&path).json(&json!({"decision": "approve"})).send().await.expect_status(200);
     let follow = format!("/api/chat/sessions/{session}/stream");
-    let events = scene.process.get(&follow).stream().await.collect().await;
+    let events = setup.process.get(&follow).stream().await.collect().await;
     assert_eq!(events.last().expect("an end").event, "done");
-    assert_eq!(scene.service.calls(), 1);
-    assert_eq!(statuses(&scene.reply().await), ["done"]);
+    assert_eq!(setup.service.calls(), 1);
+    assert_eq!(statuses(&setup.reply().await), ["done"]);
 }

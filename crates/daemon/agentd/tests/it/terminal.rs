@@ -1,4 +1,4 @@
-//! What a person's terminal is sent.
+//! Output on a user's terminal.
 
 #![allow(clippy::disallowed_methods, reason = "tests start processes")]
 
@@ -12,9 +12,9 @@ use serde_json::json;
 use crate::cli::agentd;
 use crate::support::TestProcess;
 use crate::support::process::BINARY;
-use crate::support::talk::COUNTED;
+use crate::support::talk::TEST_USAGE;
 
-/// Runs the binary with a terminal of its own, on which `typed` is typed; whether it succeeds, and what it shows.
+/// Runs the binary on a pseudo terminal with typed input; returns whether it succeeded and its output.
 async fn on_a_terminal(process: &TestProcess, arguments: &str, typed: &'static str) -> (bool, String) {
     let plain = process.command();
     let mut command = Command::new("script");
@@ -23,21 +23,21 @@ async fn on_a_terminal(process: &TestProcess, arguments: &str, typed: &'static s
     command.args(["-qec", &format!("{BINARY} {arguments}"), "/dev/null"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let run = move || {
-        let mut child = command.spawn().expect("it runs");
-        child.stdin.take().expect("a pipe").write_all(typed.as_bytes()).expect("typed");
-        child.wait_with_output().expect("it ends")
+        let mut child = command.spawn().expect("start the process");
+        child.stdin.take().expect("a pipe").write_all(typed.as_bytes()).expect("write the input");
+        child.wait_with_output().expect("wait for the process")
     };
-    let output = tokio::task::spawn_blocking(run).await.expect("it ends");
+    let output = tokio::task::spawn_blocking(run).await.expect("join the task");
     (output.status.success(), String::from_utf8(output.stdout).expect("text"))
 }
 
 #[tokio::test]
-async fn a_model_cannot_command_the_terminal() {
+async fn model_output_cannot_control_the_terminal() {
     let process = TestProcess::with_owner().await;
-    process.make_agent("ada").await;
+    process.create_agent("ada").await;
     let pieces = ["a\u{1b}", "]52;c;ZXZpbA==\u{7}b\u{9b}2J", "\rc\u{8}\n\td", "\u{1b}[31m"];
-    let script = Script::always(Reply::text(pieces, COUNTED));
-    let vendor = FakeVendor::start_forgetful(Vendor::Openai, script).await.expect("a fake vendor");
+    let script = Script::always(Reply::text(pieces, TEST_USAGE));
+    let vendor = FakeVendor::start_without_recording(Vendor::Openai, script).await.expect("a fake vendor");
     let key = json!({"api_key": "k", "base_url": vendor.base_url().as_str()});
     process.put("/api/providers/openai/key").json(&key).send().await.expect_status(200);
     let settings = json!({"default_provider": "openai", "default_model": "fake"});
@@ -46,7 +46,7 @@ async fn a_model_cannot_command_the_terminal() {
     assert!(is_success, "{shown:?}");
     assert!(shown.contains("a\\u{1b}]52;c;ZXZpbA==\\u{7}b\\u{9b}2J\\u{d}c\\u{8}\r\n\td\\u{1b}[31m"), "{shown:?}");
     assert!(!shown.contains(['\u{1b}', '\u{7}', '\u{8}', '\u{9b}']), "{shown:?}");
-    // Nor one that a pipe ends at.
+    // Output to a pipe is escaped as well.
     let piped = agentd(&process, &["chat", "--agent", "ada", "Hi"]).await.success();
     let escaped = "a\\u{1b}]52;c;ZXZpbA==\\u{7}b\\u{9b}2J\\u{d}c\\u{8}\n\td\\u{1b}[31m\n";
     assert_eq!(String::from_utf8_lossy(&piped.stdout), escaped);
@@ -54,7 +54,7 @@ async fn a_model_cannot_command_the_terminal() {
 }
 
 #[tokio::test]
-async fn error_of_the_daemon_carries_no_escape_sequences_through_a_pipe() {
+async fn daemon_error_in_a_pipe_contains_no_escape_sequences() {
     let process = TestProcess::with_owner().await;
     let refused = agentd(&process, &["chat", "--agent", "x\u{1b}]52;c;ZXZpbA==\u{7}\u{9b}2Jy", "Hi"]).await.failure();
     assert!(refused.stderr.contains("x\\u{1b}]52;c;ZXZpbA==\\u{7}\\u{9b}2Jy"), "{:?}", refused.stderr);
@@ -62,13 +62,13 @@ async fn error_of_the_daemon_carries_no_escape_sequences_through_a_pipe() {
 }
 
 #[tokio::test]
-async fn a_restore_asks_before_it_replaces_everything() {
+async fn restore_asks_for_confirmation() {
     let process = TestProcess::with_owner().await;
-    process.make_agent("ada").await;
+    process.create_agent("ada").await;
     let archive = process.folder().join("backup.tar.gz").display().to_string();
     let made = on_a_terminal(&process, &format!("backup {archive}"), "").await;
     assert!(made.0, "{made:?}");
-    process.make_agent("bob").await;
+    process.create_agent("bob").await;
     let (is_success, shown) = on_a_terminal(&process, &format!("restore {archive}"), "no\n").await;
     assert!(!is_success && shown.contains("Type yes") && shown.contains("nothing was changed"), "{shown:?}");
     process.get("/api/agents/bob").send().await.expect_status(200);

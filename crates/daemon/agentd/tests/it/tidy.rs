@@ -1,5 +1,5 @@
-//! The rules of the house that the compiler does not know: which way things point, and how long a
-//! file may be. The tables in ARCHITECTURE.md are the law; this test reads them.
+//! Checks rules that the compiler does not know: allowed dependencies between modules, and maximum file lengths.
+//! The tables in ARCHITECTURE.md define the allowed dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use serde_json::Value;
 /// Maximum length of a source file, which holds one idea.
 const MAX_LINES: usize = 600;
 /// Lines of code, without comments, that one crate may have.
-const MAX_LINES_OF_A_CRATE: usize = 30_000;
-const MAX_LINES_OF_A_HANDLER: usize = 15;
-/// What wires and runs the domains knows them all.
-const KERNEL_THAT_KNOWS_ALL: [&str; 4] = ["compose", "lifecycle", "cli", "main"];
+const MAX_CRATE_LINES: usize = 30_000;
+const MAX_HANDLER_LINES: usize = 15;
+/// Modules that wire and run the domains may use all of them.
+const UNRESTRICTED_MODULES: [&str; 4] = ["compose", "lifecycle", "cli", "main"];
 
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").canonicalize().expect("the repository")
@@ -33,7 +33,7 @@ fn source_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Reads a table of ARCHITECTURE.md: the one after the line `<!-- edges: NAME -->`.
+/// Reads the table of ARCHITECTURE.md after the line `<!-- edges: NAME -->`.
 fn edges(name: &str) -> BTreeMap<String, BTreeSet<String>> {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
     let (_, after) = text.split_once(&format!("<!-- edges: {name} -->")).expect("the table's mark");
@@ -66,14 +66,14 @@ fn assert_acyclic(edges: &BTreeMap<String, BTreeSet<String>>) {
     }
 }
 
-/// The modules of the daemon's crates: name and folder, or file.
+/// Returns the modules of the daemon's crates: name and path.
 fn daemon_modules() -> BTreeMap<String, PathBuf> {
     let mut modules = BTreeMap::new();
     for crate_folder in folders(&root().join("crates/daemon")) {
         for entry in std::fs::read_dir(crate_folder.join("src")).expect("a folder") {
             let path = entry.expect("an entry").path();
             let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
-            if name == "lib" || KERNEL_THAT_KNOWS_ALL.contains(&name.as_str()) {
+            if name == "lib" || UNRESTRICTED_MODULES.contains(&name.as_str()) {
                 continue;
             }
             let other = modules.insert(name.clone(), path);
@@ -90,13 +90,13 @@ pub fn folders(parent: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// Files of a module, which is a folder or a file.
+/// Returns the files of a module, which is a folder or a file.
 fn files_of(module: &Path) -> Vec<PathBuf> {
     if module.is_dir() { source_files(module) } else { vec![module.to_owned()] }
 }
 
 #[test]
-fn domains_use_only_the_edges_of_the_table() {
+fn domains_use_only_documented_edges() {
     let allowed = edges("domains");
     assert_acyclic(&allowed);
     let modules = daemon_modules();
@@ -115,11 +115,13 @@ fn domains_use_only_the_edges_of_the_table() {
             }
         }
     }
-    wrong.extend(allowed.keys().filter(|name| !modules.contains_key(*name)).map(|name| format!("{name} is no module")));
+    wrong.extend(
+        allowed.keys().filter(|name| !modules.contains_key(*name)).map(|name| format!("{name} is not a module")),
+    );
     assert!(wrong.is_empty(), "edges that ARCHITECTURE.md does not allow: {wrong:#?}");
 }
 
-/// The modules after `crate::` and after the name of one of the daemon's crates.
+/// Returns the modules named after `crate::` and after the name of one of the daemon's crates.
 fn mentioned_modules(text: &str) -> BTreeSet<String> {
     let name = |rest: &str| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
     let own = folders(&root().join("crates/daemon"))
@@ -130,7 +132,7 @@ fn mentioned_modules(text: &str) -> BTreeSet<String> {
         for (position, _) in text.match_indices(&mark) {
             let is_word = position > 0 && text.as_bytes()[position - 1].is_ascii_alphanumeric();
             let rest = &text[position + mark.len()..];
-            assert!(!rest.starts_with('{'), "write one `use {mark}…` a line, so that edges can be read");
+            assert!(!rest.starts_with('{'), "write one `use {mark}…` per line");
             if !is_word {
                 found.insert(name(rest));
             }
@@ -140,9 +142,9 @@ fn mentioned_modules(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// The crates of the workspace below `crates`, as Cargo knows them.
+/// Returns the crates of the workspace below `crates`, as reported by Cargo.
 fn packages() -> Vec<Value> {
-    #[allow(clippy::disallowed_methods, reason = "the test waits for its end")]
+    #[allow(clippy::disallowed_methods, reason = "the test waits for the process")]
     let output = std::process::Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
         .current_dir(root())
@@ -157,7 +159,7 @@ fn packages() -> Vec<Value> {
     packages
 }
 
-/// The crates among the dependencies of one kind, without the prefix.
+/// Returns the workspace crates among the dependencies of one kind, without the prefix.
 fn own_dependencies(package: &Value, kind: &Value) -> BTreeSet<String> {
     let dependencies = package["dependencies"].as_array().expect("dependencies").iter();
     let names =
@@ -165,14 +167,14 @@ fn own_dependencies(package: &Value, kind: &Value) -> BTreeSet<String> {
     names.filter_map(|name| name.strip_prefix("agentd-")).map(str::to_owned).collect()
 }
 
-/// A row for each crate: those that use nothing first, then those that use them.
+/// Returns a table with one row per crate, in topological order.
 fn crate_table() -> String {
     let mut left = packages();
     let mut done: BTreeSet<String> = BTreeSet::new();
     let mut table = String::from("| crate | description | uses |\n|---|---|---|");
     while !left.is_empty() {
         let is_next = |package: &Value| own_dependencies(package, &Value::Null).is_subset(&done);
-        let at = left.iter().position(is_next).expect("Cargo allows no cycle");
+        let at = left.iter().position(is_next).expect("Cargo rejects cycles");
         let package = left.remove(at);
         let path = Path::new(package["manifest_path"].as_str().expect("a path")).parent().expect("a folder");
         let folder = path.strip_prefix(root().join("crates")).expect("inside").display().to_string();
@@ -185,28 +187,28 @@ fn crate_table() -> String {
     table
 }
 
-/// With `AGENTD_TEST_REWRITE` set, updates the table instead.
+/// Updates the table instead if `AGENTD_TEST_REWRITE` is set.
 #[test]
-fn the_table_of_crates_is_that_of_the_manifests() {
-    same_or_rewritten("crates", &crate_table());
+fn crate_table_matches_the_manifests() {
+    assert_or_update_section("crates", &crate_table());
 }
 
-/// Holds what stands between two marks of ARCHITECTURE.md against what it should be, or writes it.
-fn same_or_rewritten(mark: &str, expected: &str) {
+/// Compares a marked section of ARCHITECTURE.md with the expected text, or updates it.
+fn assert_or_update_section(mark: &str, expected: &str) {
     let path = root().join("ARCHITECTURE.md");
     let text = std::fs::read_to_string(&path).expect("ARCHITECTURE.md");
     let (begin, end) = (format!("<!-- {mark} -->\n"), format!("\n<!-- end of {mark} -->"));
-    let (before, after) = text.split_once(&begin).expect("the beginning's mark");
-    let (shown, rest) = after.split_once(&end).expect("the end's mark");
+    let (before, after) = text.split_once(&begin).expect("the start marker");
+    let (shown, rest) = after.split_once(&end).expect("the end marker");
     if std::env::var_os("AGENTD_TEST_REWRITE").is_some() {
-        std::fs::write(&path, format!("{before}{begin}{expected}{end}{rest}")).expect("ARCHITECTURE.md is written");
+        std::fs::write(&path, format!("{before}{begin}{expected}{end}{rest}")).expect("write ARCHITECTURE.md");
         return;
     }
     assert_eq!(shown, expected, "run `make module-graph` to update it");
 }
 
 #[test]
-fn no_crate_is_larger_than_the_limit() {
+fn crates_stay_below_the_line_limit() {
     let mut large = Vec::new();
     for package in packages() {
         let source = Path::new(package["manifest_path"].as_str().expect("a path")).with_file_name("src");
@@ -215,14 +217,14 @@ fn no_crate_is_larger_than_the_limit() {
         let lines =
             files.iter().map(|file| std::fs::read_to_string(file).expect("a file").lines().filter(is_code).count());
         let lines: usize = lines.sum();
-        if lines > MAX_LINES_OF_A_CRATE {
+        if lines > MAX_CRATE_LINES {
             large.push(format!("{} has {lines} lines", package["name"]));
         }
     }
     assert!(large.is_empty(), "{large:#?}");
 }
 
-/// Test doubles are dev-dependencies, so that none is linked into the daemon, and no crate has a feature that adds one.
+/// Test doubles are dev-dependencies, and no crate has a feature that enables one.
 #[test]
 fn test_doubles_are_not_linked_into_the_daemon() {
     let mut wrong = Vec::new();
@@ -241,7 +243,7 @@ fn test_doubles_are_not_linked_into_the_daemon() {
 }
 
 #[test]
-fn no_file_is_longer_than_the_limit() {
+fn files_stay_below_the_line_limit() {
     let mut long = Vec::new();
     for folder in ["crates", "bench"] {
         for file in source_files(&root().join(folder)) {
@@ -254,9 +256,9 @@ fn no_file_is_longer_than_the_limit() {
     assert!(long.is_empty(), "{long:#?}");
 }
 
-/// A module with modules of its own is a folder with a `mod.rs`, never a file beside its folder.
+/// A module with submodules is a folder with a `mod.rs`, not a file next to its folder.
 #[test]
-fn modules_are_laid_out_one_way() {
+fn modules_with_submodules_use_mod_rs() {
     let files = source_files(&root().join("crates")).into_iter();
     let beside: Vec<_> = files
         .filter(|file| !file.components().any(|part| part.as_os_str() == "tests"))
@@ -266,7 +268,7 @@ fn modules_are_laid_out_one_way() {
 }
 
 #[test]
-fn handlers_are_short() {
+fn handlers_stay_below_the_line_limit() {
     let mut long = Vec::new();
     for file in daemon_modules().values().flat_map(|module| files_of(module)) {
         let text = std::fs::read_to_string(&file).expect("a file");
@@ -275,18 +277,18 @@ fn handlers_are_short() {
             let mut lines = after.lines().skip_while(|line| !line.contains("fn "));
             let body = lines.by_ref().skip_while(|line| !line.ends_with('{')).skip(1);
             let count = body.take_while(|line| *line != "}").count();
-            if count > MAX_LINES_OF_A_HANDLER {
+            if count > MAX_HANDLER_LINES {
                 long.push(format!("{}: {name} has {count} lines", file.display()));
             }
         }
     }
-    assert!(long.is_empty(), "what a handler does belongs to the service: {long:#?}");
+    assert!(long.is_empty(), "move logic from these handlers to the service: {long:#?}");
 }
 
 /// Only the `mod.rs` of a domain imports its workers and routes. The runtime is exempt: its `worker` module defines the
 /// worker trait.
 #[test]
-fn nothing_imports_workers_or_routes() {
+fn only_mod_rs_imports_workers_and_routes() {
     let mut wrong = Vec::new();
     for (domain, folder) in daemon_modules().into_iter().filter(|(domain, path)| domain != "runtime" && path.is_dir()) {
         for (module, targets) in inner_edges(&folder, &domain) {
@@ -298,7 +300,7 @@ fn nothing_imports_workers_or_routes() {
 }
 
 #[test]
-fn routes_hold_no_sql_and_models_no_io() {
+fn routes_contain_no_sql_and_models_no_io() {
     let mut wrong = Vec::new();
     for file in daemon_modules().values().flat_map(|module| files_of(module)) {
         let text = std::fs::read_to_string(&file).expect("a file");
@@ -308,14 +310,14 @@ fn routes_hold_no_sql_and_models_no_io() {
         if is_in("routes")
             && ["SELECT ", "INSERT INTO ", "UPDATE ", "DELETE FROM "].iter().any(|sql| text.contains(sql))
         {
-            wrong.push(format!("{shown} holds SQL"));
+            wrong.push(format!("{shown} contains SQL"));
         }
         if is_in("model") && ["async ", "Tx", "axum", "StatusCode"].iter().any(|word| contains_word(text, word.trim()))
         {
-            wrong.push(format!("{shown} holds more than rules"));
+            wrong.push(format!("{shown} contains more than rules"));
         }
         if is_in("service") && contains_word(text, "StatusCode") {
-            wrong.push(format!("{shown} knows HTTP"));
+            wrong.push(format!("{shown} depends on HTTP"));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -333,16 +335,16 @@ fn contains_word(text: &str, word: &str) -> bool {
 }
 
 #[test]
-fn modules_of_a_domain_form_no_circle() {
+fn modules_of_a_domain_form_no_cycle() {
     let mut wrong = Vec::new();
     for (domain, folder) in daemon_modules().into_iter().filter(|(_, path)| path.is_dir()) {
         let edges = inner_edges(&folder, &domain);
-        wrong.extend(circle(&edges).map(|modules| format!("{domain}: {modules}")));
+        wrong.extend(find_cycle(&edges).map(|modules| format!("{domain}: {modules}")));
     }
-    assert!(wrong.is_empty(), "modules of a domain that know each other in a circle: {wrong:#?}");
+    assert!(wrong.is_empty(), "dependency cycles between modules of a domain: {wrong:#?}");
 }
 
-/// Which modules of a domain each of them names.
+/// Returns the modules of a domain that each of its modules uses.
 fn inner_edges(folder: &Path, domain: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut edges: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for file in source_files(folder) {
@@ -354,24 +356,24 @@ fn inner_edges(folder: &Path, domain: &str) -> BTreeMap<String, BTreeSet<String>
             .map(|part| part.as_os_str().to_string_lossy().into_owned())
             .collect();
         path.retain(|part| part != "mod");
-        // What a domain shows of itself names its modules, and tests may name anything.
+        // The `mod.rs` of the domain names its modules, and tests may use any module.
         let Some(module) = path.first().cloned().filter(|_| path.iter().all(|part| part != "tests")) else { continue };
         let text = std::fs::read_to_string(&file).expect("a file");
         let text = text.split("#[cfg(test)]").next().unwrap_or_default();
         let code: String =
             text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
         let targets = edges.entry(module.clone()).or_default();
-        targets.extend(named_from(&code, &path, domain).into_iter().filter(|target| *target != module));
+        targets.extend(used_modules(&code, &path, domain).into_iter().filter(|target| *target != module));
     }
     let modules: BTreeSet<String> = edges.keys().cloned().collect();
     edges.values_mut().for_each(|targets| targets.retain(|target| modules.contains(target)));
     edges
 }
 
-/// The modules of the domain behind `crate::<domain>::` and enough `super::`, at `path` below it.
-fn named_from(code: &str, path: &[String], domain: &str) -> BTreeSet<String> {
+/// Returns the modules used through `crate::<domain>::` and `super::` from a module at `path`.
+fn used_modules(code: &str, path: &[String], domain: &str) -> BTreeSet<String> {
     let name = |rest: &str| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
-    // `use` trees begin with a module or hold a list of them.
+    // `use` trees begin with a module or a list of modules.
     let heads = |rest: &str| -> Vec<String> {
         match rest.strip_prefix('{') {
             Some(list) => list.split('}').next().unwrap_or_default().split(',').map(|part| name(part.trim())).collect(),
@@ -392,8 +394,8 @@ fn named_from(code: &str, path: &[String], domain: &str) -> BTreeSet<String> {
     found
 }
 
-/// The modules that are left when those that know nobody left are taken away, one after the other.
-fn circle(edges: &BTreeMap<String, BTreeSet<String>>) -> Option<String> {
+/// Removes modules without remaining dependencies until none is left; returns the rest, which contains a cycle.
+fn find_cycle(edges: &BTreeMap<String, BTreeSet<String>>) -> Option<String> {
     let mut left = edges.clone();
     loop {
         let before = left.len();
@@ -405,9 +407,8 @@ fn circle(edges: &BTreeMap<String, BTreeSet<String>>) -> Option<String> {
     }
 }
 
-/// The edges that the code has, in the order of the table; of those that follow from others only the others, so
-/// that the picture can be read.
-fn picture() -> String {
+/// Renders the dependency graph as a Mermaid diagram, without edges that follow from others.
+fn module_diagram() -> String {
     let modules = daemon_modules();
     let mut used: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (module, path) in &modules {
@@ -437,8 +438,8 @@ fn picture() -> String {
     lines.join("\n")
 }
 
-/// With `AGENTD_TEST_REWRITE` set, updates the picture instead.
+/// Updates the diagram instead if `AGENTD_TEST_REWRITE` is set.
 #[test]
-fn the_picture_of_the_modules_is_that_of_the_code() {
-    same_or_rewritten("picture", &picture());
+fn module_diagram_matches_the_code() {
+    assert_or_update_section("picture", &module_diagram());
 }

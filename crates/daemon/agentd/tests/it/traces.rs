@@ -1,10 +1,10 @@
-//! Traces: where they come from, what goes to a collector, and who is told of them.
+//! Traces: propagation, export to a collector, and log correlation.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use agentd_base::Secret;
-use agentd_base::trace::{TraceContext, within};
+use agentd_base::trace::{TraceContext, with_context};
 use agentd_llm::{ToolCall, Vendor};
 use agentd_testing_llm::{FakeVendor, Reply, Script};
 use axum::http::StatusCode;
@@ -17,14 +17,14 @@ use serde_json::{Value, json};
 
 use crate::hooks::receiver::{Answer, Receiver};
 use crate::skills::Server;
-use crate::support::talk::{COUNTED, Talk, started};
+use crate::support::talk::{TEST_USAGE, Talk, started};
 use crate::support::{Eventually, TestApp, TestProcess};
 
 const GIVEN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
-const SAID: &str = "a word that nobody else may read";
+const SECRET_TEXT: &str = "a word that nobody else may read";
 
-/// A daemon that sends its spans to the receiver, with the vendor's script.
+/// Starts a daemon that exports its spans to the receiver.
 async fn traced(collector: &Receiver, script: Script, content: bool) -> Talk {
     let address = collector.address;
     let app = TestApp::start_with(|source| {
@@ -36,7 +36,7 @@ async fn traced(collector: &Receiver, script: Script, content: bool) -> Talk {
     Talk::on(app, script).await
 }
 
-/// The values of attributes; numbers are text, as OTLP writes them in JSON.
+/// Returns attribute values; integers are text, as in OTLP JSON.
 fn values(attributes: &[KeyValue]) -> Value {
     let value = |value: &any_value::Value| match value {
         any_value::Value::StringValue(text) => json!(text),
@@ -64,7 +64,7 @@ fn shown(span: &Span) -> Value {
     })
 }
 
-/// Every span that came, once it is certain that each has the form of OTLP.
+/// Returns all received spans after checking their OTLP format.
 fn spans(collector: &Receiver) -> Vec<Value> {
     let mut spans = Vec::new();
     for received in collector.received() {
@@ -90,7 +90,7 @@ fn attributes(of: &Value) -> BTreeMap<String, Value> {
     pairs.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// Waits for the spans of a turn and answers all those of its trace.
+/// Waits for the spans of a turn and returns all spans of its trace.
 async fn spans_of_turn(collector: &Receiver, trace: &str) -> Vec<Value> {
     let mut eventually = Eventually::new();
     loop {
@@ -99,7 +99,7 @@ async fn spans_of_turn(collector: &Receiver, trace: &str) -> Vec<Value> {
         if has("invoke_agent") && has("POST /api/chat/messages/stream") {
             return found;
         }
-        eventually.look_again_at(&found).await;
+        eventually.retry_with(&found).await;
     }
 }
 
@@ -107,22 +107,22 @@ fn named<'s>(spans: &'s [Value], name: &str) -> Vec<&'s Value> {
     spans.iter().filter(|span| span["name"].as_str().is_some_and(|own| own.starts_with(name))).collect()
 }
 
-/// Looks into its folder, and then answers.
-fn looks_and_answers() -> Script {
+/// Creates a vendor that calls `list_files` and then answers.
+fn call_tool_and_answer() -> Script {
     Script::by(|request| {
         let has_looked = request.body.to_string().contains("tool_call_id");
         if has_looked {
-            return Reply::text([SAID], COUNTED);
+            return Reply::text([SECRET_TEXT], TEST_USAGE);
         }
-        Reply::tool_calls(vec![ToolCall::new("v0", "list_files", json!({}))], COUNTED)
+        Reply::tool_calls(vec![ToolCall::new("v0", "list_files", json!({}))], TEST_USAGE)
     })
 }
 
 #[tokio::test]
-async fn a_turn_becomes_spans_of_the_trace_that_asked_for_it() {
+async fn turn_is_exported_as_spans_of_the_calling_trace() {
     let collector = Receiver::start().await;
-    let talk = traced(&collector, looks_and_answers(), false).await;
-    let asked = talk.send(&json!({"content": SAID})).header("traceparent", GIVEN);
+    let talk = traced(&collector, call_tool_and_answer(), false).await;
+    let asked = talk.send(&json!({"content": SECRET_TEXT})).header("traceparent", GIVEN);
     let events = asked.stream().await.collect().await;
     let session = started(&events, "session_id");
     let spans = spans_of_turn(&collector, TRACE).await;
@@ -132,10 +132,10 @@ async fn a_turn_becomes_spans_of_the_trace_that_asked_for_it() {
     assert_eq!(attributes(request)["http.response.status_code"], "200");
     let turn = named(&spans, "invoke_agent scout")[0];
     assert_eq!(turn["parentSpanId"], request["spanId"]);
-    let said_of_turn = attributes(turn);
-    assert_eq!(said_of_turn["gen_ai.operation.name"], "invoke_agent");
-    assert_eq!(said_of_turn["gen_ai.usage.input_tokens"], "14");
-    assert_eq!(said_of_turn["agentd.session.id"], session);
+    let turn_attributes = attributes(turn);
+    assert_eq!(turn_attributes["gen_ai.operation.name"], "invoke_agent");
+    assert_eq!(turn_attributes["gen_ai.usage.input_tokens"], "14");
+    assert_eq!(turn_attributes["agentd.session.id"], session);
     let calls = named(&spans, "chat ");
     assert_eq!(calls.len(), 2, "{spans:?}");
     for call in calls {
@@ -148,15 +148,15 @@ async fn a_turn_becomes_spans_of_the_trace_that_asked_for_it() {
     let tool = named(&spans, "execute_tool list_files")[0];
     assert_eq!(tool["parentSpanId"], turn["spanId"]);
     assert_eq!(attributes(tool)["gen_ai.tool.name"], "list_files");
-    // The same ids as the trace that the daemon shows.
+    // The trace of the API has the same ids.
     let shown = talk.app.get(&format!("/api/chat/sessions/{session}/trace")).send().await.expect_status(200).json();
     assert_eq!((&shown["trace_id"], &shown["span"]["id"]), (&json!(TRACE), &turn["spanId"]));
     let shown: Vec<&Value> =
         shown["span"]["children"].as_array().expect("parts").iter().map(|part| &part["id"]).collect();
     assert!(shown.contains(&&tool["spanId"]), "{shown:?}");
-    // Neither what was said nor a secret.
+    // Neither content nor secrets are exported.
     for received in collector.received() {
-        assert!(!received.body.contains(SAID), "{}", received.body);
+        assert!(!received.body.contains(SECRET_TEXT), "{}", received.body);
         assert!(!received.body.contains("very-secret"), "{}", received.body);
     }
     let metrics = crate::monitoring::scrape(&talk.app).await;
@@ -164,32 +164,32 @@ async fn a_turn_becomes_spans_of_the_trace_that_asked_for_it() {
 }
 
 #[tokio::test]
-async fn what_was_said_is_told_where_the_owner_wants_it() {
+async fn content_is_exported_if_enabled() {
     let collector = Receiver::start().await;
-    let talk = traced(&collector, looks_and_answers(), true).await;
-    talk.send(&json!({"content": SAID})).header("traceparent", GIVEN).stream().await.collect().await;
+    let talk = traced(&collector, call_tool_and_answer(), true).await;
+    talk.send(&json!({"content": SECRET_TEXT})).header("traceparent", GIVEN).stream().await.collect().await;
     let spans = spans_of_turn(&collector, TRACE).await;
     let last = named(&spans, "chat ")
         .into_iter()
         .map(attributes)
-        .find(|said| said["gen_ai.output.messages"].as_str().is_some_and(|text| text.contains(SAID)));
+        .find(|said| said["gen_ai.output.messages"].as_str().is_some_and(|text| text.contains(SECRET_TEXT)));
     let last = last.expect("the answer");
     let input: Value = serde_json::from_str(last["gen_ai.input.messages"].as_str().expect("text")).expect("JSON");
-    assert_eq!(input[0], json!({"role": "user", "parts": [{"type": "text", "content": SAID}]}));
+    assert_eq!(input[0], json!({"role": "user", "parts": [{"type": "text", "content": SECRET_TEXT}]}));
     assert!(attributes(named(&spans, "execute_tool")[0]).contains_key("gen_ai.tool.call.result"));
 }
 
 #[tokio::test]
-async fn a_trace_that_nobody_wants_recorded_is_not() {
+async fn unsampled_trace_is_not_exported() {
     let collector = Receiver::start().await;
-    let talk = traced(&collector, looks_and_answers(), false).await;
+    let talk = traced(&collector, call_tool_and_answer(), false).await;
     let unsampled = GIVEN.replace("-01", "-00");
     talk.send(&json!({"content": "go"})).header("traceparent", &unsampled).stream().await.collect().await;
-    // What is not well-formed begins a trace, and that one is recorded.
+    // An invalid header starts a new trace, which is recorded.
     talk.send(&json!({"content": "go"})).header("traceparent", "00-nonsense").stream().await.collect().await;
     let mut eventually = Eventually::new();
     while named(&spans(&collector), "invoke_agent").is_empty() {
-        eventually.look_again().await;
+        eventually.retry().await;
     }
     assert!(spans(&collector).iter().all(|span| span["traceId"] != TRACE));
 }
@@ -202,35 +202,35 @@ async fn count(app: &TestApp, outcome: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn a_collector_that_is_busy_gets_them_later() {
+async fn export_is_retried_when_the_collector_is_busy() {
     let collector = Receiver::start().await;
     collector
         .then([Answer::With(503, "retry-after", "0".to_owned()), Answer::With(429, "retry-after", "0".to_owned())]);
-    let talk = traced(&collector, looks_and_answers(), false).await;
+    let talk = traced(&collector, call_tool_and_answer(), false).await;
     let received = collector.wait_for(3).await;
     assert_eq!((&received[0].body, &received[1].body), (&received[1].body, &received[2].body));
     let mut eventually = Eventually::new();
     while count(&talk.app, "sent").await == 0 {
-        eventually.look_again().await;
+        eventually.retry().await;
     }
     assert_eq!(count(&talk.app, "dropped").await, 0);
 }
 
 #[tokio::test]
-async fn a_collector_that_refuses_or_is_away_costs_spans_alone() {
+async fn failing_collector_loses_only_spans() {
     let collector = Receiver::start().await;
     collector.then([Answer::Status(400)]);
-    let talk = traced(&collector, looks_and_answers(), false).await;
+    let talk = traced(&collector, call_tool_and_answer(), false).await;
     let mut eventually = Eventually::new();
     while count(&talk.app, "dropped").await == 0 {
-        eventually.look_again().await;
+        eventually.retry().await;
     }
-    // The next batch is sent all the same.
+    // The next batch is sent.
     while count(&talk.app, "sent").await == 0 {
         talk.app.get("/api/agents").send().await.expect_status(200);
-        eventually.look_again().await;
+        eventually.retry().await;
     }
-    // One that never answers stands in nobody's way, neither of a turn nor of the end.
+    // A hanging collector delays neither turns nor the shutdown.
     collector.always(Answer::Hang);
     let events = talk.exchange(&json!({"content": "go"})).await;
     assert_eq!(events.last().expect("an end").event, "done");
@@ -239,9 +239,9 @@ async fn a_collector_that_refuses_or_is_away_costs_spans_alone() {
 }
 
 #[tokio::test]
-async fn what_waits_is_sent_before_the_end() {
+async fn pending_spans_are_exported_before_shutdown() {
     let collector = Receiver::start().await;
-    let talk = traced(&collector, looks_and_answers(), false).await;
+    let talk = traced(&collector, call_tool_and_answer(), false).await;
     talk.send(&json!({"content": "go"})).header("traceparent", GIVEN).stream().await.collect().await;
     let Talk { mut app, .. } = talk;
     app.stop().await;
@@ -250,7 +250,7 @@ async fn what_waits_is_sent_before_the_end() {
 }
 
 #[tokio::test]
-async fn a_bad_collector_keeps_the_daemon_from_starting() {
+async fn invalid_collector_configuration_prevents_startup() {
     let process = TestProcess::stopped().await;
     for (name, value, sentence) in [
         ("SVC_OTLP_ENDPOINT", "collector:4318", "SVC_OTLP_ENDPOINT must be the address of a collector"),
@@ -261,16 +261,16 @@ async fn a_bad_collector_keeps_the_daemon_from_starting() {
     ] {
         let mut command = process.command();
         command.env("SVC_OTLP_ENDPOINT", "http://127.0.0.1:4318").env(name, value).arg("serve");
-        let output = command.output().expect("it runs");
+        let output = command.output().expect("run the daemon");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && said.contains(sentence), "{said}");
         assert!(!said.contains("hunter2"), "{said}");
     }
 }
 
-/// A tool that the owner made is told of the trace, and so is a hook; a page that a model chooses is not.
+/// Tools and hooks configured by the owner receive the trace context; pages chosen by a model do not.
 #[tokio::test]
-async fn whom_the_owner_set_up_is_told_of_the_trace() {
+async fn trace_context_is_sent_only_to_configured_destinations() {
     let app = crate::skills::app().await;
     let server = Server::start(|_| axum::Json(json!({"ok": true})).into_response()).await;
     let address = server.url("");
@@ -281,16 +281,16 @@ async fn whom_the_owner_set_up_is_told_of_the_trace() {
         app.post("/api/settings/skills/custom").json(&fields).send().await.expect_status(201);
     }
     let place = TraceContext::parse(GIVEN);
-    within(place, crate::skills::call(&app, "own", json!({}))).await.expect("an answer");
+    with_context(place, crate::skills::call(&app, "own", json!({}))).await.expect("an answer");
     assert_eq!(server.asked()[0].headers.get("traceparent").map(String::as_str), Some(GIVEN));
     let allowed = json!({"allowed_hosts": ["127.0.0.1"]});
     app.put("/api/settings/security").json(&allowed).send().await.expect_status(200);
-    within(place, crate::skills::call(&app, "steered", json!({"host": "127.0.0.1"}))).await.expect("an answer");
+    with_context(place, crate::skills::call(&app, "steered", json!({"host": "127.0.0.1"}))).await.expect("an answer");
     assert!(!server.asked()[1].headers.contains_key("traceparent"));
 }
 
 #[tokio::test]
-async fn a_tool_server_is_told_of_the_trace() {
+async fn trace_context_is_sent_to_tool_servers() {
     let app = crate::skills::app().await;
     let server = Server::start(|asked| {
         if asked.method != "POST" {
@@ -315,7 +315,9 @@ async fn a_tool_server_is_told_of_the_trace() {
     let made = app.post("/api/settings/skills/mcp").json(&fields).send().await.expect_status(201).json();
     let path = format!("/api/settings/skills/mcp/{}/connect", made["id"].as_str().expect("an id"));
     app.post(&path).send().await.expect_status(200);
-    within(TraceContext::parse(GIVEN), crate::skills::call(&app, "web_shout", json!({}))).await.expect("an answer");
+    with_context(TraceContext::parse(GIVEN), crate::skills::call(&app, "web_shout", json!({})))
+        .await
+        .expect("an answer");
     let asked = server.asked();
     let is_call = |body: &str| body.contains("tools/call");
     let called = asked.iter().find(|asked| is_call(&asked.body)).expect("the call");
@@ -326,7 +328,7 @@ async fn a_tool_server_is_told_of_the_trace() {
 }
 
 #[tokio::test]
-async fn hooks_and_messages_go_on_in_the_trace_of_what_caused_them() {
+async fn hooks_and_messages_continue_the_trace_of_their_cause() {
     let receiver = Receiver::start().await;
     let talk = Talk::saying(&["Yes."]).await;
     let app = &talk.app;
@@ -346,31 +348,31 @@ async fn hooks_and_messages_go_on_in_the_trace_of_what_caused_them() {
     let mut eventually = Eventually::new();
     while receiver.received().len() < 3 {
         app.run_workers().await;
-        eventually.look_again().await;
+        eventually.retry().await;
     }
     for received in receiver.received() {
         assert_eq!(received.header("traceparent"), expected, "{received:?}");
     }
 }
 
-/// What is logged of a turn names its trace, in both forms of the log, also when the turn was cut off.
+/// Log lines of a turn contain its trace id in both formats, also for an interrupted turn.
 #[tokio::test]
-async fn lines_of_the_log_carry_the_trace_and_a_killed_turn_keeps_it() {
+async fn log_lines_contain_the_trace_id_and_a_killed_turn_keeps_its_trace() {
     let mut process = TestProcess::with_owner().await;
     let pieces: Vec<String> = (0..400).map(|number| format!("t{number} ")).collect();
-    let reply = Reply::text(pieces.iter().map(String::as_str), COUNTED).delayed(Duration::from_millis(5));
+    let reply = Reply::text(pieces.iter().map(String::as_str), TEST_USAGE).delayed(Duration::from_millis(5));
     let vendor = FakeVendor::start(Vendor::Openai, Script::always(reply)).await.expect("a fake vendor");
     let key = json!({"api_key": "k", "base_url": vendor.base_url().as_str()});
     process.put("/api/providers/openai/key").json(&key).send().await.expect_status(200);
     let settings = json!({"default_provider": "openai", "default_model": "fake"});
     process.put("/api/settings/agent").json(&settings).send().await.expect_status(200);
-    process.make_agent("scout").await;
+    process.create_agent("scout").await;
     let message = json!({"content": "Tell me."});
     let asked = process.post("/api/chat/messages/stream").header("traceparent", GIVEN).json(&message);
     let mut stream = asked.stream().await;
     let mut session = None;
     for _ in 0..5 {
-        let event = stream.next().await.expect("the stream goes on");
+        let event = stream.next().await.expect("next event");
         session = session.or_else(|| event.data["session_id"].as_str().map(str::to_owned));
     }
     process.kill();
@@ -380,7 +382,7 @@ async fn lines_of_the_log_carry_the_trace_and_a_killed_turn_keeps_it() {
     let shown = process.get(&path).send().await.expect_status(200).json();
     assert_eq!((&shown["trace_id"], &shown["span"]["status"]), (&json!(TRACE), &json!("interrupted")));
     let call = &shown["span"]["children"].as_array().expect("parts").iter().find(|part| part["type"] == "model_call");
-    let call = call.expect("the call that was cut off");
+    let call = call.expect("the interrupted call");
     assert_eq!(
         (&call["status"], &call["started_at"], &call["duration_ms"]),
         (&json!("interrupted"), &Value::Null, &Value::Null)
@@ -390,6 +392,7 @@ async fn lines_of_the_log_carry_the_trace_and_a_killed_turn_keeps_it() {
     let log = process.log();
     let text = log.lines().find(|line| line.contains(TRACE) && !line.starts_with('{'));
     assert!(text.is_some(), "{log}");
-    let is_cut_off = |line: &&str| line.starts_with('{') && line.contains("cut off") && line.contains(TRACE);
-    assert!(log.lines().find(is_cut_off).is_some(), "{log}");
+    let is_interrupted =
+        |line: &&str| line.starts_with('{') && line.contains("session interrupted") && line.contains(TRACE);
+    assert!(log.lines().find(is_interrupted).is_some(), "{log}");
 }

@@ -1,4 +1,4 @@
-//! The background workers, as operators see them.
+//! Background workers as shown to operators.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn text<'a>(worker: &'a Value, field: &str) -> &'a str {
 }
 
 #[tokio::test]
-async fn every_worker_says_what_it_does_and_what_it_did() {
+async fn every_worker_has_a_description_and_statistics() {
     let app = TestApp::with_owner().await;
     let before = listed(&app).await;
     assert!(before.iter().all(|worker| worker["last_success_at"].is_null() && worker["items"] == 0), "{before:?}");
@@ -30,7 +30,7 @@ async fn every_worker_says_what_it_does_and_what_it_did() {
     }
 }
 
-/// The tables of the page, from the running daemon.
+/// Renders the tables of the guide from the running daemon.
 fn tables(workers: &[Value]) -> String {
     let mut page = String::from("| worker | description |\n|---|---|");
     for worker in workers {
@@ -48,26 +48,26 @@ fn tables(workers: &[Value]) -> String {
     page
 }
 
-/// With `AGENTD_TEST_REWRITE` set, updates the page instead.
+/// Updates the guide instead if `AGENTD_TEST_REWRITE` is set.
 #[tokio::test]
-async fn tables_of_the_guide_are_those_of_the_daemon() {
+async fn guide_tables_match_the_daemon() {
     const BEGIN: &str = "<!-- workers -->\n";
     const END: &str = "\n<!-- end of workers -->";
     let app = TestApp::with_owner().await;
     let expected = tables(&listed(&app).await);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/guide/monitoring.md");
     let page = std::fs::read_to_string(&path).expect("the page");
-    let (before, after) = page.split_once(BEGIN).expect("the beginning's mark");
-    let (shown, rest) = after.split_once(END).expect("the end's mark");
+    let (before, after) = page.split_once(BEGIN).expect("the start marker");
+    let (shown, rest) = after.split_once(END).expect("the end marker");
     if std::env::var_os("AGENTD_TEST_REWRITE").is_some() {
-        std::fs::write(&path, format!("{before}{BEGIN}{expected}{END}{rest}")).expect("the page is written");
+        std::fs::write(&path, format!("{before}{BEGIN}{expected}{END}{rest}")).expect("write the guide");
         return;
     }
     assert_eq!(shown, expected, "run `make workers-guide` to update it");
 }
 
 #[tokio::test]
-async fn the_command_lists_them_in_columns_and_as_json() {
+async fn workers_command_prints_columns_and_json() {
     let process = TestProcess::with_owner().await;
     let ran = agentd(&process, &["workers", "--json"]).await.success();
     let list: Value = serde_json::from_str(ran.text()).expect("JSON");

@@ -1,36 +1,36 @@
-//! The hooks in memory. Whoever works in a transaction asks there whether they are current, so
-//! that no event is matched against what a hook was before.
+//! In-memory cache of hooks. A transaction compares the cache version with the database before use, so that no event
+//! is matched against an outdated hook.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use agentd_base::{Redactor, Secret};
-use agentd_core::vault::{Vault, VaultError, hide_url_secrets, open_url};
+use agentd_core::vault::{Vault, VaultError, open_url, redact_url_secrets};
 use agentd_store::Read;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 
 use super::error::HookError;
-use super::model::{Action, HEADER_SECRETS, Hook, HookId, SECRET, secret_scope};
+use super::model::{Action, HEADER_SECRET_PREFIX, Hook, HookId, SECRET, secret_scope};
 use super::store::{self, Version};
 
-/// A hook with its secret, or why that cannot be had.
+/// A hook with its decrypted secrets. A secret that cannot be loaded is replaced by the reason.
 #[derive(Debug)]
 pub(super) struct LoadedHook {
     pub(super) hook: Hook,
     pub(super) secret: Result<Option<Secret>, String>,
-    /// The headers whose values lie in the vault, or why they cannot be had.
+    /// Headers whose values are stored in the vault, or the reason they cannot be loaded.
     pub(super) headers: Result<HeaderMap, String>,
-    /// The config with its secrets, for code, or why those cannot be had.
+    /// Config including secrets, as passed to code, or the reason the secrets cannot be loaded.
     pub(super) code_config: Result<Map<String, Value>, String>,
-    /// Where it sends to, with the credentials in its url, or why that cannot be had. `None`: it sends nowhere.
+    /// Target URL including credentials, or the reason they cannot be loaded. `None` if the hook has no URL.
     pub(super) url: Option<Result<String, String>>,
-    /// What must not be kept of what others say: they may repeat what they were sent.
+    /// Removes the hook's secrets from stored output, because receivers and code may echo them.
     pub(super) redactor: Redactor,
-    /// Where it sends to: the scheme, host and port of its url.
+    /// Scheme, host and port of the target URL.
     pub(super) receiver: Option<Arc<str>>,
-    /// Whether the receiver took the last event, and did so soon. At first nobody knows.
+    /// Whether the receiver accepted the last event quickly. False until the first attempt.
     pub(super) is_quick: AtomicBool,
 }
 
@@ -52,7 +52,7 @@ impl LoadedHook {
     }
 }
 
-/// Every hook that is there.
+/// All hooks that are not deleted, by id and by event type.
 #[derive(Debug)]
 pub(super) struct HookCache {
     pub(super) version: Version,
@@ -96,24 +96,25 @@ impl HookCache {
         self.by_id.keys()
     }
 
-    /// Those that go before a hook where both hear of the same event: in the same table, with a higher priority.
-    pub(super) fn going_before(&self, hook: &Hook) -> Vec<&str> {
-        // They are sorted so that these come first.
-        let higher = self.listening(&hook.event_type).iter().take_while(|other| other.hook.priority > hook.priority);
-        let goes_before = |other: &&Arc<LoadedHook>| other.hook.enabled && other.hook.is_queued() == hook.is_queued();
-        higher.filter(goes_before).map(|other| other.hook.id.as_str()).collect()
+    /// Returns the ids of enabled hooks of the same event type and queue that have a higher priority than `hook`.
+    pub(super) fn higher_priority_hooks(&self, hook: &Hook) -> Vec<&str> {
+        // Listeners are sorted by descending priority.
+        let higher = self.listeners(&hook.event_type).iter().take_while(|other| other.hook.priority > hook.priority);
+        let is_ahead = |other: &&Arc<LoadedHook>| other.hook.enabled && other.hook.is_queued() == hook.is_queued();
+        higher.filter(is_ahead).map(|other| other.hook.id.as_str()).collect()
     }
 
-    /// Those that listen to a type, the highest priority first.
-    pub(super) fn listening(&self, event_type: &str) -> &[Arc<LoadedHook>] {
+    /// Returns the hooks that listen to an event type, highest priority first.
+    pub(super) fn listeners(&self, event_type: &str) -> &[Arc<LoadedHook>] {
         self.by_event.get(event_type).map(Vec::as_slice).unwrap_or_default()
     }
 }
 
-/// Headers that say nothing but what is sent.
+/// Headers that never carry a credential.
 const PUBLIC_HEADERS: [&str; 5] = ["accept", "accept-language", "content-type", "content-language", "user-agent"];
 
-/// Of everything that a receiver or code is given: whatever its name, the owner's header may be a credential.
+/// Builds a redactor for every value passed to a receiver or to code. Any header set by the owner may be a credential,
+/// whatever its name.
 fn redactor(
     hook: &Hook,
     secret: &Result<Option<Secret>, String>,
@@ -121,7 +122,7 @@ fn redactor(
     code_secrets: &Result<BTreeMap<String, Secret>, String>,
     url: &Option<Result<String, String>>,
 ) -> Redactor {
-    let mut redactor = Redactor::of(secret.iter().flatten());
+    let mut redactor = Redactor::from_secrets(secret.iter().flatten());
     let own = match &hook.action {
         Action::Http(http) => Some(&http.headers),
         _ => None,
@@ -140,7 +141,7 @@ fn redactor(
         }
     }
     if let Some(Ok(url)) = url {
-        hide_url_secrets(&mut redactor, url);
+        redact_url_secrets(&mut redactor, url);
     }
     redactor
 }
@@ -148,7 +149,7 @@ fn redactor(
 async fn find_headers(read: &mut Read, vault: &Vault, hook: &Hook) -> Result<Result<HeaderMap, String>, HookError> {
     let mut headers = HeaderMap::new();
     for name in hook.sealed_headers() {
-        let (key, what) = (format!("{HEADER_SECRETS}{name}"), format!("header {name}"));
+        let (key, what) = (format!("{HEADER_SECRET_PREFIX}{name}"), format!("header {name}"));
         let secret = match find_secret(read, vault, &hook.id, &key, &what).await? {
             Ok(secret) => secret,
             Err(problem) => return Ok(Err(problem)),
@@ -163,7 +164,7 @@ async fn find_headers(read: &mut Read, vault: &Vault, hook: &Hook) -> Result<Res
     Ok(Ok(headers))
 }
 
-/// JSON texts by their names in the vault.
+/// Loads the config secrets of a Python hook: JSON texts by their names in the vault.
 async fn find_code_secrets(
     read: &mut Read,
     vault: &Vault,
@@ -179,7 +180,7 @@ async fn find_code_secrets(
     Ok(Ok(values))
 }
 
-/// `what`: how people call it.
+/// Loads a secret, or returns the reason it is missing. `what` names the secret in that message.
 async fn find_secret(
     read: &mut Read,
     vault: &Vault,
@@ -191,7 +192,7 @@ async fn find_secret(
         Ok(Some(secret)) => Ok(Ok(secret)),
         // A backup without its secrets was restored.
         Ok(None) => Ok(Err(format!("the hook's {what} is missing; enter it again"))),
-        // One that does not open must not take the other hooks down.
+        // One secret that cannot be decrypted must not prevent the other hooks from loading.
         Err(error @ VaultError::Unsealable { .. }) => Ok(Err(error.to_string())),
         Err(error) => Err(error.into()),
     }

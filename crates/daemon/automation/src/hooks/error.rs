@@ -1,4 +1,4 @@
-//! What can go wrong with hooks before one acts. What goes wrong then is part of its record.
+//! Errors of hook management. Failures of an action are part of its delivery or execution record instead.
 
 use std::error::Error;
 
@@ -11,8 +11,8 @@ use agentd_store::StoreError;
 use super::model::MAX_HOOKS;
 use crate::notify::NotifyError;
 
-/// Longer errors are cut: they are for people.
-const ERROR_BYTES: usize = 2_000;
+/// Maximum length of a stored error, in bytes.
+const MAX_ERROR_BYTES: usize = 2_000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum HookError {
@@ -83,22 +83,22 @@ impl DomainError for HookError {
     }
 }
 
-/// An error and its sources, for people.
+/// Formats an error and its sources as one line.
 pub(super) fn error_chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        let said = cause.to_string();
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
+        let message = cause.to_string();
+        if !text.contains(&message) {
+            text = format!("{text}: {message}");
         }
         source = cause.source();
     }
-    shortened(text)
+    truncate_error(text)
 }
 
-/// A text that is kept of an error: bounded, and without what the database cannot store.
-pub(super) fn shortened(mut text: String) -> String {
-    text.truncate(text.floor_char_boundary(ERROR_BYTES));
+/// Truncates an error text for storage and replaces NUL characters, which the database cannot store.
+pub(super) fn truncate_error(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(MAX_ERROR_BYTES));
     if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
 }

@@ -1,5 +1,5 @@
-//! How much of each queue is under way at once in this daemon: in all, of one hook, and of all hooks of one receiver
-//! that is slow or not known yet. Who works holds a [`Permit`], which counts until it is dropped.
+//! Concurrency limits of both queues in this daemon: per queue, per hook, and per receiver that is slow or not yet
+//! known. Each running task holds a [`Permit`] until it is dropped.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use super::cache::LoadedHook;
 use super::model::{Action, HookId};
 use super::store::queue::QueueKind;
 
-/// Requests of a queue.
-const REQUESTS_AT_ONCE: usize = 64;
-/// So many more that take long, so that what hangs keeps no permit from what does not.
-const SLOW_AT_ONCE: usize = 64;
-/// Code and built-in actions.
-const OTHERS_AT_ONCE: usize = 16;
-/// One hook, and one slow receiver, has this part of those at most.
-const SHARES: usize = 4;
+/// Maximum number of concurrent requests per queue.
+const MAX_CONCURRENT_REQUESTS: usize = 64;
+/// Additional permits for slow requests, so that hanging requests do not block quick ones.
+const MAX_CONCURRENT_SLOW: usize = 64;
+/// Maximum number of concurrent code runs and built-in actions.
+const MAX_CONCURRENT_ACTIONS: usize = 16;
+/// Divisor of a limit: one hook, or one slow receiver, holds at most this fraction of the permits.
+const SHARE_DIVISOR: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct ConcurrencyLimits {
@@ -31,8 +31,9 @@ pub(super) struct ConcurrencyLimits {
 
 impl Default for ConcurrencyLimits {
     fn default() -> Self {
-        // A delivery is a request, or cannot be sent at all.
-        let executions = QueueLimits { others: Some(ConcurrencyLimit::new(OTHERS_AT_ONCE)), ..QueueLimits::new() };
+        // Deliveries are always requests, so that queue needs no limit for other actions.
+        let executions =
+            QueueLimits { others: Some(ConcurrencyLimit::new(MAX_CONCURRENT_ACTIONS)), ..QueueLimits::new() };
         Self { deliveries: QueueLimits::new(), executions }
     }
 }
@@ -45,19 +46,19 @@ impl ConcurrencyLimits {
         }
     }
 
-    /// Waits until no permit is held, at most for `limit`; answers whether that is so.
-    pub(super) async fn drain(&self, limit: Duration) -> bool {
+    /// Waits up to `timeout` until no permit is held. Returns whether all permits were released.
+    pub(super) async fn drain(&self, timeout: Duration) -> bool {
         let all = self.deliveries.all().chain(self.executions.all());
-        let drained = futures_util::future::join_all(all.map(|places| places.drain(limit))).await;
+        let drained = futures_util::future::join_all(all.map(|limit| limit.drain(timeout))).await;
         drained.into_iter().all(|is_empty| is_empty)
     }
 }
 
-/// Who has no more than a share.
+/// A party whose share of the permits is limited.
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum Holder {
     Hook(HookId),
-    /// By scheme, host and port.
+    /// The receiver's scheme, host and port.
     Receiver(Arc<str>),
 }
 
@@ -66,16 +67,16 @@ pub(super) struct QueueLimits {
     requests: ConcurrencyLimit,
     others: Option<ConcurrencyLimit>,
     slow: ConcurrencyLimit,
-    /// Of those that hold a permit.
+    /// Limits of the holders that have a permit.
     by_holder: Mutex<HashMap<Holder, ConcurrencyLimit>>,
 }
 
 impl QueueLimits {
     fn new() -> Self {
         Self {
-            requests: ConcurrencyLimit::new(REQUESTS_AT_ONCE),
+            requests: ConcurrencyLimit::new(MAX_CONCURRENT_REQUESTS),
             others: None,
-            slow: ConcurrencyLimit::new(SLOW_AT_ONCE),
+            slow: ConcurrencyLimit::new(MAX_CONCURRENT_SLOW),
             by_holder: Mutex::default(),
         }
     }
@@ -84,18 +85,18 @@ impl QueueLimits {
         [&self.requests, &self.slow].into_iter().chain(&self.others)
     }
 
-    /// A permit for one delivery or execution of a hook, if none of its limits is reached.
+    /// Acquires a permit for one delivery or execution of a hook, or returns `None` if a limit is reached.
     pub(super) fn try_acquire(&self, hook: &LoadedHook) -> Option<HookPermit> {
-        let places = match (&hook.hook.action, &self.others) {
+        let limit = match (&hook.hook.action, &self.others) {
             (Action::Http(_), _) | (_, None) => &self.requests,
             (_, Some(others)) => others,
         };
-        let of_queue = places.try_take()?;
+        let of_queue = limit.try_take()?;
         let receiver = hook.receiver.clone().filter(|_| !hook.is_quick.load(Ordering::Relaxed));
         let mut by_holder = self.by_holder.lock();
         let mut share = |holder| {
-            let most = || ConcurrencyLimit::new(places.limit().div_ceil(SHARES));
-            by_holder.entry(holder).or_insert_with(most).try_take()
+            let new_share = || ConcurrencyLimit::new(limit.limit().div_ceil(SHARE_DIVISOR));
+            by_holder.entry(holder).or_insert_with(new_share).try_take()
         };
         let of_hook = share(Holder::Hook(hook.hook.id.clone()))?;
         let of_receiver = match receiver {
@@ -110,32 +111,32 @@ impl QueueLimits {
         })
     }
 
-    /// How many permits a hook holds.
+    /// Returns the number of permits that a hook holds.
     pub(super) fn held_by(&self, hook: &HookId) -> usize {
         self.by_holder.lock().get(&Holder::Hook(hook.clone())).map_or(0, ConcurrencyLimit::taken)
     }
 
-    /// Forgets who holds no permit any more.
-    pub(super) fn forget_idle(&self) {
-        self.by_holder.lock().retain(|_, places| places.taken() > 0);
+    /// Removes the limits of holders without a permit.
+    pub(super) fn remove_idle(&self) {
+        self.by_holder.lock().retain(|_, limit| limit.taken() > 0);
     }
 
     pub(super) fn is_full(&self) -> bool {
         self.requests.free() == 0 && self.others.as_ref().is_none_or(|others| others.free() == 0)
     }
 
-    /// Whether anything is under way.
+    /// Whether any permit is held.
     pub(super) fn is_in_use(&self) -> bool {
-        self.all().any(|places| places.taken() > 0)
+        self.all().any(|limit| limit.taken() > 0)
     }
 
     /// See [`ConcurrencyLimit::settle`].
-    pub(super) async fn settle(&self, wake: &Notify, longest: Duration) -> bool {
-        ConcurrencyLimit::settle_any(&self.all().collect::<Vec<_>>(), Some(wake), longest).await
+    pub(super) async fn settle(&self, wake: &Notify, max_wait: Duration) -> bool {
+        ConcurrencyLimit::settle_any(&self.all().collect::<Vec<_>>(), Some(wake), max_wait).await
     }
 }
 
-/// One that counts against the limits. The default counts against none.
+/// A permit that counts against the limits of the queue, the hook and the receiver. The default counts against none.
 #[derive(Debug, Default)]
 pub(super) struct HookPermit {
     of_queue: Option<Permit>,
@@ -145,7 +146,7 @@ pub(super) struct HookPermit {
 }
 
 impl HookPermit {
-    /// Of work that takes long: counts among the slow from now on, if there are not too many of those.
+    /// Moves slow work to the limit of slow requests, if that limit has a free permit.
     pub(super) fn count_as_slow(&mut self) {
         if self.of_queue.is_some()
             && let Some(slow) = self.slow.as_ref().and_then(ConcurrencyLimit::try_take)
@@ -154,7 +155,7 @@ impl HookPermit {
         }
     }
 
-    /// Of work that waits for something else: counts against the limits of its hook and its receiver alone.
+    /// Releases the queue's permit. The work still counts against the limits of its hook and its receiver.
     pub(super) fn leave_queue(&mut self) {
         self.of_queue = None;
     }

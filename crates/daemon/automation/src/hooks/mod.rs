@@ -1,48 +1,48 @@
-//! Hooks: what the owner wants to happen when something happens. A hook listens to one type of event and sends it to a
-//! URL, runs code in the sandbox, or does one of the things that the daemon knows how to do.
+//! Hooks: actions that run when an event occurs. A hook subscribes to one event type. It sends the event to a URL, runs
+//! code in the sandbox, or performs a built-in action.
 //!
 //! Invariants
-//! - Only the event commits with the change that caused it. One reader goes over the events in their order and, in
-//!   one transaction, writes down what each calls for (unique on hook and event) and moves its cursor. So no
-//!   event is missed and none is worked on twice because of a crash of the reader.
-//! - A hook hears what happens after it was made, switched on, or given another type of event.
-//! - Deliveries and executions are held by leases in their rows, fenced by owner and a count of claims. What a killed
-//!   daemon held is done again after its lease: sending is at least once, and both copies carry the same id. What the
-//!   daemon itself does (`builtin`) is done once: the effect and its record are one transaction.
-//! - One hook holds a quarter of the permits at most, and so do all hooks of a slow receiver together. Of the hooks of
-//!   one event those of higher priority begin first, and are waited for a second at most. A receiver that fails ten
-//!   times in a row is left in peace for a while that grows; then one delivery shows whether it is back. What is held waits, and counts no attempt.
-//! - What waits is bounded. When too much waits for hooks that get on, events are left in the outbox; what further
-//!   comes for one that does not is given up at once, with that as the reason.
-//! - A chain of hooks that lead to each other's events ends after five.
-//! - The secret and the headers that carry a credential lie in the vault; they are never shown, logged, or part of
-//!   an error. Those that are older than this rule are moved there at start.
+//! - Only the event commits with the change that caused it. A single reader processes events in order. One transaction
+//!   inserts the work for each event (unique on hook and event) and advances the cursor. A crash of the reader
+//!   therefore neither loses an event nor processes it twice.
+//! - A hook receives the events that occur after it was created, enabled, or given another event type.
+//! - Deliveries and executions are leased in their rows, fenced by owner and claim count. Work leased by a killed
+//!   daemon runs again after the lease expires. Sending is at least once, and both copies carry the same id. Built-in
+//!   actions run exactly once: the effect and its record share one transaction.
+//! - One hook holds at most a quarter of the permits, and so do all hooks of a slow receiver together. Among the hooks
+//!   of one event, those of higher priority start first; the others wait at most one second for them.
+//! - The circuit of a receiver opens after ten consecutive failures, for a growing pause. A single probe then tests the
+//!   receiver. Deliveries wait while the circuit is open; waiting does not count as an attempt.
+//! - The backlog is bounded. When the backlog of progressing hooks is full, events stay in the outbox. New work for a
+//!   stalled hook is dead-lettered immediately, with the backlog as the reason.
+//! - A chain of hooks that trigger each other's events ends after five.
+//! - The secret and credential headers are stored in the vault. They are never shown, logged, or included in an error.
+//!   Credentials stored in plain text by earlier versions are moved to the vault at start.
 //!
-//! | delivery | by | next |
+//! | delivery | trigger | next |
 //! |---|---|---|
-//! | – | an event that the hook listens to | pending |
-//! | – | the same, and too much waits for it without getting on | dead_letter |
-//! | pending, failed | it is due, its hook is enabled, its receiver's circuit is closed | processing |
-//! | processing | an answer of 2xx | success |
-//! | processing | anything else | failed, due after its backoff; dead_letter after `max_retries` attempts, or 410 |
-//! | processing | the same, and its hook was deleted meanwhile | dead_letter, with that as the reason |
-//! | processing | its lease ended | pending, the attempt not counted |
-//! | failed, dead_letter | a retry by hand | pending, attempts counted anew |
-//! | pending, failed | its hook was deleted | dead_letter, with that as the reason |
+//! | – | a matching event | pending |
+//! | – | a matching event while the hook is stalled and the backlog is full | dead_letter |
+//! | pending, failed | due, the hook is enabled and the receiver's circuit is closed | processing |
+//! | processing | a 2xx response | success |
+//! | processing | any other result | failed, due after its backoff; dead_letter after `max_retries` attempts, or 410 |
+//! | processing | any other result after the hook was deleted | dead_letter, with the deletion as the reason |
+//! | processing | the lease expired | pending, the attempt not counted |
+//! | failed, dead_letter | a manual retry | pending, attempts reset to zero |
+//! | pending, failed | the hook was deleted | dead_letter, with the deletion as the reason |
 //!
-//! | execution | by | next |
+//! | execution | trigger | next |
 //! |---|---|---|
-//! | – | an event that the hook listens to | running |
-//! | – | the chain of hooks is too long, or too much waits without getting on | skipped |
-//! | running | it did what it is to do | success |
-//! | running | it failed, for `max_retries` attempts where another one may help | error, timeout |
-//! | running | its lease ended | running, done again |
+//! | – | a matching event | running |
+//! | – | the hook chain is too long, or the hook is stalled and the backlog is full | skipped |
+//! | running | the action succeeded | success |
+//! | running | the action failed: permanently, or `max_retries` times | error, timeout |
+//! | running | the lease expired | running, executed again |
 //!
-//! Its modules: `routes` and `worker` use `act` (doing what a hook is to do), which uses `service`, which uses `cache`,
-//! `limits` and `store`, which use `model`.
+//! Modules: `routes` and `worker` use `act` (performs actions), which uses `service`, which uses `cache`, `limits` and
+//! `store`, which use `model`.
 //!
-//! Deliberately absent: the events themselves (`events`, and the domains that emit them), and requests from
-//! outside, which are another domain's.
+//! Out of scope: the events themselves (`events`, and the domains that emit them), and inbound requests (`webhooks`).
 
 mod act;
 mod cache;
@@ -60,7 +60,7 @@ use std::sync::Arc;
 
 use agentd_core::parts::{Domain, DomainParts, ShutdownPhase, ShutdownStep};
 use agentd_core::runtime::{Binding, Family, MetricList, PurgeWorker, Sample};
-use agentd_engine::agents::OwnsAgentData;
+use agentd_engine::agents::AgentDataOwner;
 
 use routes::routes;
 use worker::{DeliverHooks, ExecuteHooks, PurgeHooks, ReadEvents};
@@ -71,7 +71,7 @@ pub use model::{
     Hook, HookChange, HookDeliveryId, HookId, HookType, HttpAction, PythonAction,
 };
 pub use restored::ValidateHooks;
-pub use service::{Analytics, DeliveryCounts, DeliveryEnds, HookDependencies, Hooks, Period, Totals};
+pub use service::{Analytics, DeliveryCounts, DeliveryOutcomes, HookDependencies, Hooks, Period, Totals};
 
 impl Domain for Hooks {
     fn parts(&self) -> DomainParts {
@@ -84,7 +84,7 @@ impl Domain for Hooks {
                 Box::new(PurgeWorker(PurgeHooks::new(self.clone()))),
             ],
             metrics: self.metrics(),
-            bindings: vec![Binding::new::<dyn OwnsAgentData>(Arc::new(self.clone()))],
+            bindings: vec![Binding::new::<dyn AgentDataOwner>(Arc::new(self.clone()))],
             shutdown: vec![ShutdownStep::new(ShutdownPhase::Work, self, async |hooks, grace| hooks.drain(grace).await)],
         }
     }
@@ -106,7 +106,7 @@ impl Hooks {
         });
         let help = "Attempts of deliveries of hooks by what came of them, since the daemon started.";
         metrics.read(Family::counter("svc_hook_deliveries_total", help).by(&["status"]), self, async |hooks| {
-            let ends = hooks.delivery_ends();
+            let ends = hooks.delivery_outcomes();
             let ends = [("success", ends.success), ("failed", ends.failed), ("dead_letter", ends.dead_letter)];
             Ok(Sample::each(ends))
         });
@@ -120,7 +120,7 @@ impl Hooks {
         });
         let help = "Hooks for which so much waits without getting on that what further comes for them is given up.";
         metrics
-            .read(Family::gauge("svc_hooks_behind", help), self, async |hooks| Ok(Sample::one(hooks.hooks_behind())));
+            .read(Family::gauge("svc_hooks_behind", help), self, async |hooks| Ok(Sample::one(hooks.stalled_hooks())));
         let help = "Receivers that nothing is sent to for a while because they failed.";
         metrics.read(Family::gauge("svc_hook_open_circuits", help), self, async |hooks| {
             Ok(Sample::one(hooks.open_circuits().await?))

@@ -1,4 +1,4 @@
-//! Validates hooks that come out of an archive as saving them does.
+//! Validation of hooks restored from an archive, by the rules that apply when a hook is saved.
 
 use agentd_core::runtime::ValidateRestored;
 use agentd_store::{Read, StoreError, Tx};
@@ -8,7 +8,7 @@ use futures_util::future::LocalBoxFuture;
 use super::model::{Action, Hook, HookChange, MAX_HOOKS};
 use super::store;
 
-/// Validates restored hooks by the rules that they are saved by.
+/// Validates restored hooks.
 #[derive(Debug)]
 pub struct ValidateHooks;
 
@@ -35,14 +35,15 @@ fn fault_of(hook: &Hook) -> Option<String> {
     if is_scoped != hook.agent_id.is_some() || (!is_scoped && hook.scope != Hook::GLOBAL) {
         return Some(format!("the hook `{shown}` is not valid: its scope names no agent, or another one"));
     }
-    if !(1..=Hook::MOST_RETRIES).contains(&hook.max_retries) {
+    if !(1..=Hook::MAX_RETRIES).contains(&hook.max_retries) {
         return Some(format!(
             "the hook `{shown}` is not valid: max_retries is not between 1 and {}",
-            Hook::MOST_RETRIES
+            Hook::MAX_RETRIES
         ));
     }
-    let again = HookChange { tags: Some(hook.tags.clone()), ..HookChange::default() };
-    let found = again.apply(&mut hook.clone(), |_| None).err()?;
-    let told: Vec<String> = found.iter().map(|problem| format!("{} {}", problem.field, problem.message)).collect();
-    Some(format!("the hook `{shown}` is not valid: {}", told.join("; ")))
+    let change = HookChange { tags: Some(hook.tags.clone()), ..HookChange::default() };
+    let problems = change.apply(&mut hook.clone(), |_| None).err()?;
+    let messages: Vec<String> =
+        problems.iter().map(|problem| format!("{} {}", problem.field, problem.message)).collect();
+    Some(format!("the hook `{shown}` is not valid: {}", messages.join("; ")))
 }

@@ -1,4 +1,4 @@
-//! Trying a hook with an event that did not happen.
+//! Test runs of a hook with a synthetic event.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ use super::store::deliveries::NewWork;
 use super::store::executions;
 use super::store::queue::{self, QueueKind};
 
-/// A test that waits for its agent's provider is answered after this as it is then. What a hook does
-/// else has limits of its own, the longest of them that of code.
-const START_LIMIT: Duration = Duration::from_secs(20);
-const OTHER_LIMIT: Duration = Duration::from_secs(400);
+/// Maximum time a request waits for a test that starts an agent; the execution may still be running then.
+const MAX_START_WAIT: Duration = Duration::from_secs(20);
+/// Maximum time a request waits for any other test. Exceeds the longest timeout of an action, that of code.
+const MAX_TEST_WAIT: Duration = Duration::from_secs(400);
 
-/// An event as it could happen.
-fn synthetic(id: &EventId, event_type: &str, now: Timestamp) -> String {
+/// Builds an event from the example values of its type.
+fn synthetic_event(id: &EventId, event_type: &str, now: Timestamp) -> String {
     let fields = events::find(event_type).map(|known| known.data).unwrap_or_default();
     let data: Map<String, Value> = fields
         .iter()
@@ -32,11 +32,10 @@ fn synthetic(id: &EventId, event_type: &str, now: Timestamp) -> String {
     event_body(id.as_str(), event_type, now, &Value::Object(data)).to_string()
 }
 
-/// Does what the hook does, once and at once, about an event made up for it; whatever its filter, and also
-/// when it is switched off.
+/// Runs a hook once, immediately, with a synthetic event. Ignores its filter and whether it is enabled.
 ///
 /// # Errors
-/// `NotFound`, or the database is away. What the hook fails with is in the answer.
+/// `NotFound`, or the database is unavailable. A failure of the hook itself is part of the returned execution.
 pub(super) async fn test_hook(
     hooks: &Hooks,
     id: HookId,
@@ -48,7 +47,7 @@ pub(super) async fn test_hook(
     let begin = async move |tx: &mut Tx| {
         let cache = here.cache(tx).await?;
         let hook = cache.find(&id).cloned().ok_or_else(|| HookError::not_found(id.as_str()))?;
-        let payload = synthetic(&event, &hook.hook.event_type, tx.clock().now());
+        let payload = synthetic_event(&event, &hook.hook.event_type, tx.clock().now());
         let work = NewWork {
             hook_id: &id,
             event_id: event.as_str(),
@@ -56,7 +55,7 @@ pub(super) async fn test_hook(
             payload: &payload,
             depth: 0,
             trace: trace::current(),
-            given_up: None,
+            rejected: None,
         };
         executions::insert_execution(tx, &begun, &work).await?;
         let owner = &here.context().instance;
@@ -67,15 +66,15 @@ pub(super) async fn test_hook(
     let (hook, claim) = hooks.db().write(begin).await?;
     let here = hooks.clone();
     let limit = match &hook.hook.action {
-        Action::Builtin(BuiltinAction::StartAgent { .. }) => START_LIMIT,
-        _ => OTHER_LIMIT,
+        Action::Builtin(BuiltinAction::StartAgent { .. }) => MAX_START_WAIT,
+        _ => MAX_TEST_WAIT,
     };
-    // In a task of its own: a client that goes away does not leave it half done.
+    // Runs in its own task, so that a client that disconnects does not cancel it.
     let trace = claim.trace;
     let work = async move { Work::new(&here, &hook, &claim).execute(1, &mut HookPermit::default()).await };
-    let done = tokio::spawn(trace::within(trace, work).in_current_span());
+    let done = tokio::spawn(trace::with_context(trace, work).in_current_span());
     if let Ok(Err(panic)) = tokio::time::timeout(limit, done).await {
-        tracing::error!(%panic, "the test of a hook went wrong");
+        tracing::error!(%panic, "hook test run panicked");
     }
     let read = async move |tx: &mut Tx| {
         let done = executions::find_execution(tx, &execution).await?;

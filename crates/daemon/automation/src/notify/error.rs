@@ -1,4 +1,4 @@
-//! Why a message was not taken, found or sent.
+//! Errors of notifications.
 
 use agentd_base::{DomainError, ErrorKind, FieldProblem};
 use agentd_core::vault::VaultError;
@@ -6,11 +6,11 @@ use agentd_store::StoreError;
 use agentd_web_push::PushError;
 
 use super::email::EmailError;
-use super::model::BODY_LIMIT;
+use super::model::MAX_BODY_BYTES;
 
 #[derive(Debug, thiserror::Error)]
 pub enum NotifyError {
-    #[error("the message has {bytes} bytes, more than the {BODY_LIMIT} that are sent; shorten it")]
+    #[error("the message has {bytes} bytes, more than the {MAX_BODY_BYTES} that are sent; shorten it")]
     BodyTooLarge { bytes: usize },
     #[error("there is no such notification; what has ended is kept for 30 days")]
     NotFound,

@@ -1,36 +1,34 @@
-//! Durable sending: what the scheduler, alerts, hooks and agents have to say to somebody outside.
+//! Durable delivery of notifications from the scheduler, alerts, hooks and agents to external recipients.
 //!
-//! | status | what happens next |
+//! | status | next |
 //! |---|---|
-//! | `pending` | it is sent when it is due; a failed attempt is repeated after a growing delay |
-//! | `sent` | nothing, unless its platform says later that it did not arrive; it is forgotten after 30 days |
-//! | `dead_letter` | nothing until it is retried by hand; it is forgotten after 30 days |
+//! | `pending` | sent when due; a failed attempt is retried with exponential backoff |
+//! | `sent` | final, unless the platform later reports it as undelivered; deleted after 30 days |
+//! | `dead_letter` | final until it is retried manually; deleted after 30 days |
 //!
-//! One that nobody needs any more before it could be sent, such as a question that was answered, is forgotten at once.
+//! A message that becomes obsolete before it is sent, such as an answered question, is deleted immediately.
 //!
 //! Invariants
-//! - A message is part of the change that causes it: [`Notify::enqueue`] works in the caller's
-//!   transaction. From its commit on it is sent, ends as a visible dead letter with a reason, or is needed no more.
-//! - Sending is at least once. There is one window in which it may be twice: after the last byte
-//!   of a message went out and before its success is committed. Both copies then carry the same
-//!   identity: an e-mail its `Message-ID`, a webhook its `id`.
-//! - What cannot be delivered now, because its platform is off, unknown or away, is tried again;
-//!   what the other side refused for good is not.
-//! - No attempt outlives its time limit, and at most a few run at once.
-//! - Addresses are typed in by the owner, so they may be private ones, and each connection is
-//!   checked against the policy of the security settings.
+//! - A message is part of the change that causes it: [`Notify::enqueue`] runs in the caller's transaction. A committed
+//!   message is sent, becomes a dead letter with a reason, or becomes obsolete.
+//! - Sending is at least once. A crash between the last byte of a message and the commit of its success sends it twice.
+//!   Both copies carry the same identity: an email its `Message-ID`, a webhook its `id`.
+//! - A message whose platform is disabled, unknown or unavailable is retried. A permanent rejection by the recipient is
+//!   not.
+//! - Every attempt has a time limit, and only a few run concurrently.
+//! - The owner enters the addresses, so private ones are permitted. Each connection is checked against the policy of
+//!   the security settings.
 //!
-//! `push:` goes to every device that is to be woken: it is sent once a message to each is in the queue, and those are
-//! sent, tried again and given up one by one. See [`push`].
+//! `push:` addresses every registered device. Such a message counts as sent once a copy for each device is queued; the
+//! copies are sent, retried and dead-lettered individually. See [`push`].
 //!
-//! Events: `channel.message.sent` with `data {notification_id, platform, channel, subject, format,
-//! attempts, reference}` and `channel.message.failed` with `reference` replaced by `error`, once,
-//! when a message becomes a dead letter; of a message that was sent and did not arrive, both. `channel` is the address of an e-mail, the scheme and
-//! host of a webhook or of any other url (its path may hold a token), else what the platform calls it. `reference` is
-//! what the other side knows the message by, where there is such a thing.
+//! Events: `channel.message.sent` with `data {notification_id, platform, channel, subject, format, attempts,
+//! reference}`, and `channel.message.failed` with `error` instead of `reference`, once, when a message becomes a dead
+//! letter. A sent message that is later reported as undelivered emits both. `channel` is the address of an email, the
+//! scheme and host of a URL (its path may contain a token), or the name used by the platform. `reference` is the
+//! recipient's identifier of the message, if any.
 //!
-//! Deliberately absent: what messages say, and the platforms (`channels` registers a
-//! [`Transport`] for each of its own).
+//! Out of scope: the content of messages, and the chat platforms (`channels` registers a [`Transport`] for each).
 
 mod email;
 mod error;
@@ -47,7 +45,7 @@ use std::sync::Arc;
 
 use agentd_core::parts::{Domain, DomainParts, ShutdownPhase, ShutdownStep};
 use agentd_core::runtime::{Binding, MetricList, PurgeWorker, QueueWorker};
-use agentd_core::settings::FindsNamed;
+use agentd_core::settings::ValidateReference;
 
 use routes::routes;
 use worker::DeliverNotifications;
@@ -55,10 +53,10 @@ use worker::DeliverNotifications;
 pub use email::EmailError;
 pub use error::NotifyError;
 pub use model::{
-    BODY_LIMIT, MessageFormat, Notification, NotificationId, NotificationStatus, StoredNotification, Target,
+    MAX_BODY_BYTES, MessageFormat, Notification, NotificationId, NotificationStatus, StoredNotification, Target,
     TargetError,
 };
-pub use push::{NewSubscription, Push, PushDetails, PushSubscription, PushSubscriptionId, StillWaits};
+pub use push::{NewSubscription, PendingCheck, Push, PushDetails, PushSubscription, PushSubscriptionId};
 pub use service::{Notify, NotifyOptions};
 pub use transport::{Delivered, DeliveryFailure, Outgoing, Retry, Transport};
 
@@ -71,7 +69,7 @@ impl Domain for Notify {
                 Box::new(PurgeWorker(self.clone())),
             ],
             metrics: MetricList::default(),
-            bindings: vec![Binding::new::<dyn FindsNamed>(Arc::new(self.clone()))],
+            bindings: vec![Binding::new::<dyn ValidateReference>(Arc::new(self.clone()))],
             shutdown: vec![ShutdownStep::new(ShutdownPhase::Work, self, async |notify, grace| {
                 notify.drain(grace).await
             })],

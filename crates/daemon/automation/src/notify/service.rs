@@ -1,4 +1,4 @@
-//! Taking messages, showing them, trying them again.
+//! Enqueueing, listing and retrying notifications.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use agentd_base::{FieldProblem, Page};
 use agentd_core::parts::Detached;
 use agentd_core::runtime::{AppContext, Slots, WorkQueue};
-use agentd_core::settings::{CHANNEL_PLATFORMS, FindsNamed, ProactiveSettings, Section, Settings, is_mailbox};
+use agentd_core::settings::{CHANNEL_PLATFORMS, ProactiveSettings, Section, Settings, ValidateReference, is_mailbox};
 use agentd_core::vault::{Vault, names_in_url, open_url};
 use agentd_store::{NewEvent, Read, Recorder, StoreError, Tx};
 use futures_util::FutureExt;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::email::{Email, EmailOptions};
 use super::error::NotifyError;
 use super::model::{
-    BODY_LIMIT, DEFAULT_ATTEMPTS, Notification, NotificationId, NotificationStatus, StoredNotification, Target,
+    DEFAULT_ATTEMPTS, MAX_BODY_BYTES, Notification, NotificationId, NotificationStatus, StoredNotification, Target,
     shown_channel,
 };
 use super::push::Push;
@@ -25,19 +25,20 @@ use super::store;
 use super::transport::{DeliveryFailure, Transport, Transports};
 use super::webhook::Webhook;
 
-const AT_ONCE: usize = 4;
+/// Maximum number of concurrent deliveries.
+const MAX_CONCURRENT_DELIVERIES: usize = 4;
 
-/// A test is answered while somebody waits for it.
-const TEST_LIMIT: Duration = Duration::from_secs(20);
+/// Timeout of a test mail, for which the client waits.
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What compose decides.
+/// Options of the notification service.
 #[derive(Debug, Clone)]
 pub struct NotifyOptions {
-    /// Certificates (DER) that mail servers may be vouched for by, besides those of the machine.
+    /// Additional trusted root certificates (DER) for mail servers.
     pub extra_tls_roots: Vec<Vec<u8>>,
-    /// How long one e-mail may take, from the lookup of the server to its last word; no push message takes longer.
+    /// Timeout of one email, from name resolution to the last reply. Also an upper bound for push messages.
     pub email_time_limit: Duration,
-    /// Where the daemon is reached, `https://` or `http://`.
+    /// Base URL of the daemon, `https://` or `http://`.
     pub base_url: String,
 }
 
@@ -62,7 +63,8 @@ impl std::fmt::Debug for Notify {
 }
 
 impl Notify {
-    /// With the transports `email`, `webhook` and `push`, and those in the slot, which count before them.
+    /// Creates the service with the transports `email`, `webhook` and `push`. Transports registered in the slot take
+    /// precedence.
     pub fn new(context: &AppContext, settings: Settings, options: NotifyOptions, slots: &mut Slots) -> Detached<Self> {
         let (webhook, vault) = (Webhook::new(settings.clone(), context.clock.clone()), settings.vault().clone());
         let push = Push::new(context, settings.clone(), options.base_url, options.email_time_limit);
@@ -76,18 +78,18 @@ impl Notify {
             email,
             push,
             transports: Transports { own, others: slots.create() },
-            queue: WorkQueue::new(context, store::QUEUE, AT_ONCE),
+            queue: WorkQueue::new(context, store::QUEUE, MAX_CONCURRENT_DELIVERIES),
         })))
     }
 
-    /// Whether messages can go through this, set up or not.
+    /// Whether the platform is known, configured or not.
     #[must_use]
     pub fn knows_platform(&self, platform: &str) -> bool {
         CHANNEL_PLATFORMS.contains(&platform) || self.0.transports.find(platform).is_ok()
     }
 
-    /// Why nothing would be sent there as things stand. For who stores a target: one that is stored stays, and what is
-    /// sent there waits for its platform.
+    /// Returns why the target cannot be used with the current settings. For validation before a target is stored;
+    /// messages to a stored target wait for its platform.
     #[must_use]
     pub fn fault_of(&self, target: &Target) -> Option<String> {
         let Target::Channel { platform, .. } = target else { return None };
@@ -105,7 +107,7 @@ impl Notify {
         })
     }
 
-    /// The devices that are woken.
+    /// Returns the service of push devices.
     #[must_use]
     pub fn push(&self) -> &Push {
         &self.0.push
@@ -123,19 +125,19 @@ impl Notify {
         &self.0.queue
     }
 
-    /// Takes a message: it is sent once `tx` has committed, and never if it does not. Where one
-    /// with the same idempotency key is kept, that one is answered.
+    /// Enqueues a message, which is sent after `tx` commits. If a message with the same idempotency key exists, its id
+    /// is returned.
     ///
     /// # Errors
-    /// `BodyTooLarge`, before anything was written; or what the database refuses.
+    /// `BodyTooLarge`, before any write, or a store error.
     pub async fn enqueue(&self, tx: &mut Tx, new: &Notification) -> Result<NotificationId, NotifyError> {
-        if new.body.len() > BODY_LIMIT {
+        if new.body.len() > MAX_BODY_BYTES {
             return Err(NotifyError::BodyTooLarge { bytes: new.body.len() });
         }
         store::insert_notification(tx, &self.0.vault, new).await?.ok_or(NotifyError::NotFound)
     }
 
-    /// Where a message goes, with the credentials in its url.
+    /// Returns the channel of a message with the credentials in its URL.
     pub(super) async fn opened_channel(&self, message: &StoredNotification) -> Result<String, DeliveryFailure> {
         if names_in_url(&message.channel).is_empty() {
             return Ok(message.channel.clone());
@@ -144,13 +146,13 @@ impl Notify {
         let mut read = self.0.context.db.read().await.map_err(|error| DeliveryFailure::later(error.to_string()))?;
         let opened = open_url(&mut read, &self.0.vault, &scope, &message.channel).await;
         let opened = opened.map_err(|error| DeliveryFailure::later(error.to_string()))?;
-        opened.map_err(DeliveryFailure::for_good)
+        opened.map_err(DeliveryFailure::permanent)
     }
 
-    /// The newest first, and how many there are.
+    /// Returns a page of notifications, newest first, and their total number.
     ///
     /// # Errors
-    /// What the database refuses.
+    /// A store error.
     pub async fn list(
         &self,
         status: Option<NotificationStatus>,
@@ -161,17 +163,16 @@ impl Notify {
     }
 
     /// # Errors
-    /// `NotFound`, or what the database refuses.
+    /// `NotFound`, or a store error.
     pub async fn get(&self, id: &NotificationId) -> Result<StoredNotification, NotifyError> {
         let found = store::find_notification(&mut self.0.context.db.read().await?, id).await?;
         found.ok_or(NotifyError::NotFound)
     }
 
-    /// What became of messages, by the idempotency keys that they were enqueued with, with the last error. Those
-    /// that are not kept any more are left out.
+    /// Returns the status and last error of messages by idempotency key. Deleted messages are omitted.
     ///
     /// # Errors
-    /// What the database refuses.
+    /// A store error.
     pub async fn outcomes(
         &self,
         read: &mut Read,
@@ -180,11 +181,11 @@ impl Notify {
         Ok(store::outcomes_by_key(read, keys).await?)
     }
 
-    /// Takes back that a message was sent: its platform says later that it did not arrive. It is a dead letter then, once,
-    /// and may be tried again as any. `reference`: what the platform knows it by. Answers whether there was one.
+    /// Dead-letters a sent message that its platform later reports as undelivered. `reference` is the platform's
+    /// identifier of the message. Returns whether a sent message was found.
     ///
     /// # Errors
-    /// What the database refuses.
+    /// A store error.
     pub async fn note_undelivered(
         &self,
         tx: &mut Tx,
@@ -200,10 +201,10 @@ impl Notify {
         Ok(is_first)
     }
 
-    /// Tries a dead letter again, with its attempts allowed anew.
+    /// Requeues a dead letter and resets its attempt count.
     ///
     /// # Errors
-    /// `NotFound`; `NotDead` in any other state; or what the database refuses.
+    /// `NotFound`, `NotDead` in any other state, or a store error.
     pub async fn retry(
         &self,
         id: NotificationId,
@@ -226,10 +227,11 @@ impl Notify {
         self.0.context.db.write(work).await
     }
 
-    /// Sends a mail at once with the present settings, to the owner where nobody is named, and answers when the server has taken it.
+    /// Sends a test mail immediately with the current settings, by default to the owner. Returns once the server has
+    /// accepted it.
     ///
     /// # Errors
-    /// `Invalid` address, or an `EmailError` that says what failed.
+    /// `Invalid` address, or an `EmailError`.
     pub async fn send_test_email(&self, to: Option<&str>, recorder: Recorder<()>) -> Result<(), NotifyError> {
         let owner = self.0.email.owner();
         let to = to.unwrap_or(&owner);
@@ -241,31 +243,31 @@ impl Notify {
             let message = message.to_owned();
             return Err(NotifyError::Invalid(vec![FieldProblem { field: "to".to_owned(), message }]));
         }
-        self.0.email.send_test(to, &self.0.context.ids, TEST_LIMIT).await?;
+        self.0.email.send_test(to, &self.0.context.ids, TEST_TIMEOUT).await?;
         self.0.context.db.write(async move |tx: &mut Tx| Ok::<_, StoreError>(recorder.record(tx, &()).await?)).await?;
         Ok(())
     }
 
-    /// Waits until nothing is on its way any more, at most for `limit`. What is cut off then is
-    /// sent again after its lease.
-    pub async fn drain(&self, limit: Duration) {
-        self.0.queue.drain(limit).await;
+    /// Waits up to `timeout` until no delivery is running. Interrupted deliveries are repeated after their lease
+    /// expires.
+    pub async fn drain(&self, timeout: Duration) {
+        self.0.queue.drain(timeout).await;
     }
 }
 
-impl FindsNamed for Notify {
+impl ValidateReference for Notify {
     fn named_by(&self) -> (&'static str, &'static str) {
         (ProactiveSettings::NAME, "delivery")
     }
 
     fn problem<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Option<String>> {
-        // What is no target at all, the settings say themselves.
+        // The settings themselves reject a text that is not a target.
         let fault = name.parse().ok().and_then(|target| self.fault_of(&target));
         std::future::ready(fault).boxed()
     }
 }
 
-/// What is told of a message besides how it ended.
+/// Returns the event data of a message without its outcome.
 fn event_data(message: &StoredNotification, attempts: u32) -> Value {
     json!({
         "notification_id": message.id,
@@ -277,7 +279,7 @@ fn event_data(message: &StoredNotification, attempts: u32) -> Value {
     })
 }
 
-/// Tells the hooks how a message ended.
+/// Emits the event about the outcome of a message.
 pub(super) async fn emit_ended(
     tx: &mut Tx,
     message: &StoredNotification,

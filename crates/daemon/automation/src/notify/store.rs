@@ -8,11 +8,11 @@ use agentd_store::{Args, ItemId, NewItem, Read, Row, StoreError, Tx, args, in_li
 use serde_json::json;
 
 use super::model::{
-    DEFAULT_ATTEMPTS, MOST_ATTEMPTS, MessageFormat, Notification, NotificationId, NotificationStatus,
+    DEFAULT_ATTEMPTS, MAX_ATTEMPTS, MessageFormat, Notification, NotificationId, NotificationStatus,
     StoredNotification, is_hook_key, one_line,
 };
 
-/// The queue of the messages.
+/// Name of the message queue.
 pub(super) const QUEUE: &str = "notify";
 
 const COLUMNS: &str = "id, idempotency_key, platform, channel, agent, subject, body, format, details, status, \
@@ -29,7 +29,7 @@ fn notification(row: &Row) -> Result<StoredNotification, StoreError> {
         is_of_hook: is_hook_key(key.as_deref()),
         subject: row.get("subject")?,
         body: row.get("body")?,
-        // The schema lets nothing else in.
+        // The database constraint excludes unknown values.
         format: MessageFormat::parse(&format).unwrap_or_default(),
         details: row.get::<Option<String>>("details")?.and_then(|text| serde_json::from_str(&text).ok()),
         status: NotificationStatus::parse(&status).unwrap_or(NotificationStatus::DeadLetter),
@@ -47,7 +47,7 @@ pub(super) async fn find_id_by_key(read: &mut Read, key: &str) -> Result<Option<
     row.map(|row| row.get("id")).transpose()
 }
 
-/// What became of the messages with these idempotency keys, by key, with the last error.
+/// Returns the status and last error of messages by idempotency key.
 pub(super) async fn outcomes_by_key(
     read: &mut Read,
     keys: &[String],
@@ -66,13 +66,13 @@ pub(super) async fn outcomes_by_key(
     Ok(found)
 }
 
-/// The vault's scope for the credentials in the url that a message goes to.
+/// Returns the vault scope of the credentials in a message's URL.
 pub(super) fn secret_scope(id: &NotificationId) -> String {
     format!("notifications.{id}")
 }
 
-/// Stores a message, the credentials in its url, and the queue item that sends it. Returns its id, or that of the
-/// message that has its idempotency key; `None` where that one has just been deleted.
+/// Stores a message, the credentials in its URL, and its queue item. Returns its id, or that of the existing message
+/// with the same idempotency key; `None` if that one was deleted concurrently.
 pub(super) async fn insert_notification(
     tx: &mut Tx,
     vault: &Vault,
@@ -94,7 +94,7 @@ pub(super) async fn insert_notification(
                 sealed.as_ref().map_or(channel, |sealed| sealed.shown.as_str()),
                 new.agent.as_deref(),
                 one_line(&new.subject),
-                // PostgreSQL's text has no place for it.
+                // PostgreSQL cannot store NUL characters in text.
                 new.body.replace('\0', "\u{fffd}"),
                 new.format.as_str(),
                 new.details.as_ref().map(ToString::to_string),
@@ -108,7 +108,7 @@ pub(super) async fn insert_notification(
     if let Some(sealed) = &sealed {
         write_url_secrets(tx, vault, &secret_scope(&id), &sealed.secrets).await?;
     }
-    add_item(tx, &id, new.max_attempts.unwrap_or(DEFAULT_ATTEMPTS).clamp(1, MOST_ATTEMPTS)).await?;
+    add_item(tx, &id, new.max_attempts.unwrap_or(DEFAULT_ATTEMPTS).clamp(1, MAX_ATTEMPTS)).await?;
     Ok(Some(id))
 }
 
@@ -135,7 +135,7 @@ pub(super) async fn find_item_id(read: &mut Read, id: &NotificationId) -> Result
     row.map(|row| row.get("item_id")).transpose()
 }
 
-/// The newest first, and how many there are.
+/// Returns a page of notifications, newest first, and their total number.
 pub(super) async fn list_notifications(
     read: &mut Read,
     status: Option<NotificationStatus>,
@@ -173,7 +173,7 @@ pub(super) async fn update_sent(
     Ok(())
 }
 
-/// After a failed attempt: pending again at `next_attempt_at`, or a dead letter without one.
+/// Records a failed attempt. The message is due again at `next_attempt_at`, or becomes a dead letter without it.
 pub(super) async fn update_failed(
     tx: &mut Tx,
     id: &NotificationId,
@@ -195,7 +195,7 @@ pub(super) async fn update_failed(
     Ok(())
 }
 
-/// The message that a platform knows by this, as long as it counts as sent.
+/// Returns the sent message with the platform's reference.
 pub(super) async fn find_sent(
     read: &mut Read,
     platform: &str,
@@ -207,7 +207,7 @@ pub(super) async fn find_sent(
     read.fetch_optional(sql, args![platform, reference]).await?.as_ref().map(notification).transpose()
 }
 
-/// A sent message that did not arrive becomes a dead letter; whether it still counted as sent.
+/// Dead-letters a sent message that was not delivered. Returns whether it was still in state `sent`.
 pub(super) async fn update_undelivered(tx: &mut Tx, id: &NotificationId, error: &str) -> Result<bool, StoreError> {
     let now = tx.clock().now();
     let sql = "UPDATE notifications SET status = 'dead_letter', error = $2, updated_at = $3 WHERE id = $1 AND \
@@ -215,7 +215,7 @@ pub(super) async fn update_undelivered(tx: &mut Tx, id: &NotificationId, error: 
     Ok(tx.execute(sql, args![id, error, now]).await? == 1)
 }
 
-/// A dead letter that is to be tried again; the last error stays to be seen.
+/// Marks a dead letter as pending. The last error stays visible.
 pub(super) async fn update_retried(tx: &mut Tx, id: &NotificationId) -> Result<(), StoreError> {
     let now = tx.clock().now();
     tx.execute(
@@ -227,7 +227,7 @@ pub(super) async fn update_retried(tx: &mut Tx, id: &NotificationId) -> Result<(
     Ok(())
 }
 
-/// Pending ones that nothing has happened to since `before`, the oldest first.
+/// Returns pending messages that were not updated since `before`, oldest first.
 pub(super) async fn list_stale(
     read: &mut Read,
     before: Timestamp,
@@ -239,7 +239,7 @@ pub(super) async fn list_stale(
     rows.iter().map(|row| Ok((row.get("id")?, row.get("item_id")?))).collect()
 }
 
-/// What ended before `before`, the longest ago first.
+/// Returns messages that ended before `before`, earliest end first.
 pub(super) async fn list_ended(
     read: &mut Read,
     before: Timestamp,

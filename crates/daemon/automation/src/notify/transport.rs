@@ -1,4 +1,4 @@
-//! What a platform must be able to do, and those that can do it.
+//! The transport interface and the registry of transports.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,47 +11,47 @@ use serde_json::Value;
 
 use super::model::{MessageFormat, NotificationId};
 
-/// A message on its way to one platform.
+/// A message for one platform.
 #[derive(Debug, Clone)]
 pub struct Outgoing {
-    /// The same in every attempt.
+    /// Identical in every attempt.
     pub id: NotificationId,
-    /// What stands behind the colon of the target.
+    /// Part of the target after the colon.
     pub channel: String,
-    /// Whether a hook sends it: `security.private_hook_targets` holds for where it goes.
+    /// Whether a hook sends the message, so that `security.private_hook_targets` applies.
     pub is_of_hook: bool,
-    /// As [`Notification::agent`](super::Notification).
+    /// See [`Notification::agent`](super::Notification).
     pub agent: Option<String>,
-    /// One line; may be empty.
+    /// Single line; may be empty.
     pub subject: String,
     pub body: String,
     pub format: MessageFormat,
-    /// As [`Notification::details`](super::Notification).
+    /// See [`Notification::details`](super::Notification).
     pub details: Option<Value>,
     pub created_at: Timestamp,
 }
 
-/// The other side has it.
+/// Result of a successful delivery.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Delivered {
-    /// What the other side knows it by.
+    /// Identifier of the message at the recipient.
     pub reference: Option<String>,
 }
 
-/// Whether a failed attempt is repeated.
+/// Retry decision for a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// After the usual delay.
+    /// Retry after the default backoff.
     Later,
-    /// The other side said when.
+    /// Retry after the delay requested by the recipient.
     After(Duration),
-    /// It was refused for good.
+    /// No retry: the failure is permanent.
     Never,
-    /// Nobody needs it any more: it is forgotten, which is no failure.
+    /// The message is obsolete and is deleted. Not a failure.
     Obsolete,
 }
 
-/// Why an attempt failed: a sentence for the owner, without anything secret.
+/// Failure of an attempt. The message is shown to the owner and contains no secrets.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct DeliveryFailure {
@@ -66,7 +66,7 @@ impl DeliveryFailure {
     }
 
     #[must_use]
-    pub fn for_good(message: impl Into<String>) -> Self {
+    pub fn permanent(message: impl Into<String>) -> Self {
         Self { message: message.into(), retry: Retry::Never }
     }
 
@@ -76,20 +76,20 @@ impl DeliveryFailure {
     }
 }
 
-/// Sends messages to one platform. It must not answer success before the other side has the message,
-/// and be ready to be dropped anywhere.
+/// Sends messages to one platform. An implementation must return success only after the recipient has accepted the
+/// message, and must be cancellation safe.
 pub trait Transport: Send + Sync + 'static {
-    /// What stands before the colon of its targets.
+    /// Returns the platform name, the part of its targets before the colon.
     fn platform(&self) -> &'static str;
 
     /// Sends one message.
     fn deliver<'a>(&'a self, message: &'a Outgoing) -> BoxFuture<'a, Result<Delivered, DeliveryFailure>>;
 }
 
-/// The transports by their platforms.
+/// Registry of transports.
 pub(super) struct Transports {
     pub(super) own: Vec<Arc<dyn Transport>>,
-    /// Those of other domains. Of two for a platform the last one counts.
+    /// Transports of other domains. The last one registered for a platform is used.
     pub(super) others: Slot<dyn Transport>,
 }
 

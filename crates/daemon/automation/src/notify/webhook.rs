@@ -1,8 +1,8 @@
-//! `webhook:<url>`: a message as JSON by POST.
+//! `webhook:<url>`: sends a message as JSON with POST.
 //!
-//! The body has the form of an event: `{id, type: "notification", timestamp, data: {subject, body,
-//! format}}`; of the format `json`, `data.body` is the value itself. The headers `X-Svc-Event`,
-//! `X-Svc-Delivery` (the id, the same in every attempt) and `X-Svc-Timestamp` (seconds) go with it.
+//! The body has the form of an event: `{id, type: "notification", timestamp, data: {subject, body, format}}`. With the
+//! format `json`, `data.body` is the parsed value. The request has the headers `X-Svc-Event`, `X-Svc-Delivery` (the id,
+//! identical in every attempt) and `X-Svc-Timestamp` (seconds).
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use url::Url;
 use super::model::{MessageFormat, Target, shown_channel};
 use super::transport::{Delivered, DeliveryFailure, Outgoing, Retry, Transport};
 
-const TIME_LIMIT: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(super) struct Webhook {
@@ -32,27 +32,27 @@ pub(super) struct Webhook {
 impl Webhook {
     pub(super) fn new(settings: Settings, clock: Clock) -> Self {
         let client = |trust| GuardedClient::new(settings.policy(), trust);
-        Self { owner: client(Trust::Owner), steered: client(Trust::Steered), settings, clock }
+        Self { owner: client(Trust::Owner), steered: client(Trust::Untrusted), settings, clock }
     }
 
-    /// The client for a message, as the settings allow it now.
+    /// Returns the HTTP client for a message, as permitted by the current settings.
     fn client(&self, message: &Outgoing) -> &GuardedClient {
         let is_public_only = message.is_of_hook && !self.settings.security().private_hook_targets;
         if is_public_only { &self.steered } else { &self.owner }
     }
 
     async fn post(&self, message: &Outgoing) -> Result<Delivered, DeliveryFailure> {
-        // It was read from a target, so it is one.
+        // The target was validated, so its URL parses.
         let url =
-            Url::parse(&message.channel).map_err(|_| DeliveryFailure::for_good("the webhook has no valid url"))?;
+            Url::parse(&message.channel).map_err(|_| DeliveryFailure::permanent("the webhook has no valid url"))?;
         let host = shown_channel(Target::WEBHOOK, &message.channel);
-        // A refusal too is tried again: the owner may permit the address meanwhile.
+        // A policy refusal is retried too, because the owner may permit the address meanwhile.
         let failed = |error: NetError| DeliveryFailure::later(error.to_string());
         let request = self.client(message).request(Method::POST, url).map_err(failed)?;
-        let request = request.headers(headers(message)).body(body(message).to_string()).timeout(TIME_LIMIT);
+        let request = request.headers(headers(message)).body(body(message).to_string()).timeout(REQUEST_TIMEOUT);
         let response = request.send().await.map_err(failed)?;
-        let asked_for = retry_after(response.headers(), Some(self.clock.now()));
-        classify(&host, response.status(), asked_for)
+        let retry_after_delay = retry_after(response.headers(), Some(self.clock.now()));
+        classify(&host, response.status(), retry_after_delay)
     }
 }
 
@@ -87,16 +87,16 @@ fn headers(message: &Outgoing) -> HeaderMap {
     if let Ok(id) = HeaderValue::from_str(message.id.as_str()) {
         headers.insert(HeaderName::from_static("x-svc-delivery"), id);
     }
-    // The span of the work on its item.
-    if let Some(Ok(place)) = trace::current().map(|trace| HeaderValue::from_str(&trace.to_header())) {
-        headers.insert(HeaderName::from_static("traceparent"), place);
+    // Trace context of the queue item.
+    if let Some(Ok(traceparent)) = trace::current().map(|trace| HeaderValue::from_str(&trace.to_header())) {
+        headers.insert(HeaderName::from_static("traceparent"), traceparent);
     }
     let seconds = message.created_at.to_jiff().as_second();
     headers.insert(HeaderName::from_static("x-svc-timestamp"), HeaderValue::from(seconds));
     headers
 }
 
-fn classify(host: &str, status: StatusCode, asked_for: Option<Duration>) -> Result<Delivered, DeliveryFailure> {
+fn classify(host: &str, status: StatusCode, retry_after_delay: Option<Duration>) -> Result<Delivered, DeliveryFailure> {
     if status.is_success() {
         return Ok(Delivered::default());
     }
@@ -107,7 +107,7 @@ fn classify(host: &str, status: StatusCode, asked_for: Option<Duration>) -> Resu
         StatusCode::GONE => format!("{host} answered {status}: nobody listens there any more"),
         _ => format!("{host} answered {status}"),
     };
-    let retry = match (status, asked_for) {
+    let retry = match (status, retry_after_delay) {
         (StatusCode::GONE, _) => Retry::Never,
         (_, Some(delay)) => Retry::After(delay),
         _ => Retry::Later,
@@ -119,12 +119,14 @@ fn classify(host: &str, status: StatusCode, asked_for: Option<Duration>) -> Resu
 mod tests {
     use super::*;
 
-    fn classified(status: u16, asked_for: Option<Duration>) -> Option<Retry> {
-        classify("https://x", StatusCode::from_u16(status).unwrap(), asked_for).err().map(|failure| failure.retry)
+    fn classified(status: u16, retry_after_delay: Option<Duration>) -> Option<Retry> {
+        classify("https://x", StatusCode::from_u16(status).unwrap(), retry_after_delay)
+            .err()
+            .map(|failure| failure.retry)
     }
 
     #[test]
-    fn answers_are_judged() {
+    fn responses_map_to_retry_decisions() {
         assert_eq!((classified(200, None), classified(204, None)), (None, None));
         assert_eq!(
             (classified(500, None), classified(404, None), classified(302, None)),

@@ -1,25 +1,27 @@
-//! Sends what is due, and forgets what has ended.
+//! Delivery and purge workers of notifications.
 
 use std::convert::Infallible;
 use std::time::Duration;
 
 use agentd_core::runtime::{
-    AppContext, HandlesItems, ItemFailure, PurgesData, Retention, WorkQueue, WorkerError, WorkerReport,
+    AppContext, ItemFailure, ItemHandler, PurgeTask, Retention, WorkQueue, WorkerError, WorkerReport,
 };
 use agentd_store::{ItemStatus, Lease, StoreError, Tx};
 use serde::Deserialize;
 
-use super::model::{BACKOFF, DEFAULT_ATTEMPTS, KEPT, NotificationId, NotificationStatus, StoredNotification};
+use super::model::{
+    BACKOFF, DEFAULT_ATTEMPTS, NotificationId, NotificationStatus, RETENTION_PERIOD, StoredNotification,
+};
 use super::service::{Notify, emit_ended};
 use super::store;
 use super::transport::{Delivered, DeliveryFailure, Outgoing, Retry};
 
-/// Whatever a transport does, it is over by then.
-const DELIVERY_LIMIT: Duration = Duration::from_secs(60);
-/// The other side may not put us off for longer.
-const LONGEST_DELAY: Duration = Duration::from_secs(6 * 60 * 60);
+/// Timeout of a delivery by any transport.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Upper bound of a retry delay requested by the recipient.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(6 * 60 * 60);
 
-/// Sends what is due, a few messages at once.
+/// Sends due messages, a few concurrently.
 #[derive(Debug, Clone)]
 pub(super) struct DeliverNotifications(pub Notify);
 
@@ -28,7 +30,7 @@ pub(super) struct Payload {
     notification_id: NotificationId,
 }
 
-impl HandlesItems for DeliverNotifications {
+impl ItemHandler for DeliverNotifications {
     type Item = Payload;
     type End = Infallible;
     const WORKER: &'static str = "notify.deliver";
@@ -49,9 +51,9 @@ impl HandlesItems for DeliverNotifications {
         let Some(message) = found.filter(|message| message.status == NotificationStatus::Pending) else {
             return self.complete(lease).await;
         };
-        let sent = self.hold(lease, async { Ok::<_, StoreError>(send(&self.0, &message).await) }).await?;
+        let sent = self.run_until_lost(lease, async { Ok::<_, StoreError>(send(&self.0, &message).await) }).await?;
         if let Err(failure) = &sent {
-            tracing::info!(id = %message.id, platform = message.platform, attempt = lease.attempt, error = %failure, "a message was not sent");
+            tracing::info!(id = %message.id, platform = message.platform, attempt = lease.attempt, error = %failure, "notification delivery failed");
         }
         let lease = lease.clone();
         Ok(db.write(async move |tx: &mut Tx| record(tx, &lease, &message, &sent).await).await?)
@@ -81,14 +83,14 @@ async fn send(notify: &Notify, message: &StoredNotification) -> Result<Delivered
         details: message.details.clone(),
         created_at: message.created_at,
     };
-    let delivered = tokio::time::timeout(DELIVERY_LIMIT, transport.deliver(&outgoing)).await;
+    let delivered = tokio::time::timeout(DELIVERY_TIMEOUT, transport.deliver(&outgoing)).await;
     delivered.unwrap_or_else(|_| {
-        let message = format!("sending took longer than {} seconds", DELIVERY_LIMIT.as_secs());
+        let message = format!("sending took longer than {} seconds", DELIVERY_TIMEOUT.as_secs());
         Err(DeliveryFailure::later(message))
     })
 }
 
-/// Writes down what came of an attempt: the queue's item, the row and the event in one transaction.
+/// Records the outcome of an attempt: the queue item, the row and the event in one transaction.
 async fn record(
     tx: &mut Tx,
     lease: &Lease,
@@ -104,11 +106,11 @@ async fn record(
         }
         Err(failure) => failure,
     };
-    let again = match failure.retry {
+    let next_attempt_at = match failure.retry {
         Retry::Later => tx.fail(lease, &failure.message, &BACKOFF).await?,
-        Retry::After(delay) => tx.fail_for(lease, &failure.message, delay.min(LONGEST_DELAY)).await?,
+        Retry::After(delay) => tx.fail_for(lease, &failure.message, delay.min(MAX_RETRY_DELAY)).await?,
         Retry::Never => {
-            tx.bury(lease, &failure.message).await?;
+            tx.dead_letter(lease, &failure.message).await?;
             None
         }
         Retry::Obsolete => {
@@ -117,31 +119,31 @@ async fn record(
             return store::delete_notification(tx, &message.id).await;
         }
     };
-    store::update_failed(tx, &message.id, lease.attempt, &failure.message, again).await?;
-    if again.is_none() {
+    store::update_failed(tx, &message.id, lease.attempt, &failure.message, next_attempt_at).await?;
+    if next_attempt_at.is_none() {
         emit_ended(tx, message, lease.attempt, Err(&failure.message)).await?;
     }
     Ok(())
 }
 
-const BATCH: u32 = 100;
-/// Longer than a message can be on its way.
-const STALE: Duration = Duration::from_secs(5 * 60);
+const BATCH_SIZE: u32 = 100;
+/// Age after which a pending message without an update is checked. Exceeds the duration of a delivery.
+const STALE_AFTER: Duration = Duration::from_secs(5 * 60);
 const LAST_ATTEMPT_LOST: &str =
     "the daemon ended during the last attempt, so nobody knows whether it arrived; retry it if it did not";
 
-/// Deletes what ended long ago, and settles messages whose last attempt ended with the daemon that made it.
-impl PurgesData for Notify {
+/// Deletes expired messages, and settles messages whose last attempt was interrupted by the end of its daemon.
+impl PurgeTask for Notify {
     const WORKER: &'static str = "notify.purge";
     const DESCRIPTION: &'static str = "Deletes old notifications.";
-    const RETENTION: &'static [Retention] = &[Retention { what: "Notifications", kept: KEPT }];
+    const RETENTION: &'static [Retention] = &[Retention { what: "Notifications", kept: RETENTION_PERIOD }];
 
     async fn purge_batch(&self) -> Result<WorkerReport, WorkerError> {
         let context = self.context();
         let now = context.clock.now();
         let mut settled = 0;
         let mut read = context.db.read().await?;
-        for (id, item) in store::list_stale(&mut read, now - STALE, BATCH).await? {
+        for (id, item) in store::list_stale(&mut read, now - STALE_AFTER, BATCH_SIZE).await? {
             let status = read.find_item(&item).await?.map(|item| item.status);
             if !matches!(status, Some(ItemStatus::Pending | ItemStatus::Leased)) {
                 context.db.write(async move |tx: &mut Tx| settle(tx, &id).await).await?;
@@ -149,8 +151,8 @@ impl PurgesData for Notify {
             }
         }
         drop(read);
-        let ended = store::list_ended(&mut context.db.read().await?, now - KEPT, BATCH).await?;
-        let report = WorkerReport::batch(ended.len(), BATCH).and(WorkerReport::done(settled));
+        let ended = store::list_ended(&mut context.db.read().await?, now - RETENTION_PERIOD, BATCH_SIZE).await?;
+        let report = WorkerReport::batch(ended.len(), BATCH_SIZE).and(WorkerReport::done(settled));
         if !ended.is_empty() {
             let forget = async move |tx: &mut Tx| {
                 for (id, item) in &ended {
@@ -165,7 +167,7 @@ impl PurgesData for Notify {
     }
 }
 
-/// Brings a pending message and its item in the queue together again; the item decides.
+/// Reconciles a pending message with its queue item, which is authoritative.
 async fn settle(tx: &mut Tx, id: &NotificationId) -> Result<(), StoreError> {
     let Some(message) = store::find_notification(tx, id).await? else { return Ok(()) };
     let Some(item) = store::find_item_id(tx, id).await? else { return Ok(()) };
@@ -178,7 +180,7 @@ async fn settle(tx: &mut Tx, id: &NotificationId) -> Result<(), StoreError> {
             emit_ended(tx, &message, item.attempt, Err(LAST_ATTEMPT_LOST)).await
         }
         Some(item) if item.status != ItemStatus::Done => Ok(()),
-        // Its place is gone, as after a restore of something older.
+        // The queue item is missing, as after the restore of an older backup.
         _ => store::add_item(tx, id, DEFAULT_ATTEMPTS).await,
     }
 }

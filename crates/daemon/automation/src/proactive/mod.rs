@@ -1,29 +1,28 @@
-//! Turns that agents begin by themselves, where the owner allows it: about a run of a job that failed, and about
-//! what the owner's habits suggest. The agent of the job begins the one, the default agent the other.
+//! Proactive turns: turns that agents start on their own, if the owner permits it. A turn follows a failed job run or a
+//! schedule suggestion. The agent of the job handles failed runs, the default agent handles suggestions.
 //!
-//! | turn | by | next |
+//! | turn | trigger | next |
 //! |---|---|---|
-//! | – | a cause that had none, on a day that has room, outside quiet hours | running |
-//! | running | the agent came to its end | success |
+//! | – | a cause without a turn, within the daily limit and outside quiet hours | running |
+//! | running | the agent completed | success |
 //! | running | the model failed; it was cancelled; the daemon ended | failed, cancelled, interrupted |
 //!
 //! Invariants
-//! - A turn's row is stored in the transaction that stores its session, and asks the settings there once more. So
-//!   whoever is killed where, a turn that is counted was begun, and one that was not begun is looked for again.
-//! - Rows decide and nothing in memory: (agent, day, ordinal) and (cause, its id) are unique, so however many
-//!   daemons look, an agent begins so many turns a day at most, and a cause has one turn, ever. From its
-//!   beginning on a turn is held by its session's lease. One that was cut off is not begun again.
-//! - Its end, its row and the message to the owner are one transaction.
-//! - It takes a background permit only where one is free: everything else goes first.
-//! - It has the tools that change nothing, for nobody asked for it.
-//! - While it is switched off, nothing is looked for.
+//! - The row of a turn is stored in the transaction that stores its session, which checks the settings again. After a
+//!   crash, every counted turn has started, and a cause without a turn is considered again.
+//! - Only rows decide, no state in memory. (agent, day, ordinal) and (cause, cause id) are unique. With any number of
+//!   daemons, the daily limit holds and each cause gets at most one turn, ever. A started turn is protected by the
+//!   lease of its session. An interrupted turn is not repeated.
+//! - The end of a turn, its row and the message to the owner are written in one transaction.
+//! - A turn uses a background permit only if one is free, so all other work takes precedence.
+//! - A turn has only read-only tools, because it was not requested.
+//! - While the feature is disabled, no causes are searched for.
 //!
-//! It also wakes the owner's devices for approvals that wait for a moment (`waking`): the message has the approval's
-//! key, so there is one of it, however many daemons look and whoever is killed where. Once the approval is answered,
-//! another one takes it away.
+//! The module also notifies the owner's devices about pending approvals after a short delay (`waking`). The message has
+//! a key derived from the approval, so it is sent once, with any number of daemons and after a crash. Once the approval
+//! is answered, a second message withdraws it.
 //!
-//! Deliberately absent: when a run has failed and what is suggested (`scheduler`), and how a message reaches
-//! somebody (`notify`).
+//! Out of scope: detection of failed runs and suggestions (`scheduler`), and message delivery (`notify`).
 
 mod model;
 mod prompt;
@@ -38,7 +37,7 @@ use std::sync::Arc;
 
 use agentd_core::parts::{Domain, DomainParts};
 use agentd_core::runtime::{Binding, MetricList};
-use agentd_engine::agents::OwnsAgentData;
+use agentd_engine::agents::AgentDataOwner;
 use agentd_engine::engine::TurnSink;
 
 use routes::routes;
@@ -54,7 +53,7 @@ impl Domain for Proactive {
             workers: vec![Box::new(StartProactive(self.clone())), Box::new(WakeDevices::new(self.clone()))],
             metrics: MetricList::default(),
             bindings: vec![
-                Binding::new::<dyn OwnsAgentData>(Arc::new(self.clone())),
+                Binding::new::<dyn AgentDataOwner>(Arc::new(self.clone())),
                 Binding::new::<dyn TurnSink>(Arc::new(self.clone())),
             ],
             shutdown: Vec::new(),

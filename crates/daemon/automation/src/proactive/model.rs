@@ -1,4 +1,4 @@
-//! A turn that an agent began by itself, and why.
+//! Proactive turns and their causes.
 
 use agentd_base::Timestamp;
 use agentd_engine::agents::AgentId;
@@ -9,24 +9,24 @@ use utoipa::ToSchema;
 use crate::scheduler::{FailedRun, Suggestion};
 
 agentd_base::typed_id!(
-    /// The id of a turn that an agent began by itself.
+    /// Id of a proactive turn.
     ProactiveTurnId,
     "pro"
 );
 agentd_store::stored_ids!(ProactiveTurnId);
 
-/// Longer outputs are cut; the session's log has the whole for a day.
-const OUTPUT_BYTES: usize = 64 * 1024;
-const REASON_BYTES: usize = 2_000;
+/// Maximum size of a stored output, in bytes. The session log retains the full output for one day.
+const MAX_OUTPUT_BYTES: usize = 64 * 1024;
+const MAX_REASON_BYTES: usize = 2_000;
 
-/// What made an agent begin.
+/// Cause of a proactive turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ProactiveCause)]
 pub enum CauseKind {
     /// The last run of a job failed.
     FailedRun,
-    /// Something could be planned around the owner's habits.
+    /// A schedule was suggested from the owner's habits.
     Suggestion,
 }
 
@@ -39,7 +39,7 @@ impl CauseKind {
         }
     }
 
-    /// The schema of the table lets nothing else in.
+    /// Parses a stored value. The database constraint excludes unknown values.
     pub(super) fn from_stored(text: &str) -> Self {
         if text == Self::FailedRun.as_str() { Self::FailedRun } else { Self::Suggestion }
     }
@@ -53,7 +53,7 @@ pub enum TurnStatus {
     Success,
     Failed,
     Cancelled,
-    /// The daemon ended in the middle.
+    /// The daemon ended during the turn.
     Interrupted,
 }
 
@@ -71,13 +71,13 @@ impl TurnStatus {
         }
     }
 
-    /// The schema of the table lets nothing else in.
+    /// Parses a stored value. The database constraint excludes unknown values.
     pub(super) fn from_stored(text: &str) -> Self {
         Self::ALL.into_iter().find(|status| status.as_str() == text).unwrap_or(Self::Failed)
     }
 }
 
-/// Something that an agent may begin a turn about.
+/// Cause of a proactive turn with its data.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cause {
     FailedRun(FailedRun),
@@ -93,7 +93,7 @@ impl Cause {
         }
     }
 
-    /// What is the same as long as it is the same cause. There are a few hundred suggestions at most.
+    /// Returns the stable identifier of the cause. There are at most a few hundred distinct suggestions.
     #[must_use]
     pub fn id(&self) -> String {
         match self {
@@ -110,7 +110,7 @@ impl Cause {
         }
     }
 
-    /// The subject of the message to the owner.
+    /// Returns the subject of the message to the owner.
     #[must_use]
     pub fn subject(&self) -> String {
         match self {
@@ -119,24 +119,24 @@ impl Cause {
         }
     }
 
-    /// In a sentence.
+    /// Returns the reason as one sentence.
     #[must_use]
     pub fn reason(&self) -> String {
         match self {
-            Self::FailedRun(failed) => cut(failed.error(), REASON_BYTES),
-            Self::Suggestion(suggestion) => cut(&suggestion.reason, REASON_BYTES),
+            Self::FailedRun(failed) => truncate(failed.error(), MAX_REASON_BYTES),
+            Self::Suggestion(suggestion) => truncate(&suggestion.reason, MAX_REASON_BYTES),
         }
     }
 }
 
-/// A turn as it is kept.
+/// A stored proactive turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProactiveTurn {
     pub id: ProactiveTurnId,
     pub agent_id: AgentId,
-    /// In the profile's time zone.
+    /// Day that the turn counts for, in the profile's time zone.
     pub day: String,
-    /// Which one of the agent and day it is, from 1 on.
+    /// Number of the turn among those of the agent on that day, starting at 1.
     pub ordinal: u64,
     pub cause: CauseKind,
     pub cause_id: String,
@@ -151,7 +151,7 @@ pub struct ProactiveTurn {
     pub completed_at: Option<Timestamp>,
 }
 
-/// What a turn came to.
+/// Outcome of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) status: TurnStatus,
@@ -160,7 +160,7 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// `None` while it runs.
+    /// Converts a reply; `None` while the turn is running.
     pub(super) fn of_reply(reply: &Reply) -> Option<Self> {
         let status = match reply.status {
             SessionStatus::Running => return None,
@@ -169,13 +169,13 @@ impl Outcome {
             SessionStatus::Cancelled => TurnStatus::Cancelled,
             SessionStatus::Interrupted => TurnStatus::Interrupted,
         };
-        let output = (!reply.content.trim().is_empty()).then(|| cut(&reply.content, OUTPUT_BYTES));
+        let output = (!reply.content.trim().is_empty()).then(|| truncate(&reply.content, MAX_OUTPUT_BYTES));
         let error = reply.error.as_ref().map(|error| format!("{}: {}", error.code, error.message));
         Some(Self { status, output, error })
     }
 }
 
-/// What the database can store of a text, up to so many bytes.
-fn cut(text: &str, bytes: usize) -> String {
+/// Truncates a text to `bytes` and replaces NUL characters, which the database cannot store.
+fn truncate(text: &str, bytes: usize) -> String {
     text[..text.floor_char_boundary(bytes)].replace('\0', "\u{fffd}")
 }

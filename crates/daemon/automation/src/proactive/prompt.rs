@@ -1,4 +1,4 @@
-//! What an agent is told when it begins by itself.
+//! Prompts of proactive turns.
 
 use agentd_base::{Entropy, Marks, Timestamp};
 use agentd_engine::engine::HistoryMessage;
@@ -6,13 +6,13 @@ use agentd_engine::engine::HistoryMessage;
 use super::model::Cause;
 use crate::scheduler::{FailedRun, Suggestion};
 
-/// Of a goal the beginning is shown.
-const GOAL_CHARACTERS: usize = 4_000;
+/// Maximum length of the goal in a prompt, in characters.
+const MAX_GOAL_CHARACTERS: usize = 4_000;
 
-/// What stands before the answer. `is_sent`: it goes to the owner and is not only kept.
+/// Builds the messages of a turn. `is_sent` means that the answer is sent to the owner and not only stored.
 pub(super) fn history(cause: &Cause, now: Timestamp, is_sent: bool, entropy: &Entropy) -> Vec<HistoryMessage> {
     let reader = if is_sent { "is sent to your owner as it is" } else { "is kept for your owner to read" };
-    // Nobody who wrote the error can know it.
+    // Random, so that the error text cannot contain the marks.
     let marks = Marks::random(entropy);
     let note = format!(
         "You begin this turn by yourself, because your owner allows it: nobody asked, nobody reads along, and nobody \
@@ -29,7 +29,7 @@ pub(super) fn history(cause: &Cause, now: Timestamp, is_sent: bool, entropy: &En
 }
 
 fn about_failed_run(failed: &FailedRun, marks: &Marks) -> String {
-    let goal: String = failed.job_goal.chars().take(GOAL_CHARACTERS).collect();
+    let goal: String = failed.job_goal.chars().take(MAX_GOAL_CHARACTERS).collect();
     let ended = failed.run.completed_at.map_or_else(String::new, |at| format!(" at {at}"));
     format!(
         "The last run ({run}) of your job \"{name}\" has failed{ended}, after attempt {attempt}. The job is to do \

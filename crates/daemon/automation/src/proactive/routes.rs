@@ -15,29 +15,29 @@ pub(super) fn routes() -> Routes<Proactive> {
     Routes::new().protected(ApiRouter::new().routes(routes!(list_proactive_turns)))
 }
 
-/// A turn that an agent began by itself.
+/// A turn that an agent started on its own.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ProactiveTurn)]
 struct TurnView {
     id: ProactiveTurnId,
     agent_id: AgentId,
-    /// The day that it counts for, in the profile's time zone.
+    /// Day that the turn counts for, in the profile's time zone.
     #[schema(example = "2026-01-31")]
     day: String,
     cause: CauseKind,
-    /// The failed run; or the days and the time of the suggestion.
+    /// Id of the failed run, or the days and time of the suggestion.
     cause_id: String,
-    /// The job of the failed run.
+    /// Job of the failed run; null for a suggestion.
     #[schema(required)]
     job_id: Option<String>,
     subject: String,
-    /// The error of the failed run, or what was found in the owner's habits.
+    /// Error of the failed run, or the reason for the suggestion.
     reason: String,
     status: TurnStatus,
-    /// Its log, at `/api/chat/sessions/{session_id}/stream`, for a day.
+    /// Session of the turn; its log is available at `/api/chat/sessions/{session_id}/stream` for one day.
     #[schema(required)]
     session_id: Option<String>,
-    /// What the agent said.
+    /// Output of the agent.
     #[schema(required)]
     output: Option<String>,
     #[schema(required)]
@@ -71,14 +71,14 @@ impl From<ProactiveTurn> for TurnView {
 #[derive(Debug, Serialize, ToSchema)]
 struct ProactiveTurnList {
     turns: Vec<TurnView>,
-    /// How many there are, whatever the page.
+    /// Total number of matches on all pages.
     total: u64,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct ProactiveQuery {
-    /// Only those of this agent, by id or svc_name.
+    /// Returns only turns of this agent, by id or `svc_name`.
     #[param(min_length = 1, max_length = 64)]
     agent_id: Option<String>,
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
@@ -87,9 +87,10 @@ struct ProactiveQuery {
     offset: Option<i64>,
 }
 
-/// Turns that agents began by themselves, the newest first
+/// List proactive turns
 ///
-/// What the proactive settings allow: about runs that failed, and about suggestions.
+/// Returns turns that agents started on their own, about failed runs and schedule suggestions, newest first. The
+/// proactive settings control them.
 #[utoipa::path(
     get, path = "/api/scheduler/proactive", tag = "scheduler", params(ProactiveQuery),
     responses(

@@ -1,4 +1,4 @@
-//! Finding what an agent may begin about, and showing what it began.
+//! Search for causes of proactive turns, and listing of turns.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -18,12 +18,12 @@ use super::store;
 use crate::notify::Notify;
 use crate::scheduler::{Scheduler, SchedulerError};
 
-/// Runs that failed longer ago are no news.
-const FAILED_WITHIN: Duration = Duration::from_secs(86_400);
-/// Runs that are looked at, those that failed first.
-const MOST_RUNS: u32 = 200;
-/// Habits change slowly, and reading them looks at four weeks.
-const BETWEEN_SUGGESTIONS: Duration = Duration::from_secs(3_600);
+/// Maximum age of a failed run that causes a turn.
+const MAX_FAILURE_AGE: Duration = Duration::from_secs(86_400);
+/// Maximum number of failed runs considered, oldest first.
+const MAX_FAILED_RUNS: u32 = 200;
+/// Interval at which suggestions are computed. They change slowly, and computing them reads four weeks of activity.
+const SUGGESTION_INTERVAL: Duration = Duration::from_secs(3_600);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ProactiveError {
@@ -56,11 +56,11 @@ struct Inner {
     engine: Engine,
     notify: Notify,
     scheduler: Scheduler,
-    /// When the suggestions were last looked at here. Microseconds; rows decide.
+    /// When this daemon last processed the suggestions, in microseconds. A hint; the rows are authoritative.
     last_suggestions: AtomicI64,
 }
 
-/// Turns that agents begin by themselves. Cheap to clone.
+/// Service of proactive turns. Cheap to clone.
 #[derive(Clone)]
 pub struct Proactive(Arc<Inner>);
 
@@ -82,14 +82,14 @@ impl Proactive {
         let last_suggestions = AtomicI64::new(0);
         let inner = Inner { context, settings, agents, engine, notify, scheduler, last_suggestions };
         let proactive = Self(Arc::new(inner));
-        proactive.notify().push().set_waiting(Arc::new(proactive.clone()));
+        proactive.notify().push().set_pending_check(Arc::new(proactive.clone()));
         Detached::new(proactive)
     }
 
-    /// The newest first, and how many there are.
+    /// Returns a page of turns, newest first, and their total number.
     ///
     /// # Errors
-    /// An unknown agent, or the store's refusal.
+    /// An unknown agent, or a store error.
     pub async fn list(&self, agent: Option<&str>, page: Page) -> Result<(Vec<ProactiveTurn>, u64), ProactiveError> {
         let agent = match agent {
             Some(name) => Some(self.0.agents.get(name).await?.id.clone()),
@@ -98,40 +98,40 @@ impl Proactive {
         Ok(store::list_turns(&mut self.0.context.db.read_snapshot().await?, agent.as_ref(), page).await?)
     }
 
-    /// Whether agents may begin at `now` at all.
-    pub(super) fn may_begin(&self, now: Timestamp) -> bool {
+    /// Whether the settings permit proactive turns at `now`.
+    pub(super) fn is_permitted(&self, now: Timestamp) -> bool {
         let rules = self.0.settings.proactive();
         rules.enabled && rules.max_per_day > 0 && !self.0.settings.is_quiet(now)
     }
 
-    /// The day on which a turn that begins at `now` counts.
+    /// Returns the day that a turn started at `now` counts for.
     pub(super) fn day(&self, now: Timestamp) -> String {
         self.0.settings.day(now).to_string()
     }
 
-    /// What had no turn yet, the most urgent first.
+    /// Returns the causes without a turn, most urgent first.
     pub(super) async fn causes(&self, now: Timestamp) -> Result<Vec<Cause>, SchedulerError> {
-        let failed = self.0.scheduler.failed_lately(now - FAILED_WITHIN, MOST_RUNS).await?;
+        let failed = self.0.scheduler.list_recent_failures(now - MAX_FAILURE_AGE, MAX_FAILED_RUNS).await?;
         let mut causes: Vec<Cause> = failed.into_iter().map(Cause::FailedRun).collect();
         let last = Timestamp::from_micros(self.0.last_suggestions.load(Ordering::Relaxed));
-        if now < last || now.since(last) >= BETWEEN_SUGGESTIONS {
+        if now < last || now.since(last) >= SUGGESTION_INTERVAL {
             let language = Language::from_tag(&self.0.settings.interface().language);
             causes.extend(self.0.scheduler.suggestions(language).await?.into_iter().map(Cause::Suggestion));
         }
         let mut read = self.0.context.db.read().await?;
         let mut new = Vec::new();
         for cause in causes {
-            if !store::has_begun(&mut read, cause.kind(), &cause.id()).await? {
+            if !store::has_turn(&mut read, cause.kind(), &cause.id()).await? {
                 new.push(cause);
             }
         }
         Ok(new)
     }
 
-    /// All suggestions were looked at and have a turn, or must wait for another day.
-    pub(super) fn note_suggestions(&self, now: Timestamp) {
+    /// Records that all suggestions have a turn or must wait for another day.
+    pub(super) fn record_suggestions(&self, now: Timestamp) {
         let last = Timestamp::from_micros(self.0.last_suggestions.load(Ordering::Relaxed));
-        if now < last || now.since(last) >= BETWEEN_SUGGESTIONS {
+        if now < last || now.since(last) >= SUGGESTION_INTERVAL {
             self.0.last_suggestions.store(now.as_micros(), Ordering::Relaxed);
         }
     }

@@ -1,7 +1,7 @@
-//! Rows of turns that agents began by themselves.
+//! Rows of proactive turns.
 
 use agentd_base::{Page, Timestamp};
-use agentd_engine::agents::{AgentId, is_living};
+use agentd_engine::agents::{AgentId, live_agent_condition};
 use agentd_store::{Read, Row, StoreError, Tx, args};
 
 use super::model::{CauseKind, Outcome, ProactiveTurn, ProactiveTurnId, TurnStatus};
@@ -9,7 +9,7 @@ use super::model::{CauseKind, Outcome, ProactiveTurn, ProactiveTurnId, TurnStatu
 const COLUMNS: &str = "id, agent_id, day, ordinal, cause, cause_id, job_id, subject, reason, status, session_id, output, \
     error, started_at, completed_at";
 
-const OLD: &str = "started_at < $1 AND cause = 'failed_run' AND status <> 'running'";
+const IS_EXPIRED: &str = "started_at < $1 AND cause = 'failed_run' AND status <> 'running'";
 
 fn turn(row: &Row) -> Result<ProactiveTurn, StoreError> {
     Ok(ProactiveTurn {
@@ -31,7 +31,7 @@ fn turn(row: &Row) -> Result<ProactiveTurn, StoreError> {
     })
 }
 
-/// Adds a turn that begins; answers whether neither its place in the day nor its cause was taken.
+/// Inserts a starting turn. Returns false if its ordinal of the day or its cause already has a turn.
 pub(super) async fn insert_turn(tx: &mut Tx, turn: &ProactiveTurn) -> Result<bool, StoreError> {
     let added = tx
         .execute(
@@ -56,24 +56,24 @@ pub(super) async fn insert_turn(tx: &mut Tx, turn: &ProactiveTurn) -> Result<boo
     Ok(added == 1)
 }
 
-/// How many turns an agent has begun on a day.
-pub(super) async fn count_of_day(read: &mut Read, agent: &AgentId, day: &str) -> Result<u64, StoreError> {
+/// Counts the turns that an agent started on a day.
+pub(super) async fn count_on_day(read: &mut Read, agent: &AgentId, day: &str) -> Result<u64, StoreError> {
     let sql = "SELECT COUNT(*) FROM proactive_turns WHERE agent_id = $1 AND day = $2";
     read.fetch_one(sql, args![agent, day]).await?.first()
 }
 
-pub(super) async fn has_begun(read: &mut Read, cause: CauseKind, cause_id: &str) -> Result<bool, StoreError> {
+pub(super) async fn has_turn(read: &mut Read, cause: CauseKind, cause_id: &str) -> Result<bool, StoreError> {
     let sql = "SELECT id FROM proactive_turns WHERE cause = $1 AND cause_id = $2";
     Ok(read.fetch_optional(sql, args![cause.as_str(), cause_id]).await?.is_some())
 }
 
-/// A turn whose agent is there.
+/// Returns a turn whose agent exists.
 pub(super) async fn find_turn(read: &mut Read, id: &ProactiveTurnId) -> Result<Option<ProactiveTurn>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM proactive_turns WHERE id = $1 AND agent_id IS NOT NULL");
     read.fetch_optional(sql, args![id]).await?.as_ref().map(turn).transpose()
 }
 
-/// Ends a turn that runs; answers whether it did.
+/// Ends a running turn. Returns false if it had already ended.
 pub(super) async fn end_turn(tx: &mut Tx, id: &ProactiveTurnId, outcome: &Outcome) -> Result<bool, StoreError> {
     let now = tx.clock().now();
     let (output, error) = (outcome.output.as_deref(), outcome.error.as_deref());
@@ -87,14 +87,14 @@ pub(super) async fn end_turn(tx: &mut Tx, id: &ProactiveTurnId, outcome: &Outcom
     Ok(ended == 1)
 }
 
-/// The newest first, and how many there are; those of living agents.
+/// Returns a page of turns of existing agents, newest first, and their total number.
 pub(super) async fn list_turns(
     read: &mut Read,
     agent: Option<&AgentId>,
     page: Page,
 ) -> Result<(Vec<ProactiveTurn>, u64), StoreError> {
     let mut values = args![];
-    let mut condition = is_living("proactive_turns.agent_id");
+    let mut condition = live_agent_condition("proactive_turns.agent_id");
     if let Some(agent) = agent {
         condition.push_str(&format!(" AND agent_id = ${}", values.push(agent)));
     }
@@ -109,23 +109,24 @@ pub(super) async fn list_turns(
     Ok((rows.iter().map(turn).collect::<Result<_, _>>()?, total))
 }
 
-/// Whether [`purge_turns`] has something to do.
-pub(super) async fn has_old(read: &mut Read, before: Timestamp) -> Result<bool, StoreError> {
-    let sql = format!("SELECT id FROM proactive_turns WHERE {OLD} ORDER BY started_at LIMIT 1");
+/// Whether [`purge_turns`] would delete rows.
+pub(super) async fn has_expired(read: &mut Read, before: Timestamp) -> Result<bool, StoreError> {
+    let sql = format!("SELECT id FROM proactive_turns WHERE {IS_EXPIRED} ORDER BY started_at LIMIT 1");
     Ok(read.fetch_optional(sql, args![before]).await?.is_some())
 }
 
-/// Deletes up to `limit` turns about failed runs that began before `before`; answers how many. Those about
-/// suggestions stay, since a suggestion is made once: there are a few hundred at most.
+/// Deletes up to `limit` turns about failed runs that started before `before` and returns their number. Turns about
+/// suggestions are retained, because each suggestion is made only once; there are at most a few hundred.
 pub(super) async fn purge_turns(tx: &mut Tx, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
     let sql = format!(
         "DELETE FROM proactive_turns WHERE id IN \
-         (SELECT id FROM proactive_turns WHERE {OLD} ORDER BY started_at LIMIT $2)"
+         (SELECT id FROM proactive_turns WHERE {IS_EXPIRED} ORDER BY started_at LIMIT $2)"
     );
     tx.execute(sql, args![before, limit]).await
 }
 
-/// Takes up to `limit` turns of a deleted agent away, but for which suggestions were made; answers how many.
+/// Deletes up to `limit` turns of a deleted agent and returns their number. Turns about suggestions are only
+/// anonymized.
 pub(super) async fn forget_agent(tx: &mut Tx, agent: &AgentId, limit: u32) -> Result<u64, StoreError> {
     let deleted = tx
         .execute(

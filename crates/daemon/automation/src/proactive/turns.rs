@@ -1,7 +1,7 @@
-//! What follows from the end of a turn, in the transaction that ends it, and from the end of an agent.
+//! Handling of the end of a turn, in the transaction that ends it, and of the deletion of an agent.
 
 use agentd_base::DomainError;
-use agentd_engine::agents::{AgentId, OwnsAgentData};
+use agentd_engine::agents::{AgentDataOwner, AgentId};
 use agentd_engine::engine::{Reply, Settled, TurnSink};
 use agentd_store::{StoreError, Tx};
 use futures_util::future::LocalBoxFuture;
@@ -11,17 +11,17 @@ use super::service::Proactive;
 use super::store;
 use crate::notify::{Notification, NotifyError, Target};
 
-/// Who keeps the replies of turns that nobody asked for.
-pub(super) const TRANSCRIPT: &str = "proactive";
+/// Name of the turn sink for proactive turns.
+pub(super) const TURN_SINK: &str = "proactive";
 
 impl TurnSink for Proactive {
     fn name(&self) -> &'static str {
-        TRANSCRIPT
+        TURN_SINK
     }
 
     fn settle<'t>(&'t self, tx: &'t mut Tx, reply: &'t Reply) -> LocalBoxFuture<'t, Result<Settled, StoreError>> {
         Box::pin(async move {
-            // A turn of ours calls its row the reply's message.
+            // Proactive turns use the id of their row as the message id.
             let (Some(id), Some(outcome)) = (reply.message_id.as_deref(), Outcome::of_reply(reply)) else {
                 return Ok(Settled::Ended);
             };
@@ -40,7 +40,7 @@ impl TurnSink for Proactive {
 
 impl Proactive {
     async fn send(&self, tx: &mut Tx, turn: &ProactiveTurn, output: &str) -> Result<(), StoreError> {
-        // It was checked when it was saved.
+        // Validated when it was saved.
         let Some(target) = self.settings().proactive().delivery.as_deref().and_then(|text| text.parse::<Target>().ok())
         else {
             return Ok(());
@@ -51,21 +51,21 @@ impl Proactive {
         match self.notify().enqueue(tx, &message).await {
             Ok(_) => Ok(()),
             Err(NotifyError::Store(error)) => Err(error),
-            // The turn is over all the same; who looks for the message finds why it is not there.
+            // The turn has ended regardless, so the failure is only logged.
             Err(error) => {
-                tracing::error!(turn = %turn.id, code = error.code(), %error, "what an agent said by itself is not sent");
+                tracing::error!(turn = %turn.id, code = error.code(), %error, "failed to enqueue proactive message");
                 Ok(())
             }
         }
     }
 }
 
-impl OwnsAgentData for Proactive {
+impl AgentDataOwner for Proactive {
     fn name(&self) -> &'static str {
         "proactive"
     }
 
-    /// Its turns are cancelled by the engine, and out of sight with the agent.
+    /// Does nothing: the engine cancels the turns, and they are hidden together with the agent.
     fn hide<'t>(&'t self, _tx: &'t mut Tx, _agent: &'t AgentId) -> LocalBoxFuture<'t, Result<(), StoreError>> {
         Box::pin(std::future::ready(Ok(())))
     }

@@ -1,5 +1,4 @@
-//! Waking the owner's devices when something waits for an answer, for whoever has no page open, and taking that away
-//! from them when it is answered.
+//! Push notifications about pending approvals, for owners without an open page, and their withdrawal once answered.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,26 +11,26 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::service::Proactive;
-use crate::notify::{Notification, NotificationStatus, NotifyError, PushDetails, StillWaits, Target};
+use crate::notify::{Notification, NotificationStatus, NotifyError, PendingCheck, PushDetails, Target};
 
-/// Whoever looks at the page answers sooner.
-const MOMENT: Duration = Duration::from_secs(3);
-const MOST_APPROVALS: u32 = 1_000;
+/// Delay before devices are notified. An owner with an open page responds sooner.
+const NOTIFY_DELAY: Duration = Duration::from_secs(3);
+const MAX_APPROVALS: u32 = 1_000;
 
-impl StillWaits for Proactive {
-    fn still_waits<'a>(&'a self, about: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
-        self.engine().approvals().waits(about.into()).boxed()
+impl PendingCheck for Proactive {
+    fn is_pending<'a>(&'a self, about: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
+        self.engine().approvals().is_pending(about.into()).boxed()
     }
 }
 
-/// The approvals that devices were woken for and that waited at the last look; `None` before the first one.
-pub(super) type WokenFor = Option<HashSet<ApprovalId>>;
+/// Approvals that devices were notified about and that were pending at the last check; `None` before the first check.
+pub(super) type NotifiedApprovals = Option<HashSet<ApprovalId>>;
 
 fn key(approval: &ApprovalId) -> String {
     format!("wake:{approval}")
 }
 
-/// By which a device knows the message about an approval.
+/// Returns the tag that identifies the message about an approval on a device.
 fn tag(approval: &ApprovalId) -> String {
     format!("approval:{approval}")
 }
@@ -41,53 +40,57 @@ fn answered_key(approval: &ApprovalId) -> String {
 }
 
 impl Proactive {
-    /// Wakes the devices for what has waited for a moment, for each approval once, and takes away what is answered.
-    /// Answers how often, and when the next one has waited.
-    pub(super) async fn look_at_approvals(&self, woken_for: &mut WokenFor) -> Result<(u64, Timestamp), NotifyError> {
+    /// Notifies devices once about each pending approval, and withdraws messages about answered ones. Returns the
+    /// number of messages, and when the next approval is due.
+    pub(super) async fn notify_about_approvals(
+        &self,
+        notified_before: &mut NotifiedApprovals,
+    ) -> Result<(u64, Timestamp), NotifyError> {
         let (approvals, notify) = (self.engine().approvals(), self.notify());
         let mut read = self.context().db.read().await?;
         if !notify.push().has_devices(&mut read).await? {
-            *woken_for = None;
+            *notified_before = None;
             return Ok((0, NextDue::NEVER));
         }
-        let waiting = approvals.waiting(&mut read, MOST_APPROVALS).await?;
+        let waiting = approvals.list_pending(&mut read, MAX_APPROVALS).await?;
         let waiting_ids: HashSet<ApprovalId> = waiting.iter().map(|approval| approval.id.clone()).collect();
-        let answered: Vec<ApprovalId> = match woken_for.take() {
+        let answered: Vec<ApprovalId> = match notified_before.take() {
             Some(before) => before.difference(&waiting_ids).cloned().collect(),
-            // What was answered while nobody looked.
-            None => approvals.answered(&mut read, MOST_APPROVALS).await?,
+            // Approvals answered before the first check.
+            None => approvals.list_decided(&mut read, MAX_APPROVALS).await?,
         };
         let keys = waiting_ids.iter().map(key).chain(answered.iter().flat_map(|id| [key(id), answered_key(id)]));
         let outcomes = notify.outcomes(&mut read, &keys.collect::<Vec<_>>()).await?;
         drop(read);
         let was_sent = |id: &ApprovalId| matches!(outcomes.get(&key(id)), Some((NotificationStatus::Sent, _)));
-        let mut told = 0;
+        let mut sent = 0;
         for id in answered.iter().filter(|id| was_sent(id) && !outcomes.contains_key(&answered_key(id))) {
-            told += u64::from(self.take_away(id).await?);
+            sent += u64::from(self.withdraw(id).await?);
         }
         let now = self.context().clock.now();
-        let wakes = self.settings().proactive().push_approvals;
-        let (mut next, mut standing) = (NextDue::NEVER, HashSet::new());
+        let is_enabled = self.settings().proactive().push_approvals;
+        let (mut next, mut notified) = (NextDue::NEVER, HashSet::new());
         for approval in waiting {
-            let ripe = approval.requested_at + MOMENT;
+            let due = approval.requested_at + NOTIFY_DELAY;
             if !outcomes.contains_key(&key(&approval.id)) {
-                if !wakes || ripe > now {
-                    next = if wakes { next.min(ripe) } else { next };
+                if !is_enabled || due > now {
+                    next = if is_enabled { next.min(due) } else { next };
                     continue;
                 }
-                self.wake_for(&approval).await?;
-                told += 1;
+                self.notify_about(&approval).await?;
+                sent += 1;
             }
-            standing.insert(approval.id);
+            notified.insert(approval.id);
         }
-        *woken_for = Some(standing);
-        Ok((told, next))
+        *notified_before = Some(notified);
+        Ok((sent, next))
     }
 
-    /// Replaces the message about an approval by one that goes away by itself; answers whether that was called for.
-    async fn take_away(&self, id: &ApprovalId) -> Result<bool, NotifyError> {
-        // There may be more that wait than are looked at.
-        if self.engine().approvals().waits(id.clone()).await? {
+    /// Replaces the message about an approval with one that closes itself. Returns false if the approval is still
+    /// pending.
+    async fn withdraw(&self, id: &ApprovalId) -> Result<bool, NotifyError> {
+        // The approval may still be pending if the list of pending approvals was truncated.
+        if self.engine().approvals().is_pending(id.clone()).await? {
             return Ok(false);
         }
         let details = PushDetails {
@@ -102,11 +105,11 @@ impl Proactive {
             false => "The approval is settled",
         };
         let message = Notification::new(Target::Push(String::new()), subject, "").idempotency_key(answered_key(id));
-        self.tell_devices(message, details).await?;
+        self.enqueue_push(message, details).await?;
         Ok(true)
     }
 
-    async fn wake_for(&self, approval: &Approval) -> Result<(), NotifyError> {
+    async fn notify_about(&self, approval: &Approval) -> Result<(), NotifyError> {
         let agent = self.agents().get(approval.agent_id.as_str()).await;
         let name = agent.map_or_else(|_| approval.agent_id.to_string(), |agent| agent.svc_name.clone());
         let (subject, body) = question(&name, &approval.tool, &self.settings().interface().language);
@@ -121,24 +124,24 @@ impl Proactive {
         let message = Notification::new(Target::Push(String::new()), subject, body)
             .idempotency_key(key(&approval.id))
             .agent(approval.agent_id.as_str());
-        self.tell_devices(message, details).await
+        self.enqueue_push(message, details).await
     }
 
-    async fn tell_devices(&self, message: Notification, details: PushDetails) -> Result<(), NotifyError> {
+    async fn enqueue_push(&self, message: Notification, details: PushDetails) -> Result<(), NotifyError> {
         let message = message.details(serde_json::to_value(details).unwrap_or_default());
         let notify = self.notify().clone();
         let sent = self.context().db.write(async move |tx: &mut Tx| notify.enqueue(tx, &message).await).await;
         match sent {
             Err(NotifyError::Store(error)) => return Err(error.into()),
-            // Whoever looks for the message finds why it is not there.
-            Err(error) => tracing::error!(code = error.code(), %error, "devices are not told of an approval"),
+            // The approval stays pending regardless, so the failure is only logged.
+            Err(error) => tracing::error!(code = error.code(), %error, "failed to enqueue approval push message"),
             Ok(_) => {}
         }
         Ok(())
     }
 }
 
-/// What is to happen is for who answers alone: a lock screen shows the tool.
+/// Returns the subject and body of a message. They name only the tool, because a lock screen may show them.
 fn question(agent: &str, tool: &str, language: &str) -> (String, String) {
     match language.starts_with("de") {
         true => (format!("{agent} bittet um Freigabe"), format!("Darf {agent} {tool} benutzen?")),
@@ -151,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_is_in_the_owners_language() {
+    fn question_uses_the_interface_language() {
         assert_eq!(question("ada", "shell", "de-AT").0, "ada bittet um Freigabe");
         assert_eq!(question("ada", "shell", "fr"), ("ada asks for approval".into(), "May ada use shell?".into()));
     }

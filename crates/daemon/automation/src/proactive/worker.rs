@@ -1,4 +1,4 @@
-//! Looks for something that an agent may begin about, and begins it.
+//! Workers that start proactive turns and send push notifications about approvals.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,33 +14,33 @@ use parking_lot::Mutex;
 
 use super::model::{Cause, ProactiveTurn, ProactiveTurnId, TurnStatus};
 use super::service::Proactive;
-use super::turns::TRANSCRIPT;
-use super::waking::WokenFor;
+use super::turns::TURN_SINK;
+use super::waking::NotifiedApprovals;
 use super::{prompt, store};
 
-/// How long turns about failed runs are kept: as long as the runs.
-const KEPT: Duration = Duration::from_secs(30 * 86_400);
-const ROWS_A_BATCH: u32 = 500;
+/// Retention of turns about failed runs, equal to that of the runs.
+const RETENTION_PERIOD: Duration = Duration::from_secs(30 * 86_400);
+const BATCH_SIZE: u32 = 500;
 
-/// Needs no lease: a turn begins with its row, and of several daemons one writes that.
+/// Starts proactive turns. Needs no lease: a turn starts with its row, and only one daemon can insert that.
 #[derive(Debug)]
 pub(super) struct StartProactive(pub Proactive);
 
-/// Why a turn did not begin.
-enum NoTurn {
-    /// The day is full, it has become quiet, or another daemon was faster.
+/// Reason a turn did not start.
+enum StartFailure {
+    /// The daily limit is reached, quiet hours have started, or another daemon was faster.
     NotNow,
     Engine(EngineError),
     Store(StoreError),
 }
 
-impl From<StoreError> for NoTurn {
+impl From<StoreError> for StartFailure {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
 }
 
-impl From<EngineError> for NoTurn {
+impl From<EngineError> for StartFailure {
     fn from(error: EngineError) -> Self {
         match error {
             EngineError::Store(error) => Self::Store(error),
@@ -63,7 +63,7 @@ impl Worker for StartProactive {
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
-        // Old turns can wait for the next write.
+        // Purging can wait for the next wake-up.
         (!self.0.settings().proactive().enabled).then_some(NextDue::NEVER)
     }
 
@@ -77,53 +77,54 @@ impl StartProactive {
         let proactive = &self.0;
         let context = proactive.context();
         let now = context.clock.now();
-        let mut report = self.purge(now - KEPT).await?;
-        if context.draining.is_cancelled() || !proactive.may_begin(now) {
+        let mut report = self.purge(now - RETENTION_PERIOD).await?;
+        if context.draining.is_cancelled() || !proactive.is_permitted(now) {
             return Ok(report);
         }
         let mut is_done = true;
         for cause in proactive.causes(now).await? {
-            is_done &= self.consider(&cause, now).await?;
+            is_done &= self.handle_cause(&cause, now).await?;
             report.items += 1;
         }
         if is_done {
-            proactive.note_suggestions(now);
+            proactive.record_suggestions(now);
         }
         Ok(report)
     }
 
-    /// Forgets what has had its time.
+    /// Deletes expired turns.
     async fn purge(&self, before: Timestamp) -> Result<WorkerReport, WorkerError> {
         let db = &self.0.context().db;
-        if !store::has_old(&mut db.read().await?, before).await? {
+        if !store::has_expired(&mut db.read().await?, before).await? {
             return Ok(WorkerReport::IDLE);
         }
-        let purge = async move |tx: &mut Tx| store::purge_turns(tx, before, ROWS_A_BATCH).await;
-        Ok(WorkerReport::batch(db.write_relaxed::<_, StoreError, _>(purge).await?, ROWS_A_BATCH))
+        let purge = async move |tx: &mut Tx| store::purge_turns(tx, before, BATCH_SIZE).await;
+        Ok(WorkerReport::batch(db.write_relaxed::<_, StoreError, _>(purge).await?, BATCH_SIZE))
     }
 
-    /// Begins a turn about a cause if its agent may; answers whether there is nothing more to do about it today.
-    async fn consider(&self, cause: &Cause, now: Timestamp) -> Result<bool, WorkerError> {
+    /// Starts a turn for a cause if its agent is permitted to. Returns whether the cause needs no further attempt
+    /// today.
+    async fn handle_cause(&self, cause: &Cause, now: Timestamp) -> Result<bool, WorkerError> {
         let proactive = &self.0;
         let agent = match self.agent_for(cause).await {
             Ok(agent) => agent,
             Err(AgentError::Store(error)) => return Err(error.into()),
-            // It was deleted, or none of several is the default one.
+            // The agent was deleted, or there is no default agent.
             Err(_) => return Ok(true),
         };
         let day = proactive.day(now);
-        let begun = store::count_of_day(&mut proactive.context().db.read().await?, &agent.id, &day).await?;
+        let begun = store::count_on_day(&mut proactive.context().db.read().await?, &agent.id, &day).await?;
         if begun >= u64::from(proactive.settings().proactive().max_per_day) {
             return Ok(true);
         }
         match self.begin(cause, agent).await {
             Ok(()) => Ok(true),
-            Err(NoTurn::NotNow) => Ok(false),
-            Err(NoTurn::Engine(error)) => {
-                tracing::debug!(cause = cause.id(), %error, "an agent does not begin by itself now");
+            Err(StartFailure::NotNow) => Ok(false),
+            Err(StartFailure::Engine(error)) => {
+                tracing::debug!(cause = cause.id(), %error, "proactive turn deferred");
                 Ok(false)
             }
-            Err(NoTurn::Store(error)) => Err(error.into()),
+            Err(StartFailure::Store(error)) => Err(error.into()),
         }
     }
 
@@ -134,11 +135,11 @@ impl StartProactive {
         }
     }
 
-    async fn begin(&self, cause: &Cause, agent: Arc<Agent>) -> Result<(), NoTurn> {
+    async fn begin(&self, cause: &Cause, agent: Arc<Agent>) -> Result<(), StartFailure> {
         let proactive = &self.0;
         let context = proactive.context();
-        let Some(place) = proactive.engine().try_background_permit(&agent, None).await? else {
-            return Err(NoTurn::NotNow);
+        let Some(permit) = proactive.engine().try_background_permit(&agent, None).await? else {
+            return Err(StartFailure::NotNow);
         };
         let now = context.clock.now();
         let id = ProactiveTurnId::generate(&context.ids);
@@ -163,43 +164,43 @@ impl StartProactive {
         let turn = StartTurn {
             origin: Origin::of(OriginKind::Proactive),
             message_id: Some(id.to_string()),
-            transcript: Some(TRANSCRIPT),
+            sink: Some(TURN_SINK),
             tools: ToolUse::ReadingOnly,
             recall: Some(row.reason.clone()),
-            ..StartTurn::aside(agent, prompt::history(cause, now, is_sent, &context.entropy))
+            ..StartTurn::auxiliary(agent, prompt::history(cause, now, is_sent, &context.entropy))
         };
         let here = proactive.clone();
         let open = async move |tx: &mut Tx, session: &SessionId| {
             let now = tx.clock().now();
-            if !here.may_begin(now) {
-                return Err(NoTurn::NotNow);
+            if !here.is_permitted(now) {
+                return Err(StartFailure::NotNow);
             }
             let day = here.day(now);
-            let begun = store::count_of_day(tx, &row.agent_id, &day).await?;
+            let begun = store::count_on_day(tx, &row.agent_id, &day).await?;
             if begun >= u64::from(here.settings().proactive().max_per_day) {
-                return Err(NoTurn::NotNow);
+                return Err(StartFailure::NotNow);
             }
             let session_id = Some(session.to_string());
             let row = ProactiveTurn { day, ordinal: begun + 1, session_id, started_at: now, ..row.clone() };
-            if store::insert_turn(tx, &row).await? { Ok(()) } else { Err(NoTurn::NotNow) }
+            if store::insert_turn(tx, &row).await? { Ok(()) } else { Err(StartFailure::NotNow) }
         };
         let session = proactive.engine().start(turn, open).await?;
-        proactive.engine().hold_until_let_go(place, session);
+        proactive.engine().hold_until_released(permit, session);
         Ok(())
     }
 }
 
-/// Wakes devices for approvals, and takes the messages away when those are answered.
+/// Sends push notifications about pending approvals, and withdraws them once answered.
 #[derive(Debug)]
 pub(super) struct WakeDevices {
     proactive: Proactive,
-    next_look: NextDue,
-    woken_for: Mutex<WokenFor>,
+    next_check: NextDue,
+    notified_before: Mutex<NotifiedApprovals>,
 }
 
 impl WakeDevices {
     pub(super) fn new(proactive: Proactive) -> Self {
-        Self { proactive, next_look: NextDue::default(), woken_for: Mutex::default() }
+        Self { proactive, next_check: NextDue::default(), notified_before: Mutex::default() }
     }
 }
 
@@ -217,17 +218,17 @@ impl Worker for WakeDevices {
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
-        Some(self.next_look.at())
+        Some(self.next_check.at())
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         async {
-            // Where this fails, nothing is known, and the next look is as the first.
-            let mut woken_for = self.woken_for.lock().take();
-            let (told, next) = self.proactive.look_at_approvals(&mut woken_for).await?;
-            *self.woken_for.lock() = woken_for;
-            self.next_look.note(Some(next));
-            Ok(WorkerReport::done(told))
+            // After a failure, the state is unknown, and the next check starts from scratch.
+            let mut notified_before = self.notified_before.lock().take();
+            let (sent, next) = self.proactive.notify_about_approvals(&mut notified_before).await?;
+            *self.notified_before.lock() = notified_before;
+            self.next_check.note(Some(next));
+            Ok(WorkerReport::done(sent))
         }
         .boxed()
     }

@@ -1,4 +1,4 @@
-//! Why a job, a run or a chain could not be made, found or changed.
+//! Errors of the scheduler.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use agentd_store::StoreError;
 use super::model::{JobStatus, RunStatus};
 use crate::notify::NotifyError;
 
-/// When it is worth trying again while too many runs of a job are open.
+/// Suggested delay before a retry while too many runs of a job are open.
 const RETRY_OPEN_RUNS: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
@@ -68,15 +68,15 @@ impl From<NoAnswer> for SchedulerError {
 }
 
 impl SchedulerError {
-    pub(super) fn no_job(id: &str) -> Self {
+    pub(super) fn job_not_found(id: &str) -> Self {
         Self::JobNotFound { id: shown(id) }
     }
 
-    pub(super) fn no_run(id: &str) -> Self {
+    pub(super) fn run_not_found(id: &str) -> Self {
         Self::RunNotFound { id: shown(id) }
     }
 
-    pub(super) fn no_chain(id: &str) -> Self {
+    pub(super) fn chain_not_found(id: &str) -> Self {
         Self::ChainNotFound { id: shown(id) }
     }
 }

@@ -1,4 +1,4 @@
-//! What the rest of the daemon is told of runs, besides what the engine tells of their turns.
+//! Events about runs. The engine emits the events about their turns.
 
 use agentd_base::Timestamp;
 use agentd_engine::engine::OriginKind;
@@ -20,7 +20,7 @@ fn event(run: &Run, event_type: &str, data: Value) -> NewEvent {
     NewEvent::new(event_type, data).for_agent(run.agent_id.as_str())
 }
 
-/// A run waits for its permit.
+/// Event for a run that was queued.
 pub(super) fn queued(run: &Run) -> NewEvent {
     let mut data = data(run);
     data["session_id"] = Value::Null;
@@ -42,7 +42,7 @@ pub(super) fn retrying(run: &Run, attempt: u32, next: Timestamp, error: &str) ->
     event(run, "task.retrying", data)
 }
 
-/// A run failed for good before a turn of it began.
+/// Event for a run that failed permanently before its turn started.
 pub(super) fn failed(run: &Run, code: &str, error: &str) -> NewEvent {
     let mut data = data(run);
     data["session_id"] = Value::Null;

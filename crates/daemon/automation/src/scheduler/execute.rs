@@ -1,7 +1,7 @@
-//! Carrying runs out: claim, evaluate the condition, wait for a permit at the provider, begin the turn.
+//! Execution of runs: claim, evaluate the condition, acquire a provider permit, start the turn.
 //!
-//! A run is `running` from its claim on. Its session begins when there is a permit at its provider, so a
-//! thousand runs of the same second ask the provider a few at a time.
+//! A run is `running` once it is claimed. Its session starts when its provider has a free permit. A thousand runs of
+//! the same second therefore call the provider only a few at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,21 +19,21 @@ use futures_util::future::BoxFuture;
 use super::message;
 use super::model::run::Outcome;
 use super::model::{Job, Run, RunCause, RunDelivery, RunId, RunStatus, condition};
-use super::service::{Scheduler, TRANSCRIPT};
+use super::service::{Scheduler, TURN_SINK};
 use super::store::{claims, jobs, runs};
 use crate::notify::NotifyError;
 
-/// Renewed every ten seconds, so that a daemon that died holds nothing for long.
+/// Lease of a claimed run. Renewed every ten seconds, so that the runs of a crashed daemon are released soon.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
-/// Runs that one daemon holds at once; more than this stay for others, and for later.
-const MOST_HELD: usize = 1_500;
-const RUNS_A_BATCH: usize = 256;
-/// So that the daemon can come to rest, and takes up what became due meanwhile.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
-/// After what has nothing to do with the run.
-const SHORT_DELAY: Duration = Duration::from_secs(5);
+/// Maximum number of runs that one daemon holds concurrently. Further runs are left for other daemons, or for later.
+const MAX_HELD_RUNS: usize = 1_500;
+const RUN_BATCH_SIZE: usize = 256;
+/// Maximum wait of one worker round, so that the worker becomes idle regularly and notices due runs.
+const MAX_WAIT: Duration = Duration::from_secs(1);
+/// Delay before a run is claimed again after a failure unrelated to the run.
+const DEFERRAL_DELAY: Duration = Duration::from_secs(5);
 
-/// Claims runs that are due and carries them out, many at once.
+/// Claims due runs and executes them concurrently.
 #[derive(Debug)]
 pub(super) struct StartRuns {
     scheduler: Scheduler,
@@ -58,7 +58,7 @@ impl Worker for StartRuns {
 
     fn interval(&self) -> Duration {
         let now = self.scheduler.context().clock.now();
-        self.scheduler.next_claim().since(now).clamp(Duration::from_millis(20), LONGEST_WAIT)
+        self.scheduler.next_claim().since(now).clamp(Duration::from_millis(20), MAX_WAIT)
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
@@ -79,16 +79,16 @@ impl StartRuns {
         let scheduler = &self.scheduler;
         let context = scheduler.context();
         if context.db.is_exclusive() && !self.has_voided.load(Ordering::Acquire) {
-            // The database is this daemon's alone: whoever else claimed something is gone.
+            // The database is exclusive to this daemon, so any other owner of a claim has stopped.
             let owner = Arc::clone(&context.instance);
             context.db.write(async move |tx: &mut Tx| claims::void_foreign_claims(tx, &owner).await).await?;
             self.has_voided.store(true, Ordering::Release);
         }
         let mut running = scheduler.running().subscribe();
         let before = *running.borrow_and_update();
-        let free = MOST_HELD.saturating_sub(before).min(RUNS_A_BATCH);
+        let free = MAX_HELD_RUNS.saturating_sub(before).min(RUN_BATCH_SIZE);
         let due = claims::next_claimable(&mut context.db.read().await?).await?;
-        scheduler.note_next_claim(due);
+        scheduler.set_next_claim(due);
         let mut items = 0;
         if free > 0 && due.is_some_and(|due| due <= context.clock.now()) {
             items = self.claim(free).await? as u64;
@@ -97,7 +97,7 @@ impl StartRuns {
             }
         }
         let now_running = *running.borrow_and_update();
-        // What ended after the look at what is due may have made room for more.
+        // Runs that completed after the query may have freed capacity.
         if now_running < before + usize::try_from(items).unwrap_or(0) {
             return Ok(WorkerReport { items, has_more: true });
         }
@@ -108,7 +108,7 @@ impl StartRuns {
         tokio::select! {
             _ = running.wait_for(|running| *running < now_running) => {}
             () = wake.notified() => {}
-            () = tokio::time::sleep(LONGEST_WAIT) => {}
+            () = tokio::time::sleep(MAX_WAIT) => {}
         }
         Ok(WorkerReport { items, has_more: true })
     }
@@ -124,24 +124,24 @@ impl StartRuns {
         let count = claimed.len();
         for run in claimed {
             if let (Some(slot), 0) = (run.scheduled_for, run.attempt) {
-                scheduler.counts().note_lateness(now.since(slot));
+                scheduler.counts().record_lateness(now.since(slot));
             }
-            let place = RunPermit::take(scheduler, &run);
-            // In a task of its own: a turn takes its time, and what has begun is not cut off with the worker.
-            tokio::spawn(async move { carry_out(place, run).await });
+            let permit = RunPermit::acquire(scheduler, &run);
+            // Runs in its own task, so that a long turn does not block the worker and is not cancelled with it.
+            tokio::spawn(async move { execute_run(permit, run).await });
         }
         Ok(count)
     }
 }
 
-/// One of the runs that this process holds; released when dropped. Its claim is renewed until it has a session.
+/// A run held by this process, released on drop. Its claim is renewed until its session starts.
 struct RunPermit {
     scheduler: Scheduler,
     claim: (RunId, u32),
 }
 
 impl RunPermit {
-    fn take(scheduler: &Scheduler, run: &Run) -> Self {
+    fn acquire(scheduler: &Scheduler, run: &Run) -> Self {
         let claim = (run.id.clone(), run.fence);
         scheduler.running().send_modify(|running| *running += 1);
         scheduler.claims().lock().insert(claim.clone());
@@ -157,80 +157,80 @@ impl Drop for RunPermit {
     fn drop(&mut self) {
         self.stop_renewing();
         self.scheduler.running().send_modify(|running| *running -= 1);
-        // What waited for the end of this one may begin.
+        // Runs that waited for this one may start.
         self.scheduler.run_wake().notify_one();
     }
 }
 
-/// Why an attempt has no turn.
-enum NoTurn {
-    /// The claim does not stand any more, so somebody else decided.
-    NotHeld,
-    /// It has nothing to do with the run, which may be claimed again after a while; with the cause where it is a fault.
+/// Reason an attempt did not start a turn.
+enum StartFailure {
+    /// The claim was lost; another daemon has taken over.
+    ClaimLost,
+    /// A failure unrelated to the run, which may be claimed again after the delay. Holds the cause if it is an error.
     Later(Duration, Option<StoreError>),
-    /// The run is over, or this attempt of it.
+    /// The run, or this attempt, has ended.
     Ended(Outcome, &'static str),
 }
 
-impl From<StoreError> for NoTurn {
+impl From<StoreError> for StartFailure {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::LostLease { .. } => Self::NotHeld,
-            error => Self::Later(SHORT_DELAY, Some(error)),
+            StoreError::LostLease { .. } => Self::ClaimLost,
+            error => Self::Later(DEFERRAL_DELAY, Some(error)),
         }
     }
 }
 
-impl From<EngineError> for NoTurn {
+impl From<EngineError> for StartFailure {
     fn from(error: EngineError) -> Self {
         match error {
             EngineError::Draining => Self::Later(Duration::ZERO, None),
-            EngineError::TooManyTurns { .. } => Self::Later(SHORT_DELAY, None),
+            EngineError::TooManyTurns { .. } => Self::Later(DEFERRAL_DELAY, None),
             EngineError::Store(error) => error.into(),
             other => Self::Ended(Outcome::failed(other.to_string()), other.code()),
         }
     }
 }
 
-async fn carry_out(place: RunPermit, run: Run) {
-    let scheduler = &place.scheduler;
+async fn execute_run(permit: RunPermit, run: Run) {
+    let scheduler = &permit.scheduler;
     let written = match begin(scheduler, &run).await {
         Ok((session, background)) => {
-            place.stop_renewing();
-            scheduler.engine().wait_until_let_go(&session).await;
+            permit.stop_renewing();
+            scheduler.engine().wait_until_released(&session).await;
             drop(background);
             return;
         }
-        Err(NoTurn::NotHeld) => return,
-        Err(NoTurn::Later(delay, cause)) => {
+        Err(StartFailure::ClaimLost) => return,
+        Err(StartFailure::Later(delay, cause)) => {
             if let Some(error) = cause {
-                tracing::warn!(run = %run.id, %error, "a run begins later, because the database did not take its beginning");
+                tracing::warn!(run = %run.id, %error, "failed to start run; start deferred");
             }
             let (run, due_at) = (run.clone(), scheduler.context().clock.now() + delay);
             let work = async move |tx: &mut Tx| claims::release_run(tx, &run, due_at).await;
             scheduler.context().db.write(work).await
         }
-        Err(NoTurn::Ended(outcome, code)) => scheduler.end_without_turn(run.clone(), outcome, code).await,
+        Err(StartFailure::Ended(outcome, code)) => scheduler.end_without_turn(run.clone(), outcome, code).await,
     };
     match written {
         Ok(()) | Err(StoreError::LostLease { .. }) => {}
-        // The claim ends by itself when it is renewed no more.
+        // The claim is no longer renewed and expires.
         Err(error) => {
             tracing::warn!(run = %run.id, %error, "failed to store the outcome of a run; its claim expires");
         }
     }
 }
 
-/// Brings a run's attempt on its way; answers its session, with the permit to hold while it asks the model.
+/// Starts an attempt of a run. Returns its session and the permit to hold while the session calls the model.
 async fn begin(
     scheduler: &Scheduler,
     run: &Run,
-) -> Result<(SessionId, agentd_engine::engine::BackgroundPermit), NoTurn> {
+) -> Result<(SessionId, agentd_engine::engine::BackgroundPermit), StartFailure> {
     let preparing = scheduler.preparing().acquire().await;
     let mut read = scheduler.context().db.read().await?;
     let Some(job) = jobs::find_job(&mut read, &run.job_id).await? else {
         let outcome = Outcome::ended(RunStatus::Cancelled, "The job was deleted.");
-        return Err(NoTurn::Ended(outcome, "job_not_found"));
+        return Err(StartFailure::Ended(outcome, "job_not_found"));
     };
     let last = match (&job.condition, run.attempt) {
         (Some(_), 0) => runs::find_last_ended(&mut read, &job.id).await?,
@@ -247,38 +247,46 @@ async fn begin(
     }
     let agent = scheduler.agents().get(job.agent_id.as_str()).await.map_err(|error| match error {
         AgentError::Store(error) => error.into(),
-        other => NoTurn::Ended(Outcome::failed("the agent of the job is not there any more"), other.code()),
+        other => StartFailure::Ended(Outcome::failed("the agent of the job is not there any more"), other.code()),
     })?;
     drop(preparing);
     let background = scheduler.engine().background_permit(job.id.as_str(), &agent, job.model.as_deref()).await?;
     let history = history(&job, run, scheduler.context().clock.now(), &scheduler.zone());
-    let turn = turn_of(&job, run, agent, history);
+    let turn = build_turn(&job, run, agent, history);
     let (claimed, limit) = (run.clone(), Duration::from_secs(u64::from(job.time_limit_seconds)));
     let open = async move |tx: &mut Tx, session: &SessionId| {
         let now = tx.clock().now();
         claims::begin_attempt(tx, &claimed, session, now + limit).await?;
         if claimed.attempt == 0 {
-            jobs::note_begun(tx, &claimed.job_id, now).await?;
+            jobs::record_start(tx, &claimed.job_id, now).await?;
         }
-        Ok::<_, NoTurn>(())
+        Ok::<_, StartFailure>(())
     };
     let session = scheduler.engine().start(turn, open).await?;
     Ok((session, background))
 }
 
-/// What became of the message about a run.
-async fn find_delivery(scheduler: &Scheduler, read: &mut Read, run: &Run) -> Result<Option<RunDelivery>, NoTurn> {
+/// Returns the delivery status of the message about a run.
+async fn find_delivery(scheduler: &Scheduler, read: &mut Read, run: &Run) -> Result<Option<RunDelivery>, StartFailure> {
     let key = message::key(&run.id);
     let mut outcomes = match scheduler.notify().outcomes(read, std::slice::from_ref(&key)).await {
         Ok(outcomes) => outcomes,
         Err(NotifyError::Store(error)) => return Err(error.into()),
-        Err(_) => return Err(NoTurn::Later(SHORT_DELAY, None)),
+        Err(_) => return Err(StartFailure::Later(DEFERRAL_DELAY, None)),
     };
     Ok(outcomes.remove(&key).map(|(status, error)| RunDelivery { status, error }))
 }
 
-/// Whether the run may begin.
-async fn evaluate(job: &Job, last: Option<Run>, delivery: Option<RunDelivery>, now: Timestamp) -> Result<(), NoTurn> {
+/// Evaluates the job's condition.
+///
+/// # Errors
+/// The run is skipped, failed or deferred.
+async fn evaluate(
+    job: &Job,
+    last: Option<Run>,
+    delivery: Option<RunDelivery>,
+    now: Timestamp,
+) -> Result<(), StartFailure> {
     let Some(rule) = &job.condition else { return Ok(()) };
     let (expression, job) = (rule.expression.clone(), job.clone());
     let evaluate = move || {
@@ -289,29 +297,29 @@ async fn evaluate(job: &Job, last: Option<Run>, delivery: Option<RunDelivery>, n
     match evaluated {
         Ok(Ok(true)) => Ok(()),
         Ok(Ok(false)) => {
-            Err(NoTurn::Ended(Outcome::ended(RunStatus::Skipped, "the condition was false"), "condition_false"))
+            Err(StartFailure::Ended(Outcome::ended(RunStatus::Skipped, "the condition was false"), "condition_false"))
         }
         Ok(Err(error)) => {
             let sentence = format!("the condition could not be evaluated: {error}");
-            // The next attempt would begin unguarded.
-            Err(NoTurn::Ended(Outcome::failed_for_good(sentence), "condition_failed"))
+            // Conditions are evaluated only before the first attempt, so another attempt would run unchecked.
+            Err(StartFailure::Ended(Outcome::failed_permanently(sentence), "condition_failed"))
         }
-        Err(_) => Err(NoTurn::Later(SHORT_DELAY, None)),
+        Err(_) => Err(StartFailure::Later(DEFERRAL_DELAY, None)),
     }
 }
 
-/// A time as the owner's clock shows it, and in UTC.
-fn told(at: Timestamp, zone: &Zone) -> String {
+/// Formats a time in the owner's zone and in UTC.
+fn format_time(at: Timestamp, zone: &Zone) -> String {
     if *zone == Zone::UTC {
         return at.to_string();
     }
     format!("{} in {zone} ({at})", zone.wall(at).strftime("%A, %Y-%m-%d %H:%M"))
 }
 
-/// The goal, and where the agent finds itself; `zone` is the profile's.
+/// Builds the messages of a run: a note about its circumstances and the goal. `zone` is the zone of the profile.
 fn history(job: &Job, run: &Run, now: Timestamp, zone: &Zone) -> Vec<HistoryMessage> {
     let why = match (run.cause, run.scheduled_for) {
-        (RunCause::Schedule, Some(slot)) => format!("as planned for {}", told(slot, zone)),
+        (RunCause::Schedule, Some(slot)) => format!("as planned for {}", format_time(slot, zone)),
         (RunCause::Chain, _) => "after the job before it in a chain".to_owned(),
         _ => "because somebody asked for it now".to_owned(),
     };
@@ -323,19 +331,19 @@ fn history(job: &Job, run: &Run, now: Timestamp, zone: &Zone) -> Vec<HistoryMess
         "You were started by the scheduler for the job \"{}\", {why}. It is {}. Nobody reads along and nobody can \
          answer questions: do what is asked, then answer with the result alone. {reader}",
         job.name,
-        told(now, zone)
+        format_time(now, zone)
     );
     vec![HistoryMessage::Note(note), HistoryMessage::User(job.goal.clone())]
 }
 
-fn turn_of(job: &Job, run: &Run, agent: Arc<Agent>, history: Vec<HistoryMessage>) -> StartTurn {
+fn build_turn(job: &Job, run: &Run, agent: Arc<Agent>, history: Vec<HistoryMessage>) -> StartTurn {
     StartTurn {
         origin: Origin::run(job.id.as_str(), run.id.as_str()),
         model: job.model.clone(),
         project_id: job.project_id.as_ref().map(ToString::to_string),
-        transcript: Some(TRANSCRIPT),
+        sink: Some(TURN_SINK),
         tools: job.execution_mode.tool_use(),
         recall: Some(job.goal.clone()),
-        ..StartTurn::aside(agent, history)
+        ..StartTurn::auxiliary(agent, history)
     }
 }

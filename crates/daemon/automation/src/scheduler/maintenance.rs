@@ -1,4 +1,4 @@
-//! Keeps claims, ends attempts whose time is up, and forgets what has had its time.
+//! Maintenance of runs: renews claims, ends overdue attempts and deletes expired rows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -17,25 +17,25 @@ use super::model::{Run, RunId, StopReason};
 use super::service::Scheduler;
 use super::store::{chains, claims, jobs, runs};
 
-const HEARTBEAT: Duration = Duration::from_secs(10);
-const BETWEEN_PURGES: Duration = Duration::from_secs(60);
-const OVERDUE_A_BATCH: u32 = 50;
-const ROWS_A_BATCH: u32 = 500;
-const JOBS_A_BATCH: usize = 50;
-/// Newest runs of a job that are kept, however many there were.
-const RUNS_KEPT: u32 = 1_000;
-/// How long runs are kept after their end.
-const KEPT: Duration = Duration::from_secs(30 * 86_400);
-/// A run that waits for its owner is checked again after the time that it has left, within these bounds.
-const WAITING_CHECK: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(60);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
+const PURGE_INTERVAL: Duration = Duration::from_secs(60);
+const OVERDUE_BATCH_SIZE: u32 = 50;
+const ROW_BATCH_SIZE: u32 = 500;
+const JOB_BATCH_SIZE: usize = 50;
+/// Maximum number of retained runs per job, newest first.
+const MAX_RUNS_PER_JOB: u32 = 1_000;
+/// Retention of runs after their completion.
+const RUN_RETENTION: Duration = Duration::from_secs(30 * 86_400);
+/// Bounds of the delay until a run that waits for approval is checked again. The delay is its remaining time.
+const APPROVAL_CHECK_DELAY: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(60);
 
-/// Needs no lease: doing its work twice changes nothing.
+/// Maintains runs. Needs no lease, because the work is idempotent.
 #[derive(Debug)]
 pub(super) struct RunMaintenance {
     scheduler: Scheduler,
     last_heartbeat: AtomicI64,
     last_purge: AtomicI64,
-    /// The database as it was purged last; there is nothing more in it while it stays the same.
+    /// Database version at the last purge. While it is unchanged, there is nothing to purge.
     purged: Mutex<Option<u64>>,
     next_overdue: NextDue,
 }
@@ -63,7 +63,7 @@ impl Worker for RunMaintenance {
     }
 
     fn retention(&self) -> &'static [Retention] {
-        &[Retention { what: "Runs of jobs, the newest 1,000 of each job at most", kept: KEPT }]
+        &[Retention { what: "Runs of jobs, the newest 1,000 of each job at most", kept: RUN_RETENTION }]
     }
 
     fn interval(&self) -> Duration {
@@ -79,7 +79,7 @@ impl Worker for RunMaintenance {
             return Some(self.next_overdue.at());
         }
         let last_purge = Timestamp::from_micros(self.last_purge.load(Ordering::Relaxed));
-        Some(self.next_overdue.at().min(last_purge + BETWEEN_PURGES))
+        Some(self.next_overdue.at().min(last_purge + PURGE_INTERVAL))
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
@@ -87,45 +87,45 @@ impl Worker for RunMaintenance {
     }
 }
 
-/// Whether it is time again, and if so, notes it. A clock that was set back counts as time again.
-fn is_time(last: &AtomicI64, now: Timestamp, pause: Duration) -> bool {
+/// Whether the interval has passed; if so, records the time. A clock that was set back counts as passed.
+fn is_due(last: &AtomicI64, now: Timestamp, pause: Duration) -> bool {
     let before = Timestamp::from_micros(last.load(Ordering::Relaxed));
-    let is_time = now < before || now.since(before) >= pause;
-    if is_time {
+    let is_due = now < before || now.since(before) >= pause;
+    if is_due {
         last.store(now.as_micros(), Ordering::Relaxed);
     }
-    is_time
+    is_due
 }
 
 impl RunMaintenance {
     async fn run(&self) -> Result<WorkerReport, WorkerError> {
         let context = self.scheduler.context();
         let now = context.clock.now();
-        if *self.scheduler.running().borrow() > 0 && is_time(&self.last_heartbeat, now, HEARTBEAT) {
+        if *self.scheduler.running().borrow() > 0 && is_due(&self.last_heartbeat, now, HEARTBEAT_INTERVAL) {
             self.renew_claims().await?;
         }
         let mut read = context.db.read().await?;
         let next = claims::next_deadline(&mut read).await?;
         self.next_overdue.note(next);
         let overdue = match next {
-            Some(next) if next <= now => claims::list_overdue(&mut read, now, OVERDUE_A_BATCH).await?,
+            Some(next) if next <= now => claims::list_overdue(&mut read, now, OVERDUE_BATCH_SIZE).await?,
             _ => Vec::new(),
         };
         drop(read);
         for run in &overdue {
             self.end_overdue(run, now).await?;
         }
-        let mut report = WorkerReport::batch(overdue.len(), OVERDUE_A_BATCH);
-        if is_time(&self.last_purge, now, BETWEEN_PURGES) {
+        let mut report = WorkerReport::batch(overdue.len(), OVERDUE_BATCH_SIZE);
+        if is_due(&self.last_purge, now, PURGE_INTERVAL) {
             *self.purged.lock() = context.db.version();
             self.scheduler.refresh_known_jobs().await?;
             let purge = async move |tx: &mut Tx| {
-                let jobs = jobs::purge_deleted(tx, ROWS_A_BATCH).await?;
-                let before = now - KEPT;
-                let runs = runs::purge_runs(tx, before, ROWS_A_BATCH).await?;
-                runs::purge_gone(tx, now).await?;
-                let chain_runs = chains::purge_chain_runs(tx, before, ROWS_A_BATCH).await?;
-                Ok::<_, StoreError>(WorkerReport::batches(&[jobs, runs, chain_runs], ROWS_A_BATCH))
+                let jobs = jobs::purge_deleted(tx, ROW_BATCH_SIZE).await?;
+                let before = now - RUN_RETENTION;
+                let runs = runs::purge_runs(tx, before, ROW_BATCH_SIZE).await?;
+                runs::purge_deleted_counts(tx, now).await?;
+                let chain_runs = chains::purge_chain_runs(tx, before, ROW_BATCH_SIZE).await?;
+                Ok::<_, StoreError>(WorkerReport::batches(&[jobs, runs, chain_runs], ROW_BATCH_SIZE))
             };
             let purged = context.db.write(purge).await?;
             let trimmed = self.trim_runs().await?;
@@ -137,7 +137,7 @@ impl RunMaintenance {
         Ok(report)
     }
 
-    /// A claim that no task of this process holds any more is left to expire, so that the run is claimed again.
+    /// Renews the claims of this process. A claim without a task is left to expire, so that the run is claimed again.
     async fn renew_claims(&self) -> Result<(), WorkerError> {
         let context = self.scheduler.context();
         let claimed: Vec<RunId> = self.scheduler.claims().lock().iter().map(|(run, _)| run.clone()).collect();
@@ -149,27 +149,27 @@ impl RunMaintenance {
         Ok(context.db.write_relaxed::<_, StoreError, _>(renew).await?)
     }
 
-    /// Deletes the oldest runs of jobs that have too many.
+    /// Deletes the oldest runs of jobs that exceed the limit.
     async fn trim_runs(&self) -> Result<WorkerReport, WorkerError> {
-        let grown = self.scheduler.take_grown(JOBS_A_BATCH);
-        if grown.is_empty() {
+        let jobs_to_trim = self.scheduler.take_jobs_to_trim(JOB_BATCH_SIZE);
+        if jobs_to_trim.is_empty() {
             return Ok(WorkerReport::IDLE);
         }
-        let is_full = grown.len() == JOBS_A_BATCH;
+        let is_full = jobs_to_trim.len() == JOB_BATCH_SIZE;
         let trim = async move |tx: &mut Tx| {
             let mut unfinished = Vec::new();
             let mut trimmed = 0;
-            for job in &grown {
-                let gone = runs::trim_runs(tx, job, RUNS_KEPT, ROWS_A_BATCH).await?;
-                trimmed += gone;
-                if gone == u64::from(ROWS_A_BATCH) {
+            for job in &jobs_to_trim {
+                let deleted = runs::trim_runs(tx, job, MAX_RUNS_PER_JOB, ROW_BATCH_SIZE).await?;
+                trimmed += deleted;
+                if deleted == u64::from(ROW_BATCH_SIZE) {
                     unfinished.push(job.clone());
                 }
             }
             Ok::<_, StoreError>((trimmed, unfinished))
         };
         let (items, unfinished) = self.scheduler.context().db.write(trim).await?;
-        unfinished.iter().for_each(|job| self.scheduler.note_grown(job));
+        unfinished.iter().for_each(|job| self.scheduler.mark_for_trimming(job));
         Ok(WorkerReport { items, has_more: is_full || !unfinished.is_empty() })
     }
 
@@ -194,13 +194,13 @@ impl RunMaintenance {
             && let Some(session) = &run.session_id
         {
             engine.await_cancelled(session).await;
-            self.scheduler.settle_lost(run, session).await?;
+            self.scheduler.settle_lost_session(run, session).await?;
         }
         Ok(())
     }
 
-    /// When the attempt is checked next; `None` when its time is up. The time in which it waited for its owner does not
-    /// count.
+    /// Returns when the attempt is checked next, or `None` if its time limit is reached. Time spent waiting for
+    /// approval does not count.
     async fn extended_deadline(
         &self,
         run: &Run,
@@ -214,7 +214,7 @@ impl RunMaintenance {
         let deadline = session.started_at + limit + session.waited + waiting.unwrap_or_default();
         let left = deadline.since(now);
         Ok(match waiting {
-            Some(_) => Some(now + left.clamp(*WAITING_CHECK.start(), *WAITING_CHECK.end())),
+            Some(_) => Some(now + left.clamp(*APPROVAL_CHECK_DELAY.start(), *APPROVAL_CHECK_DELAY.end())),
             None if left > Duration::ZERO => Some(deadline),
             None => None,
         })

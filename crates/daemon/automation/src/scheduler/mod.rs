@@ -1,42 +1,42 @@
-//! The scheduler: what agents do at a time, in an interval, after each other, without anybody asking.
+//! Scheduler: runs agents at a given time, at an interval, or after other jobs, without user interaction.
 //!
-//! A job says what and when. Each time that it is due is a slot; a slot becomes a run; a run is carried out in
-//! up to as many attempts as its job allows, each a turn of the engine that can be followed live.
+//! A job defines a goal and a schedule. Each due time is a slot, and each slot becomes a run. A run has one or more
+//! attempts, up to the limit of its job. Each attempt is an engine turn that can be streamed live.
 //!
-//! | run | by | next |
+//! | run | trigger | next |
 //! |---|---|---|
-//! | – | a tick finds its slot; a trigger; a step of a chain | pending |
-//! | – | a tick, where the overlap or misfire policy leaves the slot out | skipped |
-//! | – | its job is resumed, and its only slot passed during the pause | skipped |
-//! | pending | a daemon claims it | running |
-//! | running | its condition is false | skipped |
-//! | running | its turn came to an end | success |
-//! | running | its attempt failed and another one is allowed | pending, later |
-//! | running | its last attempt failed, or took too long | failed, timeout |
-//! | pending | its slot waited, and its job was paused | cancelled |
-//! | pending, running | cancelled, replaced by a later slot, or its job was deleted | cancelled |
+//! | – | a tick finds the slot; a manual trigger; a chain step | pending |
+//! | – | a tick, and the overlap or misfire policy skips the slot | skipped |
+//! | – | the job is resumed after its only slot passed | skipped |
+//! | pending | a daemon claims the run | running |
+//! | running | the condition is false | skipped |
+//! | running | the turn completed | success |
+//! | running | the attempt failed, and attempts remain | pending, due later |
+//! | running | the last attempt failed or timed out | failed, timeout |
+//! | pending | the job was paused before the slot started | cancelled |
+//! | pending, running | cancelled, replaced by a later slot, or the job was deleted | cancelled |
 //!
 //! Invariants
-//! - A slot of a job is one row, unique on (job, scheduled time). Handing slots out and moving the job on is one
-//!   transaction, so however many daemons tick, and wherever one is killed, a slot gets one run.
-//! - Nothing that decides is held in memory. A claim has an owner, a fence and an end; an attempt begins in the
-//!   transaction that stores its session, which only succeeds while the claim stands; from then on the session's
-//!   lease is the run's. Whoever is killed where, the run goes on with its next attempt.
-//! - How an attempt ended, the run's next state, the delivery of its output, the events and the next steps of
-//!   chains are one transaction with the end of the session.
-//! - A slot is never handed out twice, also when the clock goes back: a job counts from its last slot.
-//! - Runs of a job go one after the other, unless its overlap policy allows otherwise.
-//! - A tick that finds nothing due is one step in an index.
+//! - A slot is one row, unique on (job, scheduled time). Creating runs and advancing the job share one transaction.
+//!   With any number of daemons, and after a crash at any point, a slot gets exactly one run.
+//! - No decision depends on memory. A claim has an owner, a fence and an expiry. An attempt starts in the transaction
+//!   that stores its session, which succeeds only while the claim is valid. From then on, the session's lease protects
+//!   the run. After a crash, the run continues with its next attempt.
+//! - The transaction that ends the session also writes the outcome of the attempt and the next state of the run. The
+//!   delivery of the output, the events and the next chain steps are part of it.
+//! - A slot is never planned twice, even if the clock is set back, because a job counts from its last slot.
+//! - Runs of a job are sequential unless its overlap policy permits concurrency.
+//! - A tick without due jobs costs one index lookup.
 //!
-//! Late slots: the newest is on time if it is found up to a minute late. Of older ones, and of all that a later
-//! slot follows, the misfire policy decides: `run_once` (one run for all of them, the newest's), `skip`, `run_all`
-//! (the newest ten, one after the other). Those that get no run stay visible as skipped runs, the newest ten.
+//! Late slots: the newest slot counts as on time if it is found within one minute. For older slots, and for slots
+//! followed by a later one, the misfire policy applies: `run_once` (one run, for the newest), `skip`, or `run_all` (the
+//! newest ten, sequentially). The newest ten slots without a run are recorded as skipped runs.
 //!
-//! A run that was cut off by the end of its daemon begins again up to three times in all, whatever its retry
-//! rule says; what its tools did before stays done.
+//! A run interrupted by the end of its daemon is attempted up to three times in total, regardless of its retry rule.
+//! Effects of tools from interrupted attempts are not undone.
 //!
-//! Deliberately absent: when a schedule is due (`agentd-schedule`), what a condition may say
-//! (`agentd-conditions`), how an output reaches somebody (`notify`).
+//! Out of scope: due times of schedules (`agentd-schedule`), the condition language (`agentd-conditions`), and the
+//! delivery of outputs (`notify`).
 
 mod activity;
 mod error;
@@ -57,10 +57,10 @@ use std::time::Duration;
 
 use agentd_core::parts::{Domain, DomainParts, ShutdownPhase, ShutdownStep};
 use agentd_core::runtime::{Binding, Family, MetricList, Sample};
-use agentd_engine::agents::OwnsAgentData;
+use agentd_engine::agents::AgentDataOwner;
 use agentd_engine::engine::TurnSink;
-use agentd_engine::projects::NamesProjects;
-use agentd_engine::tools::JoinsBuiltin;
+use agentd_engine::projects::ProjectReferences;
+use agentd_engine::tools::BuiltinToolProvider;
 
 use execute::StartRuns;
 use maintenance::RunMaintenance;
@@ -82,8 +82,8 @@ pub use service::{
 pub use tick::Tick;
 pub use tools::SchedulerTools;
 
-/// Runs that wait for a permit at a provider are given back within this time.
-const DRAIN_LIMIT: Duration = Duration::from_secs(1);
+/// Maximum time for which a drain waits until runs that await a provider permit are released.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Domain for Scheduler {
     fn parts(&self) -> DomainParts {
@@ -96,13 +96,13 @@ impl Domain for Scheduler {
             ],
             metrics: self.metrics(),
             bindings: vec![
-                Binding::new::<dyn OwnsAgentData>(Arc::new(self.clone())),
-                Binding::new::<dyn NamesProjects>(Arc::new(self.clone())),
-                Binding::new::<dyn JoinsBuiltin>(Arc::new(SchedulerTools::new(self))),
+                Binding::new::<dyn AgentDataOwner>(Arc::new(self.clone())),
+                Binding::new::<dyn ProjectReferences>(Arc::new(self.clone())),
+                Binding::new::<dyn BuiltinToolProvider>(Arc::new(SchedulerTools::new(self))),
                 Binding::new::<dyn TurnSink>(Arc::new(self.clone())),
             ],
-            shutdown: vec![ShutdownStep::new(ShutdownPhase::Waiting, self, async |scheduler, _| {
-                scheduler.drain(DRAIN_LIMIT).await
+            shutdown: vec![ShutdownStep::new(ShutdownPhase::Queues, self, async |scheduler, _| {
+                scheduler.drain(DRAIN_TIMEOUT).await
             })],
         }
     }

@@ -1,5 +1,5 @@
-//! Jobs and chains that come out of an archive are held against what saving them takes: nobody is there to be told
-//! when a tick finds one that it cannot read.
+//! Validation of jobs and chains restored from an archive, by the rules that apply when they are saved. A tick could
+//! not report an invalid job to a client.
 
 use agentd_base::{FieldProblem, Page, Problems};
 use agentd_core::runtime::ValidateRestored;
@@ -10,9 +10,9 @@ use futures_util::future::LocalBoxFuture;
 use super::model::{Chain, Job, JobFields, JobStatus};
 use super::store::{chains, jobs};
 
-const A_BATCH: u32 = 200;
+const BATCH_SIZE: u32 = 200;
 
-/// Holds restored jobs and chains against the rules of the scheduler.
+/// Validates restored jobs and chains.
 #[derive(Debug)]
 pub struct ValidateJobs;
 
@@ -23,12 +23,12 @@ impl ValidateRestored for ValidateJobs {
 }
 
 async fn find_fault(read: &mut Read) -> Result<Option<String>, StoreError> {
-    if jobs::has_deleted_that_is_due(read).await? {
+    if jobs::has_due_deleted_job(read).await? {
         return Ok(Some("a deleted job in it is due".to_owned()));
     }
     let mut after = String::new();
     loop {
-        let batch = jobs::list_after(read, &after, A_BATCH).await?;
+        let batch = jobs::list_after(read, &after, BATCH_SIZE).await?;
         let Some((last, _)) = batch.last() else { break };
         after.clone_from(last);
         for (id, row) in batch {
@@ -44,16 +44,16 @@ async fn find_fault(read: &mut Read) -> Result<Option<String>, StoreError> {
             }
         }
     }
-    let mut page = Page { limit: A_BATCH, offset: 0 };
+    let mut page = Page { limit: BATCH_SIZE, offset: 0 };
     loop {
         let (batch, _) = chains::list_chains(read, page).await?;
         if let Some(fault) = batch.iter().find_map(fault_of_chain) {
             return Ok(Some(fault));
         }
-        if batch.len() < A_BATCH as usize {
+        if batch.len() < BATCH_SIZE as usize {
             return Ok(None);
         }
-        page.offset += u64::from(A_BATCH);
+        page.offset += u64::from(BATCH_SIZE);
     }
 }
 
@@ -63,19 +63,20 @@ fn fault_of_job(job: &Job) -> Option<String> {
     let is_due = job.next_run_at.is_some();
     problems.require(!is_due || job.status == JobStatus::Active, "next_run_at", "is set, though it is not active");
     let found = problems.into_result().err()?;
-    Some(format!("the job `{}` is not valid: {}", shown(&job.name), sentence(&found)))
+    Some(format!("the job `{}` is not valid: {}", shown(&job.name), format_problems(&found)))
 }
 
 fn fault_of_chain(chain: &Chain) -> Option<String> {
     let mut problems = Problems::new();
     chain.check(&mut problems);
     let found = problems.into_result().err()?;
-    Some(format!("the chain `{}` is not valid: {}", shown(&chain.name), sentence(&found)))
+    Some(format!("the chain `{}` is not valid: {}", shown(&chain.name), format_problems(&found)))
 }
 
-fn sentence(problems: &[FieldProblem]) -> String {
-    let told: Vec<String> = problems.iter().map(|problem| format!("{} {}", problem.field, problem.message)).collect();
-    told.join("; ")
+fn format_problems(problems: &[FieldProblem]) -> String {
+    let messages: Vec<String> =
+        problems.iter().map(|problem| format!("{} {}", problem.field, problem.message)).collect();
+    messages.join("; ")
 }
 
 fn shown(text: &str) -> String {

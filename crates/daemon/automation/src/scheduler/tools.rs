@@ -1,6 +1,6 @@
-//! What agents can do with the scheduler: plan work for themselves, look at it, call it off. The tools stand
-//! among the built-in ones, with a switch each. An agent sees its own jobs alone, and what it plans asks
-//! before it acts, until its owner decides otherwise.
+//! Scheduler tools for agents: creating, listing and cancelling jobs. They are built-in tools that can be disabled
+//! individually. An agent sees only its own jobs. A job created by an agent requires approval until the owner changes
+//! its mode.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use agentd_base::{DomainError, ErrorKind, Page};
 use agentd_engine::agents::AgentId;
 use agentd_engine::tools::{
-    Author, Effect, InputSchema, JoinsBuiltin, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput,
+    Author, BuiltinToolProvider, Effect, InputSchema, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput,
 };
 use agentd_schedule::{MIN_CONFIDENCE, ScheduleSpec, parse_natural};
 use agentd_store::Recorder;
@@ -22,10 +22,10 @@ use super::error::SchedulerError;
 use super::model::{Job, JobExecutionMode, JobFields, JobId};
 use super::service::{CreateJob, ListJobs, Scheduler};
 
-const CALL_LIMIT: Duration = Duration::from_secs(20);
-/// Active jobs that an agent may have planned by itself before it may plan no more.
-const MOST_OF_AN_AGENT: u64 = 100;
-const SHOWN: u32 = 50;
+const CALL_TIMEOUT: Duration = Duration::from_secs(20);
+/// Maximum number of active jobs created by one agent.
+const MAX_JOBS_PER_AGENT: u64 = 100;
+const MAX_LISTED_JOBS: u32 = 50;
 
 /// The tools of the scheduler.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl SchedulerTools {
     }
 }
 
-impl JoinsBuiltin for SchedulerTools {
+impl BuiltinToolProvider for SchedulerTools {
     fn tools(&self) -> Vec<(Arc<dyn Tool>, Option<String>)> {
         self.0.iter().map(|tool| (Arc::clone(tool), None)).collect()
     }
@@ -106,13 +106,13 @@ impl Action {
                 }),
             ),
         };
-        let input_schema = InputSchema::known(schema);
+        let input_schema = InputSchema::trusted(schema);
         ToolDescription {
             name: name.to_owned(),
             description: description.to_owned(),
             input_schema,
             effect,
-            time_limit: CALL_LIMIT,
+            time_limit: CALL_TIMEOUT,
         }
     }
 }
@@ -142,8 +142,8 @@ fn parse<I: DeserializeOwned>(input: Map<String, Value>) -> Result<I, ToolError>
         .map_err(|error| ToolError::Invalid(format!("the input does not fit: {error}")))
 }
 
-/// What a model is told of a refusal.
-fn refusal(error: &SchedulerError) -> ToolError {
+/// Converts an error to one that the model can act on.
+fn tool_error(error: &SchedulerError) -> ToolError {
     match error.kind() {
         ErrorKind::Invalid(problems) => {
             let named: Vec<String> =
@@ -151,7 +151,7 @@ fn refusal(error: &SchedulerError) -> ToolError {
             ToolError::Invalid(named.join("; "))
         }
         ErrorKind::Internal => {
-            tracing::warn!(cause = error as &dyn std::error::Error, "a tool of the scheduler failed");
+            tracing::warn!(cause = error as &dyn std::error::Error, "scheduler tool failed");
             ToolError::Failed(error.to_string())
         }
         _ => ToolError::Failed(error.to_string()),
@@ -183,7 +183,7 @@ impl SchedulerTool {
     async fn create(&self, input: CreateInput, agent: &AgentId) -> Result<ToolOutput, ToolError> {
         let spec = match (input.schedule, input.when) {
             (Some(spec), _) => spec,
-            (None, Some(when)) => self.read_when(&when)?,
+            (None, Some(when)) => self.parse_when(&when)?,
             (None, None) => return Err(ToolError::Invalid("say when: give `when` or `schedule`".to_owned())),
         };
         let fields = JobFields {
@@ -196,14 +196,14 @@ impl SchedulerTool {
         let wanted = CreateJob {
             agent: Some(agent.to_string()),
             fields,
-            most_of_agent: Some(MOST_OF_AN_AGENT),
+            agent_job_limit: Some(MAX_JOBS_PER_AGENT),
             ..CreateJob::default()
         };
-        let job = self.scheduler.create(wanted, Recorder::none()).await.map_err(|error| refusal(&error))?;
+        let job = self.scheduler.create(wanted, Recorder::none()).await.map_err(|error| tool_error(&error))?;
         Ok(ToolOutput::json(view(&job, &self.scheduler)))
     }
 
-    fn read_when(&self, when: &str) -> Result<ScheduleSpec, ToolError> {
+    fn parse_when(&self, when: &str) -> Result<ScheduleSpec, ToolError> {
         let now = self.scheduler.context().clock.now();
         let parsed = parse_natural(when, now, &self.scheduler.zone(), self.scheduler.language());
         match parsed {
@@ -215,9 +215,9 @@ impl SchedulerTool {
     }
 
     async fn list(&self, agent: &AgentId) -> Result<ToolOutput, ToolError> {
-        let page = Page { limit: SHOWN, offset: 0 };
+        let page = Page { limit: MAX_LISTED_JOBS, offset: 0 };
         let listed = self.scheduler.list(ListJobs { agent: Some(agent.as_str()), ..ListJobs::default() }, page).await;
-        let (jobs, total) = listed.map_err(|error| refusal(&error))?;
+        let (jobs, total) = listed.map_err(|error| tool_error(&error))?;
         let views: Vec<Value> = jobs.iter().map(|job| view(job, &self.scheduler)).collect();
         Ok(ToolOutput::json(json!({"jobs": views, "total": total})))
     }
@@ -228,7 +228,7 @@ impl SchedulerTool {
             SchedulerError::JobNotFound { .. } => {
                 ToolError::Invalid("there is no such job of yours; schedule_list shows the ids".to_owned())
             }
-            other => refusal(&other),
+            other => tool_error(&other),
         })?;
         Ok(ToolOutput::json(json!({"cancelled": true})))
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with inbound webhooks.
+//! Errors of inbound webhooks.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub enum WebhookError {
     TooFast { retry_after: Duration },
     #[error("too many requests came through all webhooks together; wait as long as `Retry-After` says")]
     TooFastInAll { retry_after: Duration },
-    /// What was accepted before is not worked off yet.
+    /// The backlog of accepted requests is too large.
     #[error("{backlog}; send the request again as `Retry-After` says")]
     Overloaded { backlog: &'static str },
     #[error(transparent)]
@@ -47,11 +47,11 @@ impl WebhookError {
         Self::NotFound { id: id.chars().take(80).collect() }
     }
 
-    pub(super) fn no_delivery(id: &str) -> Self {
+    pub(super) fn delivery_not_found(id: &str) -> Self {
         Self::DeliveryNotFound { id: id.chars().take(80).collect() }
     }
 
-    /// What became of the request that it refuses.
+    /// Returns the outcome that is counted for the rejected request.
     pub(super) fn outcome(&self) -> Outcome {
         match self {
             Self::Signature(_) => Outcome::Unsigned,

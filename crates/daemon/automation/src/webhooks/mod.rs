@@ -1,36 +1,34 @@
-//! Inbound webhooks: endpoints through which other programs tell the daemon that something happened, and
-//! may let an agent look at it.
+//! Inbound webhooks: endpoints for signed requests from other programs. Each request emits an event and may start an
+//! agent turn.
 //!
-//! | status of a delivery | what happens next |
+//! | delivery status | next |
 //! |---|---|
-//! | `received` | nothing: the webhook names no agent |
-//! | `pending` | its agent's turn begins when there is room; a failed start is repeated after a growing delay |
-//! | `running` | the turn is under way, or waits for an approval; `session_id` is its log |
-//! | `success` | nothing; `output` is what the agent said |
-//! | `failed` | nothing; `error` says why |
-//! | `cancelled` | nothing: the turn was cancelled, or the webhook was switched off before it began |
-//! | `interrupted` | nothing: the daemon ended in the middle of the turn |
+//! | `received` | final: the webhook names no agent |
+//! | `pending` | the agent's turn starts when a permit is free; a failed start is retried with backoff |
+//! | `running` | the turn is running, or waits for an approval; `session_id` identifies its log |
+//! | `success` | final; `output` is the agent's output |
+//! | `failed` | final; `error` contains the reason |
+//! | `cancelled` | final: the turn was cancelled, or the webhook was disabled before it started |
+//! | `interrupted` | final: the daemon ended during the turn |
 //!
-//! What ended can be replayed: that is a new delivery with the same request.
+//! A delivery can be replayed, which creates a new delivery with the same request.
 //!
 //! Invariants
-//! - Nothing is read of a request, or kept, before its signature was found right over its raw bytes,
-//!   compared in constant time. Every signature that is presented must be right, and one must be.
-//! - A delivery, its event `webhook.received` and what starts the turn are one transaction, and 202 is
-//!   answered after its commit. The end of that start and the turn's session are one transaction, too,
-//!   so a turn begins once, whoever is killed where. A turn that was cut off is not begun again by
-//!   itself: its tools may have had an effect.
-//! - The same id of a message within a day is the same delivery, and one event.
-//! - What came from outside reaches a model between marks that nobody outside can know, and is called
-//!   untrusted there. The turn has the tools that change nothing, and those that the webhook names;
-//!   what acts asks first.
-//! - A turn takes one of the background permits at its provider, as runs of jobs do, and waits for it under a
-//!   lease that is renewed.
-//! - Bounded: requests a minute of one webhook and of all, how many turns wait, how far behind
-//!   the readers of events may be, how many deliveries and bytes are kept of a webhook, and for how long.
+//! - No part of a request is parsed or stored before its signature over the raw bytes is verified, in constant time. At
+//!   least one signature is required, and every signature present must be valid.
+//! - A delivery, its event `webhook.received` and the queue item of the turn are written in one transaction; the 202
+//!   response follows the commit. Completing the queue item and storing the session share one transaction too, so a
+//!   turn starts exactly once, even after a crash. An interrupted turn is not restarted, because its tools may have had
+//!   effects.
+//! - Requests with the same message id within a day are the same delivery, with one event.
+//! - Content from a request is passed to a model between random marks and declared untrusted. The turn has the
+//!   read-only tools and those named by the webhook; tools that act require approval.
+//! - A turn uses a background permit of its provider, like job runs, and waits for it under a renewed lease.
+//! - Limits apply to: requests per minute, per webhook and in total; waiting turns; the lag of event readers; and the
+//!   number, size and age of stored deliveries per webhook.
 //!
-//! Deliberately absent: other verifications than signatures (`channels` verifies platforms), and what
-//! else reacts to the event (`hooks`).
+//! Out of scope: verification methods other than signatures (`channels` verifies platforms), and other reactions to the
+//! event (`hooks`).
 
 mod error;
 mod model;
@@ -46,7 +44,7 @@ use std::time::Duration;
 
 use agentd_core::parts::{Domain, DomainParts, ShutdownPhase, ShutdownStep};
 use agentd_core::runtime::{Binding, Family, MetricList, PurgeWorker, QueueWorker, Sample};
-use agentd_engine::agents::OwnsAgentData;
+use agentd_engine::agents::AgentDataOwner;
 use agentd_engine::engine::TurnSink;
 
 use routes::routes;
@@ -56,8 +54,8 @@ pub use error::WebhookError;
 pub use model::{Delivery, DeliveryStatus, StoredRequest, Webhook, WebhookChange, WebhookDeliveryId, WebhookId};
 pub use service::{CreatedWebhook, ReceivedRequest, Webhooks};
 
-/// Deliveries that wait for a permit at a provider are given back within this time.
-const DRAIN_LIMIT: Duration = Duration::from_secs(1);
+/// Maximum time for which a drain waits until deliveries that await a provider permit are released.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Domain for Webhooks {
     fn parts(&self) -> DomainParts {
@@ -69,11 +67,11 @@ impl Domain for Webhooks {
             ],
             metrics: self.metrics(),
             bindings: vec![
-                Binding::new::<dyn OwnsAgentData>(Arc::new(self.clone())),
+                Binding::new::<dyn AgentDataOwner>(Arc::new(self.clone())),
                 Binding::new::<dyn TurnSink>(Arc::new(self.clone())),
             ],
-            shutdown: vec![ShutdownStep::new(ShutdownPhase::Waiting, self, async |webhooks, _| {
-                webhooks.drain(DRAIN_LIMIT).await
+            shutdown: vec![ShutdownStep::new(ShutdownPhase::Queues, self, async |webhooks, _| {
+                webhooks.drain(DRAIN_TIMEOUT).await
             })],
         }
     }

@@ -1,8 +1,8 @@
-//! Whether a request is signed by who knows the webhook's secret.
+//! Verification of request signatures with the secret of a webhook.
 //!
-//! Two schemes, as [`agentd_net::webhook_signature`] describes them: `X-Svc-Signature`, and the three
-//! headers of Standard Webhooks. The second one also stops replays: its time may be five minutes
-//! off. Every scheme that is presented must be right, and one must be presented.
+//! Two schemes are supported, described in [`agentd_net::webhook_signature`]: `X-Svc-Signature`, and the three headers
+//! of Standard Webhooks. The latter also prevents replays, because its timestamp may be off by at most five minutes. At
+//! least one scheme must be present, and every scheme present must be valid.
 
 use agentd_base::{Secret, Timestamp};
 use agentd_net::webhook_signature::{SignedMessage, verify_body, verify_message};
@@ -13,11 +13,11 @@ const WEBHOOK_ID: &str = "webhook-id";
 const WEBHOOK_TIMESTAMP: &str = "webhook-timestamp";
 const WEBHOOK_SIGNATURE: &str = "webhook-signature";
 
-/// How far a sender's clock may be off, in seconds.
-const TOLERANCE_SECONDS: i64 = 5 * 60;
+/// Maximum clock skew of a sender, in seconds.
+const MAX_CLOCK_SKEW_SECONDS: i64 = 5 * 60;
 const MAX_ID_BYTES: usize = 255;
 
-/// Headers that name a message, the first one that is there counts.
+/// Headers with the id of a message. The first one present is used.
 const MESSAGE_IDS: [&str; 5] =
     [WEBHOOK_ID, "x-svc-delivery", "x-github-delivery", "x-gitlab-event-uuid", IDEMPOTENCY_KEY];
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -40,7 +40,7 @@ pub enum SignatureProblem {
     Unreadable { header: &'static str },
     #[error("the signature is right but too old or too new; `webhook-timestamp` must be the present time, in seconds")]
     Stale,
-    /// A restored backup has no secrets, and an owner may take one away.
+    /// The secret was removed by the owner, or is missing after a restore without secrets.
     #[error("the webhook has no secret, so nothing can be signed for it; its owner has to set one")]
     NoSecret,
 }
@@ -56,8 +56,10 @@ impl SignatureProblem {
     }
 }
 
+/// Verifies the signatures of a request.
+///
 /// # Errors
-/// Why the request is not let in.
+/// The reason the request is rejected.
 pub(super) fn verify(
     secret: Option<&Secret>,
     headers: &HeaderMap,
@@ -79,68 +81,68 @@ pub(super) fn verify(
 }
 
 fn verify_svc(secret: &Secret, headers: &HeaderMap, body: &[u8]) -> Result<(), SignatureProblem> {
-    let is_right = only(headers, SVC_SIGNATURE).is_some_and(|signature| verify_body(secret, body, signature));
-    if is_right { Ok(()) } else { Err(SignatureProblem::Wrong) }
+    let is_valid = single_value(headers, SVC_SIGNATURE).is_some_and(|signature| verify_body(secret, body, signature));
+    if is_valid { Ok(()) } else { Err(SignatureProblem::Wrong) }
 }
 
 fn verify_standard(secret: &Secret, headers: &HeaderMap, body: &[u8], now: Timestamp) -> Result<(), SignatureProblem> {
-    let (id, time) = (signed(headers, WEBHOOK_ID)?, signed(headers, WEBHOOK_TIMESTAMP)?);
+    let (id, time) = (signed_header(headers, WEBHOOK_ID)?, signed_header(headers, WEBHOOK_TIMESTAMP)?);
     let seconds: i64 = time.parse().map_err(|_| SignatureProblem::Unreadable { header: WEBHOOK_TIMESTAMP })?;
     let message = SignedMessage { id, timestamp: time, body };
-    if !only(headers, WEBHOOK_SIGNATURE).is_some_and(|signatures| verify_message(secret, message, signatures)) {
+    if !single_value(headers, WEBHOOK_SIGNATURE).is_some_and(|signatures| verify_message(secret, message, signatures)) {
         return Err(SignatureProblem::Wrong);
     }
-    let is_fresh = now.to_jiff().as_second().abs_diff(seconds) <= TOLERANCE_SECONDS.unsigned_abs();
+    let is_fresh = now.to_jiff().as_second().abs_diff(seconds) <= MAX_CLOCK_SKEW_SECONDS.unsigned_abs();
     if is_fresh { Ok(()) } else { Err(SignatureProblem::Stale) }
 }
 
-/// The header's value, if it is there once and is text.
-fn only<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+/// Returns the value of a header that occurs exactly once and is text.
+fn single_value<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let mut values = headers.get_all(name).iter();
     let (first, second) = (values.next(), values.next());
     first.filter(|_| second.is_none()).and_then(|value| value.to_str().ok())
 }
 
-/// The value of a header that a signature of Standard Webhooks is made over.
-fn signed<'h>(headers: &'h HeaderMap, header: &'static str) -> Result<&'h str, SignatureProblem> {
-    let is_there = headers.contains_key(header);
-    only(headers, header).ok_or(if is_there {
+/// Returns a header that the signature of Standard Webhooks covers.
+fn signed_header<'h>(headers: &'h HeaderMap, header: &'static str) -> Result<&'h str, SignatureProblem> {
+    let is_present = headers.contains_key(header);
+    single_value(headers, header).ok_or(if is_present {
         SignatureProblem::Unreadable { header }
     } else {
         SignatureProblem::Absent { header }
     })
 }
 
-/// What the sender calls a message.
+/// Id of a message, as set by the sender.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct MessageName {
-    /// The header that names it.
+pub(super) struct MessageId {
+    /// Header that contains the id.
     header: &'static str,
     pub(super) id: String,
 }
 
-impl MessageName {
-    /// Each header counts for itself: what two services happen to call alike is two messages.
+impl MessageId {
+    /// Returns the deduplication key. It includes the header, so that equal ids from different schemes do not collide.
     pub(super) fn key(&self) -> String {
         format!("{} {}", self.header, self.id)
     }
 
-    /// Whether the sender promises the same body with it.
+    /// Whether the id is an idempotency key, which implies an identical body.
     pub(super) fn is_idempotency_key(&self) -> bool {
         self.header == IDEMPOTENCY_KEY
     }
 }
 
-/// What the sender calls the message; `None` when it names it nothing.
+/// Returns the id of a message, or `None` if the sender set none.
 ///
 /// # Errors
-/// The name of the header whose value is too long, empty or no text.
-pub(super) fn message_name(headers: &HeaderMap) -> Result<Option<MessageName>, &'static str> {
+/// The name of the header whose value is empty, too long or not text.
+pub(super) fn message_id(headers: &HeaderMap) -> Result<Option<MessageId>, &'static str> {
     let Some((header, value)) = MESSAGE_IDS.into_iter().find_map(|name| Some((name, headers.get(name)?))) else {
         return Ok(None);
     };
     let text = value.to_str().ok().map(str::trim).filter(|text| (1..=MAX_ID_BYTES).contains(&text.len()));
-    text.map(|text| Some(MessageName { header, id: text.to_owned() })).ok_or(header)
+    text.map(|text| Some(MessageId { header, id: text.to_owned() })).ok_or(header)
 }
 
 #[cfg(test)]
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn one_signature_is_presented_once_for_who_has_a_secret() {
+    fn svc_signature_is_verified_and_must_occur_once() {
         let body = "what do ya want for nothing?";
         let right = "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
         assert_eq!(verified("Jefe", &[(SVC_SIGNATURE, right)], body), Ok(()));
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn standard_webhooks_are_right_fresh_and_whole() {
+    fn standard_webhooks_signature_must_be_valid_fresh_and_complete() {
         let (secret, body) = ("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "{\"a\":1}");
         let right = standard(secret, "msg_1", NOW, body);
         let send = |id: &str, time: i64, signature: &str| {
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn every_signature_that_is_presented_counts() {
+    fn every_present_signature_must_be_valid() {
         let (secret, body) = ("Jefe", "what do ya want for nothing?");
         let svc = "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
         let right = standard(secret, "m", NOW, body);
@@ -237,9 +239,8 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_named_by_the_first_header_that_does() {
-        let named =
-            |list: &[(&'static str, &str)]| message_name(&headers(list)).map(|name| name.map(|name| name.key()));
+    fn message_id_is_taken_from_the_first_known_header() {
+        let named = |list: &[(&'static str, &str)]| message_id(&headers(list)).map(|name| name.map(|name| name.key()));
         assert_eq!(named(&[]), Ok(None));
         assert_eq!(named(&[("x-svc-delivery", "d"), (WEBHOOK_ID, "m")]), Ok(Some("webhook-id m".to_owned())));
         assert_eq!(named(&[("x-github-delivery", " g ")]), Ok(Some("x-github-delivery g".to_owned())));
@@ -249,7 +250,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_header_panics_or_passes(
+        fn arbitrary_headers_never_panic_or_verify(
             svc in proptest::option::of("[ -~]{0,80}"),
             signature in proptest::option::of("[ -~]{0,80}"),
             time in "[0-9-]{0,22}",

@@ -1,6 +1,6 @@
-//! What webhooks hear of: turns that end, and agents that go.
+//! Handling of completed turns and deleted agents.
 
-use agentd_engine::agents::{AgentId, OwnsAgentData};
+use agentd_engine::agents::{AgentDataOwner, AgentId};
 use agentd_engine::engine::{Reply, SessionStatus, Settled, TurnSink};
 use agentd_store::{StoreError, Tx};
 use futures_util::future::LocalBoxFuture;
@@ -9,13 +9,14 @@ use super::model::{DeliveryStatus, WebhookDeliveryId};
 use super::service::Webhooks;
 use super::store::{deliveries, disable_of_agent};
 
-/// The name under which replies find back to their deliveries.
-pub(super) const TRANSCRIPT: &str = "webhook";
-/// Of a longer answer the beginning is kept; the turn's log has the whole for a day.
+/// Name of the turn sink that routes replies to their deliveries.
+pub(super) const TURN_SINK: &str = "webhook";
+/// Maximum size of a stored output, in bytes. The session log retains the full output for one day.
 const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 const AGENT_DELETED: &str = "its agent was deleted; name another one and switch it on";
 
-fn ended(status: SessionStatus) -> Option<DeliveryStatus> {
+/// Returns the delivery status for a completed turn, or `None` while it is running.
+fn final_status(status: SessionStatus) -> Option<DeliveryStatus> {
     match status {
         SessionStatus::Running => None,
         SessionStatus::Done => Some(DeliveryStatus::Success),
@@ -27,13 +28,13 @@ fn ended(status: SessionStatus) -> Option<DeliveryStatus> {
 
 impl TurnSink for Webhooks {
     fn name(&self) -> &'static str {
-        TRANSCRIPT
+        TURN_SINK
     }
 
     fn settle<'t>(&'t self, tx: &'t mut Tx, reply: &'t Reply) -> LocalBoxFuture<'t, Result<Settled, StoreError>> {
         Box::pin(async move {
-            // A turn of ours calls its delivery the reply's message.
-            let (Some(delivery), Some(status)) = (reply.message_id.as_deref(), ended(reply.status)) else {
+            // Turns of webhooks use the delivery id as the message id.
+            let (Some(delivery), Some(status)) = (reply.message_id.as_deref(), final_status(reply.status)) else {
                 return Ok(Settled::Ended);
             };
             let output = &reply.content[..reply.content.floor_char_boundary(MAX_OUTPUT_BYTES)];
@@ -45,7 +46,7 @@ impl TurnSink for Webhooks {
     }
 }
 
-impl OwnsAgentData for Webhooks {
+impl AgentDataOwner for Webhooks {
     fn name(&self) -> &'static str {
         "webhooks"
     }

@@ -1,4 +1,4 @@
-//! What can go wrong in chat before a reply streams. What goes wrong later is an event.
+//! Errors of chat before a reply streams. Later failures are reported as events.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ pub enum ChatError {
     Invalid { problems: Vec<FieldProblem> },
     #[error("a reply is being written in this conversation; cancel session {session_id} or wait for its end")]
     Busy { session_id: SessionId },
-    /// The messages changed while they were read, again and again.
+    /// The messages kept changing while they were read.
     #[error("the conversation changes faster than it can be read; try again")]
     Contended,
-    /// The model gave no welcome.
+    /// The model wrote no welcome.
     #[error("the model gave no answer: {message}")]
     NoAnswer { code: String, message: String },
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! The parts of a message, in the order in which they came.
+//! Parts of a message in chronological order.
 
 use agentd_engine::engine::{ApprovalStatus, CallRecord, CallStatus};
 use serde::Serialize;
@@ -14,21 +14,21 @@ pub(super) enum MessagePart {
     Text {
         text: String,
     },
-    /// A call of a tool.
+    /// Call of a tool.
     ToolCall {
         call_id: String,
         name: String,
         #[schema(value_type = Object)]
         input: Value,
-        /// Null while there is none.
+        /// Output of the tool; null until there is one.
         #[schema(required, value_type = Option<Object>)]
         output: Option<Value>,
         status: CallStatus,
-        /// Time from the start of the tool to its result; null where it did not run or has not ended.
+        /// Time from the start of the tool to its result, in milliseconds; null if it did not run or has not ended.
         #[schema(required)]
         duration_ms: Option<u64>,
     },
-    /// An approval that the following call needs.
+    /// Approval that the following call requires.
     Approval {
         approval_id: String,
         call_id: String,
@@ -37,7 +37,7 @@ pub(super) enum MessagePart {
 }
 
 impl Message {
-    /// Text, calls and approvals in order. A message without tools has its text alone.
+    /// Returns text, calls and approvals in order. A message without tools consists of its text only.
     pub(super) fn parts(&self) -> Vec<MessagePart> {
         let text = |text: &str| (!text.is_empty()).then(|| MessagePart::Text { text: text.to_owned() });
         if self.rounds.is_empty() {

@@ -1,18 +1,17 @@
-//! Conversations: what owner and agent said to each other, and sending more of it.
+//! Chat: conversations between the owner and an agent, and sending messages in them.
 //!
 //! Invariants
-//! - A message and what it starts are one transaction: a user's message never stands without the
-//!   reply that answers it, `running` at first, and `message_count` is always right.
-//! - Messages have one order, their position; a reply stands right behind its question.
-//! - One reply at a time is written in a conversation. A second message is refused (409,
-//!   `turn_in_progress`, naming the session to follow or cancel); nothing is queued unseen.
-//! - A reply is prompted by exactly the messages that stand before it: if they change between
-//!   reading and storing, they are read again.
-//! - A deleted conversation ends its reply and is gone at once; its rows, logs included, follow.
+//! - A user's message and its reply, initially `running`, are stored in one transaction. `message_count` is always
+//!   exact.
+//! - Messages are totally ordered by position; a reply directly follows its question.
+//! - At most one reply is written per conversation at a time. A second message is rejected with 409
+//!   (`turn_in_progress`), which names the session to follow or cancel. Messages are never queued.
+//! - A reply is prompted by exactly the messages before it. If they change between reading and storing, they are read
+//!   again.
+//! - Deleting a conversation ends its reply and hides it immediately; its rows and logs are purged later.
 //!
-//! A title is the owner's once it was set; before that it follows the first message.
-//! Deliberately absent: running the model (the engine does), approvals, and what is
-//! remembered of what was said.
+//! The title follows the first message until the owner sets one.
+//! Not part of this module: running the model (the engine does that), approvals, and memory.
 
 mod error;
 mod message_parts;
@@ -28,9 +27,9 @@ use std::sync::Arc;
 
 use agentd_core::parts::{Domain, DomainParts};
 use agentd_core::runtime::{Binding, MetricList, PurgeWorker};
-use agentd_engine::agents::OwnsAgentData;
+use agentd_engine::agents::AgentDataOwner;
 use agentd_engine::engine::TurnSink;
-use agentd_engine::projects::NamesProjects;
+use agentd_engine::projects::ProjectReferences;
 
 use purge::PurgeConversations;
 use routes::routes;
@@ -46,8 +45,8 @@ impl Domain for Chat {
             workers: vec![Box::new(PurgeWorker(PurgeConversations(self.clone())))],
             metrics: MetricList::default(),
             bindings: vec![
-                Binding::new::<dyn OwnsAgentData>(Arc::new(self.clone())),
-                Binding::new::<dyn NamesProjects>(Arc::new(self.clone())),
+                Binding::new::<dyn AgentDataOwner>(Arc::new(self.clone())),
+                Binding::new::<dyn ProjectReferences>(Arc::new(self.clone())),
                 Binding::new::<dyn TurnSink>(Arc::new(self.clone())),
             ],
             shutdown: Vec::new(),

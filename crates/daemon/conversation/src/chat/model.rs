@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 agentd_base::typed_id!(
-    /// The id of a conversation.
+    /// Id of a conversation.
     ConversationId,
     "conv"
 );
 agentd_base::typed_id!(
-    /// The id of a message.
+    /// Id of a message.
     MessageId,
     "msg"
 );
 agentd_store::stored_ids!(ConversationId, MessageId);
 
-/// Declares an enumeration that is stored and sent as its `snake_case` name.
-macro_rules! named {
+/// Declares an enumeration that is stored and serialized as its `snake_case` name.
+macro_rules! stored_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -47,49 +47,49 @@ macro_rules! named {
     };
 }
 
-named!(
-    /// What an agent may do in a conversation.
+stored_enum!(
+    /// Capabilities of the agent in a conversation.
     Mode {
-        /// Talks, without tools.
+        /// Conversation without tools.
         Chat = "chat",
         Agent = "agent",
-        /// Proposes, touches nothing.
+        /// Proposes a plan without changing anything.
         Plan = "plan",
     }
 );
 
-named!(
-    /// Whether tools that change something ask first.
+stored_enum!(
+    /// Whether tools with side effects require approval.
     ExecutionMode {
         Autonomous = "autonomous",
         ApprovalRequired = "approval_required",
     }
 );
 
-named!(
+stored_enum!(
     Role {
         User = "user",
         Assistant = "assistant",
-        /// Becomes part of the system prompt.
+        /// Added to the system prompt.
         System = "system",
     }
 );
 
-named!(
+stored_enum!(
     MessageStatus {
-        /// Still being written; `content` is what was written so far.
+        /// Still being written; `content` is the text so far.
         Running = "running",
         Complete = "complete",
-        /// The daemon was stopped in the middle.
+        /// Interrupted by a stop of the daemon.
         Interrupted = "interrupted",
         Cancelled = "cancelled",
-        /// The model or its provider failed; what it said before is kept.
+        /// The model or its provider failed; the text until then is retained.
         Failed = "failed",
     }
 );
 
 impl Conversation {
-    /// What the agent may do in this conversation.
+    /// Returns which tools the agent may use in this conversation.
     #[must_use]
     pub fn tool_use(&self) -> ToolUse {
         match (self.mode, self.execution_mode) {
@@ -118,18 +118,18 @@ pub struct Conversation {
     pub id: ConversationId,
     pub title: String,
     pub agent_id: AgentId,
-    /// What it belongs to.
+    /// Project it belongs to.
     pub project_id: Option<ProjectId>,
-    /// The device that began it, and that may go on in it.
+    /// Device that started it and may continue it.
     pub device_id: Option<String>,
     pub mode: Mode,
     pub execution_mode: ExecutionMode,
     pub message_count: u64,
-    /// Rises with every change of the messages.
+    /// Increases with every change of the messages.
     pub revision: u64,
-    /// What stands for the messages up to position `summary_through` when a model is asked.
+    /// Replaces the messages up to position `summary_through` in prompts.
     pub summary: Option<String>,
-    /// Where untrusted text comes from that may be in the summary.
+    /// Sources of untrusted text that the summary may contain.
     pub summary_sources: Sources,
     pub summary_through: u64,
     pub created_at: Timestamp,
@@ -143,32 +143,32 @@ pub struct Message {
     pub position: u64,
     pub role: Role,
     pub content: String,
-    /// What was done for it; empty where no tool was used.
+    /// Model rounds with tool calls; empty if no tool was used.
     pub rounds: Vec<Round>,
     pub status: MessageStatus,
-    /// The log of the turn that wrote it.
+    /// Session of the turn that wrote it.
     pub session_id: Option<SessionId>,
     pub created_at: Timestamp,
     /// Model, tokens and cost of a reply; `None` for other messages.
     pub usage: Option<TurnUsage>,
-    /// Somebody said it whom the owner does not know, or it answers them: nobody learns from it.
+    /// Whether an unknown sender wrote it or it answers one. Agents do not learn from such messages.
     pub is_untrusted: bool,
 }
 
-/// What is to be removed from a conversation.
+/// Messages to remove from a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cut {
-    /// Everything after this message.
+    /// Removes everything after this message.
     After(MessageId),
-    /// Everything but the last so many messages.
+    /// Removes everything except the last messages, up to this number.
     KeepLast(u64),
 }
 
-/// The title of a conversation without messages.
+/// Title of a conversation without messages.
 pub(super) const UNTITLED: &str = "New conversation";
 const TITLE_CHARACTERS: usize = 60;
 
-/// The title that a conversation gets from its first message: the first sentence, without line breaks, 60 characters at most, cut between words.
+/// Returns the title for a first message: its first sentence on one line, truncated to 60 characters between words.
 pub(super) fn title_from(message: &str) -> String {
     let words: Vec<&str> = message.split_whitespace().collect();
     let line = words.join(" ");
@@ -179,7 +179,7 @@ pub(super) fn title_from(message: &str) -> String {
     if sentence.chars().count() <= TITLE_CHARACTERS {
         return sentence.to_owned();
     }
-    // Room for the ellipsis.
+    // Reserves one character for the ellipsis.
     let end = sentence.char_indices().nth(TITLE_CHARACTERS - 1).map_or(sentence.len(), |(at, _)| at);
     let cut = &sentence[..end];
     let at_word = cut.rfind(' ').filter(|at| *at >= end / 2).map_or(cut, |at| &cut[..at]);
@@ -199,7 +199,7 @@ fn first_sentence(line: &str) -> &str {
         }
         previous_end = match character {
             '?' | '!' => Some(at + 1),
-            // A full stop ends a title but does not belong to it.
+            // A full stop ends a title but is not part of it.
             '.' => Some(at),
             _ => None,
         };

@@ -1,25 +1,24 @@
-//! Deletes the rows of conversations that were deleted and of messages that were cut off, a batch a
-//! transaction.
+//! Deletes the rows of deleted conversations and truncated messages, one batch per transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_core::runtime::{PurgesData, WorkerError, WorkerReport};
+use agentd_core::runtime::{PurgeTask, WorkerError, WorkerReport};
 use agentd_engine::engine::{find_running_in_conversation, forget_sessions};
 use agentd_store::{StoreError, Tx};
 use tokio::sync::Notify;
 
 use super::service::Chat;
-use super::store::{self, MESSAGES_A_BATCH, MessageCut, ROWS_A_BATCH, purge_conversation};
+use super::store::{self, MESSAGE_BATCH_SIZE, MessageCut, ROW_BATCH_SIZE, purge_conversation};
 
-const CONVERSATIONS_A_BATCH: u32 = 20;
+const CONVERSATION_BATCH_SIZE: u32 = 20;
 
-/// The worker behind the deletion of conversations. It needs no lease: what it deletes was deleted
-/// already, and deleting it twice changes nothing.
+/// Worker that purges deleted conversations. It needs no lease: the rows are already deleted logically, and purging is
+/// idempotent.
 #[derive(Debug)]
 pub(super) struct PurgeConversations(pub Chat);
 
-impl PurgesData for PurgeConversations {
+impl PurgeTask for PurgeConversations {
     const WORKER: &'static str = "chat.purge";
     const DESCRIPTION: &'static str = "Deletes the messages of deleted conversations.";
     const INTERVAL: Duration = Duration::from_secs(30);
@@ -35,7 +34,7 @@ impl PurgesData for PurgeConversations {
 }
 
 impl PurgeConversations {
-    /// Looks past those whose reply has not ended yet: they must not hold up the others.
+    /// Skips conversations whose reply has not ended yet, so that they do not block the others.
     async fn purge_hidden(&self) -> Result<u64, WorkerError> {
         let db = &self.0.context().db;
         let mut last = None;
@@ -43,18 +42,18 @@ impl PurgeConversations {
         while purged == 0 {
             let mut ready = Vec::new();
             let mut read = db.read().await?;
-            let hidden = store::list_hidden(&mut read, last.as_ref(), CONVERSATIONS_A_BATCH).await?;
+            let hidden = store::list_hidden(&mut read, last.as_ref(), CONVERSATION_BATCH_SIZE).await?;
             let Some(newest) = hidden.last() else { break };
             last = Some(newest.clone());
             for (_, id) in hidden {
-                // It was told to end; its last words come first.
+                // The reply was cancelled and still has to store its end.
                 if find_running_in_conversation(&mut read, id.as_str()).await?.is_none() {
                     ready.push(id);
                 }
             }
             drop(read);
             for id in ready {
-                // No reply begins in a conversation that is hidden.
+                // No reply can start in a hidden conversation.
                 db.write(async move |tx: &mut Tx| purge_conversation(tx, &id).await).await?;
                 purged += 1;
             }
@@ -64,7 +63,7 @@ impl PurgeConversations {
 
     async fn purge_cuts(&self) -> Result<u64, WorkerError> {
         let db = &self.0.context().db;
-        let cuts = store::list_cuts(&mut db.read().await?, CONVERSATIONS_A_BATCH).await?;
+        let cuts = store::list_cuts(&mut db.read().await?, CONVERSATION_BATCH_SIZE).await?;
         let purged = cuts.len() as u64;
         for cut in cuts {
             db.write(async move |tx: &mut Tx| purge_cut(tx, &cut).await).await?;
@@ -73,12 +72,11 @@ impl PurgeConversations {
     }
 }
 
-/// Deletes a batch of the messages of a cut and the logs of the replies among them, and the cut with
-/// the last of them.
+/// Deletes a batch of truncated messages and the logs of their replies. The cut itself is deleted with the last batch.
 async fn purge_cut(tx: &mut Tx, cut: &MessageCut) -> Result<(), StoreError> {
-    let oldest = store::list_cut_off(tx, cut, MESSAGES_A_BATCH).await?;
+    let oldest = store::list_cut_off(tx, cut, MESSAGE_BATCH_SIZE).await?;
     let sessions: Vec<_> = oldest.iter().filter_map(|(_, session)| session.clone()).collect();
-    if !forget_sessions(tx, &sessions, ROWS_A_BATCH).await? {
+    if !forget_sessions(tx, &sessions, ROW_BATCH_SIZE).await? {
         return Ok(());
     }
     match oldest.last() {

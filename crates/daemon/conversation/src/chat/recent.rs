@@ -1,4 +1,4 @@
-//! What was said lately, for an agent that learns from it.
+//! Recent messages, for agents that learn from them.
 
 use agentd_base::Timestamp;
 use agentd_engine::agents::AgentId;
@@ -11,10 +11,10 @@ use super::service::Chat;
 use super::store;
 use crate::evolution::{Author, RecentUtterances, Utterance};
 
-const CONVERSATIONS: u32 = 20;
-const MESSAGES_A_CONVERSATION: u32 = 50;
-/// A longer message shows its beginning.
-const MESSAGE_CHARACTERS: u32 = 2_000;
+const MAX_CONVERSATIONS: u32 = 20;
+const MAX_MESSAGES_PER_CONVERSATION: u32 = 50;
+/// Maximum length of the shown part of a message.
+const MAX_MESSAGE_CHARACTERS: u32 = 2_000;
 
 impl RecentUtterances for Chat {
     fn newest<'t>(
@@ -28,10 +28,15 @@ impl RecentUtterances for Chat {
             let mut read = self.context().db.read().await?;
             let mut left = max_characters;
             let mut utterances = Vec::new();
-            for id in store::list_changed_since(&mut read, agent, since, CONVERSATIONS).await? {
-                let excerpts =
-                    store::list_excerpts_since(&mut read, &id, since, MESSAGES_A_CONVERSATION, MESSAGE_CHARACTERS)
-                        .await?;
+            for id in store::list_changed_since(&mut read, agent, since, MAX_CONVERSATIONS).await? {
+                let excerpts = store::list_excerpts_since(
+                    &mut read,
+                    &id,
+                    since,
+                    MAX_MESSAGES_PER_CONVERSATION,
+                    MAX_MESSAGE_CHARACTERS,
+                )
+                .await?;
                 for message in excerpts {
                     let characters = message.text.chars().count();
                     if characters > left {
@@ -41,7 +46,7 @@ impl RecentUtterances for Chat {
                     }
                     left -= characters;
                     let author = match message.role {
-                        _ if message.is_untrusted => Author::Stranger,
+                        _ if message.is_untrusted => Author::UnknownSender,
                         Role::User => Author::Owner,
                         Role::Assistant | Role::System => Author::Agent,
                     };

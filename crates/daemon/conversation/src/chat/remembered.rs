@@ -1,4 +1,4 @@
-//! What was said, for memory.
+//! Messages for memory.
 
 use std::collections::HashSet;
 
@@ -12,8 +12,8 @@ use super::service::Chat;
 use super::store;
 use crate::memory::{ConversationRef, ConversationSource, Speaker, Utterance, UtterancePage};
 
-/// Of longer messages memory sees the beginning.
-const MESSAGE_CHARACTERS: usize = 8_000;
+/// Maximum length of the part of a message that memory sees.
+const MAX_MESSAGE_CHARACTERS: usize = 8_000;
 
 impl ConversationSource for Chat {
     fn changed_since<'t>(
@@ -24,7 +24,7 @@ impl ConversationSource for Chat {
     ) -> BoxFuture<'t, Result<Vec<ConversationRef>, StoreError>> {
         async move {
             let mut read = self.context().db.read().await?;
-            let found = store::list_changed_from(&mut read, since, after, limit).await?;
+            let found = store::list_all_changed_since(&mut read, since, after, limit).await?;
             let reference = |conversation: super::model::Conversation| ConversationRef {
                 id: conversation.id.to_string(),
                 agent_id: conversation.agent_id,
@@ -46,7 +46,7 @@ impl ConversationSource for Chat {
         async move {
             let id = ConversationId::from(conversation);
             let mut read = self.context().db.read().await?;
-            let (messages, is_last) = store::list_settled_after(&mut read, &id, position, limit).await?;
+            let (messages, is_last) = store::list_finished_after(&mut read, &id, position, limit).await?;
             Ok(UtterancePage { utterances: messages.into_iter().map(utterance).collect(), is_last })
         }
         .boxed()
@@ -54,9 +54,9 @@ impl ConversationSource for Chat {
 
     fn missing<'t>(&'t self, conversations: &'t [String]) -> BoxFuture<'t, Result<Vec<String>, StoreError>> {
         async move {
-            let there = store::list_living(&mut self.context().db.read().await?, conversations).await?;
-            let there: HashSet<String> = there.into_iter().collect();
-            Ok(conversations.iter().filter(|id| !there.contains(*id)).cloned().collect())
+            let existing = store::list_existing(&mut self.context().db.read().await?, conversations).await?;
+            let existing: HashSet<String> = existing.into_iter().collect();
+            Ok(conversations.iter().filter(|id| !existing.contains(*id)).cloned().collect())
         }
         .boxed()
     }
@@ -65,22 +65,22 @@ impl ConversationSource for Chat {
 fn utterance(message: Message) -> Utterance {
     let mut tools: Vec<String> = Vec::new();
     for call in message.rounds.iter().flat_map(|round| &round.calls) {
-        // A plan is shown as a step, and is no tool.
+        // A plan is shown as a call but is not a tool.
         if call.tool != "plan" && !tools.contains(&call.tool) {
             tools.push(call.tool.clone());
         }
     }
     let is_untrusted = message.rounds.iter().flat_map(|round| &round.calls).any(|call| call.untrusted_source.is_some());
     let speaker = match message.role {
-        _ if message.is_untrusted => Speaker::Stranger,
+        _ if message.is_untrusted => Speaker::UnknownSender,
         Role::User => Speaker::Owner,
         Role::Assistant | Role::System => Speaker::Agent,
     };
-    // What a reply ends with is its conclusion; before that it says what it is about to do.
+    // The text of the last round is the conclusion; earlier texts announce tool calls.
     let last = message.rounds.last().map(|round| round.text.trim()).filter(|text| !text.is_empty());
     let text = last.unwrap_or(&message.content);
     Utterance {
-        text: text.chars().take(MESSAGE_CHARACTERS).collect(),
+        text: text.chars().take(MAX_MESSAGE_CHARACTERS).collect(),
         id: message.id.to_string(),
         position: message.position,
         speaker,

@@ -1,23 +1,21 @@
-//! Evolution: an agent looks back at what was said, and proposes a change to its own instructions.
+//! Evolution: an agent reviews recent conversations and proposes changes to its own instructions.
 //!
-//! What becomes of it is the owner's choice (`evolution_choice`): `off`, nothing is proposed; `check`,
-//! the proposal is an approval that waits a week; `auto`, it takes effect at once. Either way the change
-//! is a version of the agent's instructions, which can be restored.
+//! The owner chooses per agent (`evolution_choice`): `off`, no proposals; `check`, a proposal is an approval that
+//! expires after a week; `auto`, it is applied immediately. Each change creates a version of the instructions that can
+//! be restored.
 //!
 //! Invariants
-//! - A turn costs one addition in memory. What was counted is written once a minute; a crash loses
-//!   that minute and nothing else.
-//! - Being asked what it learned is an item of the queue, one an agent at most. What comes of it, the
-//!   count that starts anew and the end of the item are one transaction, fenced by the item's lease: a
-//!   crash anywhere means that the model is asked once more, never that something is proposed twice.
-//! - One proposal an agent waits at a time; a unique index decides.
-//! - A proposal holds only for the instructions that it was made from. If the agent has others by
-//!   then, it is void.
-//! - What was said reaches the model as quoted material. What strangers wrote is marked as theirs, and
-//!   left out where nobody looks at the outcome (`auto`).
+//! - A turn costs one in-memory increment. Counts are persisted once a minute; a crash loses at most that minute.
+//! - A review is a queue item, at most one per agent. Its result, the reset of the count and the completion of the item
+//!   are one transaction, fenced by the lease of the item. After a crash the model is called again, but nothing is
+//!   proposed twice.
+//! - At most one proposal per agent is pending; a unique index enforces it.
+//! - A proposal is valid only for the instructions it was made from.
+//! - Messages reach the model as quoted data. Text of unknown senders is marked, and excluded if no owner reviews the
+//!   result (`auto`).
 //!
-//! Deliberately absent: rights. Tools, approvals and budgets do not ask the instructions, so no wording
-//! of them gives an agent more than its owner did.
+//! Not part of this module: permissions. Tools, approvals and budgets do not depend on the instructions, so their
+//! wording cannot extend an agent's rights.
 
 mod model;
 mod prompt;
@@ -31,8 +29,8 @@ use std::time::Duration;
 
 use agentd_core::parts::{Domain, DomainParts, ShutdownPhase, ShutdownStep};
 use agentd_core::runtime::{Binding, MetricList, QueueWorker};
-use agentd_engine::agents::OwnsAgentData;
-use agentd_engine::engine::{DecidesApproval, TurnObserver};
+use agentd_engine::agents::AgentDataOwner;
+use agentd_engine::engine::{ApprovalHandler, TurnObserver};
 use agentd_web::Routes;
 
 use worker::{CountTurns, ProposeChanges};
@@ -40,8 +38,8 @@ use worker::{CountTurns, ProposeChanges};
 pub use service::Evolution;
 pub use utterance::{Author, RecentUtterances, Utterance};
 
-/// What an agent said about itself is stored within this time, once its turn has ended.
-const DRAIN_LIMIT: Duration = Duration::from_secs(1);
+/// Time limit for storing proposals after their turns have ended.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Domain for Evolution {
     fn parts(&self) -> DomainParts {
@@ -50,12 +48,12 @@ impl Domain for Evolution {
             workers: vec![Box::new(CountTurns(self.clone())), Box::new(QueueWorker(ProposeChanges(self.clone())))],
             metrics: MetricList::default(),
             bindings: vec![
-                Binding::new::<dyn OwnsAgentData>(Arc::new(self.clone())),
+                Binding::new::<dyn AgentDataOwner>(Arc::new(self.clone())),
                 Binding::new::<dyn TurnObserver>(Arc::new(self.clone())),
-                Binding::new::<dyn DecidesApproval>(Arc::new(self.clone())),
+                Binding::new::<dyn ApprovalHandler>(Arc::new(self.clone())),
             ],
-            shutdown: vec![ShutdownStep::new(ShutdownPhase::Learned, self, async |evolution, _| {
-                evolution.drain(DRAIN_LIMIT).await
+            shutdown: vec![ShutdownStep::new(ShutdownPhase::Results, self, async |evolution, _| {
+                evolution.drain(DRAIN_TIMEOUT).await
             })],
         }
     }

@@ -1,4 +1,4 @@
-//! What evolution hears of: turns that ended, answers to its proposals, agents that go.
+//! Evolution service: counts finished turns, applies decisions on proposals, and cleans up after deleted agents.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use agentd_base::Timestamp;
 use agentd_core::parts::Detached;
 use agentd_core::runtime::{AppContext, WorkQueue, WorkerReport};
 use agentd_engine::agents::{
-    Agent, AgentId, Agents, EvolutionChoice, OwnsAgentData, ReplaceInstructions, VersionSource,
+    Agent, AgentDataOwner, AgentId, Agents, EvolutionChoice, ReplaceInstructions, VersionSource,
 };
 use agentd_engine::engine::{
-    Approval, ApprovalStatus, DecidesApproval, Engine, RequestApproval, Session, SessionStatus, TurnObserver,
+    Approval, ApprovalHandler, ApprovalStatus, Engine, RequestApproval, Session, SessionStatus, TurnObserver,
 };
 use agentd_store::{NewItem, StoreError, Tx};
 use futures_util::future::LocalBoxFuture;
@@ -19,23 +19,22 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use super::model::{PROPOSAL_TTL, Proposal, TURNS};
+use super::model::{PROPOSAL_TTL, Proposal, TURNS_PER_REVIEW};
 use super::store;
 use super::utterance::RecentUtterances;
 
-/// Agents that are asked at once: owners' own turns matter more.
-const AT_ONCE: usize = 2;
+/// Maximum number of concurrent reviews, kept low in favor of the owner's turns.
+const MAX_CONCURRENT_REVIEWS: usize = 2;
 
 pub(super) const QUEUE: &str = "evolution";
-/// The kind of its approvals, and what they show as the tool.
+/// Kind of its approvals, also shown as the tool.
 pub(super) const KIND: &str = "evolution";
-/// Agents that are counted between two writes; more than there can be.
+/// Maximum number of agents counted between two writes; exceeds the number of possible agents.
 const MAX_COUNTED: usize = 20_000;
-const COUNTED_A_BATCH: usize = 100;
-/// Between two writes of the counts, and so at least between two questions to an agent, however much it
-/// talks.
-pub(super) const REST: Duration = Duration::from_secs(60);
-const OUTDATED: &str = "the agent's instructions were changed after this was proposed, so nothing was done; it will \
+const COUNT_BATCH_SIZE: usize = 100;
+/// Minimum interval between two writes of the counts, and so between two reviews of an agent.
+pub(super) const COUNT_INTERVAL: Duration = Duration::from_secs(60);
+const OUTDATED_REASON: &str = "the agent's instructions were changed after this was proposed, so nothing was done; it will \
     propose anew from what it is told now";
 
 struct Inner {
@@ -45,7 +44,7 @@ struct Inner {
     utterances: Arc<dyn RecentUtterances>,
     counted: Mutex<HashMap<AgentId, u32>>,
     count_wake: Arc<Notify>,
-    /// When the counts were last written down.
+    /// Time of the last write of the counts.
     counted_at: Mutex<Option<Timestamp>>,
     queue: WorkQueue,
 }
@@ -68,7 +67,7 @@ impl Evolution {
         utterances: Arc<dyn RecentUtterances>,
     ) -> Detached<Self> {
         Detached::new(Self(Arc::new(Inner {
-            queue: WorkQueue::new(&context, QUEUE, AT_ONCE),
+            queue: WorkQueue::new(&context, QUEUE, MAX_CONCURRENT_REVIEWS),
             context,
             agents,
             engine,
@@ -79,12 +78,11 @@ impl Evolution {
         })))
     }
 
-    /// Writes down what was counted, a batch of agents; answers whether there is more. Agents that have
-    /// talked enough are put into the queue.
+    /// Persists a batch of counts and enqueues agents with enough turns. The report says whether more follow.
     pub(super) async fn write_counts(&self) -> Result<WorkerReport, StoreError> {
         let batch: Arc<Vec<(AgentId, u32)>> = {
             let mut counted = self.0.counted.lock();
-            let ids: Vec<AgentId> = counted.keys().take(COUNTED_A_BATCH).cloned().collect();
+            let ids: Vec<AgentId> = counted.keys().take(COUNT_BATCH_SIZE).cloned().collect();
             Arc::new(ids.into_iter().filter_map(|id| counted.remove_entry(&id)).collect())
         };
         if batch.is_empty() {
@@ -92,14 +90,14 @@ impl Evolution {
         }
         let items = batch.len() as u64;
         *self.0.counted_at.lock() = Some(self.0.context.clock.now());
-        let (here, written) = (self.clone(), Arc::clone(&batch));
+        let (evolution, written) = (self.clone(), Arc::clone(&batch));
         let written = self
             .0
             .context
             .db
             .write(async move |tx: &mut Tx| {
                 for (agent, turns) in written.iter() {
-                    here.write_count(tx, agent, *turns).await?;
+                    evolution.write_count(tx, agent, *turns).await?;
                 }
                 Ok::<_, StoreError>(())
             })
@@ -116,11 +114,11 @@ impl Evolution {
     }
 
     async fn write_count(&self, tx: &mut Tx, agent: &AgentId, turns: u32) -> Result<(), StoreError> {
-        let found = self.0.agents.find_living(tx, agent).await?;
+        let found = self.0.agents.find_live(tx, agent).await?;
         if found.is_none_or(|found| found.evolution_choice == EvolutionChoice::Off) {
             return Ok(());
         }
-        if store::add_turns(tx, agent, turns).await? < TURNS {
+        if store::add_turns(tx, agent, turns).await? < TURNS_PER_REVIEW {
             return Ok(());
         }
         tx.enqueue(NewItem {
@@ -128,14 +126,14 @@ impl Evolution {
             dedup_key: Some(agent.to_string()),
             payload: json!({ "agent_id": agent }),
             run_at: tx.clock().now(),
-            // How often is for the worker to decide.
+            // The worker limits the attempts.
             max_attempts: u32::MAX,
         })
         .await?;
         Ok(())
     }
 
-    /// Answers how many turns of the agent wait to be written then.
+    /// Counts turns and returns the number of unpersisted turns of the agent.
     fn count(&self, agent: &AgentId, turns: u32) -> u32 {
         let mut counted = self.0.counted.lock();
         if counted.len() >= MAX_COUNTED && !counted.contains_key(agent) {
@@ -146,13 +144,13 @@ impl Evolution {
         *count
     }
 
-    fn has_rested(&self) -> bool {
+    fn is_interval_over(&self) -> bool {
         let now = self.0.context.clock.now();
-        // A clock that was set back does not make agents wait for the old time.
-        self.0.counted_at.lock().is_none_or(|at| now < at || now >= at + REST)
+        // A clock that was set back must not extend the interval.
+        self.0.counted_at.lock().is_none_or(|at| now < at || now >= at + COUNT_INTERVAL)
     }
 
-    /// Lets a proposal take effect, or wait for the owner, as the agent is set.
+    /// Applies a proposal or requests approval, depending on the agent's setting.
     pub(super) async fn propose(
         &self,
         tx: &mut Tx,
@@ -162,10 +160,10 @@ impl Evolution {
     ) -> Result<(), StoreError> {
         let approvals = self.0.engine.approvals();
         if let Some(pending) = approvals.find_pending(tx, KIND, &agent.id).await? {
-            if choice != EvolutionChoice::Auto && is_made_from(&pending.input, agent) {
+            if choice != EvolutionChoice::Auto && is_based_on(&pending.input, agent) {
                 return Ok(());
             }
-            approvals.withdraw(tx, &pending.id, OUTDATED).await?;
+            approvals.withdraw(tx, &pending.id, OUTDATED_REASON).await?;
         }
         if choice == EvolutionChoice::Auto {
             let wanted = ReplaceInstructions {
@@ -191,8 +189,7 @@ impl Evolution {
         approvals.request(tx, &wanted).await.map(|_| ())
     }
 
-    /// Waits until nobody is asked any more, and writes down what was counted. The engine was drained
-    /// before.
+    /// Waits for running reviews and persists the counts. The engine must be drained first.
     pub async fn drain(&self, grace: Duration) {
         self.0.queue.drain(grace).await;
         loop {
@@ -200,7 +197,7 @@ impl Evolution {
                 Ok(report) if report.has_more => {}
                 Ok(_) => return,
                 Err(error) => {
-                    tracing::warn!(%error, "the turns of the last minute are not counted for evolution");
+                    tracing::warn!(%error, "failed to store turn counts for evolution");
                     return;
                 }
             }
@@ -232,12 +229,12 @@ impl Evolution {
     }
 }
 
-/// Whether a proposal was made from the instructions that the agent has.
-pub(super) fn is_made_from(input: &Value, agent: &Agent) -> bool {
+/// Returns whether a proposal was made from the agent's current instructions.
+pub(super) fn is_based_on(input: &Value, agent: &Agent) -> bool {
     input["previous"].as_str() == Some(agent.instructions())
 }
 
-/// What an approval of ours holds.
+/// Reads the replacement from an approval.
 fn replacement(approval: &Approval) -> ReplaceInstructions {
     let field = |name: &str| approval.input[name].as_str().unwrap_or_default().to_owned();
     ReplaceInstructions {
@@ -250,17 +247,17 @@ fn replacement(approval: &Approval) -> ReplaceInstructions {
 
 impl TurnObserver for Evolution {
     fn turn_ended(&self, session: &Session, status: SessionStatus, _reason: Option<&str>) {
-        // Turns without a conversation are welcomes, and our own questions.
+        // Turns without a conversation are welcomes and reviews.
         if status != SessionStatus::Done || session.conversation_id.is_none() {
             return;
         }
-        if u64::from(self.count(&session.agent_id, 1)) >= TURNS && self.has_rested() {
+        if u64::from(self.count(&session.agent_id, 1)) >= TURNS_PER_REVIEW && self.is_interval_over() {
             self.0.count_wake.notify_one();
         }
     }
 }
 
-impl DecidesApproval for Evolution {
+impl ApprovalHandler for Evolution {
     fn kind(&self) -> &'static str {
         KIND
     }
@@ -271,7 +268,7 @@ impl DecidesApproval for Evolution {
                 return Ok(());
             }
             let is_taken = self.0.agents.replace_instructions(tx, &approval.agent_id, &replacement(approval)).await?;
-            // An objection was asked for in this transaction.
+            // `objection` ran in this transaction.
             if is_taken { Ok(()) } else { Err(StoreError::Contended) }
         })
     }
@@ -283,9 +280,9 @@ impl DecidesApproval for Evolution {
     ) -> LocalBoxFuture<'t, Result<Option<String>, StoreError>> {
         Box::pin(async move {
             let wanted = replacement(approval);
-            Ok(match self.0.agents.find_living(tx, &approval.agent_id).await? {
+            Ok(match self.0.agents.find_live(tx, &approval.agent_id).await? {
                 None => Some("the agent is not there any more".to_owned()),
-                Some(agent) if agent.instructions() != wanted.previous => Some(OUTDATED.to_owned()),
+                Some(agent) if agent.instructions() != wanted.previous => Some(OUTDATED_REASON.to_owned()),
                 Some(agent) if !self.0.agents.fits(&agent, &wanted.instructions) => Some(
                     "the agent's profile would grow too large with these instructions; take something else out of it"
                         .to_owned(),
@@ -296,7 +293,7 @@ impl DecidesApproval for Evolution {
     }
 }
 
-impl OwnsAgentData for Evolution {
+impl AgentDataOwner for Evolution {
     fn name(&self) -> &'static str {
         "evolution"
     }
@@ -311,7 +308,7 @@ impl OwnsAgentData for Evolution {
         })
     }
 
-    /// Its row went with the agent; an item in the queue ends by itself when it finds nobody.
+    /// The row was deleted when the agent was hidden; a queue item of a missing agent completes itself.
     fn purge<'t>(
         &'t self,
         _tx: &'t mut Tx,

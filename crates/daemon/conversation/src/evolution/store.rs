@@ -1,19 +1,19 @@
-//! How much agents have talked.
+//! Rows with the turn counts of agents.
 
 use agentd_base::Timestamp;
 use agentd_engine::agents::AgentId;
 use agentd_store::{Read, StoreError, Tx, args};
 
-/// The row of an agent.
+/// Turn count of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Progress {
-    /// Since it was last asked.
+    /// Number of turns since the last review.
     pub(super) turns: u64,
-    /// How far what was said is looked at.
+    /// Time up to which messages were reviewed.
     pub(super) considered_at: Option<Timestamp>,
 }
 
-/// Adds turns; answers how many there are then.
+/// Adds turns and returns the new count.
 pub(super) async fn add_turns(tx: &mut Tx, agent: &AgentId, turns: u32) -> Result<u64, StoreError> {
     let row = tx
         .fetch_one(
@@ -31,9 +31,9 @@ pub(super) async fn find_progress(read: &mut Read, agent: &AgentId) -> Result<Op
     row.map(|row| Ok(Progress { turns: row.get("turns")?, considered_at: row.get("considered_at")? })).transpose()
 }
 
-/// Counts anew, but for the turns that came since `seen` was read; `considered_at`, where given, is how
-/// far what was said was looked at.
-pub(super) async fn count_anew(
+/// Subtracts the `seen` turns from the count. `considered_at`, if given, is the time up to which messages were
+/// reviewed.
+pub(super) async fn reset_count(
     tx: &mut Tx,
     agent: &AgentId,
     seen: u64,

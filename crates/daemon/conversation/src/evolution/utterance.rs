@@ -1,34 +1,34 @@
-//! What an agent learns from.
+//! Interface through which evolution reads messages.
 
 use agentd_base::Timestamp;
 use agentd_engine::agents::AgentId;
 use agentd_store::StoreError;
 use futures_util::future::BoxFuture;
 
-/// Who said something.
+/// Author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Author {
     Owner,
     Agent,
-    /// Somebody else, through a channel, a webhook or a hook.
-    Stranger,
+    /// An unknown sender, through a channel, a webhook or a hook.
+    UnknownSender,
 }
 
-/// Something that was said.
+/// Message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Utterance {
-    /// The same for everything in one conversation.
+    /// Identifies the conversation.
     pub conversation_id: String,
     pub author: Author,
-    /// The beginning of it, where it is long.
+    /// Text of the message, truncated if it is long.
     pub text: String,
     pub at: Timestamp,
 }
 
-/// Who keeps conversations.
+/// Store of conversations.
 pub trait RecentUtterances: Send + Sync {
-    /// The newest of what was said with an agent after `since`, about `max_characters` of it at most,
-    /// conversation by conversation, and oldest first within each.
+    /// Returns the newest messages with an agent after `since`, up to about `max_characters`, grouped by conversation
+    /// and oldest first in each.
     fn newest<'t>(
         &'t self,
         agent: &'t AgentId,

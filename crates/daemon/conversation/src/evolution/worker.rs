@@ -1,4 +1,4 @@
-//! Counts turns, and asks agents that have talked enough what they learned.
+//! Workers that persist turn counts and run reviews.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use agentd_base::Timestamp;
 use agentd_core::runtime::{
-    AppContext, HandlesItems, ItemFailure, NextDue, WorkQueue, Worker, WorkerError, WorkerReport,
+    AppContext, ItemFailure, ItemHandler, NextDue, WorkQueue, Worker, WorkerError, WorkerReport,
 };
 use agentd_engine::agents::{Agent, AgentError, AgentId, EvolutionChoice};
 use agentd_engine::engine::{HistoryMessage, SessionId, StartTurn};
@@ -16,18 +16,18 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use tokio::sync::Notify;
 
-use super::model::{Answer, BACKOFF, MAX_ATTEMPTS, MAX_UTTERANCE_CHARACTERS, Proposal, TURNS, read_answer};
-use super::service::{Evolution, KIND, QUEUE, REST, is_made_from};
+use super::model::{Answer, BACKOFF, MAX_ATTEMPTS, MAX_UTTERANCE_CHARACTERS, Proposal, TURNS_PER_REVIEW, parse_answer};
+use super::service::{COUNT_INTERVAL, Evolution, KIND, QUEUE, is_based_on};
 use super::utterance::{Author, Utterance};
 use super::{prompt, store};
 
-const ENDED_A_BATCH: u32 = 100;
-/// A model that takes longer has no proposal.
-const ANSWER_LIMIT: Duration = Duration::from_secs(180);
-/// Instructions as long as they may be, in any script, with a reason: an answer that is cut off would lose their end.
-const MOST_OUTPUT: u32 = 30_000;
+const PURGE_BATCH_SIZE: u32 = 100;
+/// Maximum duration of the model call.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(180);
+/// Fits maximum-length instructions in any script, with a reason; a truncated answer would lose their end.
+const MAX_OUTPUT_TOKENS: u32 = 30_000;
 
-/// Writes down how many turns this daemon has counted.
+/// Persists the turns counted by this daemon.
 #[derive(Debug)]
 pub(super) struct CountTurns(pub Evolution);
 
@@ -41,7 +41,7 @@ impl Worker for CountTurns {
     }
 
     fn interval(&self) -> Duration {
-        REST
+        COUNT_INTERVAL
     }
 
     fn wake(&self) -> Option<Arc<Notify>> {
@@ -49,7 +49,7 @@ impl Worker for CountTurns {
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
-        // Ends of turns are written.
+        // Ends of turns wake the worker.
         Some(NextDue::NEVER)
     }
 
@@ -58,7 +58,7 @@ impl Worker for CountTurns {
     }
 }
 
-/// Asks agents what they learned, a few at once.
+/// Runs reviews, a few concurrently.
 #[derive(Debug, Clone)]
 pub(super) struct ProposeChanges(pub Evolution);
 
@@ -69,7 +69,7 @@ pub(super) struct Payload {
     agent_id: AgentId,
 }
 
-impl HandlesItems for ProposeChanges {
+impl ItemHandler for ProposeChanges {
     type Item = Payload;
     type End = Infallible;
     const WORKER: &'static str = "evolution.propose";
@@ -85,7 +85,7 @@ impl HandlesItems for ProposeChanges {
     }
 
     async fn handle(&self, lease: &Lease, Payload { agent_id }: &Payload) -> Result<(), Failure> {
-        self.hold(lease, consider(&self.0, lease, agent_id)).await
+        self.run_until_lost(lease, review(&self.0, lease, agent_id)).await
     }
 
     async fn record_failure(
@@ -96,52 +96,49 @@ impl HandlesItems for ProposeChanges {
         failure: &Failure,
     ) -> Result<(), StoreError> {
         let is_last = lease.attempt >= MAX_ATTEMPTS;
-        tracing::info!(agent = %agent_id, error = failure.message, is_last, "an agent could not be asked what it learned");
+        tracing::info!(agent = %agent_id, error = failure.message, is_last, "evolution review failed");
         if !is_last {
             return tx.fail(lease, &failure.message, &BACKOFF).await.map(drop);
         }
         if let Some(progress) = store::find_progress(tx, agent_id).await? {
-            store::count_anew(tx, agent_id, progress.turns, None).await?;
+            store::reset_count(tx, agent_id, progress.turns, None).await?;
         }
         end_item(tx, lease).await
     }
 }
 
-/// What an agent is asked from.
-struct Material {
+/// Input of a review.
+struct ReviewInput {
     agent: Arc<Agent>,
-    /// Turns that were counted when it was read.
+    /// Turn count when the input was read.
     turns: u64,
     read_at: Timestamp,
     utterances: Vec<Utterance>,
 }
 
-async fn consider(evolution: &Evolution, lease: &Lease, agent_id: &AgentId) -> Result<(), Failure> {
-    let Some(material) = gather(evolution, agent_id).await? else {
-        let held = lease.clone();
-        return Ok(evolution.context().db.write(async move |tx: &mut Tx| end_item(tx, &held).await).await?);
+async fn review(evolution: &Evolution, lease: &Lease, agent_id: &AgentId) -> Result<(), Failure> {
+    let Some(input) = collect_input(evolution, agent_id).await? else {
+        let shared_lease = lease.clone();
+        return Ok(evolution.context().db.write(async move |tx: &mut Tx| end_item(tx, &shared_lease).await).await?);
     };
-    let text = ask(evolution, lease, &material).await?;
-    let proposal = match read_answer(&text, material.agent.instructions()) {
-        Answer::Proposal(proposal) if evolution.agents().fits(&material.agent, &proposal.instructions) => {
-            Some(proposal)
-        }
+    let text = ask_model(evolution, lease, &input).await?;
+    let proposal = match parse_answer(&text, input.agent.instructions()) {
+        Answer::Proposal(proposal) if evolution.agents().fits(&input.agent, &proposal.instructions) => Some(proposal),
         Answer::Proposal(_) => {
-            tracing::info!(agent = %agent_id, "what an agent wishes to be told does not fit into its profile");
+            tracing::info!(agent = %agent_id, "proposed instructions exceed the agent's profile");
             None
         }
         Answer::Nothing => None,
         Answer::Unusable(why) => {
-            tracing::info!(agent = %agent_id, why, "an agent's answer to what it learned cannot be used");
+            tracing::info!(agent = %agent_id, why, "answer of evolution review is unusable");
             None
         }
     };
-    settle(evolution, lease, material, proposal).await
+    store_result(evolution, lease, input, proposal).await
 }
 
-/// What there is to learn from; `None` when the agent is not to be asked now. It is then asked when it
-/// has talked more.
-async fn gather(evolution: &Evolution, id: &AgentId) -> Result<Option<Material>, Failure> {
+/// Collects the input of a review; returns `None` if the agent must not be asked now. It is asked after further turns.
+async fn collect_input(evolution: &Evolution, id: &AgentId) -> Result<Option<ReviewInput>, Failure> {
     let agent = match evolution.agents().get(id.as_str()).await {
         Ok(agent) if agent.evolution_choice != EvolutionChoice::Off => agent,
         Ok(_) | Err(AgentError::NotFound { .. }) => return Ok(None),
@@ -150,68 +147,71 @@ async fn gather(evolution: &Evolution, id: &AgentId) -> Result<Option<Material>,
     let read_at = evolution.context().clock.now();
     let mut read = evolution.context().db.read().await?;
     let progress = store::find_progress(&mut read, id).await?;
-    let Some(progress) = progress.filter(|progress| progress.turns >= TURNS) else { return Ok(None) };
+    let Some(progress) = progress.filter(|progress| progress.turns >= TURNS_PER_REVIEW) else { return Ok(None) };
     let pending = evolution.engine().approvals().find_pending(&mut read, KIND, id).await?;
     drop(read);
-    let waits = pending.is_some_and(|pending| is_made_from(&pending.input, &agent));
-    if waits && agent.evolution_choice == EvolutionChoice::Check {
+    let has_pending = pending.is_some_and(|pending| is_based_on(&pending.input, &agent));
+    if has_pending && agent.evolution_choice == EvolutionChoice::Check {
         return Ok(None);
     }
     let mut utterances = evolution.utterances().newest(id, progress.considered_at, MAX_UTTERANCE_CHARACTERS).await?;
     if agent.evolution_choice == EvolutionChoice::Auto {
-        utterances.retain(|one| one.author != Author::Stranger);
+        utterances.retain(|one| one.author != Author::UnknownSender);
     }
     let has_owner = utterances.iter().any(|one| one.author == Author::Owner);
-    Ok(has_owner.then_some(Material { agent, turns: progress.turns, read_at, utterances }))
+    Ok(has_owner.then_some(ReviewInput { agent, turns: progress.turns, read_at, utterances }))
 }
 
-async fn ask(evolution: &Evolution, lease: &Lease, material: &Material) -> Result<String, Failure> {
+async fn ask_model(evolution: &Evolution, lease: &Lease, input: &ReviewInput) -> Result<String, Failure> {
     let history = vec![
-        HistoryMessage::Note(prompt::RULES.to_owned()),
-        HistoryMessage::User(prompt::question(material.agent.instructions(), &material.utterances)),
+        HistoryMessage::Note(prompt::SYSTEM_PROMPT.to_owned()),
+        HistoryMessage::User(prompt::question(input.agent.instructions(), &input.utterances)),
     ];
-    let turn =
-        StartTurn { max_output_tokens: Some(MOST_OUTPUT), ..StartTurn::aside(Arc::clone(&material.agent), history) };
-    let held = lease.clone();
-    // Whoever lost the lease does not ask.
-    let open =
-        async move |tx: &mut Tx, _: &SessionId| Ok::<_, Failure>(tx.heartbeat(&held, ProposeChanges::LEASE).await?);
-    evolution.engine().answer(turn, ANSWER_LIMIT, open).await
+    let turn = StartTurn {
+        max_output_tokens: Some(MAX_OUTPUT_TOKENS),
+        ..StartTurn::auxiliary(Arc::clone(&input.agent), history)
+    };
+    let shared_lease = lease.clone();
+    // A daemon that lost the lease does not call the model.
+    let open = async move |tx: &mut Tx, _: &SessionId| {
+        Ok::<_, Failure>(tx.heartbeat(&shared_lease, ProposeChanges::LEASE).await?)
+    };
+    evolution.engine().answer(turn, ANSWER_TIMEOUT, open).await
 }
 
-/// What comes of the answer, the count that starts anew, and the end of the item: all or nothing.
-async fn settle(
+/// Stores the proposal, resets the count and completes the item in one transaction.
+async fn store_result(
     evolution: &Evolution,
     lease: &Lease,
-    material: Material,
+    input: ReviewInput,
     proposal: Option<Proposal>,
 ) -> Result<(), Failure> {
-    let (here, held) = (evolution.clone(), lease.clone());
-    let settle = async move |tx: &mut Tx| {
-        end_item(tx, &held).await?;
-        let asked = &material.agent;
-        let Some(agent) = here.agents().find_living(tx, &asked.id).await? else { return Ok(()) };
+    let (shared, shared_lease) = (evolution.clone(), lease.clone());
+    let store_result = async move |tx: &mut Tx| {
+        end_item(tx, &shared_lease).await?;
+        let asked = &input.agent;
+        let Some(agent) = shared.agents().find_live(tx, &asked.id).await? else { return Ok(()) };
         if agent.evolution_choice == EvolutionChoice::Off {
             return store::delete_progress(tx, &agent.id).await;
         }
-        // Changed meanwhile: the answer fits no more. The next turn brings the question again.
+        // The instructions changed meanwhile, so the answer is discarded. The next turn triggers another review.
         if agent.instructions() != asked.instructions() {
             return Ok(());
         }
-        store::count_anew(tx, &agent.id, material.turns, Some(material.read_at)).await?;
+        store::reset_count(tx, &agent.id, input.turns, Some(input.read_at)).await?;
         let Some(proposal) = &proposal else { return Ok(()) };
-        // What was gathered to be looked at is looked at.
+        // Input collected for manual review requires it, even if the setting changed to `auto`.
         let choice = match (asked.evolution_choice, agent.evolution_choice) {
             (EvolutionChoice::Auto, EvolutionChoice::Auto) => EvolutionChoice::Auto,
             _ => EvolutionChoice::Check,
         };
-        here.propose(tx, &agent, choice, proposal).await
+        shared.propose(tx, &agent, choice, proposal).await
     };
-    Ok(evolution.context().db.write::<_, StoreError, _>(settle).await?)
+    Ok(evolution.context().db.write::<_, StoreError, _>(store_result).await?)
 }
 
-/// Ends an item, and takes it out of the queue: it names the agent, which is to be asked again one day.
+/// Completes and removes the item: its key is the agent, which must be enqueueable again.
 async fn end_item(tx: &mut Tx, lease: &Lease) -> Result<(), StoreError> {
     tx.complete(lease).await?;
-    tx.purge_queue(QUEUE, ItemStatus::Done, Timestamp::from_micros(i64::MAX), ENDED_A_BATCH).await.map(|_| ())
+    tx.purge_queue(QUEUE, ItemStatus::Done, Timestamp::from_micros(i64::MAX), PURGE_BATCH_SIZE).await.map(|_| ())
 }

@@ -1,9 +1,9 @@
-//! How episodes fall into groups by the directions of their vectors.
+//! Clustering of episodes by the directions of their vectors.
 //!
-//! A function of what the index holds and of nothing else: the same memory has the same clusters after a
-//! restart and on every replica, and their ids carry a fingerprint of it. The centres are found on a sample
-//! that is picked by the numbers of the rows, so one more episode changes little; then each vector is looked
-//! at once. What was computed is kept until the index changes, as a cache.
+//! The result depends only on the contents of the index: the same memory has the same clusters after a restart and on
+//! every replica. Cluster ids carry a fingerprint of those contents. Centroids are computed on a sample chosen by row
+//! number, so one more episode changes little; then each vector is assigned once. Results are cached until the index
+//! changes.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -15,21 +15,21 @@ use tokio::sync::{Mutex, OnceCell};
 use super::error::MemoryError;
 use super::follower::blocking;
 
-/// Of each cluster so many of the rows nearest to its centre are known by name.
-pub(super) const NEAREST: usize = 100;
-/// Clusterings that are kept; at a million episodes each has 9 MB.
-const KEPT: usize = 4;
-/// Memory that changes all the time is looked at so often; then the ids of what was found do not last.
-const ATTEMPTS: usize = 3;
+/// Number of rows nearest to the centroid that are retained for each cluster.
+pub(super) const MAX_NEAREST: usize = 100;
+/// Maximum number of cached clusterings; one of a million episodes takes 9 MB.
+const MAX_CACHED: usize = 4;
+/// Maximum number of attempts while the index keeps changing. After the last one the cluster ids are not reusable.
+const MAX_ATTEMPTS: usize = 3;
 
-/// What is grouped, and into how many.
+/// Agent and number of clusters of a clustering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Scope {
     pub(super) agent: Option<AgentKey>,
     pub(super) count: usize,
 }
 
-/// Names a cluster for as long as memory stays as it is.
+/// Identifies a cluster until memory changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ClusterId {
     pub(super) scope: Scope,
@@ -46,7 +46,7 @@ impl fmt::Display for ClusterId {
 }
 
 impl ClusterId {
-    /// `None` for what no cluster was ever called.
+    /// Returns `None` if the text is not a valid cluster id.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix("cl_").filter(|digits| digits.len() == 34 && digits.is_ascii())?;
         let hexadecimal = |digits: &str| u64::from_str_radix(digits, 16).ok();
@@ -55,29 +55,29 @@ impl ClusterId {
         let count = small(&digits[32..33]).filter(|count| (MIN_CLUSTERS..=MAX_CLUSTERS).contains(count))?;
         let scope = Scope { agent, count };
         let id = Self { scope, fingerprint: hexadecimal(&digits[16..32])?, place: small(&digits[33..])? };
-        // One spelling alone: signs and capitals parse as well.
+        // Rejects other spellings of the same numbers, such as signs and capitals.
         (id.to_string() == text).then_some(id)
     }
 }
 
-/// How the rows of one state of the index fall into clusters, the largest cluster first.
+/// Clusters of one revision of the index, the largest first.
 #[derive(Debug)]
-pub(super) struct Clustered {
+pub(super) struct Clustering {
     index: Weak<Index>,
     revision: u64,
     scope: Scope,
     fingerprint: u64,
     /// Ascending.
     rows: Vec<RowNumber>,
-    /// Of each row.
+    /// Cluster of each row.
     places: Vec<u8>,
     sizes: Vec<usize>,
-    /// Of each cluster, the nearest to its centre first.
+    /// Rows nearest to the centroid of each cluster, the nearest first.
     nearest: Vec<Vec<RowNumber>>,
     pub(super) labels: OnceCell<Vec<ClusterLabel>>,
 }
 
-impl Clustered {
+impl Clustering {
     pub(super) fn total(&self) -> usize {
         self.rows.len()
     }
@@ -94,17 +94,22 @@ impl Clustered {
         ClusterId { scope: self.scope, fingerprint: self.fingerprint, place }
     }
 
-    pub(super) fn holds(&self, id: &ClusterId) -> bool {
+    pub(super) fn contains(&self, id: &ClusterId) -> bool {
         self.scope == id.scope && self.fingerprint == id.fingerprint && id.place < self.sizes.len()
     }
 
-    /// The rows of a cluster, ascending.
+    /// Returns the rows of a cluster in ascending order.
     pub(super) fn members(&self, place: usize) -> impl Iterator<Item = RowNumber> + '_ {
-        self.rows.iter().zip(&self.places).filter(move |(_, of)| usize::from(**of) == place).map(|(row, _)| *row)
+        self.rows
+            .iter()
+            .zip(&self.places)
+            .filter(move |(_, cluster)| usize::from(**cluster) == place)
+            .map(|(row, _)| *row)
     }
 
-    /// The next rows of a cluster that are not among its nearest, ascending; `at` is where to go on.
-    pub(super) fn others(&self, place: usize, at: &mut usize, limit: usize) -> Vec<RowNumber> {
+    /// Returns the next rows of a cluster that are not among its nearest, in ascending order. `at` is the position to
+    /// continue from.
+    pub(super) fn other_members(&self, place: usize, at: &mut usize, limit: usize) -> Vec<RowNumber> {
         let nearest = self.nearest(place);
         let mut found = Vec::new();
         while found.len() < limit && *at < self.rows.len() {
@@ -117,34 +122,34 @@ impl Clustered {
         found
     }
 
-    fn is_of(&self, index: &Arc<Index>, scope: Scope) -> bool {
+    fn is_current_for(&self, index: &Arc<Index>, scope: Scope) -> bool {
         self.scope == scope
             && std::ptr::eq(self.index.as_ptr(), Arc::as_ptr(index))
             && self.revision == index.revision()
     }
 }
 
-/// What was computed last.
+/// Cache of the latest clusterings.
 #[derive(Debug, Default)]
-pub(super) struct Clusterings(Mutex<Vec<Arc<Clustered>>>);
+pub(super) struct ClusteringCache(Mutex<Vec<Arc<Clustering>>>);
 
-impl Clusterings {
-    /// The clusters of the index as it is now. One computation at a time: it takes a core for a while.
-    pub(super) async fn get(&self, index: &Arc<Index>, scope: Scope) -> Result<Arc<Clustered>, MemoryError> {
-        let mut kept = self.0.lock().await;
-        if let Some(found) = kept.iter().find(|clustered| clustered.is_of(index, scope)) {
+impl ClusteringCache {
+    /// Returns the clusters of the current index. Only one computation runs at a time, because it occupies a core.
+    pub(super) async fn get(&self, index: &Arc<Index>, scope: Scope) -> Result<Arc<Clustering>, MemoryError> {
+        let mut cached = self.0.lock().await;
+        if let Some(found) = cached.iter().find(|clustered| clustered.is_current_for(index, scope)) {
             return Ok(Arc::clone(found));
         }
-        let here = Arc::clone(index);
-        let clustered = Arc::new(blocking(move || compute(&here, scope)).await?);
-        kept.retain(|old| old.scope != scope);
-        kept.insert(0, Arc::clone(&clustered));
-        kept.truncate(KEPT);
+        let shared = Arc::clone(index);
+        let clustered = Arc::new(blocking(move || compute(&shared, scope)).await?);
+        cached.retain(|old| old.scope != scope);
+        cached.insert(0, Arc::clone(&clustered));
+        cached.truncate(MAX_CACHED);
         Ok(clustered)
     }
 }
 
-fn compute(index: &Arc<Index>, scope: Scope) -> Result<Clustered, IndexError> {
+fn compute(index: &Arc<Index>, scope: Scope) -> Result<Clustering, IndexError> {
     let mut attempt = 1;
     loop {
         let revision = index.revision();
@@ -152,8 +157,9 @@ fn compute(index: &Arc<Index>, scope: Scope) -> Result<Clustered, IndexError> {
         if index.revision() == revision {
             return Ok(clustered);
         }
-        if attempt == ATTEMPTS {
-            // Of no state that was ever there as a whole: nothing may be found by it later.
+        if attempt == MAX_ATTEMPTS {
+            // The index changed during the computation, so this result matches no revision and its ids must not be
+            // found later.
             clustered.fingerprint = !clustered.fingerprint;
             return Ok(clustered);
         }
@@ -161,7 +167,7 @@ fn compute(index: &Arc<Index>, scope: Scope) -> Result<Clustered, IndexError> {
     }
 }
 
-fn compute_once(index: &Arc<Index>, scope: Scope, revision: u64) -> Result<Clustered, IndexError> {
+fn compute_once(index: &Arc<Index>, scope: Scope, revision: u64) -> Result<Clustering, IndexError> {
     let all = index.rows_with_vectors(scope.agent);
     let dimensions = index.options().dimensions;
     let mut values = Vec::with_capacity(all.len().min(MAX_SAMPLE) * dimensions);
@@ -191,7 +197,7 @@ fn compute_once(index: &Arc<Index>, scope: Scope, revision: u64) -> Result<Clust
     for place in &mut places {
         *place = renamed[usize::from(*place)];
     }
-    Ok(Clustered {
+    Ok(Clustering {
         index: Arc::downgrade(index),
         revision,
         scope,
@@ -204,12 +210,12 @@ fn compute_once(index: &Arc<Index>, scope: Scope, revision: u64) -> Result<Clust
     })
 }
 
-/// Without centres there is one group.
+/// Without centroids all rows belong to one cluster.
 fn locate(centroids: &Centroids, direction: &[f32]) -> (usize, f32) {
     centroids.locate(direction).unwrap_or((0, 0.0))
 }
 
-/// All, or those whose numbers have the smallest hashes; ascending.
+/// Returns all rows, or those with the smallest hashes of their numbers; in ascending order.
 fn sample(rows: &[RowNumber]) -> Vec<RowNumber> {
     if rows.len() <= MAX_SAMPLE {
         return rows.to_vec();
@@ -230,7 +236,7 @@ const fn mix(number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
-/// Differs as soon as a row, one of its numbers, or the model does.
+/// Hash of the model, the rows and their vectors.
 struct Fingerprint(u64);
 
 impl Fingerprint {
@@ -242,39 +248,39 @@ impl Fingerprint {
         let mut hash = mix(self.0 ^ row.0);
         let (pairs, rest) = direction.as_chunks::<2>();
         for [one, other] in pairs {
-            hash = step(hash, u64::from(one.to_bits()) << 32 | u64::from(other.to_bits()));
+            hash = hash_word(hash, u64::from(one.to_bits()) << 32 | u64::from(other.to_bits()));
         }
         for number in rest {
-            hash = step(hash, u64::from(number.to_bits()));
+            hash = hash_word(hash, u64::from(number.to_bits()));
         }
         self.0 = mix(hash);
     }
 }
 
-/// One multiplication a word: a hundred thousand vectors are read in the time of a search.
-const fn step(hash: u64, word: u64) -> u64 {
+/// Uses one multiplication per word, so hashing a hundred thousand vectors takes about as long as a search.
+const fn hash_word(hash: u64, word: u64) -> u64 {
     (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95)
 }
 
-/// The best of many, without keeping them all.
+/// Collects the rows with the highest cosines without storing all of them.
 #[derive(Default)]
 struct Nearest(Vec<(f32, RowNumber)>);
 
 impl Nearest {
     fn add(&mut self, cosine: f32, row: RowNumber) {
         self.0.push((cosine, row));
-        if self.0.len() >= 16 * NEAREST {
-            self.shorten();
+        if self.0.len() >= 16 * MAX_NEAREST {
+            self.truncate_to_nearest();
         }
     }
 
-    fn shorten(&mut self) {
+    fn truncate_to_nearest(&mut self) {
         self.0.sort_unstable_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
-        self.0.truncate(NEAREST);
+        self.0.truncate(MAX_NEAREST);
     }
 
     fn finish(mut self) -> Vec<RowNumber> {
-        self.shorten();
+        self.truncate_to_nearest();
         self.0.into_iter().map(|(_, row)| row).collect()
     }
 }
@@ -284,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_have_one_spelling() {
+    fn cluster_id_parses_only_its_canonical_spelling() {
         for (agent, count, place) in [(0, 2, 0), (u64::MAX, 8, 7), (77, 4, 3)] {
             let agent = Some(AgentKey(agent)).filter(|agent| agent.0 != 0);
             let id = ClusterId { scope: Scope { agent, count }, fingerprint: 0xabc, place };
@@ -310,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_changes_little_when_one_row_comes() {
+    fn sample_changes_by_at_most_one_row_when_a_row_is_added() {
         let rows = |count: u64| (1..=count).map(RowNumber).collect::<Vec<_>>();
         assert_eq!(sample(&rows(100)), rows(100));
         let (before, after) = (sample(&rows(50_000)), sample(&rows(50_001)));
@@ -321,27 +327,27 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_tells_states_apart() {
-        let of = |model: &str, vectors: &[(u64, [f32; 3])]| {
+    fn fingerprint_differs_when_model_row_or_vector_differs() {
+        let fingerprint_of = |model: &str, vectors: &[(u64, [f32; 3])]| {
             let mut fingerprint = Fingerprint::new(model);
             vectors.iter().for_each(|(row, vector)| fingerprint.add(RowNumber(*row), vector));
             fingerprint.0
         };
-        let known = of("m", &[(1, [1.0, 0.0, 0.0]), (2, [0.0, 1.0, 0.0])]);
-        assert_eq!(known, of("m", &[(1, [1.0, 0.0, 0.0]), (2, [0.0, 1.0, 0.0])]));
+        let known = fingerprint_of("m", &[(1, [1.0, 0.0, 0.0]), (2, [0.0, 1.0, 0.0])]);
+        assert_eq!(known, fingerprint_of("m", &[(1, [1.0, 0.0, 0.0]), (2, [0.0, 1.0, 0.0])]));
         for other in [
-            of("n", &[(1, [1.0, 0.0, 0.0]), (2, [0.0, 1.0, 0.0])]),
-            of("m", &[(1, [1.0, 0.0, 0.0])]),
-            of("m", &[(1, [1.0, 0.0, 0.0]), (3, [0.0, 1.0, 0.0])]),
-            of("m", &[(1, [1.0, 0.0, 0.0]), (2, [0.0, 0.0, 1.0])]),
-            of("m", &[]),
+            fingerprint_of("n", &[(1, [1.0, 0.0, 0.0]), (2, [0.0, 1.0, 0.0])]),
+            fingerprint_of("m", &[(1, [1.0, 0.0, 0.0])]),
+            fingerprint_of("m", &[(1, [1.0, 0.0, 0.0]), (3, [0.0, 1.0, 0.0])]),
+            fingerprint_of("m", &[(1, [1.0, 0.0, 0.0]), (2, [0.0, 0.0, 1.0])]),
+            fingerprint_of("m", &[]),
         ] {
             assert_ne!(known, other);
         }
     }
 
     #[test]
-    fn the_nearest_are_kept() {
+    fn nearest_rows_are_retained() {
         let mut nearest = Nearest::default();
         for number in 0..10_000_u16 {
             nearest.add(f32::from(number % 5_000), RowNumber(u64::from(number)));
@@ -349,7 +355,7 @@ mod tests {
         let rows = nearest.finish();
         assert_eq!(
             (rows.len(), rows[0], rows[1], rows[2]),
-            (NEAREST, RowNumber(4_999), RowNumber(9_999), RowNumber(4_998))
+            (MAX_NEAREST, RowNumber(4_999), RowNumber(9_999), RowNumber(4_998))
         );
     }
 }

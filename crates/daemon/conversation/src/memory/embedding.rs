@@ -1,4 +1,4 @@
-//! What the built-in embedding model makes of texts: vectors, and the entities that it tags.
+//! Vectors and named entities that the built-in embedding model computes from texts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,24 +9,24 @@ use agentd_inference::{LocalError, LocalErrorCode};
 use agentd_store::{Db, StoreError};
 
 use super::error::MemoryError;
-use super::store::entities::{EntityKey, Found, FoundEntity};
+use super::store::entities::{EntityKey, ExtractedEntities, ExtractedEntity};
 use super::store::episodes;
 
-/// Raised when tagger, lists or relations find something else than before; what was extracted by an older version can
-/// then be extracted again.
+/// Version of the tagger, its word lists and its relation rules. Increment it when results change; episodes of an older
+/// version can then be extracted again.
 pub(super) const TAGGER_VERSION: i64 = 3;
 /// Maximum number of entities of an episode.
 const MAX_ENTITIES: usize = 100;
 /// Maximum number of relations of an episode.
 const MAX_RELATIONS: usize = 200;
 
-/// What could be made of a text.
+/// Result of embedding a text.
 #[derive(Debug, Clone)]
 pub(crate) struct Embedded {
     pub(super) model: String,
-    /// One a part of the text.
+    /// One vector per chunk of the text.
     pub(super) vectors: Vec<Vec<f32>>,
-    /// The names in the text; `None` if this model has no tagger.
+    /// Names found in the text; `None` if the model has no tagger.
     pub(super) names: Option<Vec<TaggedName>>,
 }
 
@@ -41,16 +41,17 @@ impl Embedded {
         }
     }
 
-    /// The entities in `text`, which this was made of; `None` if this model has no tagger.
-    pub(super) fn find_entities(&self, text: &str) -> Option<Found> {
+    /// Returns the entities in `text`, the embedded text; `None` if the model has no tagger.
+    pub(super) fn find_entities(&self, text: &str) -> Option<ExtractedEntities> {
         let extraction = extract(text, self.names.as_deref()?);
-        let mut found = Found::default();
+        let mut found = ExtractedEntities::default();
         for mention in extraction.mentions {
             let key = EntityKey { entity_type: mention.entity_type.as_str().to_owned(), key: mention.key };
             if found.entities.len() >= MAX_ENTITIES && !found.entities.contains_key(&key) {
                 continue;
             }
-            let entity = found.entities.entry(key).or_insert_with(|| FoundEntity { name: mention.name, mentions: 0 });
+            let entity =
+                found.entities.entry(key).or_insert_with(|| ExtractedEntity { name: mention.name, mentions: 0 });
             entity.mentions += 1;
         }
         for relation in extraction.relations {
@@ -80,19 +81,20 @@ fn tagged(name: NamedSpan) -> TaggedName {
     TaggedName { range: name.range, entity_type }
 }
 
-/// Why there is no tagger although there is a model.
-pub(super) const OTHER_MODEL: &str = "it was made for the default embedding model, and another one is in its place";
+/// Reason reported when a model is installed that has no tagger.
+pub(super) const NO_TAGGER_REASON: &str =
+    "it was made for the default embedding model, and another one is in its place";
 
-/// What a model that was not seen at work yet has to embed.
-const TRIAL: &str = "word";
+/// Text that a model must embed before it replaces the model of the stored vectors.
+const TRIAL_TEXT: &str = "word";
 
 #[derive(Debug)]
 struct Inner {
     embedder: Arc<dyn Embedder>,
     db: Db,
-    /// The model that was seen at work last.
+    /// Id of the model that last embedded a text successfully.
     proven: parking_lot::Mutex<Option<String>>,
-    /// Whether the last embedded texts were tagged; true before the first.
+    /// Whether the last embedded texts were tagged; initially true.
     has_tagger: AtomicBool,
 }
 
@@ -109,8 +111,8 @@ impl Embedding {
         self.0.embedder.dimensions()
     }
 
-    /// Whose vectors these are; `None` while there is no model that works. A damaged file has an id as well:
-    /// before another model takes the place of the one whose vectors are stored, it must have embedded something.
+    /// Returns the id of the model that computes vectors; `None` while no model works. A damaged model file has an id
+    /// too, so a model that differs from the one of the stored vectors must first embed a trial text.
     pub(super) async fn model_id(&self) -> Option<String> {
         let id = self.0.embedder.model_id().await.ok()?;
         if self.is_proven(&id) {
@@ -120,27 +122,27 @@ impl Embedding {
             Ok(None) => return Some(id),
             Ok(Some(stored)) if stored == id => {}
             Ok(Some(_)) => {
-                self.0.embedder.embed_query(TRIAL).await.ok()?;
+                self.0.embedder.embed_query(TRIAL_TEXT).await.ok()?;
             }
             Err(error) => {
-                tracing::debug!(%error, "whose vectors are stored is not known now");
+                tracing::debug!(%error, "failed to read the model of the stored vectors");
                 return None;
             }
         }
-        self.prove(&id);
+        self.mark_proven(&id);
         Some(id)
     }
 
-    /// Why there is no model. One that is there need not work.
-    pub(super) async fn missing(&self) -> Option<String> {
+    /// Returns why no model is installed. An installed model may still fail.
+    pub(super) async fn missing_reason(&self) -> Option<String> {
         self.0.embedder.model_id().await.err().map(|error| error.message)
     }
 
-    /// Why names are not found in texts; `None` if they are.
+    /// Returns why the tagger is unavailable; `None` if it works.
     pub(super) async fn tagger_problem(&self) -> Option<String> {
-        match self.missing().await {
+        match self.missing_reason().await {
             Some(problem) => Some(problem),
-            None => (!self.0.has_tagger.load(Ordering::Relaxed)).then(|| OTHER_MODEL.to_owned()),
+            None => (!self.0.has_tagger.load(Ordering::Relaxed)).then(|| NO_TAGGER_REASON.to_owned()),
         }
     }
 
@@ -152,12 +154,12 @@ impl Embedding {
         self.0.proven.lock().as_deref() == Some(model)
     }
 
-    fn prove(&self, model: &str) {
+    fn mark_proven(&self, model: &str) {
         *self.0.proven.lock() = Some(model.to_owned());
     }
 
-    /// The vector of what is asked for; `None` where it holds no word.
-    pub(super) async fn query(&self, text: &str) -> Result<Option<Vec<f32>>, MemoryError> {
+    /// Returns the vector of a search query; `None` if it contains no words.
+    pub(super) async fn embed_query(&self, text: &str) -> Result<Option<Vec<f32>>, MemoryError> {
         match self.0.embedder.embed_query(text).await {
             Ok(vector) => Ok(Some(vector)),
             Err(error) if error.code == LocalErrorCode::Invalid => Ok(None),
@@ -165,43 +167,43 @@ impl Embedding {
         }
     }
 
-    /// Vectors for texts, in order.
-    pub(super) async fn texts(&self, texts: Vec<String>) -> Result<Vec<Embedded>, LocalError> {
+    /// Embeds texts; results are in the order of `texts`.
+    pub(super) async fn embed_texts(&self, texts: Vec<String>) -> Result<Vec<Embedded>, LocalError> {
         let model = self.0.embedder.model_id().await?;
         let embedded = self.0.embedder.embed_texts(texts).await?;
         if !self.is_proven(&model) {
-            self.prove(&model);
+            self.mark_proven(&model);
         }
         let embedded: Vec<Embedded> = embedded.into_iter().map(|text| Embedded::of(text, &model)).collect();
         self.0.has_tagger.store(embedded.iter().all(|text| text.names.is_some()), Ordering::Relaxed);
         Ok(embedded)
     }
 
-    /// The same for texts that are about to be stored; see [`text`](Self::text).
-    pub(super) async fn texts_or_none(&self, texts: Vec<String>) -> Vec<Option<Embedded>> {
+    /// Embeds texts that are about to be stored; see [`embed_text`](Self::text).
+    pub(super) async fn embed_texts_or_none(&self, texts: Vec<String>) -> Vec<Option<Embedded>> {
         let count = texts.len();
         if count == 0 {
             return Vec::new();
         }
-        match self.texts(texts).await {
+        match self.embed_texts(texts).await {
             Ok(embedded) => embedded.into_iter().map(Some).collect(),
             Err(error) => {
                 if error.code != LocalErrorCode::ModelMissing {
-                    tracing::warn!(%error, "episodes are stored without their meaning, which follows later");
+                    tracing::warn!(%error, "failed to embed episodes; storing them without vectors");
                 }
                 vec![None; count]
             }
         }
     }
 
-    /// Vectors for one text that is about to be stored. What cannot be embedded now is stored all the
-    /// same, and embedded in the background when that is possible again.
-    pub(super) async fn text(&self, text: &str) -> Option<Embedded> {
-        match self.texts(vec![text.to_owned()]).await {
+    /// Embeds one text that is about to be stored. A text that cannot be embedded is stored without a vector; a
+    /// background worker embeds it later.
+    pub(super) async fn embed_text(&self, text: &str) -> Option<Embedded> {
+        match self.embed_texts(vec![text.to_owned()]).await {
             Ok(embedded) => embedded.into_iter().next(),
             Err(error) if error.code == LocalErrorCode::ModelMissing => None,
             Err(error) => {
-                tracing::warn!(%error, "an episode is stored without its meaning, which follows later");
+                tracing::warn!(%error, "failed to embed episode; storing it without vectors");
                 None
             }
         }

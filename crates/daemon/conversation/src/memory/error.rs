@@ -1,4 +1,4 @@
-//! Why memory refused.
+//! Errors of memory.
 
 use agentd_base::{DomainError, ErrorKind, FieldProblem};
 use agentd_engine::agents::AgentError;
@@ -36,7 +36,7 @@ pub enum MemoryError {
         "entities are not looked for; PUT /api/settings/memory {{\"entity_extraction\": \"rules\"}} switches it on"
     )]
     ExtractionOff,
-    /// Somebody else did this part of the work.
+    /// Another run processed this part of the work first.
     #[error("another run does this already; try again when it is done")]
     Overtaken,
     #[error(transparent)]

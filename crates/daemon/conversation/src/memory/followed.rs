@@ -1,17 +1,17 @@
-//! How far this daemon has followed the conversations. Kept in memory only: after a start it begins where the last whole
-//! run over all conversations began.
+//! Progress of this daemon in following conversations. It is not persisted: after a start, following resumes where the
+//! last complete run over all conversations began.
 
 use std::time::Duration;
 
 use agentd_base::Timestamp;
 
-/// A change of another daemon may be stored up to this much later than its timestamp. A run looks back this far, at most
+/// A change of another daemon may be stored up to this much later than its timestamp. A run goes back this far, at most
 /// once in this time.
 const LOOK_BACK: Duration = Duration::from_secs(60);
 /// Changes of this daemon are stored nearly in the order of their timestamps.
 const OVERLAP: Duration = Duration::from_millis(100);
 
-/// How far conversations are followed.
+/// Progress in following conversations.
 #[derive(Debug, Default)]
 pub(super) struct Followed {
     /// Every change before this was processed.
@@ -28,7 +28,7 @@ pub(super) struct Run {
     looks_back_at: Option<Timestamp>,
     /// Where it continues: a time, and a conversation of that time.
     pub(super) place: (Timestamp, String),
-    /// Where the next run begins, for what this one could not finish.
+    /// Start of the next run, if this one left conversations unfinished.
     pub(super) unfinished: Option<Timestamp>,
 }
 

@@ -1,9 +1,8 @@
-//! The search index of this daemon, and how it follows the rows.
+//! Search index of this daemon, which follows the rows of episodes.
 //!
-//! The index is derived: it is opened at the first use, catches up from where it stood, and is built
-//! anew from the rows when it is damaged, belongs to another database, or has slept for longer than
-//! changes are kept. Whoever writes catches up before it answers, and whoever searches before it looks:
-//! what was acknowledged anywhere is found everywhere.
+//! The index is derived data. It is opened on first use and catches up from its cursor. It is rebuilt from the rows
+//! when it is damaged, belongs to another database, or is older than the retained change log. Writers catch up before
+//! they answer and readers catch up before they search, so an acknowledged episode is found on every replica.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,47 +27,47 @@ use super::store::EPISODES;
 use super::store::counts::count_episodes;
 use super::store::episodes::{self, IndexedRow};
 
-/// Touched by whatever changes episodes.
+/// Touched by every transaction that changes episodes.
 pub(super) const MEMORY: Topic = Topic::new("memory");
-/// Rows that are read at once.
-const BATCH: u32 = 500;
+/// Number of rows per read.
+const BATCH_SIZE: u32 = 500;
 /// Maximum number of daemons that share a data directory, each with its own index.
-const FOLDERS: usize = 64;
+const MAX_FOLDERS: usize = 64;
 /// Attempts before a new folder is created. A daemon that is shutting down releases its folder within a second, which
 /// is faster than building another index.
-const ATTEMPTS: u32 = 100;
-const PAUSE: Duration = Duration::from_millis(10);
+const MAX_OPEN_ATTEMPTS: u32 = 100;
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The key of an agent or source in the index: as good as unique among the few there are.
-fn key(text: &str) -> u64 {
+/// Returns the key of an agent or a source in the index. Collisions are negligible for their small number.
+fn hash_key(text: &str) -> u64 {
     let hash = sha256(text.as_bytes());
-    // 0 stands for none.
+    // 0 means none.
     u64::from_le_bytes(hash.first_chunk().copied().unwrap_or_default()).max(1)
 }
 
 pub(super) fn agent_key(agent: &str) -> AgentKey {
-    AgentKey(key(agent))
+    AgentKey(hash_key(agent))
 }
 
 pub(super) fn source_key(source: &str) -> SourceKey {
-    SourceKey(key(source))
+    SourceKey(hash_key(source))
 }
 
 pub(super) fn row_number(number: i64) -> RowNumber {
     RowNumber(u64::try_from(number).unwrap_or(0))
 }
 
-/// How far the index has followed; kept with it.
+/// Position up to which the index has followed the change log; stored with the index.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Cursor {
     database_id: String,
     place: Seq,
 }
 
-struct Following {
+struct IndexState {
     index: Arc<Index>,
     cursor: Cursor,
-    /// What lies behind the cursor and is in the index already, because nothing is final there yet.
+    /// Changes beyond the cursor that are applied already; they are not final yet.
     ahead: HashSet<Seq>,
     is_flushed: bool,
 }
@@ -76,11 +75,11 @@ struct Following {
 struct Inner {
     context: AppContext,
     embedding: Embedding,
-    following: Mutex<Option<Following>>,
-    /// Held by who writes the index to disk, and by who empties it.
+    following: Mutex<Option<IndexState>>,
+    /// Held while the index is written to disk or emptied.
     writing: Arc<Mutex<()>>,
-    /// The topic's generation that the index has seen; only SQLite can go by it.
-    seen: AtomicU64,
+    /// Generation of the topic that the index has processed; only used with SQLite.
+    seen_generation: AtomicU64,
     opened: parking_lot::RwLock<Option<Arc<Index>>>,
 }
 
@@ -95,77 +94,77 @@ impl Follower {
             embedding,
             following: Mutex::new(None),
             writing: Arc::default(),
-            seen: AtomicU64::new(u64::MAX),
+            seen_generation: AtomicU64::new(u64::MAX),
             opened: parking_lot::RwLock::new(None),
         }))
     }
 
-    /// The index with everything that was acknowledged before this was asked.
+    /// Returns the index, up to date with every change that was acknowledged before the call.
     pub(super) async fn current(&self) -> Result<Arc<Index>, MemoryError> {
         let inner = &self.0;
         if inner.context.db.is_exclusive()
-            && inner.seen.load(Ordering::Acquire) == inner.context.db.generation(MEMORY)
+            && inner.seen_generation.load(Ordering::Acquire) == inner.context.db.generation(MEMORY)
             && let Some(index) = inner.opened.read().clone()
         {
             return Ok(index);
         }
         let mut following = inner.following.lock().await;
-        // Before the rows are read: what comes later is looked at again.
+        // Read before the rows, so that later changes are processed again.
         let generation = inner.context.db.generation(MEMORY);
         if following.is_none() {
             *following = Some(self.open().await?);
         }
-        let Some(here) = following.as_mut() else { return Err(StoreError::Closed.into()) };
-        match self.follow(here).await {
+        let Some(state) = following.as_mut() else { return Err(StoreError::Closed.into()) };
+        match self.follow(state).await {
             Ok(()) => {
-                inner.seen.store(generation, Ordering::Release);
-                *inner.opened.write() = Some(Arc::clone(&here.index));
-                Ok(Arc::clone(&here.index))
+                inner.seen_generation.store(generation, Ordering::Release);
+                *inner.opened.write() = Some(Arc::clone(&state.index));
+                Ok(Arc::clone(&state.index))
             }
             Err(error) => {
                 if let MemoryError::Index(damage) = &error
                     && damage.is_damage()
                 {
-                    tracing::warn!(reason = %damage, "the search index of memory is built anew from the stored episodes");
-                    self.build(here).await?;
-                    return Ok(Arc::clone(&here.index));
+                    tracing::warn!(reason = %damage, "rebuilding memory search index from stored episodes");
+                    self.build(state).await?;
+                    return Ok(Arc::clone(&state.index));
                 }
                 Err(error)
             }
         }
     }
 
-    /// Asks the index. One that turns out to be damaged is rebuilt and asked once more.
-    pub(super) async fn ask<T: Send>(
+    /// Runs a query on the index. A damaged index is rebuilt and queried once more.
+    pub(super) async fn query<T: Send>(
         &self,
         index: &Arc<Index>,
-        ask: impl Fn(&Index) -> Result<T, IndexError> + Send,
+        query: impl Fn(&Index) -> Result<T, IndexError> + Send,
     ) -> Result<T, MemoryError> {
-        match in_place(|| ask(index)) {
+        match run_inline(|| query(index)) {
             Err(MemoryError::Index(damage)) if damage.is_damage() => {
                 self.repair(index, &damage).await?;
                 let index = self.current().await?;
-                in_place(|| ask(&index))
+                run_inline(|| query(&index))
             }
             answer => answer,
         }
     }
 
-    /// Writes the index to disk, when something changed and somebody uses it. Nobody waits for it: what is
-    /// followed meanwhile lies behind the cursor that is written, and is followed once more after a start.
+    /// Writes the index to disk if it changed. Does not block other work: changes followed meanwhile lie beyond the
+    /// written cursor and are followed again after a start.
     pub(super) async fn flush(&self) -> Result<bool, MemoryError> {
         let (index, cursor, writing) = loop {
             let mut following = self.0.following.lock().await;
-            let Some(here) = following.as_mut().filter(|here| !here.is_flushed) else { return Ok(false) };
-            // Taken under the other lock: who empties the index holds that one and waits for this one, so that
-            // half an index is never written with a cursor of before.
+            let Some(state) = following.as_mut().filter(|state| !state.is_flushed) else { return Ok(false) };
+            // Taken under the other lock: emptying the index holds this lock and waits for that one, so a half-built
+            // index is never written with an old cursor.
             let Ok(writing) = Arc::clone(&self.0.writing).try_lock_owned() else {
                 drop(following);
                 drop(self.0.writing.lock().await);
                 continue;
             };
-            here.is_flushed = true;
-            break (Arc::clone(&here.index), serde_json::to_vec(&here.cursor).unwrap_or_default(), writing);
+            state.is_flushed = true;
+            break (Arc::clone(&state.index), serde_json::to_vec(&state.cursor).unwrap_or_default(), writing);
         };
         let flushed = blocking(move || {
             let _writing = writing;
@@ -174,25 +173,25 @@ impl Follower {
         })
         .await;
         if flushed.is_err()
-            && let Some(here) = self.0.following.lock().await.as_mut()
+            && let Some(state) = self.0.following.lock().await.as_mut()
         {
-            here.is_flushed = false;
+            state.is_flushed = false;
         }
         flushed.map(|()| true)
     }
 
-    /// Makes the index ready before the first search comes: opens it, verifies its files and computes what
-    /// searches would compute one by one.
+    /// Prepares the index before the first search: opens it, verifies its files and computes what searches would
+    /// compute lazily.
     pub(super) async fn warm(&self) -> Result<(), MemoryError> {
         let index = self.current().await?;
-        let here = Arc::clone(&index);
-        match blocking(move || here.warm()).await {
+        let shared = Arc::clone(&index);
+        match blocking(move || shared.warm()).await {
             Err(MemoryError::Index(damage)) if damage.is_damage() => self.repair(&index, &damage).await,
             outcome => outcome,
         }
     }
 
-    /// Writes the index to disk and lets go of it.
+    /// Writes the index to disk and closes it.
     pub(super) async fn shut_down(&self) -> Result<(), MemoryError> {
         let flushed = self.flush().await;
         let mut following = self.0.following.lock().await;
@@ -200,101 +199,101 @@ impl Follower {
         flushed.map(|_| ())
     }
 
-    /// Makes sure that vectors of `model` are searched, before somebody is told that they are: the model may
-    /// have come, or become another one, since the index was opened.
-    pub(super) async fn expect_model(&self, model: &str) -> Result<(), MemoryError> {
+    /// Ensures that searches use vectors of `model`. The model may have been installed or replaced since the index was
+    /// opened.
+    pub(super) async fn ensure_model(&self, model: &str) -> Result<(), MemoryError> {
         let is_searched = self.0.opened.read().as_ref().is_none_or(|index| index.options().embedding_model == model);
         if is_searched { Ok(()) } else { self.check_model().await }
     }
 
-    /// Opens the index anew when another embedding model is there than the one whose vectors it holds.
+    /// Reopens the index if the embedding model differs from the one of its vectors.
     pub(super) async fn check_model(&self) -> Result<(), MemoryError> {
         let Some(model) = self.0.embedding.model_id().await else { return Ok(()) };
         let mut following = self.0.following.lock().await;
-        if following.as_ref().is_some_and(|here| here.index.options().embedding_model != model) {
+        if following.as_ref().is_some_and(|state| state.index.options().embedding_model != model) {
             self.close(&mut following).await;
             *following = Some(self.open().await?);
         }
         Ok(())
     }
 
-    /// Lets go of the index, and waits until searches that are under way have done so as well.
-    async fn close(&self, following: &mut Option<Following>) {
+    /// Drops the index and waits until running searches have dropped it as well.
+    async fn close(&self, following: &mut Option<IndexState>) {
         *self.0.opened.write() = None;
-        self.0.seen.store(u64::MAX, Ordering::Release);
+        self.0.seen_generation.store(u64::MAX, Ordering::Release);
         let Some(closed) = following.take() else { return };
         let index = Arc::downgrade(&closed.index);
         drop(closed);
-        // A search takes milliseconds; one that hangs does not keep the daemon.
+        // A search takes milliseconds; a hanging one must not block the daemon.
         for _ in 0..1_000 {
             if index.strong_count() == 0 {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        tracing::warn!("a search still uses the index of memory while that is closed");
+        tracing::warn!("memory search index closed while a search still uses it");
     }
 
-    /// Builds a damaged index anew, unless somebody else has just done so.
+    /// Rebuilds a damaged index, unless another task has just done so.
     pub(super) async fn repair(&self, damaged: &Arc<Index>, reason: &IndexError) -> Result<(), MemoryError> {
         let mut following = self.0.following.lock().await;
-        let Some(here) = following.as_mut().filter(|here| Arc::ptr_eq(&here.index, damaged)) else { return Ok(()) };
-        let index = Arc::clone(&here.index);
-        let looked_at = blocking(move || {
-            index.distrust();
+        let Some(state) = following.as_mut().filter(|state| Arc::ptr_eq(&state.index, damaged)) else { return Ok(()) };
+        let index = Arc::clone(&state.index);
+        let verification = blocking(move || {
+            index.invalidate_verification();
             index.warm()
         });
-        if looked_at.await.is_ok() {
+        if verification.await.is_ok() {
             return Ok(());
         }
-        tracing::warn!(%reason, "the search index of memory is built anew from the stored episodes");
-        self.build(here).await
+        tracing::warn!(%reason, "rebuilding memory search index from stored episodes");
+        self.build(state).await
     }
 
-    /// Opens the index and brings it as far as the rows are, as good as that goes without reading all of them.
-    async fn open(&self) -> Result<Following, MemoryError> {
+    /// Opens the index and restores its cursor, without reading all rows if possible.
+    async fn open(&self) -> Result<IndexState, MemoryError> {
         let inner = &self.0;
         let mut model = inner.embedding.model_id().await;
         if model.is_none() {
-            // So that vectors stay comparable while no model is there.
+            // Keeps stored vectors searchable while no model is installed.
             model = episodes::newest_model(&mut inner.context.db.read().await?).await?;
         }
         let options =
             IndexOptions { dimensions: inner.embedding.dimensions(), embedding_model: model.unwrap_or_default() };
         let folder = inner.context.data_dir.indexes();
         inner.context.data_dir.make_folder(&folder).map_err(|source| MemoryError::IndexFolder { source })?;
-        let (index, opened) = blocking(move || open_free(&folder, &options, ATTEMPTS)).await?;
+        let (index, opened) = blocking(move || open_unused_folder(&folder, &options, MAX_OPEN_ATTEMPTS)).await?;
         let database_id = inner.context.db.database_id().await?;
         let cursor = opened.cursor.as_deref().and_then(|cursor| serde_json::from_slice::<Cursor>(cursor).ok());
         let cursor = cursor.filter(|cursor| cursor.database_id == database_id);
         if let OpenState::Rebuilt { reason } = &opened.state {
-            tracing::warn!(reason, "the search index of memory is built anew from the stored episodes");
+            tracing::warn!(reason, "rebuilding memory search index from stored episodes");
         }
-        let is_ours = cursor.is_some();
-        let mut following = Following {
+        let is_same_database = cursor.is_some();
+        let mut following = IndexState {
             index: Arc::new(index),
             cursor: cursor.unwrap_or(Cursor { database_id, place: Seq::START }),
             ahead: HashSet::new(),
             is_flushed: true,
         };
         match opened.state {
-            OpenState::CaughtUp if is_ours => {}
-            OpenState::VectorsDropped { previous_model } if is_ours => {
+            OpenState::CaughtUp if is_same_database => {}
+            OpenState::VectorsDropped { previous_model } if is_same_database => {
                 let model = &following.index.options().embedding_model;
-                tracing::info!(previous_model, model, "memory is searched by the vectors of another model from now on");
+                tracing::info!(previous_model, model, "embedding model of memory search index changed");
                 self.apply_all(&following.index).await?;
                 following.is_flushed = false;
             }
             state => {
                 let remembered = count_episodes(&mut inner.context.db.read().await?, None).await?;
                 match state {
-                    // Damage was told above.
+                    // Logged above.
                     OpenState::Rebuilt { .. } => {}
-                    // As it is when the first episode comes.
-                    OpenState::Fresh => tracing::info!(remembered, "the search index of memory is built"),
+                    // The usual case before the first episode.
+                    OpenState::Fresh => tracing::info!(remembered, "building memory search index"),
                     _ if remembered > 0 => tracing::warn!(
                         reason = "it belongs to another database",
-                        "the search index of memory is built anew from the stored episodes"
+                        "rebuilding memory search index from stored episodes"
                     ),
                     _ => {}
                 }
@@ -304,40 +303,41 @@ impl Follower {
         Ok(following)
     }
 
-    async fn follow(&self, here: &mut Following) -> Result<(), MemoryError> {
-        let mut after = here.cursor.place;
+    async fn follow(&self, state: &mut IndexState) -> Result<(), MemoryError> {
+        let mut after = state.cursor.place;
         loop {
             let mut read = self.0.context.db.read().await?;
-            let Some(page) = read.changes_after(EPISODES, after, BATCH).await? else {
+            let Some(page) = read.changes_after(EPISODES, after, BATCH_SIZE).await? else {
                 drop(read);
-                tracing::info!("the search index of memory has slept for too long and is built anew");
-                return self.build(here).await;
+                tracing::info!("memory search index is older than the change log; rebuilding");
+                return self.build(state).await;
             };
-            if page.database_id != here.cursor.database_id {
+            if page.database_id != state.cursor.database_id {
                 drop(read);
-                tracing::info!("the database was restored; the search index of memory is built anew");
-                return self.build(here).await;
+                tracing::info!("database was restored; rebuilding memory search index");
+                return self.build(state).await;
             }
-            let fresh: Vec<_> = page.changes.iter().filter(|change| !here.ahead.contains(&change.place)).collect();
-            if fresh.iter().any(|change| change.row.is_none()) {
+            let new_changes: Vec<_> =
+                page.changes.iter().filter(|change| !state.ahead.contains(&change.place)).collect();
+            if new_changes.iter().any(|change| change.row.is_none()) {
                 drop(read);
-                return self.build(here).await;
+                return self.build(state).await;
             }
-            let rows: BTreeSet<i64> = fresh.iter().filter_map(|change| change.row).collect();
+            let rows: BTreeSet<i64> = new_changes.iter().filter_map(|change| change.row).collect();
             if !rows.is_empty() {
                 let rows: Vec<i64> = rows.into_iter().collect();
                 let found = episodes::indexed_rows(&mut read, &rows).await?;
-                self.apply(&mut read, &here.index, &rows, found).await?;
-                here.is_flushed = false;
+                self.apply(&mut read, &state.index, &rows, found).await?;
+                state.is_flushed = false;
             }
-            here.ahead.extend(fresh.iter().map(|change| change.place));
-            if page.place > here.cursor.place {
-                here.cursor.place = page.place;
-                // Otherwise what is in the index already would be followed once more after a start.
-                here.is_flushed = false;
+            state.ahead.extend(new_changes.iter().map(|change| change.place));
+            if page.place > state.cursor.place {
+                state.cursor.place = page.place;
+                // Otherwise changes that the index contains would be followed again after a start.
+                state.is_flushed = false;
             }
-            let place = here.cursor.place;
-            here.ahead.retain(|ahead| *ahead > place);
+            let place = state.cursor.place;
+            state.ahead.retain(|ahead| *ahead > place);
             match page.more_after {
                 Some(more) => after = more,
                 None => return Ok(()),
@@ -345,18 +345,18 @@ impl Follower {
         }
     }
 
-    /// Everything from the rows, into an empty index.
-    async fn build(&self, here: &mut Following) -> Result<(), MemoryError> {
-        let index = Arc::clone(&here.index);
+    /// Rebuilds the index from all rows.
+    async fn build(&self, state: &mut IndexState) -> Result<(), MemoryError> {
+        let index = Arc::clone(&state.index);
         let _writing = self.0.writing.lock().await;
         blocking(move || index.reset()).await?;
-        // First, so that what changes meanwhile is looked at again.
+        // Read first, so that changes made meanwhile are followed again.
         let database_id = self.0.context.db.database_id().await?;
         let place = self.0.context.db.read().await?.last_change(EPISODES).await?;
-        self.apply_all(&here.index).await?;
-        here.cursor = Cursor { database_id, place };
-        here.ahead.clear();
-        here.is_flushed = false;
+        self.apply_all(&state.index).await?;
+        state.cursor = Cursor { database_id, place };
+        state.ahead.clear();
+        state.is_flushed = false;
         Ok(())
     }
 
@@ -364,14 +364,14 @@ impl Follower {
         let mut read = self.0.context.db.read().await?;
         let mut after = 0;
         loop {
-            let found = episodes::indexed_rows_after(&mut read, after, BATCH).await?;
+            let found = episodes::indexed_rows_after(&mut read, after, BATCH_SIZE).await?;
             let Some(last) = found.last() else { return Ok(()) };
             after = last.number;
             self.apply(&mut read, index, &[], found).await?;
         }
     }
 
-    /// Puts `found` into the index, and takes out those of `asked` that are not found any more.
+    /// Adds `found` to the index and removes those of `asked` that no longer exist.
     async fn apply(
         &self,
         read: &mut Read,
@@ -382,15 +382,16 @@ impl Follower {
         let model = &index.options().embedding_model;
         let embedded: Vec<i64> =
             found.iter().filter(|row| row.embedding_model.as_ref() == Some(model)).map(|row| row.number).collect();
-        let mut of_row: BTreeMap<i64, Vec<Vec<f32>>> = BTreeMap::new();
+        let mut vectors_by_row: BTreeMap<i64, Vec<Vec<f32>>> = BTreeMap::new();
         for (number, vector) in episodes::vectors_of(read, &embedded).await? {
-            of_row.entry(number).or_default().push(vector);
+            vectors_by_row.entry(number).or_default().push(vector);
         }
-        let gone: Vec<i64> =
+        let removed: Vec<i64> =
             asked.iter().copied().filter(|number| !found.iter().any(|row| row.number == *number)).collect();
         let index = Arc::clone(index);
         blocking(move || {
-            let mut changes: Vec<Change<'_>> = gone.iter().map(|number| Change::Remove(row_number(*number))).collect();
+            let mut changes: Vec<Change<'_>> =
+                removed.iter().map(|number| Change::Remove(row_number(*number))).collect();
             for row in &found {
                 changes.push(Change::Add(Document {
                     row: row_number(row.number),
@@ -398,7 +399,7 @@ impl Follower {
                     source: source_key(&row.source),
                     occurred_at: row.occurred_at,
                     text: &row.content,
-                    vectors: of_row.remove(&row.number).unwrap_or_default(),
+                    vectors: vectors_by_row.remove(&row.number).unwrap_or_default(),
                 }));
             }
             index.apply(&changes)
@@ -407,41 +408,41 @@ impl Follower {
     }
 }
 
-/// Work that takes a thread for a while.
+/// Runs work on the index on a blocking thread.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, IndexError> + Send + 'static,
 ) -> Result<T, MemoryError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(outcome) => outcome.map_err(MemoryError::Index),
         Err(error) => {
-            tracing::error!(%error, "work on the search index went wrong");
+            tracing::error!(%error, "search index task failed");
             Err(StoreError::Closed.into())
         }
     }
 }
 
-/// Runs a question to the index on this thread: it takes a millisecond or two, and waking another thread for it would
-/// take a good part of that. The runtime moves its other tasks elsewhere meanwhile, where it has several threads.
-fn in_place<T>(work: impl FnOnce() -> Result<T, IndexError>) -> Result<T, MemoryError> {
-    let caught = || catch_unwind(AssertUnwindSafe(work));
+/// Runs a query on the current thread: it takes one or two milliseconds, and waking another thread would cost a large
+/// part of that. A multi-threaded runtime moves its other tasks to other threads meanwhile.
+fn run_inline<T>(work: impl FnOnce() -> Result<T, IndexError>) -> Result<T, MemoryError> {
+    let run_caught = || catch_unwind(AssertUnwindSafe(work));
     let outcome = match Handle::current().runtime_flavor() {
-        RuntimeFlavor::MultiThread => tokio::task::block_in_place(caught),
-        _ => caught(),
+        RuntimeFlavor::MultiThread => tokio::task::block_in_place(run_caught),
+        _ => run_caught(),
     };
     match outcome {
         Ok(outcome) => outcome.map_err(MemoryError::Index),
         Err(_) => {
-            tracing::error!("a search panicked");
+            tracing::error!("search panicked");
             Err(StoreError::Closed.into())
         }
     }
 }
 
-/// Opens the first folder that no other daemon uses. Only the last attempt creates a folder beside existing ones.
-fn open_free(folder: &Path, options: &IndexOptions, attempts: u32) -> Result<(Index, Opened), IndexError> {
+/// Opens the first folder that no other daemon uses. Only the last attempt creates a folder next to existing ones.
+fn open_unused_folder(folder: &Path, options: &IndexOptions, attempts: u32) -> Result<(Index, Opened), IndexError> {
     let mut last = IndexError::Locked(folder.to_owned());
     for attempt in 1..=attempts {
-        for number in 0..FOLDERS {
+        for number in 0..MAX_FOLDERS {
             let folder = folder.join(number.to_string());
             if number > 0 && attempt < attempts && !folder.exists() {
                 break;
@@ -451,7 +452,7 @@ fn open_free(folder: &Path, options: &IndexOptions, attempts: u32) -> Result<(In
                 opened => return opened,
             }
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(RETRY_INTERVAL);
     }
     Err(last)
 }
@@ -461,19 +462,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn index_of_a_daemon_that_is_ending_is_waited_for() {
+    fn open_waits_for_the_index_of_a_daemon_that_shuts_down() {
         let folder = tempfile::tempdir().unwrap();
         let options = IndexOptions { dimensions: 4, embedding_model: "model".to_owned() };
-        let (ending, _) = open_free(folder.path(), &options, 1).unwrap();
+        let (ending, _) = open_unused_folder(folder.path(), &options, 1).unwrap();
         let opened = std::thread::scope(|scope| {
-            let opening = scope.spawn(|| open_free(folder.path(), &options, u32::MAX).map(|(index, _)| index));
-            std::thread::sleep(10 * PAUSE);
+            let opening = scope.spawn(|| open_unused_folder(folder.path(), &options, u32::MAX).map(|(index, _)| index));
+            std::thread::sleep(10 * RETRY_INTERVAL);
             drop(ending);
             opening.join().unwrap()
         });
         assert!(opened.is_ok() && !folder.path().join("1").exists());
         // A daemon that keeps running is not waited for.
-        let another = open_free(folder.path(), &options, 2);
+        let another = open_unused_folder(folder.path(), &options, 2);
         assert!(another.is_ok() && folder.path().join("1").exists());
     }
 }

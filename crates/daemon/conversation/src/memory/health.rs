@@ -1,4 +1,4 @@
-//! How memory does, for whoever asks for the health of the daemon.
+//! Health check of memory.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -24,10 +24,10 @@ impl HealthCheck for Memory {
                 );
             }
             if let Err(error) = self.statistics().await {
-                tracing::warn!(%error, "memory cannot be read");
+                tracing::warn!(%error, "failed to read memory");
                 return ComponentHealth::unhealthy("What is remembered cannot be read now; the daemon's log says why");
             }
-            match self.embedding().missing().await {
+            match self.embedding().missing_reason().await {
                 None => ComponentHealth::healthy(),
                 Some(reason) => ComponentHealth::degraded(format!("Memory is searched by words alone: {reason}")),
             }

@@ -1,8 +1,8 @@
-//! Long work: what it is called, what came of it.
+//! Jobs of memory and their results.
 
 use serde::Serialize;
 
-/// What came of a job.
+/// Totals of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Tally {
     pub processed: u64,
@@ -24,9 +24,9 @@ impl Tally {
 pub enum Job {
     /// Processes new messages of conversations, and merges repeated episodes.
     Consolidate,
-    /// Sums conversations up.
+    /// Summarizes conversations.
     GenerateEpisodes,
-    /// Finds entities in episodes that were stored while that was off, or by older rules.
+    /// Extracts entities from episodes that were stored while extraction was off, or by an older tagger.
     BackfillEntities,
 }
 
@@ -46,21 +46,21 @@ impl Job {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobStatus {
-    /// Nothing is being done.
+    /// No run is active.
     Idle,
     Running,
-    /// It was left in the middle, and goes on there when it runs next.
+    /// The last run was interrupted and continues with the next one.
     Interrupted,
-    /// There is something to do, and what it needs is not there (the embedding model).
+    /// Work is pending, but the embedding model is missing.
     Waiting,
 }
 
-/// Long work as it stands.
+/// State of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobState {
     pub name: &'static str,
     pub status: JobStatus,
-    /// Conversations or episodes that are done, of `total`.
+    /// Number of processed conversations or episodes, out of `total`.
     pub done: u64,
     pub total: u64,
     pub started_at: Option<agentd_base::Timestamp>,

@@ -1,20 +1,19 @@
-//! Memory: what agents and people want to be remembered, and how it is found again.
+//! Memory: stores what agents and users want to be remembered, and finds it again.
 //!
-//! - [`Memory`]: episodes, search over them, the graph of entities that they mention, and figures.
+//! - [`Memory`]: episodes, search over them, the graph of entities they mention, and statistics.
 //! - `follower`: the search index of this daemon, which follows the rows.
 //!
 //! Invariants
-//! - The rows are the truth, vectors included; the index is derived from them and may be lost.
-//! - Whoever is told that an episode is stored finds it, in every mode and on every replica; whoever is
-//!   told that one is forgotten finds nothing of it.
-//! - An episode goes with everything that hangs on it, in one transaction: vectors, mentions, relations
-//!   and figures. An entity is there as long as an episode mentions it.
-//! - Figures change with what they count; asking for them never counts. What belongs to an agent that is deleted
-//!   counts for nothing from then on, although its rows go later.
-//! - What cannot be embedded now is stored without a vector, and gets it later.
+//! - The rows, including vectors, are the source of truth; the index is derived from them and can be rebuilt.
+//! - An acknowledged episode is found in every search mode on every replica; an acknowledged deletion is final.
+//! - An episode is deleted together with its vectors, mentions, relations and counters, in one transaction. An entity
+//!   exists as long as an episode mentions it.
+//! - Counters change in the transaction that changes what they count; reading them never counts rows. Data of a deleted
+//!   agent is excluded immediately, although its rows are purged later.
+//! - An episode that cannot be embedded is stored without a vector, which is added later.
 //!
-//! Deliberately absent: ranking and analysis (the search index), finding entities in text (a crate of
-//! its own), and conversations, which belong to chat.
+//! Not part of this module: ranking and text analysis (the search index), entity extraction (its own crate), and
+//! conversations, which belong to chat.
 
 mod check;
 mod clustering;
@@ -40,9 +39,9 @@ use std::sync::Arc;
 
 use agentd_core::parts::{Domain, DomainParts, ShutdownPhase, ShutdownStep};
 use agentd_core::runtime::{Binding, MetricList, PurgeWorker};
-use agentd_engine::agents::OwnsAgentData;
+use agentd_engine::agents::AgentDataOwner;
 use agentd_engine::engine::{Recall, TurnObserver};
-use agentd_engine::tools::JoinsBuiltin;
+use agentd_engine::tools::BuiltinToolProvider;
 
 use routes::routes;
 use worker::{
@@ -52,7 +51,7 @@ use worker::{
 
 pub use check::{Disagreement, MemoryCheck};
 pub use error::MemoryError;
-pub use model::FROM_HOOKS;
+pub use model::HOOK_SOURCE;
 pub use routes::local_routes;
 pub use service::{Memory, Remember};
 pub use settings::MemorySettings;
@@ -76,8 +75,8 @@ impl Domain for Memory {
             ],
             metrics: MetricList::default(),
             bindings: vec![
-                Binding::new::<dyn OwnsAgentData>(Arc::new(self.clone())),
-                Binding::new::<dyn JoinsBuiltin>(Arc::new(MemoryTools::new(self.clone()))),
+                Binding::new::<dyn AgentDataOwner>(Arc::new(self.clone())),
+                Binding::new::<dyn BuiltinToolProvider>(Arc::new(MemoryTools::new(self.clone()))),
                 Binding::new::<dyn TurnObserver>(Arc::new(self.clone())),
                 Binding::new::<dyn Recall>(Arc::new(self.clone())),
             ],

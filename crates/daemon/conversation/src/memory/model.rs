@@ -1,33 +1,33 @@
-//! Episodes and entities as values, and what is taken in.
+//! Values of memory: episodes, entities, and the validated input for new episodes.
 
 use agentd_base::{Edge, FieldProblem, Problems, Timestamp};
 use agentd_engine::agents::AgentId;
 
 agentd_base::typed_id!(
-    /// The id of an episode.
+    /// Id of an episode.
     EpisodeId,
     "ep"
 );
 agentd_base::typed_id!(
-    /// The id of an entity.
+    /// Id of an entity.
     EntityId,
     "ent"
 );
 agentd_store::stored_ids!(EpisodeId, EntityId);
 
-/// Longer texts belong into files; this is what is embedded and indexed as one episode.
+/// An episode is embedded and indexed as a whole; longer texts belong in files.
 pub(super) const MAX_CONTENT_CHARACTERS: usize = 50_000;
 const MAX_SUMMARY_CHARACTERS: usize = 4_000;
 const MAX_TOPICS: usize = 32;
 const MAX_TOPIC_CHARACTERS: usize = 100;
 const MAX_SOURCE_CHARACTERS: usize = 64;
 
-/// A share as it is stored: in millionths, so that sums over many are exact.
+/// Fraction stored in millionths, so that sums are exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Millionths(pub i64);
 
 impl Millionths {
-    /// `value` is finite and small.
+    /// Converts a finite, small value.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, reason = "checked to lie in -1..=1 before")]
     pub fn of(value: f64) -> Self {
@@ -41,10 +41,10 @@ impl Millionths {
     }
 }
 
-/// Something that was said, done or learned.
+/// Statement, event or insight stored in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Episode {
-    /// The order of creation; what the indexes know it by.
+    /// Sequential number by creation; the key in the search index.
     pub number: i64,
     pub id: EpisodeId,
     pub agent_id: Option<AgentId>,
@@ -54,11 +54,11 @@ pub struct Episode {
     pub topics: Vec<String>,
     pub importance: Millionths,
     pub valence: Millionths,
-    /// How often it was recalled or read.
+    /// Number of times it was recalled or read.
     pub access_count: u64,
-    /// The newer episode that says otherwise.
+    /// Newer episode that contradicts this one.
     pub superseded_by: Option<EpisodeId>,
-    /// Made from text that others wrote.
+    /// Whether it was derived from untrusted text.
     pub is_untrusted: bool,
     pub occurred_at: Timestamp,
     pub created_at: Timestamp,
@@ -66,54 +66,54 @@ pub struct Episode {
     pub entities: Vec<Entity>,
 }
 
-/// The source of what hooks store.
-pub const FROM_HOOKS: &str = "hook";
+/// Source of episodes stored by hooks.
+pub const HOOK_SOURCE: &str = "hook";
 
 impl Episode {
-    /// Whether agents are shown it: what is theirs, and what the owner stored for all of them. What a hook stored for
-    /// no agent may be a stranger's words, and is there only for who looks through the memory.
+    /// Returns whether agents may see it: their own episodes and those the owner stored for all agents. An episode that
+    /// a hook stored for no agent may contain untrusted text, so only the owner sees it.
     #[must_use]
-    pub(crate) fn is_shown_to_agents(&self) -> bool {
-        self.agent_id.is_some() || self.source != FROM_HOOKS
+    pub(crate) fn is_visible_to_agents(&self) -> bool {
+        self.agent_id.is_some() || self.source != HOOK_SOURCE
     }
 }
 
-/// A thing, person, place or idea that episodes speak of.
+/// Thing, person, place or concept that episodes mention.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entity {
     pub number: i64,
     pub id: EntityId,
     pub name: String,
     pub entity_type: String,
-    /// In all episodes.
+    /// Total number of mentions in all episodes.
     pub mentions: u64,
 }
 
-/// What an episode is made from.
+/// Input for a new episode.
 #[derive(Debug, Clone, Default)]
 pub struct NewEpisode {
     pub agent_id: Option<AgentId>,
     pub content: String,
     pub summary: Option<String>,
     pub source: Option<String>,
-    /// What it is made from, where it must be made only once.
+    /// Identifies what it is derived from, so that only one episode is stored for it.
     pub origin: Option<String>,
     pub topics: Vec<String>,
-    /// Made from text that others wrote.
+    /// Whether it was derived from untrusted text.
     pub is_untrusted: bool,
-    /// `None`: estimated from the text.
+    /// Estimated from the text if `None`.
     pub importance: Option<f64>,
     pub valence: Option<f64>,
     pub occurred_at: Option<Timestamp>,
 }
 
-/// What somebody wants to be remembered, as it was given.
+/// Unvalidated request to store an episode.
 #[derive(Debug, Clone, Default)]
 pub struct CreateEpisode {
-    /// Whose: the id or the `svc_name`; nobody's without one.
+    /// Id or `svc_name` of the agent; `None` for an episode of no agent.
     pub agent: Option<String>,
     pub episode: NewEpisode,
-    /// The date or time when it happened; `None`: now.
+    /// Date or time when it happened; the current time if `None`.
     pub occurred_at: Option<String>,
 }
 
@@ -121,7 +121,7 @@ impl CreateEpisode {
     /// Validates all fields and normalizes them.
     ///
     /// # Errors
-    /// Every bad field.
+    /// All invalid fields.
     pub fn checked(self) -> Result<NewEpisode, Vec<FieldProblem>> {
         let mut problems = Problems::new();
         let occurred_at = Timestamp::read_field("occurred_at", self.occurred_at.as_deref(), Edge::First, &mut problems);
@@ -135,7 +135,7 @@ impl NewEpisode {
     /// Validates all fields and normalizes them.
     ///
     /// # Errors
-    /// Every bad field.
+    /// All invalid fields.
     pub fn checked(mut self) -> Result<Self, Vec<FieldProblem>> {
         let mut problems = Problems::new();
         self.normalize(&mut problems);
@@ -143,51 +143,51 @@ impl NewEpisode {
     }
 
     fn normalize(&mut self, problems: &mut Problems) {
-        self.content = cleaned(&self.content);
+        self.content = normalize_text(&self.content);
         if self.content.is_empty() {
             problems.add("content", "must hold a text");
         }
-        limit(problems, "content", &self.content, MAX_CONTENT_CHARACTERS);
-        self.summary = self.summary.as_deref().map(cleaned).filter(|summary| !summary.is_empty());
-        limit(problems, "summary", self.summary.as_deref().unwrap_or_default(), MAX_SUMMARY_CHARACTERS);
-        self.source = self.source.as_deref().map(cleaned).filter(|source| !source.is_empty());
+        require_max_length(problems, "content", &self.content, MAX_CONTENT_CHARACTERS);
+        self.summary = self.summary.as_deref().map(normalize_text).filter(|summary| !summary.is_empty());
+        require_max_length(problems, "summary", self.summary.as_deref().unwrap_or_default(), MAX_SUMMARY_CHARACTERS);
+        self.source = self.source.as_deref().map(normalize_text).filter(|source| !source.is_empty());
         let source = self.source.as_deref().unwrap_or_default();
-        limit(problems, "source", source, MAX_SOURCE_CHARACTERS);
+        require_max_length(problems, "source", source, MAX_SOURCE_CHARACTERS);
         problems.require(!source.chars().any(char::is_control), "source", "must not hold control characters");
         let mut topics: Vec<String> = Vec::new();
         for (place, topic) in self.topics.iter().enumerate() {
-            let topic = cleaned(topic);
-            limit(problems, &format!("topics[{place}]"), &topic, MAX_TOPIC_CHARACTERS);
+            let topic = normalize_text(topic);
+            require_max_length(problems, &format!("topics[{place}]"), &topic, MAX_TOPIC_CHARACTERS);
             if !topic.is_empty() && !topics.contains(&topic) {
                 topics.push(topic);
             }
         }
         self.topics = topics;
         problems.require(self.topics.len() <= MAX_TOPICS, "topics", format!("must not be more than {MAX_TOPICS}"));
-        within(problems, "importance", self.importance, 0.0);
-        within(problems, "valence", self.valence, -1.0);
+        require_range(problems, "importance", self.importance, 0.0);
+        require_range(problems, "valence", self.valence, -1.0);
     }
 }
 
-fn limit(problems: &mut Problems, field: &str, text: &str, most: usize) {
-    // Counting characters of what cannot be too long anyway would be for nothing.
-    if text.len() > most && text.chars().count() > most {
-        problems.add(field, format!("must not be longer than {most} characters; put longer texts into a file"));
+fn require_max_length(problems: &mut Problems, field: &str, text: &str, max: usize) {
+    // Avoids counting the characters of texts that cannot exceed the limit.
+    if text.len() > max && text.chars().count() > max {
+        problems.add(field, format!("must not be longer than {max} characters; put longer texts into a file"));
     }
 }
 
-fn within(problems: &mut Problems, field: &str, value: Option<f64>, least: f64) {
-    if value.is_some_and(|value| !(least..=1.0).contains(&value)) {
-        problems.add(field, format!("must be between {least} and 1"));
+fn require_range(problems: &mut Problems, field: &str, value: Option<f64>, min: f64) {
+    if value.is_some_and(|value| !(min..=1.0).contains(&value)) {
+        problems.add(field, format!("must be between {min} and 1"));
     }
 }
 
-/// Without blanks around, and without the one character that PostgreSQL cannot store.
-fn cleaned(text: &str) -> String {
+/// Trims the text and replaces NUL, which PostgreSQL cannot store.
+fn normalize_text(text: &str) -> String {
     text.trim().replace('\0', "\u{fffd}")
 }
 
-/// Which of ten equal parts of 0..=1 a share lies in; 1 itself is in the last.
+/// Returns the tenth of 0..=1 that the importance falls into; 1 falls into the last.
 #[must_use]
 pub(super) fn importance_bucket(importance: Millionths) -> usize {
     usize::try_from(importance.0 / 100_000).unwrap_or(0).min(9)
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bad_field_is_named() {
+    fn episode_with_invalid_fields_reports_each_field() {
         let new = NewEpisode {
             content: " \n ".into(),
             summary: Some("s".repeat(MAX_SUMMARY_CHARACTERS + 1)),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_has_one_spelling() {
+    fn valid_episode_is_normalized() {
         let new = NewEpisode {
             content: " a\0b ".into(),
             source: Some("  ".into()),
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_parts_hold_every_share() {
+    fn importance_bucket_covers_the_whole_range() {
         let bucket = |share| importance_bucket(Millionths::of(share));
         assert_eq!([0.0, 0.099, 0.1, 0.55, 0.999, 1.0].map(bucket), [0, 0, 1, 5, 9, 9]);
     }

@@ -1,5 +1,5 @@
-//! Recalls whose results are not stored yet. They are kept in memory only: each is stored once, or never if the daemon is
-//! killed before.
+//! Queue of recalls whose results are not stored yet. It is not persisted: each result is stored at most once, and lost
+//! if the daemon is killed first.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 const MAX_ENTRIES: usize = 2_000;
 const BATCH_SIZE: usize = 50;
 
-/// What is to be stored about a recall.
+/// Result of a recall that is to be stored.
 #[derive(Debug)]
 pub(super) enum RecallOutcome {
     Recalled(RecalledTurn),

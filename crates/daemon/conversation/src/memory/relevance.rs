@@ -1,12 +1,12 @@
-//! What is relevant to a question, and whether an answer made use of it. Pure rules.
+//! Pure rules that decide which episodes are relevant to a question and whether an answer used them.
 //!
-//! - Small talk recalls nothing ([`Question::of`]).
-//! - An episode is recalled only when it means something near to the question ([`NEAR`]), or holds a third of
-//!   the question's telling words ([`SHARED_WORDS`]); of a long question eight words count.
-//! - An answer made use of an episode when it holds what the episode says beyond the question: one of its
-//!   names or numbers, or a quarter of its telling words and at least two; or when half of what the answer says
-//!   beyond the question comes from the episode.
-//! - What is used when it is recalled moves up, what is never used moves down: see [`feedback_factor`].
+//! - Small talk recalls nothing ([`Question::from_text`]).
+//! - An episode is recalled if its meaning is close to the question ([`MIN_RELATED_COSINE`]). It is also recalled if it
+//!   contains a share of the question's significant words ([`MIN_SHARED_WORDS`]), counting at most eight words.
+//! - An answer used an episode if it contains one of the names or numbers that the episode adds to the question. A
+//!   quarter (at least two) of the episode's significant words also counts as use. So does an answer if half of what it
+//!   adds to the question comes from the episode.
+//! - Episodes that are used rank higher, episodes that are ignored rank lower; see [`feedback_factor`].
 
 use std::collections::BTreeSet;
 
@@ -14,48 +14,48 @@ use agentd_search_index::analyze;
 
 use super::store::recalls::Feedback;
 
-/// The cosine from which on two texts speak of the same thing.
-pub(super) const NEAR: f32 = 0.35;
-/// The share of the question's telling words that an episode must hold if its meaning is not near.
-const SHARED_WORDS: f64 = 0.3;
-/// More words of a question do not ask for more.
-const COUNTED_WORDS: usize = 8;
-/// Small talk is taken to be no more important than this.
-const SMALL_TALK: f64 = 0.05;
-/// The share of an episode's own words that an answer must hold.
-const USED_WORDS: f64 = 0.25;
-const LEAST_USED_WORDS: usize = 2;
-/// The share of an answer's own words that must come from the episode, else.
-const USED_ANSWER: f64 = 0.5;
-/// Of longer texts the beginning is compared.
-const COMPARED_BYTES: usize = 16_000;
-/// How far feedback moves a score at most: by this share up, and by this share down.
-const MOST_GAIN: f64 = 0.15;
-const MOST_LOSS: f64 = 0.10;
-/// After so many evaluated answers feedback counts for half of what it can.
-const HALF_SURE: f64 = 4.0;
+/// Minimum cosine at which two texts have a related meaning.
+pub(super) const MIN_RELATED_COSINE: f32 = 0.35;
+/// Minimum share of the question's significant words in an episode whose meaning is not close.
+const MIN_SHARED_WORDS: f64 = 0.3;
+/// Maximum number of words of a question that count for that share.
+const MAX_COUNTED_WORDS: usize = 8;
+/// Maximum importance of small talk.
+const MAX_SMALL_TALK_IMPORTANCE: f64 = 0.05;
+/// Minimum share of an episode's own words in an answer that used it.
+const MIN_USED_WORDS: f64 = 0.25;
+const MIN_USED_WORD_COUNT: usize = 2;
+/// Alternative minimum share of an answer's own words that come from the episode.
+const MIN_ANSWER_SHARE: f64 = 0.5;
+/// Maximum length of the compared beginning of a text, in bytes.
+const MAX_COMPARED_BYTES: usize = 16_000;
+/// Maximum effect of feedback on a score, upward and downward.
+const MAX_GAIN: f64 = 0.15;
+const MAX_LOSS: f64 = 0.10;
+/// Number of evaluated answers after which feedback has half of its maximum effect.
+const HALF_EFFECT_COUNT: f64 = 4.0;
 
 fn beginning(text: &str) -> &str {
-    &text[..text.floor_char_boundary(COMPARED_BYTES)]
+    &text[..text.floor_char_boundary(MAX_COMPARED_BYTES)]
 }
 
-/// The words of a text that tell something.
-pub(super) fn telling(text: &str) -> BTreeSet<String> {
+/// Returns the significant words of a text.
+pub(super) fn significant_words(text: &str) -> BTreeSet<String> {
     let tokens = analyze(beginning(text)).into_iter();
     tokens.filter(|token| token.counts && !token.is_stop_word).map(|token| token.term).collect()
 }
 
-/// A question that something may be recalled for.
+/// Question that episodes may be recalled for.
 #[derive(Debug)]
 pub(super) struct Question {
     words: BTreeSet<String>,
 }
 
 impl Question {
-    /// `None` for small talk, and for what holds no telling word.
-    pub(super) fn of(text: &str) -> Option<Self> {
-        let words = telling(text);
-        if words.is_empty() || agentd_entities::evaluate(beginning(text)).importance <= SMALL_TALK {
+    /// Returns `None` for small talk and for texts without significant words.
+    pub(super) fn from_text(text: &str) -> Option<Self> {
+        let words = significant_words(text);
+        if words.is_empty() || agentd_entities::evaluate(beginning(text)).importance <= MAX_SMALL_TALK_IMPORTANCE {
             return None;
         }
         Some(Self { words })
@@ -63,20 +63,20 @@ impl Question {
 
     /// Whether a text is relevant to this question.
     #[allow(clippy::cast_precision_loss, reason = "counts of words")]
-    pub(super) fn is_met_by(&self, content: &str, cosine: Option<f32>) -> bool {
-        if cosine.is_some_and(|cosine| cosine >= NEAR) {
+    pub(super) fn is_relevant(&self, content: &str, cosine: Option<f32>) -> bool {
+        if cosine.is_some_and(|cosine| cosine >= MIN_RELATED_COSINE) {
             return true;
         }
-        let shared = telling(content).intersection(&self.words).count();
-        shared as f64 >= SHARED_WORDS * self.words.len().min(COUNTED_WORDS) as f64 && shared > 0
+        let shared = significant_words(content).intersection(&self.words).count();
+        shared as f64 >= MIN_SHARED_WORDS * self.words.len().min(MAX_COUNTED_WORDS) as f64 && shared > 0
     }
 }
 
-/// Whether an answer holds what the episode says beyond the question.
+/// Returns whether an answer contains what the episode adds to the question.
 #[allow(clippy::cast_precision_loss, reason = "counts of words")]
 pub(super) fn is_used(content: &str, question: &str, answer: &str) -> bool {
-    let (asked, answered) = (telling(question), telling(answer));
-    let own: BTreeSet<String> = telling(content).difference(&asked).cloned().collect();
+    let (asked, answered) = (significant_words(question), significant_words(answer));
+    let own: BTreeSet<String> = significant_words(content).difference(&asked).cloned().collect();
     if own.is_empty() {
         return false;
     }
@@ -90,27 +90,27 @@ pub(super) fn is_used(content: &str, question: &str, answer: &str) -> bool {
     }
     let topics = agentd_entities::extract(beginning(content), &[]).mentions.into_iter().map(|mention| mention.name);
     let mut names = agentd_entities::proper_names(beginning(content)).into_iter().chain(topics);
-    if names.any(|name| telling(&name).iter().any(|word| own.contains(word) && answered.contains(word))) {
+    if names.any(|name| significant_words(&name).iter().any(|word| own.contains(word) && answered.contains(word))) {
         return true;
     }
-    // A short answer is right with one word.
+    // One word can be a complete answer.
     let answers_with = answered.difference(&asked).count();
-    used as f64 >= USED_ANSWER * answers_with as f64
-        || used as f64 >= USED_WORDS * own.len() as f64 && used >= LEAST_USED_WORDS.min(own.len())
+    used as f64 >= MIN_ANSWER_SHARE * answers_with as f64
+        || used as f64 >= MIN_USED_WORDS * own.len() as f64 && used >= MIN_USED_WORD_COUNT.min(own.len())
 }
 
-/// What the score of an episode is multiplied by: 1 before any answer was evaluated, at most
-/// `1 + MOST_GAIN` for one that is always used, at least `1 - MOST_LOSS` for one that never is. The share
-/// of use begins at a half and is believed more the more answers were evaluated.
+/// Returns the factor for the score of an episode. It is 1 before any answer was evaluated, at most `1 + MAX_GAIN` if
+/// the episode is always used and at least `1 - MAX_LOSS` if it never is. The share of use starts at one half; its
+/// effect grows with the number of evaluated answers.
 #[allow(clippy::cast_precision_loss, reason = "counts of answers")]
 pub(super) fn feedback_factor(feedback: Feedback) -> f64 {
     let evaluated = feedback.evaluated as f64;
     let share = (feedback.used as f64 + 1.0) / (evaluated + 2.0);
-    let lean = (share - 0.5) * 2.0 * (evaluated / (evaluated + HALF_SURE));
-    1.0 + lean * if lean > 0.0 { MOST_GAIN } else { MOST_LOSS }
+    let bias = (share - 0.5) * 2.0 * (evaluated / (evaluated + HALF_EFFECT_COUNT));
+    1.0 + bias * if bias > 0.0 { MAX_GAIN } else { MAX_LOSS }
 }
 
-/// The cosine of two vectors of one length; 0 where that is not defined.
+/// Returns the cosine of two vectors of the same length; 0 where it is undefined.
 pub(super) fn cosine(one: &[f32], other: &[f32]) -> f32 {
     let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
     let norms = (dot(one, one) * dot(other, other)).sqrt();
@@ -126,22 +126,22 @@ mod tests {
     #[test]
     fn small_talk_recalls_nothing() {
         for text in ["Hi!", "Thanks, sounds good.", "ok", "   ", "How are you?", "👍", "What is it?"] {
-            assert!(Question::of(text).is_none(), "{text}");
+            assert!(Question::from_text(text).is_none(), "{text}");
         }
-        assert!(Question::of("Where does my sister live?").is_some());
+        assert!(Question::from_text("Where does my sister live?").is_some());
     }
 
     #[test]
-    fn what_shares_little_is_not_told() {
-        let question = Question::of("Which database did we choose for the crawler?").expect("a question");
-        assert!(question.is_met_by("We chose PostgreSQL as the database of the crawler.", None));
-        assert!(!question.is_met_by("My dog likes long walks in the rain.", None));
-        assert!(!question.is_met_by("My dog likes long walks in the rain.", Some(0.2)));
-        assert!(question.is_met_by("PostgreSQL it is.", Some(0.6)));
+    fn episode_sharing_few_words_is_not_relevant() {
+        let question = Question::from_text("Which database did we choose for the crawler?").expect("a question");
+        assert!(question.is_relevant("We chose PostgreSQL as the database of the crawler.", None));
+        assert!(!question.is_relevant("My dog likes long walks in the rain.", None));
+        assert!(!question.is_relevant("My dog likes long walks in the rain.", Some(0.2)));
+        assert!(question.is_relevant("PostgreSQL it is.", Some(0.6)));
     }
 
     #[test]
-    fn an_answer_uses_what_it_did_not_get_from_the_question() {
+    fn answer_uses_an_episode_only_beyond_the_question() {
         let (content, question) = ("My sister Anna lives in Oslo.", "Where does my sister live?");
         assert!(is_used(content, question, "She lives in Oslo."));
         assert!(!is_used(content, question, "Your sister? I do not know where she lives."));
@@ -161,7 +161,7 @@ mod tests {
         fn feedback_is_bounded_and_follows_use(evaluated in 0u64..1000, used in 0u64..1000) {
             let used = used.min(evaluated);
             let factor = feedback_factor(Feedback { evaluated, used });
-            prop_assert!((1.0 - MOST_LOSS..=1.0 + MOST_GAIN).contains(&factor));
+            prop_assert!((1.0 - MAX_LOSS..=1.0 + MAX_GAIN).contains(&factor));
             if used < evaluated {
                 let more = feedback_factor(Feedback { evaluated, used: used + 1 });
                 prop_assert!(more >= factor);
@@ -169,9 +169,9 @@ mod tests {
         }
 
         #[test]
-        fn no_text_breaks_the_rules(one in ".{0,200}", two in ".{0,200}", three in ".{0,200}") {
-            if let Some(question) = Question::of(&one) {
-                question.is_met_by(&two, None);
+        fn arbitrary_texts_do_not_panic(one in ".{0,200}", two in ".{0,200}", three in ".{0,200}") {
+            if let Some(question) = Question::from_text(&one) {
+                question.is_relevant(&two, None);
             }
             is_used(&one, &two, &three);
         }

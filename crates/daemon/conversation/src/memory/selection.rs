@@ -1,4 +1,4 @@
-//! Which messages of a conversation become episodes. Pure rules.
+//! Pure rules that decide which messages of a conversation become episodes.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -6,20 +6,20 @@ use std::sync::LazyLock;
 use agentd_engine::agents::Agent;
 
 use super::model::NewEpisode;
-use super::relevance::telling;
+use super::relevance::significant_words;
 use super::source::{Speaker, Utterance};
 
-/// The source of what was said in conversations.
-const CONVERSATION: &str = "conversation";
-/// What an agent says is remembered when it matters so much, or when it did something.
-const CONCLUSION: f64 = 0.4;
-/// A question that matters no more than this tells nothing about anybody.
-const PLAIN_QUESTION: f64 = 0.2;
-const CONCLUSION_CHARACTERS: usize = 400;
+/// Source of episodes from conversations.
+const CONVERSATION_SOURCE: &str = "conversation";
+/// Minimum importance of an agent's message that used no tools.
+const MIN_CONCLUSION_IMPORTANCE: f64 = 0.4;
+/// Maximum importance of a question that states nothing worth remembering.
+const MAX_QUESTION_IMPORTANCE: f64 = 0.2;
+const MAX_CONCLUSION_CHARACTERS: usize = 400;
 
-/// What agents say when they only say that they understood.
+/// Words of an agent's message that only acknowledges.
 static ACKNOWLEDGEMENT: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
-    telling(
+    significant_words(
         "great good nice perfect wonderful excellent lovely awesome cool fine sure okay ok yes yeah right alright \
          thanks thank you welcome got get it understood understand noted note noting remember remembered remembering \
          remind store stored saved save saving keep kept mind memory memories know knowing learn learned hear told \
@@ -28,18 +28,18 @@ static ACKNOWLEDGEMENT: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
     )
 });
 
-/// Whether an answer says back what was said to it, and nothing else.
+/// Returns whether an answer only repeats or acknowledges the message it answers.
 fn is_echo(answer: &str, asked: &str) -> bool {
-    let known = telling(asked);
-    telling(answer).iter().all(|word| known.contains(word) || ACKNOWLEDGEMENT.contains(word))
+    let known = significant_words(asked);
+    significant_words(answer).iter().all(|word| known.contains(word) || ACKNOWLEDGEMENT.contains(word))
 }
 
-/// What an episode that was made of a message is known to come from.
+/// Returns the origin of an episode derived from a message.
 pub(super) fn message_origin(message: &str) -> String {
     format!("message:{message}")
 }
 
-/// The episode that a message becomes; `asked` is what the owner said last. `None`: nothing.
+/// Returns the episode that a message becomes, if any; `asked` is the owner's latest message.
 pub(super) fn select_episode(
     utterance: &Utterance,
     asked: &str,
@@ -52,13 +52,13 @@ pub(super) fn select_episode(
         return None;
     }
     let content = match utterance.speaker {
-        Speaker::Stranger => return None,
-        Speaker::Owner if text.ends_with('?') && evaluated.importance <= PLAIN_QUESTION => return None,
-        Speaker::Owner if agentd_entities::only_asks(text) => return None,
+        Speaker::UnknownSender => return None,
+        Speaker::Owner if text.ends_with('?') && evaluated.importance <= MAX_QUESTION_IMPORTANCE => return None,
+        Speaker::Owner if agentd_entities::is_request_only(text) => return None,
         Speaker::Owner => text.to_owned(),
         Speaker::Agent => {
-            let is_conclusion = !utterance.tools.is_empty() || evaluated.importance >= CONCLUSION;
-            // What it did counts whatever it says of it; what it remembered is remembered.
+            let is_conclusion = !utterance.tools.is_empty() || evaluated.importance >= MIN_CONCLUSION_IMPORTANCE;
+            // Actions count whatever the message says about them; storing a memory does not count as one.
             let has_acted = utterance.tools.iter().any(|tool| !tool.starts_with("memory_"));
             if !utterance.is_complete || !is_conclusion || !has_acted && is_echo(text, asked) {
                 return None;
@@ -67,13 +67,13 @@ pub(super) fn select_episode(
                 [] => String::new(),
                 tools => format!(" (used {})", tools.join(", ")),
             };
-            format!("{}: {}{used}", agent.svc_name, in_short(text, CONCLUSION_CHARACTERS))
+            format!("{}: {}{used}", agent.svc_name, truncate_at_sentence(text, MAX_CONCLUSION_CHARACTERS))
         }
     };
     Some(NewEpisode {
         agent_id: Some(agent.id.clone()),
         content,
-        source: Some(CONVERSATION.to_owned()),
+        source: Some(CONVERSATION_SOURCE.to_owned()),
         origin: Some(message_origin(&utterance.id)),
         importance: Some(evaluated.importance),
         valence: Some(evaluated.valence),
@@ -83,8 +83,8 @@ pub(super) fn select_episode(
     })
 }
 
-/// As many whole sentences as fit, or the beginning of the first.
-pub(super) fn in_short(text: &str, characters: usize) -> String {
+/// Returns as many whole sentences as fit, or the beginning of the first.
+pub(super) fn truncate_at_sentence(text: &str, characters: usize) -> String {
     if text.chars().count() <= characters {
         return text.to_owned();
     }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_echo_tells_nothing() {
+    fn acknowledgement_is_an_echo() {
         let said = "My boat is called Pequod and it lies in the harbour of Kiel.";
         assert!(is_echo("Great, I will remember that your boat is called Pequod.", said));
         assert!(is_echo("Noted: Pequod, in the harbour of Kiel!", said));
@@ -110,10 +110,10 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut_at_a_sentence() {
-        assert_eq!(in_short("Short.", 10), "Short.");
-        assert_eq!(in_short("One two three. Four five six. Seven", 20), "One two three.");
-        assert_eq!(in_short(&"x".repeat(30), 10), format!("{}…", "x".repeat(10)));
-        assert_eq!(in_short("これは文です。次の文です。", 9), "これは文です。");
+    fn long_text_is_cut_at_a_sentence() {
+        assert_eq!(truncate_at_sentence("Short.", 10), "Short.");
+        assert_eq!(truncate_at_sentence("One two three. Four five six. Seven", 20), "One two three.");
+        assert_eq!(truncate_at_sentence(&"x".repeat(30), 10), format!("{}…", "x".repeat(10)));
+        assert_eq!(truncate_at_sentence("これは文です。次の文です。", 9), "これは文です。");
     }
 }

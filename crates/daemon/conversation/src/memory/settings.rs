@@ -1,52 +1,52 @@
-//! What is remembered, for how long, and how.
+//! Settings of memory.
 
 use agentd_base::Problems;
 use agentd_core::settings::{ResetGroup, Section, section_patch};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// How entities are found in what is remembered. The tagger needs the default embedding model: without its weights,
-/// choose `llm` or `off`.
+/// Method for extracting entities from episodes. The tagger needs the default embedding model; without it, choose `llm`
+/// or `off`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EntityExtraction {
-    /// By the tagger and the word lists that come with the daemon.
+    /// The built-in tagger and word lists.
     #[default]
     Rules,
-    /// By the agent's model, for episodes of agents; by the tagger where it does not answer.
+    /// The agent's model for episodes of agents; the tagger if the model does not answer.
     Llm,
     Off,
 }
 
-/// Memory: what agents recall and store by themselves, and what is forgotten.
+/// Settings for automatic storing, recalling and forgetting of memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct MemorySettings {
-    /// Off: nothing new is remembered and agents recall nothing. What is there can be read and deleted.
+    /// Whether memory is enabled. If false, nothing is stored or recalled; existing episodes can still be read and
+    /// deleted.
     pub enabled: bool,
-    /// Whether what is said in conversations is remembered by itself.
+    /// Whether episodes are stored from conversations automatically.
     pub auto_store: bool,
-    /// Whether agents recall before they answer.
+    /// Whether agents recall episodes before they answer.
     pub auto_recall: bool,
-    /// How many episodes are recalled before an answer, at most.
+    /// Maximum number of episodes recalled before an answer.
     #[schema(minimum = 1, maximum = 20)]
     pub recall_limit: u32,
-    /// What is remembered by itself and estimated to be less important than this is not stored; what was stored
-    /// that way, before this was raised, is forgotten.
+    /// Minimum estimated importance of automatically stored episodes. Raising it also deletes automatically stored
+    /// episodes below it.
     #[schema(minimum = 0.0, maximum = 1.0)]
     pub min_importance: f64,
-    /// Episodes that were not stored, recalled or changed for so many days are forgotten; 0 keeps them
-    /// for ever.
+    /// Number of days after which episodes that were not stored, recalled or changed are deleted; 0 disables deletion.
     #[schema(minimum = 0, maximum = 36_500)]
     pub retention_days: u32,
     pub entity_extraction: EntityExtraction,
-    /// How often conversations are gone through for what is worth remembering; 0: only when asked to.
+    /// Interval in minutes at which conversations are reviewed for new episodes; 0 disables automatic reviews.
     #[schema(minimum = 0, maximum = 10_080)]
     pub consolidate_interval_minutes: u32,
 }
 
 section_patch!(
-    /// Any fields of the memory settings; those left out stay as they are.
+    /// Any subset of the memory settings; omitted fields keep their values.
     MemoryPatch, MemorySettings
 );
 
@@ -70,6 +70,6 @@ impl Section for MemorySettings {
     const RESET: ResetGroup = ResetGroup::General;
     type Patch = MemoryPatch;
 
-    // The schema says it all.
+    // The schema covers all constraints.
     fn validate(&self, _problems: &mut Problems) {}
 }

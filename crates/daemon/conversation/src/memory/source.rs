@@ -1,60 +1,60 @@
-//! Conversations, as memory sees them: what it remembers is said there.
+//! Interface through which memory reads conversations.
 
 use agentd_base::Timestamp;
 use agentd_engine::agents::AgentId;
 use agentd_store::StoreError;
 use futures_util::future::BoxFuture;
 
-/// A conversation that memory reads.
+/// Conversation that memory reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConversationRef {
     pub id: String,
     pub agent_id: AgentId,
     pub title: String,
-    /// Rises with every change of what was said.
+    /// Increases with every change of its messages.
     pub revision: u64,
     pub updated_at: Timestamp,
 }
 
-/// Who said something.
+/// Author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Speaker {
     Owner,
     Agent,
-    /// Somebody else, through a channel, a webhook or a hook. What strangers say is not remembered.
-    Stranger,
+    /// An unknown sender, through a channel, a webhook or a hook. Such messages are not remembered.
+    UnknownSender,
 }
 
-/// What was said in one message of a turn that is over.
+/// Message of a finished turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Utterance {
     /// The message's id.
     pub id: String,
     pub position: u64,
     pub speaker: Speaker,
-    /// The beginning of it, where it is long.
+    /// Text of the message, truncated if it is long.
     pub text: String,
-    /// What an agent used for it, each once.
+    /// Tools that an agent used for it, without duplicates.
     pub tools: Vec<String>,
-    /// It follows from text that others wrote, which those tools answered.
+    /// Whether it follows from untrusted tool output.
     pub is_untrusted: bool,
-    /// It was not broken off.
+    /// Whether it was completed rather than aborted.
     pub is_complete: bool,
     pub at: Timestamp,
 }
 
-/// Some utterances of a conversation, in order.
+/// Page of utterances of a conversation, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UtterancePage {
     pub utterances: Vec<Utterance>,
-    /// Nothing follows that is over.
+    /// Whether no further finished messages follow.
     pub is_last: bool,
 }
 
-/// Who keeps conversations.
+/// Store of conversations.
 pub trait ConversationSource: Send + Sync {
-    /// Conversations that changed at `since` or later, in the order of that and of their ids, those after
-    /// `(since, after)`; at most `limit`.
+    /// Returns up to `limit` conversations that changed at `since` or later, ordered by change time and id, after
+    /// `(since, after)`.
     fn changed_since<'t>(
         &'t self,
         since: Timestamp,
@@ -62,8 +62,8 @@ pub trait ConversationSource: Send + Sync {
         limit: u32,
     ) -> BoxFuture<'t, Result<Vec<ConversationRef>, StoreError>>;
 
-    /// What was said in a conversation after a position, in order, at most `limit` messages and fewer where
-    /// they are very long, but never none. An exchange whose reply is still being written is not among them.
+    /// Returns up to `limit` messages after a position, in order. A page of very long messages is shorter but never
+    /// empty. Exchanges whose reply is still being written are excluded.
     fn utterances_after<'t>(
         &'t self,
         conversation: &'t str,
@@ -71,6 +71,6 @@ pub trait ConversationSource: Send + Sync {
         limit: u32,
     ) -> BoxFuture<'t, Result<UtterancePage, StoreError>>;
 
-    /// Those of `conversations` that are not there any more.
+    /// Returns those of `conversations` that no longer exist.
     fn missing<'t>(&'t self, conversations: &'t [String]) -> BoxFuture<'t, Result<Vec<String>, StoreError>>;
 }

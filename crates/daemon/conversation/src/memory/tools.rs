@@ -1,6 +1,5 @@
-//! What agents can do with their own memory: search it, add to it, take something out of it. A search finds what the
-//! owner keeps for all agents as well. The tools
-//! stand among the built-in ones, with a switch each.
+//! Built-in tools with which agents search, extend and delete from their own memory. Each tool can be disabled
+//! separately. A search also finds the owner's episodes that are shared with all agents.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +7,7 @@ use std::time::Duration;
 use agentd_base::{DomainError, Page};
 use agentd_engine::agents::{Agent, AgentId};
 use agentd_engine::tools::{
-    Author, Consequence, Effect, InputSchema, JoinsBuiltin, Tool, ToolCallContext, ToolDescription, ToolError,
+    Author, BuiltinToolProvider, Consequence, Effect, InputSchema, Tool, ToolCallContext, ToolDescription, ToolError,
     ToolOutput,
 };
 use agentd_engine::workspaces::UntrustedSource;
@@ -23,12 +22,12 @@ use super::error::MemoryError;
 use super::model::{CreateEpisode, Episode, NewEpisode};
 use super::service::{Memory, Search, SearchMode};
 
-const CALL_LIMIT: Duration = Duration::from_secs(20);
-const MOST_FOUND: u32 = 20;
-const DEFAULT_FOUND: u32 = 5;
-/// What an agent wrote down itself.
-const SOURCE: &str = "agent";
-const OFF: &str = "memory is switched off; PUT /api/settings/memory {\"enabled\": true} switches it on";
+const CALL_TIMEOUT: Duration = Duration::from_secs(20);
+const MAX_RESULTS: u32 = 20;
+const DEFAULT_RESULTS: u32 = 5;
+/// Source of episodes that an agent stored with a tool.
+const AGENT_SOURCE: &str = "agent";
+const DISABLED_MESSAGE: &str = "memory is switched off; PUT /api/settings/memory {\"enabled\": true} switches it on";
 
 /// The tools of memory.
 #[derive(Debug)]
@@ -48,9 +47,9 @@ impl MemoryTools {
     }
 }
 
-impl JoinsBuiltin for MemoryTools {
+impl BuiltinToolProvider for MemoryTools {
     fn tools(&self) -> Vec<(Arc<dyn Tool>, Option<String>)> {
-        let problem = (!self.memory.rules().enabled).then(|| OFF.to_owned());
+        let problem = (!self.memory.rules().enabled).then(|| DISABLED_MESSAGE.to_owned());
         self.tools.iter().map(|tool| (Arc::clone(tool), problem.clone())).collect()
     }
 }
@@ -77,7 +76,7 @@ impl Action {
                     "type": "object",
                     "properties": {
                         "query": {"type": "string", "minLength": 1, "maxLength": 1000, "description": "What to look for"},
-                        "limit": {"type": "integer", "minimum": 1, "maximum": MOST_FOUND,
+                        "limit": {"type": "integer", "minimum": 1, "maximum": MAX_RESULTS,
                             "description": "How many at most; left out: 5"},
                     },
                     "required": ["query"],
@@ -113,13 +112,13 @@ impl Action {
                 }),
             ),
         };
-        let input_schema = InputSchema::known(schema);
+        let input_schema = InputSchema::trusted(schema);
         ToolDescription {
             name: name.to_owned(),
             description: description.to_owned(),
             input_schema,
             effect,
-            time_limit: CALL_LIMIT,
+            time_limit: CALL_TIMEOUT,
         }
     }
 }
@@ -155,10 +154,10 @@ fn parse<I: DeserializeOwned>(input: Map<String, Value>) -> Result<I, ToolError>
         .map_err(|error| ToolError::Invalid(format!("the input does not fit: {error}")))
 }
 
-/// What a model is told of a refusal.
-fn refusal(error: &MemoryError) -> ToolError {
+/// Converts an error into the message for the model.
+fn tool_error(error: &MemoryError) -> ToolError {
     if matches!(error.kind(), agentd_base::ErrorKind::Internal) {
-        tracing::warn!(cause = error as &dyn std::error::Error, "a tool of memory failed");
+        tracing::warn!(cause = error as &dyn std::error::Error, "memory tool failed");
     }
     ToolError::Failed(error.to_string())
 }
@@ -166,7 +165,7 @@ fn refusal(error: &MemoryError) -> ToolError {
 impl MemoryTool {
     async fn run(&self, input: Map<String, Value>, context: ToolCallContext) -> Result<ToolOutput, ToolError> {
         if !self.memory.rules().enabled {
-            return Err(ToolError::Failed(OFF.to_owned()));
+            return Err(ToolError::Failed(DISABLED_MESSAGE.to_owned()));
         }
         let agent = &context.agent.id;
         match self.action {
@@ -185,14 +184,14 @@ impl MemoryTool {
         let search = Search {
             text: input.query,
             mode: SearchMode::Hybrid,
-            page: Page { limit: input.limit.unwrap_or(DEFAULT_FOUND), offset: 0 },
+            page: Page { limit: input.limit.unwrap_or(DEFAULT_RESULTS), offset: 0 },
             from: None,
             until: None,
             source: None,
             agent: Some(agent.to_string()),
             and_of_owner: true,
         };
-        let found = self.memory.search(&search).await.map_err(|error| refusal(&error))?;
+        let found = self.memory.search(&search).await.map_err(|error| tool_error(&error))?;
         let view = |episode: &Episode| {
             let mut view = json!({"id": episode.id, "date": episode.occurred_at, "content": episode.content});
             if episode.superseded_by.is_some() {
@@ -203,8 +202,8 @@ impl MemoryTool {
         if found.hits.iter().any(|hit| hit.episode.is_untrusted) {
             source.record("memories of untrusted text");
         }
-        let shown = || found.hits.iter().map(|hit| &hit.episode).filter(|episode| episode.is_shown_to_agents());
-        let memories: Vec<Value> = shown().map(view).collect();
+        let visible = || found.hits.iter().map(|hit| &hit.episode).filter(|episode| episode.is_visible_to_agents());
+        let memories: Vec<Value> = visible().map(view).collect();
         let total = found.total.saturating_sub((found.hits.len() - memories.len()) as u64);
         Ok(ToolOutput::json(json!({"memories": memories, "total": total})))
     }
@@ -212,14 +211,14 @@ impl MemoryTool {
     async fn store(&self, input: StoreInput, agent: &AgentId, is_untrusted: bool) -> Result<ToolOutput, ToolError> {
         let episode = NewEpisode {
             content: input.content,
-            source: Some(SOURCE.to_owned()),
+            source: Some(AGENT_SOURCE.to_owned()),
             importance: input.importance,
             topics: input.topics,
             is_untrusted,
             ..NewEpisode::default()
         };
         let wanted = CreateEpisode { agent: Some(agent.to_string()), episode, occurred_at: None };
-        let stored = self.memory.create(wanted, Recorder::none()).await.map_err(|error| refusal(&error))?;
+        let stored = self.memory.create(wanted, Recorder::none()).await.map_err(|error| tool_error(&error))?;
         Ok(ToolOutput::json(json!({"id": stored.id, "importance": stored.importance.as_f64()})))
     }
 
@@ -228,7 +227,7 @@ impl MemoryTool {
             MemoryError::NotFound { .. } => {
                 ToolError::Invalid("there is no such memory of yours; memory_search shows the ids".to_owned())
             }
-            other => refusal(&other),
+            other => tool_error(&other),
         })?;
         Ok(ToolOutput::json(json!({"forgotten": true})))
     }
@@ -250,7 +249,7 @@ impl Tool for MemoryTool {
     fn consequence<'a>(&'a self, _input: &'a Map<String, Value>, _agent: &'a Agent) -> BoxFuture<'a, Consequence> {
         let consequence = match self.action {
             Action::Search | Action::Store => Consequence::Contained,
-            // For good.
+            // Deletion is permanent.
             Action::Forget => Consequence::Acts,
         };
         std::future::ready(consequence).boxed()

@@ -1,12 +1,12 @@
-//! What memory does in the background: it keeps the index on disk, gives meanings to episodes that have none of
-//! the present model, remembers what was said, counts what was recalled, and forgets.
+//! Background workers of memory: they flush and warm the index, embed episodes, store episodes from conversations,
+//! count recalls, extract entities and delete expired episodes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_core::runtime::{NextDue, PurgesData, Retention, Worker, WorkerError, WorkerReport};
+use agentd_core::runtime::{NextDue, PurgeTask, Retention, Worker, WorkerError, WorkerReport};
 use agentd_inference::LocalErrorCode;
 use agentd_store::Tx;
 use futures_util::FutureExt;
@@ -18,10 +18,10 @@ use super::error::MemoryError;
 use super::follower::MEMORY;
 use super::service::Memory;
 use super::settings::EntityExtraction;
-use super::store::entities::{self, Found};
+use super::store::entities::{self, ExtractedEntities};
 use super::store::{EPISODES, counts, episodes};
 
-/// Writes what the index holds in memory to disk, so that a start has little to catch up on.
+/// Writes the in-memory part of the index to disk, so that the next start has little to catch up on.
 #[derive(Debug)]
 pub(super) struct FlushIndex(pub Memory);
 
@@ -39,7 +39,7 @@ impl Worker for FlushIndex {
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
-        // What changes the index is written first, and what is not on disk is followed again after a start.
+        // Changes of the index are recorded in the database first; those not on disk are followed again after a start.
         Some(NextDue::NEVER)
     }
 
@@ -48,8 +48,7 @@ impl Worker for FlushIndex {
     }
 }
 
-/// Makes the index ready after a start, so that the first search does not wait for that; daemons that
-/// remember nothing have nothing to make ready.
+/// Warms the index after a start so that the first search does not wait. Skipped if nothing is stored.
 #[derive(Debug)]
 pub(super) struct WarmIndex(pub Memory);
 
@@ -78,32 +77,32 @@ impl Worker for WarmIndex {
     }
 }
 
-/// Changes are kept for so long; an index that has slept for longer is built anew.
-const CHANGES_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-const PRUNED_AT_ONCE: u32 = 1_000;
+/// Retention of change records. An older index is rebuilt.
+const CHANGE_RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+const PRUNE_BATCH_SIZE: u32 = 1_000;
 
-/// Changes that every index should have followed by now.
+/// Deletes change records that every index should have followed.
 #[derive(Debug)]
 pub(super) struct OldChanges(pub Memory);
 
-impl PurgesData for OldChanges {
+impl PurgeTask for OldChanges {
     const WORKER: &'static str = "memory.prune_changes";
     const DESCRIPTION: &'static str = "Deletes old change records of memory.";
-    const RETENTION: &'static [Retention] = &[Retention { what: "Change records of memory", kept: CHANGES_KEPT }];
+    const RETENTION: &'static [Retention] = &[Retention { what: "Change records of memory", kept: CHANGE_RETENTION }];
     const INTERVAL: Duration = Duration::from_secs(60 * 60);
 
     async fn purge_batch(&self) -> Result<WorkerReport, WorkerError> {
         let context = self.0.context();
-        let before = context.clock.now() - CHANGES_KEPT;
-        let prune = async move |tx: &mut Tx| tx.prune_changes(EPISODES, before, PRUNED_AT_ONCE).await;
-        Ok(WorkerReport::batch(context.db.write(prune).await?, PRUNED_AT_ONCE))
+        let before = context.clock.now() - CHANGE_RETENTION;
+        let prune = async move |tx: &mut Tx| tx.prune_changes(EPISODES, before, PRUNE_BATCH_SIZE).await;
+        Ok(WorkerReport::batch(context.db.write(prune).await?, PRUNE_BATCH_SIZE))
     }
 }
 
-/// Episodes that are embedded at once.
-const EMBEDDED_AT_ONCE: u32 = 64;
+/// Number of episodes embedded per run.
+const EMBED_BATCH_SIZE: u32 = 64;
 
-/// Embeds episodes that were stored while no model was there, or have vectors of another one.
+/// Embeds episodes that have no vectors of the current model.
 ///
 /// Idempotent: an episode that two daemons embed gets the same vectors twice.
 #[derive(Debug)]
@@ -130,7 +129,7 @@ impl Worker for EmbedEpisodes {
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
-        // Episodes are written; a model is put there by somebody who tells nobody.
+        // New episodes wake the worker, but installing a model does not.
         self.has_model.load(Ordering::Relaxed).then_some(NextDue::NEVER)
     }
 
@@ -152,14 +151,14 @@ impl EmbedEpisodes {
         let Some(model) = model else { return Ok(WorkerReport::IDLE) };
         memory.follower().check_model().await?;
         let mut read = memory.context().db.read().await?;
-        let waiting = episodes::without_vectors_of(&mut read, &model, EMBEDDED_AT_ONCE).await?;
+        let waiting = episodes::list_without_vectors(&mut read, &model, EMBED_BATCH_SIZE).await?;
         drop(read);
         if waiting.is_empty() {
             return Ok(WorkerReport::IDLE);
         }
         let (numbers, texts): (Vec<i64>, Vec<String>) = waiting.into_iter().unzip();
         let contents = texts.clone();
-        let embedded = match memory.embedding().texts(texts).await {
+        let embedded = match memory.embedding().embed_texts(texts).await {
             Ok(embedded) => embedded,
             Err(error) if matches!(error.code, LocalErrorCode::ModelMissing | LocalErrorCode::UnsupportedCpu) => {
                 return Ok(WorkerReport::IDLE);
@@ -168,7 +167,7 @@ impl EmbedEpisodes {
         };
         let items = numbers.len();
         let finds_entities = memory.rules().entity_extraction != EntityExtraction::Off;
-        let found: Vec<Option<Found>> = embedded
+        let found: Vec<Option<ExtractedEntities>> = embedded
             .iter()
             .zip(&contents)
             .map(|(embedded, content)| finds_entities.then(|| embedded.find_entities(content)).flatten())
@@ -179,9 +178,9 @@ impl EmbedEpisodes {
                     continue;
                 }
                 episodes::replace_vectors(tx, *number, &embedded.model, &embedded.vectors).await?;
-                // Nothing changes where they were found when it was stored.
+                // No-op if the entities were extracted when the episode was stored.
                 if let Some(found) = found {
-                    entities::replace_found(tx, *number, TAGGER_VERSION, found).await?;
+                    entities::replace_entities(tx, *number, TAGGER_VERSION, found).await?;
                 }
                 tx.log_change(EPISODES, Some(*number)).await?;
             }
@@ -189,12 +188,12 @@ impl EmbedEpisodes {
             Ok::<_, MemoryError>(())
         };
         memory.context().db.write(store).await?;
-        memory.settle().await;
+        memory.sync_index().await;
         Ok(WorkerReport::more(items))
     }
 }
 
-/// Declares a worker that does one thing of [`Memory`].
+/// Declares a worker that calls one method of [`Memory`].
 macro_rules! worker {
     ($(#[$meta:meta])* $type:ident, $name:literal, $description:literal, $seconds:expr, $wake:expr, $idle_until:expr, $work:ident) => {
         $(#[$meta])*
@@ -232,26 +231,26 @@ macro_rules! worker {
 }
 
 worker!(
-    /// Counts what was recalled, and what answers made use of. Whoever notes that wakes it.
+    /// Stores which episodes were recalled and used. Woken by the recall queue.
     WriteRecalls, "memory.recalls", "Stores which memories were recalled and used.", 10, Some(Memory::recalls_wake), |_| Some(NextDue::NEVER), store_recalls
 );
 worker!(
-    /// Remembers what was said in turns that have ended; ends are written.
+    /// Stores episodes from finished turns. Woken when a turn ends.
     RememberConversations, "memory.remember", "Stores episodes from finished turns.", 60, Some(Memory::remember_wake), |_| Some(NextDue::NEVER),
     follow_conversations
 );
 worker!(
-    /// Goes through all conversations from time to time.
+    /// Reviews all conversations at the configured interval.
     ConsolidateConversations, "memory.consolidate", "Reviews all conversations for what was not stored yet.", 60, Some(Memory::consolidate_wake),
     |memory| Some(memory.consolidation_due()),
     consolidate_when_due
 );
 worker!(
-    /// Forgets what the settings say is to be forgotten.
+    /// Deletes episodes according to the settings.
     ForgetEpisodes, "memory.forget", "Deletes episodes that the settings say to forget.", 60 * 10, Some(Memory::forget_wake), |_| None, forget_by_rules
 );
 worker!(
-    /// Lets agents' models find entities, where that is wanted.
+    /// Extracts entities with the agents' models, if configured.
     ExtractEntities, "memory.extract", "Extracts entities from episodes with a model.", 60, Some(Memory::extract_wake), |memory| Some(memory.extraction_due()),
     extract_by_model
 );

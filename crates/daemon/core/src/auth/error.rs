@@ -1,4 +1,4 @@
-//! What can go wrong with credentials.
+//! Errors of authentication.
 
 use std::time::Duration;
 
@@ -13,39 +13,41 @@ use crate::settings::SettingsError;
 pub enum AuthError {
     #[error("The request is not valid")]
     Invalid(Vec<FieldProblem>),
-    #[error("The username or the password is wrong")]
+    #[error("The username or password is wrong")]
     WrongCredentials,
     #[error("Too many wrong passwords for this user from this address; try again in {} s", .retry_after.as_secs().max(1))]
     TooManyFailures { retry_after: Duration },
     #[error("The password is wrong")]
     WrongPassword,
-    #[error("Only a session of the web page confirms its password; API keys and session tokens need no confirmation")]
+    #[error(
+        "Only a session of the web page can confirm its password; API keys and session tokens need no confirmation"
+    )]
     NotPageSession,
-    #[error("This login was done before and made {id}; its token was shown then and is not kept")]
+    #[error("This login already created {id}; its token was returned then and is not stored")]
     AlreadyLoggedIn { id: String },
-    #[error("Too many logins are being checked at once; try again shortly")]
+    #[error("Too many concurrent logins; try again shortly")]
     Busy,
     #[error("An account exists already; log in with POST /api/auth/login")]
     AccountExists,
-    /// Lost the race for the first key, or anonymous access was closed in between.
+    /// Another request created the first key, or anonymous access was closed meanwhile.
     #[error(
-        "The Authorization header is missing: an API key exists by now, so this needs `Authorization: Bearer <API key>`"
+        "The Authorization header is missing: an API key already exists, so this needs `Authorization: Bearer <API key>`"
     )]
     NeedsCredential,
-    #[error("An API key was made before, so setup is complete; make more keys with POST /api/auth/keys")]
+    #[error("Setup is complete: an API key was already created; create more keys with POST /api/auth/keys")]
     KeyExists,
-    #[error("The credential was revoked or has ended")]
+    #[error("The credential was revoked or has expired")]
     CredentialGone,
-    #[error("There is no API key with this id, or it was revoked; GET /api/auth/keys lists those in force")]
+    #[error("API key not found or revoked; list active keys with GET /api/auth/keys")]
     KeyNotFound,
-    #[error("There is no session with this id, or it has ended; GET /api/auth/sessions lists those that are open")]
+    #[error("Session not found or ended; list active sessions with GET /api/auth/sessions")]
     SessionNotFound,
-    #[error("There are {limit} API keys already; revoke some that are not used")]
+    #[error("API key limit reached ({limit}); revoke unused keys")]
     TooManyKeys { limit: i64 },
-    #[error("This credential holds {limit} unused tickets; use them or let them expire")]
+    #[error("Ticket limit reached ({limit} unused tickets); use them or let them expire")]
     TooManyTickets { limit: i64, retry_after: Duration },
     #[error(
-        "SVC_BOOTSTRAP_API_KEY_FILE must hold one API key: `svc_` and at least 64 hexadecimal digits (`echo svc_$(openssl rand -hex 32)` makes one)"
+        "SVC_BOOTSTRAP_API_KEY_FILE must contain one API key: `svc_` and at least 64 hexadecimal digits (create one with `echo svc_$(openssl rand -hex 32)`)"
     )]
     BadBootstrapKey,
     #[error("the file of SVC_BOOTSTRAP_API_KEY_FILE cannot be used")]

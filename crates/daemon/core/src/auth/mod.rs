@@ -1,29 +1,29 @@
-//! Who may do what: the account, API keys, sessions, tickets, and the anonymous access until the
-//! first key exists.
+//! Authentication and authorization: the account, API keys, sessions, tickets, and anonymous access until the first key
+//! exists.
 //!
 //! Invariants
-//! - Keys, session tokens, page secrets and tickets are stored as SHA-256 alone, passwords as argon2id alone.
-//! - The first account and the first key are each claimed by one row: of racing requests exactly one
-//!   wins, on whichever replica, and a claim is never given back.
-//! - A credential that was revoked, rotated or logged out is refused by every request that begins
-//!   after the answer, on every replica.
+//! - Keys, session tokens, page secrets and tickets are stored only as SHA-256 hashes, passwords only as argon2id
+//!   hashes.
+//! - The first account and the first key are each claimed by one row: of concurrent requests on any replica, exactly
+//!   one succeeds, and a claim is never released.
+//! - A credential that was revoked, rotated or logged out is rejected by every later request, on every replica.
 //! - A page session needs its cookie and its page secret; neither alone is a credential, and its token is never a
 //!   Bearer token. Other sessions are never valid as a cookie.
-//! - A page session creates keys, handles backups with secrets and changes safety settings only within ten minutes
-//!   after its password was entered (`web::PasswordProof`). Logging in does not count.
-//! - No request is trusted for the address that it comes from.
+//! - A page session can create keys, handle backups with secrets and change safety settings only within ten minutes
+//!   after the password was confirmed (`web::PasswordProof`). The login itself does not count.
+//! - No request is trusted because of its source address.
 //!
 //! | state | register | first key | setup | everything else |
 //! |---|---|---|---|---|
 //! | no account, no key | anyone* | anyone* | anyone* | 401 with the next step |
 //! | account, no key | 409 | anyone* | anyone* | 401 with the next step |
-//! | no account, a key was made | full credential | full credential | full credential | credential |
-//! | account, a key was made | 409 | full credential | full credential | credential |
+//! | no account, a key was created | full credential | full credential | full credential | credential |
+//! | account, a key was created | 409 | full credential | full credential | credential |
 //!
-//! \* unless anonymous access is closed: by `SVC_API_KEY_REQUIRED`, 15 minutes after a start that listens
-//! beyond loopback, or to a page of another origin. The daemon's private socket is always let in.
+//! \* unless anonymous access is closed: by `SVC_API_KEY_REQUIRED`, 15 minutes after a start that listens beyond
+//! loopback, or for a page of another origin. The private socket always has access.
 //!
-//! Deliberately absent: password reset by mail, roles. Devices have tokens of their own.
+//! There is no password reset by email and there are no roles. Devices have their own tokens.
 
 mod error;
 mod model;
@@ -61,7 +61,7 @@ impl Domain for Auth {
 impl Auth {
     fn metrics(&self) -> MetricList {
         let mut metrics = MetricList::default();
-        let family = Family::gauge("svc_active_sessions", "Sessions of people that are logged in.");
+        let family = Family::gauge("svc_active_sessions", "Active login sessions.");
         metrics.read(family, self, async |auth| Ok(Sample::one(u64::try_from(auth.active_sessions().await?)?)));
         metrics
     }

@@ -1,4 +1,4 @@
-//! Background work: writing when keys and sessions were last used, and purging what has expired.
+//! Background work: storing the last use of keys and sessions, and purging expired rows.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use futures_util::future::BoxFuture;
 
 use super::service::Auth;
 use super::store;
-use crate::runtime::{NextDue, PurgesData, Worker, WorkerError, WorkerReport};
+use crate::runtime::{NextDue, PurgeTask, Worker, WorkerError, WorkerReport};
 
-/// Writes the noted uses of credentials, off the path of the requests that used them.
+/// Writes recorded uses of credentials outside of the requests that used them.
 #[derive(Debug, Clone)]
 pub(super) struct CredentialUseWriter(pub Auth);
 
@@ -32,7 +32,7 @@ impl Worker for CredentialUseWriter {
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
-        // Whoever notes a use wakes it.
+        // Recording a use wakes the worker.
         Some(NextDue::NEVER)
     }
 
@@ -41,29 +41,29 @@ impl Worker for CredentialUseWriter {
     }
 }
 
-const BATCH: u32 = 500;
-/// Failed logins beyond this many are forgotten, the oldest first.
-const MOST_FAILURES: u32 = 50_000;
+const BATCH_SIZE: u32 = 500;
+/// Maximum number of stored failed logins; the oldest are deleted first.
+const MAX_FAILURES: u32 = 50_000;
 
-/// Expired sessions and tickets, and failed logins that count no more.
-impl PurgesData for Auth {
+/// Purges expired sessions and tickets, and failed logins outside of the window.
+impl PurgeTask for Auth {
     const WORKER: &'static str = "login purge";
     const DESCRIPTION: &'static str = "Deletes expired sessions, tickets and login attempts.";
 
     async fn purge_batch(&self) -> Result<WorkerReport, WorkerError> {
         let context = self.context();
-        let forget_before = context.clock.now() - self.login_policy().window;
-        if !store::has_expired(&mut context.db.read().await?, forget_before, MOST_FAILURES).await? {
+        let failures_before = context.clock.now() - self.login_policy().window;
+        if !store::has_expired(&mut context.db.read().await?, failures_before, MAX_FAILURES).await? {
             return Ok(WorkerReport::IDLE);
         }
         let work = async move |tx: &mut Tx| {
             let counts = [
-                store::sessions::delete_expired(tx, BATCH).await?,
-                store::tickets::delete_expired(tx, BATCH).await?,
-                store::failures::delete_older(tx, forget_before, BATCH).await?,
-                store::failures::delete_surplus(tx, MOST_FAILURES, BATCH).await?,
+                store::sessions::delete_expired(tx, BATCH_SIZE).await?,
+                store::tickets::delete_expired(tx, BATCH_SIZE).await?,
+                store::failures::delete_older(tx, failures_before, BATCH_SIZE).await?,
+                store::failures::delete_surplus(tx, MAX_FAILURES, BATCH_SIZE).await?,
             ];
-            Ok::<_, agentd_store::StoreError>(WorkerReport::batches(&counts, BATCH))
+            Ok::<_, agentd_store::StoreError>(WorkerReport::batches(&counts, BATCH_SIZE))
         };
         Ok(context.db.write_relaxed(work).await?)
     }

@@ -1,21 +1,21 @@
-//! Every event type.
+//! Catalogue of all stored event types.
 
 pub use super::category::Category;
 
-/// One entry of an event's `data`.
+/// Field of an event's `data`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
     pub name: &'static str,
-    /// What a synthetic event of this type carries there, as JSON.
+    /// Value in a synthetic event, as JSON.
     pub example: &'static str,
 }
 
-/// A type of event that hooks may listen to.
+/// Event type that hooks can subscribe to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventType {
     pub name: &'static str,
     pub category: Category,
-    /// When it fires: a sentence for people.
+    /// Sentence for users that tells when the event fires.
     pub fires: &'static str,
     pub data: &'static [Field],
 }
@@ -28,7 +28,7 @@ const fn event(name: &'static str, category: Category, fires: &'static str, data
     EventType { name, category, fires, data }
 }
 
-/// The type with this name.
+/// Returns the type with this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static EventType> {
     CATALOGUE.iter().find(|event| event.name == name)
@@ -54,24 +54,24 @@ pub(super) const TOOL: Field = field("tool", "\"write_file\"");
 const EXPIRES_AT: Field = field("expires_at", "\"2026-01-01T00:10:00.000Z\"");
 const FIRING_SINCE: Field = field("firing_since", "\"2026-01-01T00:00:00.000Z\"");
 
-/// Ordered by category, then as they follow each other.
+/// All event types, ordered by category and then by lifecycle.
 pub const CATALOGUE: &[EventType] = &[
     event(
         "task.queued",
         Category::Task,
-        "An agent's turn was accepted: a run of a job waits for its place, or a message was taken.",
+        "A turn was accepted: a job run is queued, or a message was received.",
         &[SESSION, AGENT, ORIGIN, CONVERSATION, JOB, RUN],
     ),
     event(
         "task.started",
         Category::Task,
-        "An agent began to work on a turn.",
+        "An agent started a turn.",
         &[SESSION, AGENT, ORIGIN, CONVERSATION, JOB, RUN],
     ),
     event(
         "task.completed",
         Category::Task,
-        "A turn came to its end successfully.",
+        "A turn completed successfully.",
         &[
             SESSION,
             AGENT,
@@ -87,9 +87,8 @@ pub const CATALOGUE: &[EventType] = &[
     event(
         "task.failed",
         Category::Task,
-        "A turn came to no success and will not be tried again by itself. `reason` says how it ended: `error`, `timeout` (a \
-         time limit ran out), `cancelled` (somebody stopped it) or \
-         `interrupted` (the daemon ended in the middle of it).",
+        "A turn failed and will not be retried automatically. `reason` is `error`, `timeout` (a time limit was exceeded), \
+                 `cancelled` (a user stopped it) or `interrupted` (the daemon stopped while it ran).",
         &[
             SESSION,
             AGENT,
@@ -105,7 +104,7 @@ pub const CATALOGUE: &[EventType] = &[
     event(
         "task.retrying",
         Category::Task,
-        "An attempt of a run failed and another one is planned.",
+        "An attempt of a run failed and another one is scheduled.",
         &[
             AGENT,
             ORIGIN,
@@ -119,7 +118,7 @@ pub const CATALOGUE: &[EventType] = &[
     event(
         "task.skipped",
         Category::Task,
-        "A run was left out: its condition was false, or the run before was still under way.",
+        "A run was skipped: its condition was false, or the previous run was still in progress.",
         &[AGENT, ORIGIN, JOB, RUN, field("reason", "\"the condition was false\"")],
     ),
     event(
@@ -166,7 +165,7 @@ pub const CATALOGUE: &[EventType] = &[
     event(
         "memory.consolidated",
         Category::Memory,
-        "A consolidation of conversations into memory ended.",
+        "A consolidation of conversations into memory finished.",
         &[field("processed", "10"), field("created", "4"), field("merged", "1"), field("skipped", "5")],
     ),
     event(
@@ -178,7 +177,7 @@ pub const CATALOGUE: &[EventType] = &[
     event(
         "channel.message.received",
         Category::Channel,
-        "A message arrived through a channel.",
+        "A message was received through a channel.",
         &[
             field("platform", "\"telegram\""),
             field("channel", "\"42\""),
@@ -195,7 +194,7 @@ pub const CATALOGUE: &[EventType] = &[
     event(
         "channel.message.sent",
         Category::Channel,
-        "A message went out through a channel, by email or to a webhook.",
+        "A message was sent through a channel, by email or to a webhook.",
         &[
             field("notification_id", "\"ntf_example\""),
             field("platform", "\"email\""),
@@ -209,7 +208,7 @@ pub const CATALOGUE: &[EventType] = &[
     event(
         "channel.message.failed",
         Category::Channel,
-        "A message to somebody outside was given up, or its platform says later that it did not arrive.",
+        "An outgoing message was dead-lettered, or its platform reported later that it was not delivered.",
         &[
             field("notification_id", "\"ntf_example\""),
             field("platform", "\"email\""),
@@ -223,25 +222,25 @@ pub const CATALOGUE: &[EventType] = &[
     event(
         "scheduler.started",
         Category::Scheduler,
-        "A daemon's scheduler began its work.",
+        "The scheduler of a daemon started.",
         &[field("instance", "\"example\""), field("active_jobs", "3")],
     ),
     event(
         "scheduler.stopped",
         Category::Scheduler,
-        "A daemon's scheduler stopped in an orderly way.",
+        "The scheduler of a daemon was shut down.",
         &[field("instance", "\"example\"")],
     ),
     event(
         "scheduler.tick",
         Category::Scheduler,
-        "Jobs were due and became runs. A tick that finds nothing due is no event.",
+        "Due jobs were turned into runs. A tick without due jobs emits no event.",
         &[field("due", "2"), field("run_ids", "[\"run_example\"]")],
     ),
     event(
         "webhook.received",
         Category::Webhook,
-        "A signed request was accepted by an inbound webhook.",
+        "An inbound webhook accepted a signed request.",
         &[
             field("webhook_id", "\"whk_example\""),
             field("webhook_name", "\"ci\""),
@@ -256,19 +255,19 @@ pub const CATALOGUE: &[EventType] = &[
     event(
         "alert.firing",
         Category::Alert,
-        "An alert began to fire. `value` is that of the first figure that its condition names.",
+        "An alert started firing. `value` is the value of the first metric in its condition.",
         &[ALERT, ALERT_NAME, SEVERITY, CONDITION, THRESHOLD, PERIOD, VALUE, FIRING_SINCE],
     ),
     event(
         "alert.acknowledged",
         Category::Alert,
-        "Somebody takes care of an alert that fires.",
+        "A firing alert was acknowledged.",
         &[ALERT, ALERT_NAME, SEVERITY, CONDITION, THRESHOLD, PERIOD, VALUE, FIRING_SINCE],
     ),
     event(
         "alert.snoozed",
         Category::Alert,
-        "An alert that fires is silent for a while.",
+        "A firing alert was snoozed.",
         &[
             ALERT,
             ALERT_NAME,
@@ -284,7 +283,7 @@ pub const CATALOGUE: &[EventType] = &[
     event(
         "alert.resolved",
         Category::Alert,
-        "An alert ceased to fire. `resolved_by` says why: `condition` (it does not hold any more), `hand` (somebody said so), `turned_off` or `deleted`.",
+        "An alert was resolved. `resolved_by` is `condition` (the condition is no longer met), `hand` (resolved by a user), `turned_off` or `deleted`.",
         &[
             ALERT,
             ALERT_NAME,
@@ -300,32 +299,32 @@ pub const CATALOGUE: &[EventType] = &[
     event(
         "approval.requested",
         Category::Approval,
-        "The owner is asked before something happens. `tool` says what; the whole input is at `GET /api/chat/approvals`.",
+        "An action requires approval by the owner. `tool` names it; `GET /api/chat/approvals` returns the full input.",
         &[APPROVAL, APPROVAL_KIND, TOOL, AGENT, SESSION, CONVERSATION, field("status", "\"pending\""), EXPIRES_AT],
     ),
     event(
         "approval.decided",
         Category::Approval,
-        "Nobody is asked any more. `status` says why: `approved`, `rejected`, `expired` (nobody answered in time) or \
-         `cancelled` (it cannot happen any more).",
+        "An approval request was closed. `status` is `approved`, `rejected`, `expired` (no response in time) or \
+                 `cancelled` (the action is no longer possible).",
         &[APPROVAL, APPROVAL_KIND, TOOL, AGENT, SESSION, CONVERSATION, field("status", "\"approved\""), EXPIRES_AT],
     ),
     event(
         "backup.created",
         Category::Backup,
-        "A backup is whole and kept. `daily` says whether the schedule made it.",
+        "A backup was completed. `daily` tells whether the schedule created it.",
         &[BACKUP, field("size_bytes", "1048576"), field("has_secrets", "false"), field("daily", "true")],
     ),
     event(
         "backup.failed",
         Category::Backup,
-        "A backup or a restore came to nothing (`kind`: `backup` or `restore`). `error` says why.",
+        "A backup or restore failed (`kind`: `backup` or `restore`). `error` is the reason.",
         &[BACKUP, field("kind", "\"backup\""), field("error", "\"There is no space left for the backup\"")],
     ),
     event(
         "backup.restored",
         Category::Backup,
-        "Everything was replaced by what a backup of `created_at` held.",
+        "All data was replaced by the contents of a backup created at `created_at`.",
         &[BACKUP, field("created_at", "\"2026-01-01T00:00:00.000Z\"")],
     ),
 ];
@@ -335,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_begin_with_their_category_and_are_unique() {
+    fn names_start_with_their_category_and_are_unique() {
         for (at, event) in CATALOGUE.iter().enumerate() {
             assert!(event.name.starts_with(&format!("{}.", event.category.as_str())), "{}", event.name);
             assert!(CATALOGUE[at + 1..].iter().all(|other| other.name != event.name), "{}", event.name);
@@ -350,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn the_five_categories_of_the_interface_stand_exactly() {
+    fn catalogue_contains_the_specified_event_types() {
         let names = |category| -> Vec<&str> {
             CATALOGUE.iter().filter(|event| event.category == category).map(|event| event.name).collect()
         };

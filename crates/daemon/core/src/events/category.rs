@@ -1,6 +1,6 @@
-//! What events are about.
+//! Categories of events.
 
-/// What an event is about.
+/// Category of an event: the part of its name before the first dot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Category {
     Task,
@@ -15,7 +15,7 @@ pub enum Category {
 }
 
 impl Category {
-    /// In the order in which they are shown.
+    /// All categories, in display order.
     pub const ALL: [Self; 9] = [
         Self::Task,
         Self::Project,

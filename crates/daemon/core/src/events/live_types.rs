@@ -1,12 +1,12 @@
-//! What is told as it happens and stored nowhere.
+//! Live event types, which are not stored.
 
 use super::catalogue::{AGENT, CONVERSATION, Field, JOB, ORIGIN, RUN, SESSION, TOOL, field};
 
-/// What is told and not stored.
+/// Event type that is delivered live and not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LiveType {
     pub name: &'static str,
-    /// When it is told: a sentence for people.
+    /// Sentence for users that tells when the event fires.
     pub fires: &'static str,
     pub data: &'static [Field],
 }
@@ -14,20 +14,24 @@ pub struct LiveType {
 const CALL: Field = field("call_id", "\"0.0\"");
 const ROUND: Field = field("round", "0");
 
-/// What happens too often, or means too little, to be stored: only who watches at that moment hears of it, from the
-/// daemon that does it. No hook does.
+/// All live event types: too frequent or too minor to be stored. Only connected stream clients of the emitting daemon
+/// receive them; hooks do not.
 pub const LIVE: &[LiveType] = &[
     LiveType {
         name: "turn.tool_use",
-        fires: "A turn begins to run a tool.",
+        fires: "A turn started a tool call.",
         data: &[SESSION, AGENT, ORIGIN, CONVERSATION, JOB, RUN, TOOL, CALL, ROUND, field("status", "null")],
     },
     LiveType {
         name: "turn.tool_result",
-        fires: "A tool of a turn has answered, or was refused.",
+        fires: "A tool call of a turn finished or was rejected.",
         data: &[SESSION, AGENT, ORIGIN, CONVERSATION, JOB, RUN, TOOL, CALL, ROUND, field("status", "\"done\"")],
     },
-    LiveType { name: "delivery.changed", fires: "Deliveries of hooks were tried; at most twice a second.", data: &[] },
+    LiveType {
+        name: "delivery.changed",
+        fires: "Hook deliveries were attempted; sent at most twice a second.",
+        data: &[],
+    },
 ];
 
 #[cfg(test)]
@@ -36,7 +40,7 @@ mod tests {
 
     #[test]
     fn examples_are_json() {
-        for field in LIVE.iter().flat_map(|told| told.data) {
+        for field in LIVE.iter().flat_map(|live| live.data) {
             assert!(serde_json::from_str::<serde_json::Value>(field.example).is_ok(), "{}", field.name);
         }
     }

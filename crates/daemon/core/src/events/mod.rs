@@ -1,18 +1,14 @@
-//! What happens in the daemon that others may react to: the names of all events, when each fires,
-//! and what its data holds; and following them as they happen.
+//! Events of the daemon: the catalogue of event types and the event stream.
 //!
-//! An event is a row that commits with the change that caused it (`store::Tx::emit`); hooks read
-//! the rows in order by a cursor. Whoever follows reads the same rows, and hears besides of what is not worth a row
-//! (`runtime::LiveFeed`), from the daemon that does it alone.
+//! An event is a row that commits with the change that caused it (`store::Tx::emit`). Hooks read the rows in order
+//! with a cursor. The event stream delivers the same rows, and in addition live events that are not stored
+//! (`runtime::LiveFeed`), which only the daemon that emits them delivers.
 //!
 //! Invariants
-//! - Nobody emits a type that is not in the [`CATALOGUE`]: a test holds the outbox of every other
-//!   test against it.
-//! - `data` of a type only ever grows: filters and templates name its fields.
-//! - Followers wait for the database together, and keep nobody waiting: one that is too slow is cut off. Without
-//!   followers nothing is read.
-//!
-//! Deliberately absent: who reacts (`hooks`).
+//! - Every emitted type is in the [`CATALOGUE`]; the outbox of every integration test is checked against it.
+//! - Fields of a type's `data` are never removed, because filters and templates refer to them.
+//! - One task reads the database for all stream clients. A client that is too slow is disconnected and delays no other.
+//!   Without clients, nothing is read.
 
 mod catalogue;
 mod category;

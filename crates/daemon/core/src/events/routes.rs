@@ -1,4 +1,4 @@
-//! `/api/events/stream`.
+//! HTTP endpoint of the event stream.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use utoipa::IntoParams;
 use super::model::TypeFilter;
 use super::service::{Events, StreamEvent};
 
-/// The stream of events.
+/// Route of the event stream.
 #[must_use]
 pub(super) fn routes() -> Routes<Events> {
     Routes::new().streams(ApiRouter::new().routes(routes!(stream_events)))
@@ -22,26 +22,26 @@ pub(super) fn routes() -> Routes<Events> {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct FollowQuery {
-    /// Types of events, or first parts of them, with commas between: `task,alert.firing`. All where it is left out.
+    /// Comma-separated event types or type prefixes, such as `task,alert.firing`. Default: all types.
     #[param(max_length = 1000)]
     types: Option<String>,
-    /// The `id` of the last event that was seen, for pages that cannot send `Last-Event-ID`.
+    /// `id` of the last received event, for clients that cannot send the header `Last-Event-ID`.
     #[param(max_length = 200)]
     last_event_id: Option<String>,
 }
 
-/// Follow what happens
+/// Stream events
 ///
-/// Server-Sent Events, one stream for a whole page: the events of hooks as they are stored, each with an `id`, and what
-/// is told without being stored (`turn.tool_use`, `turn.tool_result`, `delivery.changed`), without one. `data` is
-/// `{id?, type, timestamp, data}`. First comes `ready`. After a break the stream goes on behind `Last-Event-ID`; where
-/// that is not kept any more, or too much was missed, comes `reset`: load anew what is shown. Whoever reads too slowly
-/// is cut off, and opens it again.
+/// Server-Sent Events: stored events, each with an `id`, and live events without an `id` (`turn.tool_use`,
+/// `turn.tool_result`, `delivery.changed`). `data` is `{id?, type, timestamp, data}`. The first event is `ready`. With
+/// `Last-Event-ID`, the stream resumes after that event. If that position is no longer available or too many events
+/// were missed, the server sends `reset` and the client must reload its state. A client that reads too slowly is
+/// disconnected and can reconnect.
 #[utoipa::path(get, path = "/api/events/stream", operation_id = "stream_events", tag = "events",
     params(FollowQuery,
-        ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event that was seen")),
-    responses((status = 200, body = String, content_type = "text/event-stream", description = "What happens"),
-        (status = 429, body = ErrorBody, description = "Too many streams are open")))]
+        ("Last-Event-ID" = Option<String>, Header, description = "`id` of the last received event")),
+    responses((status = 200, body = String, content_type = "text/event-stream", description = "Stream of events"),
+        (status = 429, body = ErrorBody, description = "Too many open streams")))]
 async fn stream_events(
     State(events): State<Events>,
     caller: Caller,
@@ -50,7 +50,7 @@ async fn stream_events(
 ) -> ApiResult<Response> {
     let filter = TypeFilter::parse(query.types.as_deref().unwrap_or_default())
         .map_err(|message| ApiError::invalid(vec![FieldProblem { field: "types".to_owned(), message }]))?;
-    // One that is no text is no place, which is answered with `reset`.
+    // A header that is not text becomes an empty id, which is answered with `reset`.
     let header = headers.get("last-event-id").map(|header| header.to_str().unwrap_or_default());
     let last = header.or(query.last_event_id.as_deref()).filter(|last| !last.is_empty());
     Ok(event_stream(events.follow(&caller.credential_id, filter, last).await?, render))

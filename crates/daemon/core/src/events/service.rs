@@ -1,5 +1,5 @@
-//! Following what happens. What is stored comes from the outbox, so it can be gone on with after any break, on whichever
-//! daemon; one task reads it for all followers, while there are any.
+//! Event stream. Stored events come from the outbox, so a client can resume after an interruption on any daemon. One
+//! task reads the outbox for all clients while there are any.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -17,20 +17,21 @@ use super::model::TypeFilter;
 use crate::parts::Detached;
 use crate::runtime::{AppContext, FeedItem};
 
-const EVENTS_A_READ: u32 = 256;
-/// Whoever missed more loads anew what it shows.
-const MOST_MISSED: usize = 10_000;
-/// A notification of another daemon may be lost; then events are found after so long.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
-const MOST_STREAMS: usize = 512;
-/// Of one credential: a browser has one for all its tabs.
-const MOST_STREAMS_OF_ONE: usize = 64;
+const READ_BATCH_SIZE: u32 = 256;
+/// Maximum number of missed events to replay; beyond it the client gets `reset`.
+const MAX_REPLAYED_EVENTS: usize = 10_000;
+/// Poll interval of the outbox, because a notification from another daemon may be lost.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
+/// Maximum number of open streams.
+const MAX_STREAMS: usize = 512;
+/// Maximum number of open streams per credential. All tabs of a browser share one stream.
+const MAX_STREAMS_PER_CREDENTIAL: usize = 64;
 const READY: &str = "ready";
 const RESET: &str = "reset";
 
 #[derive(Debug, thiserror::Error)]
 pub enum EventsError {
-    #[error("Too many streams of events are open; close some, or try again shortly")]
+    #[error("Too many open event streams; close some, or retry shortly")]
     TooManyStreams,
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -52,24 +53,24 @@ impl DomainError for EventsError {
     }
 }
 
-/// What a follower is told.
+/// Event as sent to a stream client.
 #[derive(Debug, Clone)]
 pub struct StreamEvent {
     pub event_type: Arc<str>,
     /// JSON, without line breaks.
     pub data: Arc<str>,
-    /// Of what is stored: where to go on from.
+    /// Position to resume from, if the event is stored.
     pub id: Option<Arc<str>>,
 }
 
 struct Inner {
     context: AppContext,
-    /// Reads the outbox for all followers.
+    /// Task that reads the outbox for all clients.
     reader: tokio::sync::Mutex<Option<JoinHandle<()>>>,
     streams: Mutex<HashMap<Arc<str>, usize>>,
 }
 
-/// Cheap to clone.
+/// Event stream service. Cheap to clone.
 #[derive(Clone)]
 pub struct Events(Arc<Inner>);
 
@@ -79,7 +80,7 @@ impl std::fmt::Debug for Events {
     }
 }
 
-/// One of the open streams; no longer counted when dropped.
+/// Counts an open stream until dropped.
 struct OpenStream {
     events: Events,
     credential: Arc<str>,
@@ -103,89 +104,98 @@ impl Events {
         Detached::new(Self(Arc::new(Inner { context: context.clone(), reader, streams })))
     }
 
-    /// What happens from now on, or after the event `last`; first comes `ready`, with a place to go on from. Where `last`
-    /// is not kept any more, or too much was missed, comes `reset`. It ends when the daemon drains, when the store cannot
-    /// be read, and when its reader is too slow: then it is to be opened again.
+    /// Opens a stream of new events, or of all events after `last`. The first event is `ready`, with a position to
+    /// resume from. If the position `last` is no longer available or too many events were missed, `reset` follows. The
+    /// stream ends when the daemon drains, the store cannot be read, or the client is too slow; the client can open it
+    /// again.
     ///
     /// # Errors
-    /// `TooManyStreams`, or the store's refusal.
+    /// `TooManyStreams` if a stream limit is reached, `Store` if the outbox cannot be read.
     pub async fn follow(
         &self,
         credential: &Arc<str>,
         filter: TypeFilter,
         last: Option<&str>,
     ) -> Result<impl Stream<Item = StreamEvent> + Send + use<>, EventsError> {
-        let open = self.enter(credential)?;
-        // First, so that nothing is told between what is read and what is heard.
-        let feed = self.0.context.feed.watch();
+        let open = self.register_stream(credential)?;
+        // Subscribe first, so that no event is lost between reading the outbox and listening.
+        let feed = self.0.context.feed.subscribe();
         self.start_reader().await?;
         let database: Arc<str> = self.0.context.db.database_id().await?.into();
         let mut read = self.0.context.db.read().await?;
-        let mut seen = place_of(last, &database);
-        if let Some(place) = seen
-            && !read.keeps_event(place).await?
+        let mut seen = parse_position(last, &database);
+        if let Some(position) = seen
+            && !read.is_event_retained(position).await?
         {
             seen = None;
         }
         let is_current = seen.is_none();
-        let place = match seen {
-            Some(place) => place,
+        let position = match seen {
+            Some(position) => position,
             None => read.last_seq().await?,
         };
-        let mut follower =
-            Follower { open, feed, filter, database, seen: place, ready: VecDeque::new(), missed: 0, is_current };
-        follower.ready.push_back(follower.sign(READY));
+        let mut client = StreamClient {
+            open,
+            feed,
+            filter,
+            database,
+            seen: position,
+            pending: VecDeque::new(),
+            missed: 0,
+            is_current,
+        };
+        client.pending.push_back(client.control_event(READY));
         if last.is_some() && is_current {
-            follower.ready.push_back(follower.sign(RESET));
+            client.pending.push_back(client.control_event(RESET));
         }
-        Ok(stream::unfold(follower, |mut follower| async move {
-            let event = follower.next().await?;
-            Some((event, follower))
+        Ok(stream::unfold(client, |mut client| async move {
+            let event = client.next().await?;
+            Some((event, client))
         }))
     }
 
-    fn enter(&self, credential: &Arc<str>) -> Result<OpenStream, EventsError> {
+    fn register_stream(&self, credential: &Arc<str>) -> Result<OpenStream, EventsError> {
         let mut streams = self.0.streams.lock();
-        let of_one = streams.get(credential).copied().unwrap_or(0);
-        if of_one >= MOST_STREAMS_OF_ONE || streams.values().sum::<usize>() >= MOST_STREAMS {
+        let open = streams.get(credential).copied().unwrap_or(0);
+        if open >= MAX_STREAMS_PER_CREDENTIAL || streams.values().sum::<usize>() >= MAX_STREAMS {
             return Err(EventsError::TooManyStreams);
         }
-        streams.insert(Arc::clone(credential), of_one + 1);
+        streams.insert(Arc::clone(credential), open + 1);
         Ok(OpenStream { events: self.clone(), credential: Arc::clone(credential) })
     }
 
-    /// Makes sure that what commits from now on is told.
+    /// Starts the reader task if it is not running, so that all later commits are delivered.
     async fn start_reader(&self) -> Result<(), EventsError> {
         let mut reader = self.0.reader.lock().await;
         if reader.as_ref().is_none_or(JoinHandle::is_finished) {
             let database = self.0.context.db.database_id().await?;
-            let place = self.0.context.db.read().await?.last_seq().await?;
-            *reader = Some(tokio::spawn(self.clone().tell_stored(database, place)));
+            let position = self.0.context.db.read().await?.last_seq().await?;
+            *reader = Some(tokio::spawn(self.clone().publish_stored(database, position)));
         }
         Ok(())
     }
 
-    /// Tells what is stored, while anybody listens.
-    async fn tell_stored(self, mut database: String, mut place: Seq) {
+    /// Publishes stored events while there are subscribers.
+    async fn publish_stored(self, mut database: String, mut position: Seq) {
         let context = &self.0.context;
         let mut changes = context.db.watch_outbox();
         loop {
             changes.borrow_and_update();
-            let read = self.read_on(&mut database, &mut place).await;
+            let read = self.publish_batch(&mut database, &mut position).await;
             let may_miss = read.is_err() || !context.db.is_exclusive();
             match read {
                 Ok(true) => continue,
                 Ok(false) => {}
-                Err(error) => tracing::warn!(%error, "events cannot be read for those who follow them"),
+                Err(error) => tracing::warn!(%error, "failed to read events for streams"),
             }
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() { return },
-                () = tokio::time::sleep(LOOK_AGAIN), if may_miss => {}
+                () = tokio::time::sleep(POLL_INTERVAL), if may_miss => {}
                 () = context.draining.cancelled() => return,
-                () = context.feed.deserted() => {
+                () = context.feed.closed() => {
                     let mut reader = self.0.reader.lock().await;
-                    // Whoever came meanwhile counts on this one.
-                    if !context.feed.is_watched() {
+                    // A client that subscribed meanwhile relies on this task.
+                    if !context.feed.has_subscribers() {
                         *reader = None;
                         return;
                     }
@@ -194,51 +204,51 @@ impl Events {
         }
     }
 
-    /// Answers whether there may be more.
-    async fn read_on(&self, database: &mut String, place: &mut Seq) -> Result<bool, StoreError> {
+    /// Publishes the next batch of events. Returns whether more may be available.
+    async fn publish_batch(&self, database: &mut String, position: &mut Seq) -> Result<bool, StoreError> {
         let context = &self.0.context;
         let current = context.db.database_id().await?;
         let mut read = context.db.read().await?;
         if current != *database {
-            // A backup was loaded: its events have other places.
-            (*database, *place) = (current, read.last_seq().await?);
-            context.feed.pass_on(FeedItem {
+            // A backup was restored: its events have other positions.
+            (*database, *position) = (current, read.last_seq().await?);
+            context.feed.send(FeedItem {
                 event_type: RESET.into(),
                 data: "{}".into(),
-                place: Some((*place, database.as_str().into())),
+                position: Some((*position, database.as_str().into())),
             });
         }
-        let events = read.events_after(*place, EVENTS_A_READ).await?;
+        let events = read.events_after(*position, READ_BATCH_SIZE).await?;
         drop(read);
         for event in &events {
-            *place = event.seq;
-            context.feed.pass_on(FeedItem {
+            *position = event.seq;
+            context.feed.send(FeedItem {
                 event_type: event.event_type.as_str().into(),
-                data: body_of(event),
-                place: Some((event.seq, database.as_str().into())),
+                data: event_body(event),
+                position: Some((event.seq, database.as_str().into())),
             });
         }
-        Ok(events.len() == EVENTS_A_READ as usize)
+        Ok(events.len() == READ_BATCH_SIZE as usize)
     }
 }
 
-struct Follower {
+struct StreamClient {
     open: OpenStream,
     feed: broadcast::Receiver<FeedItem>,
     filter: TypeFilter,
     database: Arc<str>,
-    /// The last stored event that was told or passed over.
+    /// Position of the last stored event that was sent or filtered out.
     seen: Seq,
-    ready: VecDeque<StreamEvent>,
+    pending: VecDeque<StreamEvent>,
     missed: usize,
-    /// What was missed is told.
+    /// Whether all missed events were replayed.
     is_current: bool,
 }
 
-impl Follower {
+impl StreamClient {
     async fn next(&mut self) -> Option<StreamEvent> {
         loop {
-            if let Some(event) = self.ready.pop_front() {
+            if let Some(event) = self.pending.pop_front() {
                 return Some(event);
             }
             if self.is_current {
@@ -247,9 +257,9 @@ impl Follower {
                     item = self.feed.recv() => item.ok()?,
                     () = draining.cancelled() => return None,
                 };
-                self.take(item);
+                self.push(item);
             } else if let Err(error) = self.catch_up().await {
-                tracing::warn!(%error, "following events broke off");
+                tracing::warn!(%error, "event stream failed");
                 return None;
             }
         }
@@ -257,39 +267,39 @@ impl Follower {
 
     async fn catch_up(&mut self) -> Result<(), StoreError> {
         let mut read = self.open.events.0.context.db.read().await?;
-        let events = read.events_after(self.seen, EVENTS_A_READ).await?;
+        let events = read.events_after(self.seen, READ_BATCH_SIZE).await?;
         self.missed += events.len();
-        self.is_current = events.len() < EVENTS_A_READ as usize;
-        if self.missed > MOST_MISSED {
+        self.is_current = events.len() < READ_BATCH_SIZE as usize;
+        if self.missed > MAX_REPLAYED_EVENTS {
             self.seen = read.last_seq().await?;
             self.is_current = true;
-            self.ready.push_back(self.sign(RESET));
+            self.pending.push_back(self.control_event(RESET));
             return Ok(());
         }
         for event in &events {
             self.seen = event.seq;
-            if self.filter.lets_through(&event.event_type) {
-                let (event_type, data) = (event.event_type.as_str().into(), body_of(event));
-                self.ready.push_back(StreamEvent { event_type, data, id: Some(self.id()) });
+            if self.filter.matches(&event.event_type) {
+                let (event_type, data) = (event.event_type.as_str().into(), event_body(event));
+                self.pending.push_back(StreamEvent { event_type, data, id: Some(self.id()) });
             }
         }
         Ok(())
     }
 
-    fn take(&mut self, item: FeedItem) {
-        let FeedItem { event_type, data, place } = item;
+    fn push(&mut self, item: FeedItem) {
+        let FeedItem { event_type, data, position } = item;
         let is_reset = &*event_type == RESET;
         let mut id = None;
-        if let Some((place, database)) = place {
-            // Read already, when what was missed was read.
-            if !is_reset && place <= self.seen {
+        if let Some((position, database)) = position {
+            // Already sent while missed events were replayed.
+            if !is_reset && position <= self.seen {
                 return;
             }
-            (self.seen, self.database) = (place, database);
+            (self.seen, self.database) = (position, database);
             id = Some(self.id());
         }
-        if is_reset || self.filter.lets_through(&event_type) {
-            self.ready.push_back(StreamEvent { event_type, data, id });
+        if is_reset || self.filter.matches(&event_type) {
+            self.pending.push_back(StreamEvent { event_type, data, id });
         }
     }
 
@@ -297,18 +307,18 @@ impl Follower {
         format!("{}.{}", self.database, self.seen).into()
     }
 
-    fn sign(&self, event_type: &str) -> StreamEvent {
+    fn control_event(&self, event_type: &str) -> StreamEvent {
         StreamEvent { event_type: event_type.into(), data: "{}".into(), id: Some(self.id()) }
     }
 }
 
-/// The place that an id names, in this database.
-fn place_of(id: Option<&str>, database: &str) -> Option<Seq> {
+/// Parses an event id and returns its position if it belongs to this database.
+fn parse_position(id: Option<&str>, database: &str) -> Option<Seq> {
     id?.strip_prefix(database)?.strip_prefix('.')?.parse().ok()
 }
 
-/// As a hook sends it.
-fn body_of(event: &Event) -> Arc<str> {
+/// Serializes an event in the format of hook deliveries.
+fn event_body(event: &Event) -> Arc<str> {
     let body = json!({
         "id": event.id, "type": event.event_type, "timestamp": event.created_at, "data": event.data,
     });

@@ -1,19 +1,19 @@
-//! Letting in what comes from outside to those of its own credentials: signed requests, messages of platforms.
+//! Admission of inbound messages that carry their own credentials: signed requests, messages of chat platforms.
 //!
-//! The way in is one, whatever it comes through:
-//! 1. The domain verifies who sent it, over the raw bytes; nothing is counted or kept before.
-//! 2. [`RateLimiter::admit`] bounds how often one sender and all together may come, and [`RateLimiter::check_backlog`] how
-//!    much may wait to be worked off.
-//! 3. In one transaction the domain claims the sender's id of the message, stores it, emits its event and enqueues
-//!    what is to be done. What came before is answered with what it was then.
-//! 4. Success is answered after the commit, and the [`Outcome`] is counted.
+//! All of them take the same steps:
+//! 1. The domain verifies the sender over the raw bytes. Nothing is counted or stored before.
+//! 2. [`RateLimiter::admit`] enforces the rates per sender and in total, [`RateLimiter::check_backlog`] the limit on
+//!    the backlog.
+//! 3. In one transaction, the domain claims the sender's message id, stores the message, emits its event and enqueues
+//!    its work. A repeated message gets the original response.
+//! 4. The domain responds after the commit and counts the [`Outcome`].
 //!
-//! Deliberately absent: verification and rows, which differ from domain to domain.
+//! Verification and tables differ between domains and are not part of this module.
 
-mod gate;
+mod limiter;
 mod outcome;
 mod rate;
 
-pub use gate::{Limits, RateLimiter, Refusal};
+pub use limiter::{Limits, RateLimiter, Refusal};
 pub use outcome::{Outcome, OutcomeCounts};
 pub use rate::Rate;

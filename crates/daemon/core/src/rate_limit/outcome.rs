@@ -1,7 +1,8 @@
-//! What became of what came in.
+//! Outcomes of inbound messages.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Outcome of an inbound message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     Accepted,
@@ -11,7 +12,7 @@ pub enum Outcome {
     Disabled,
     RateLimited,
     Overloaded,
-    /// For nobody who is there, or it cannot be read or came with another body before.
+    /// The recipient does not exist, the message cannot be decoded, or its id was used with another body.
     Invalid,
     /// The daemon could not store it.
     Failed,
@@ -28,7 +29,7 @@ const OUTCOMES: [(Outcome, &str); 8] = [
     (Outcome::Failed, "failed"),
 ];
 
-/// Counted since the daemon started.
+/// Counters of outcomes since the daemon started.
 #[derive(Debug, Default)]
 pub struct OutcomeCounts([AtomicU64; OUTCOMES.len()]);
 
@@ -39,7 +40,7 @@ impl OutcomeCounts {
         }
     }
 
-    /// Every outcome by its name.
+    /// Counts by the name of the outcome.
     #[must_use]
     pub fn read(&self) -> Vec<(&'static str, u64)> {
         OUTCOMES.iter().zip(&self.0).map(|((_, name), count)| (*name, count.load(Ordering::Relaxed))).collect()
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_outcome_has_a_name_of_its_own() {
+    fn every_outcome_has_its_own_counter() {
         let counts = OutcomeCounts::default();
         for (outcome, _) in OUTCOMES {
             counts.count(outcome);

@@ -1,22 +1,22 @@
-//! How often something may happen: a bucket of tokens that fills at a steady rate.
+//! Token bucket that refills at a constant rate.
 
 use std::time::Duration;
 
 use agentd_base::Timestamp;
 
-/// So many in a minute, all at once or spread.
+/// Number of events allowed per minute, in a burst or spread out.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
     pub per_minute: u32,
 }
 
 impl Rate {
-    fn seconds_a_token(self) -> f64 {
+    fn seconds_per_token(self) -> f64 {
         60.0 / f64::from(self.per_minute.max(1))
     }
 }
 
-/// What is left of a rate.
+/// State of a token bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bucket {
     tokens: f64,
@@ -31,21 +31,21 @@ impl Bucket {
     /// Takes one token.
     ///
     /// # Errors
-    /// How long it takes until there is one.
+    /// Time until a token is available.
     pub(super) fn take(&mut self, rate: Rate, now: Timestamp) -> Result<(), Duration> {
-        // A clock that was set back adds nothing, and what it adds later is not added twice.
-        let gained = now.since(self.at).as_secs_f64() / rate.seconds_a_token();
+        // A clock that was set back adds no tokens, and the same period is not counted twice later.
+        let gained = now.since(self.at).as_secs_f64() / rate.seconds_per_token();
         self.tokens = (self.tokens + gained).min(f64::from(rate.per_minute));
         self.at = now;
         if self.tokens < 1.0 {
-            let missing = (1.0 - self.tokens) * rate.seconds_a_token();
+            let missing = (1.0 - self.tokens) * rate.seconds_per_token();
             return Err(Duration::try_from_secs_f64(missing).unwrap_or(Duration::from_secs(60)));
         }
         self.tokens -= 1.0;
         Ok(())
     }
 
-    /// Puts a token back that was not used.
+    /// Returns an unused token.
     pub(super) fn put_back(&mut self) {
         self.tokens += 1.0;
     }
@@ -60,7 +60,7 @@ mod tests {
     const RATE: Rate = Rate { per_minute: 60 };
 
     #[test]
-    fn a_full_minute_at_once_and_then_as_they_come() {
+    fn bucket_allows_burst_then_steady_rate() {
         let start = Timestamp::from_micros(0);
         let mut bucket = Bucket::full(RATE, start);
         for _ in 0..60 {
@@ -73,7 +73,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_minute_lets_more_in_than_twice_the_rate(steps in prop::collection::vec(0u64..3_000, 1..400)) {
+        fn no_minute_admits_more_than_twice_the_rate(steps in prop::collection::vec(0u64..3_000, 1..400)) {
             let mut now = Timestamp::from_micros(0);
             let mut bucket = Bucket::full(RATE, now);
             let mut taken = Vec::new();
@@ -81,7 +81,7 @@ mod tests {
                 now = now + Duration::from_millis(step);
                 match bucket.take(RATE, now) {
                     Ok(()) => taken.push(now),
-                    // Whoever waits as told is let in.
+                    // A client that waits for the returned time is admitted.
                     Err(wait) => {
                         let mut later = bucket;
                         prop_assert!(later.take(RATE, now + wait + Duration::from_micros(10)).is_ok());

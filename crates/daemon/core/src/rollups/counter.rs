@@ -1,27 +1,27 @@
-//! What is counted.
+//! Counters.
 
-/// Each has a label of its own kind, '' where there is none.
+/// Counter. Each has labels of one kind; the label is empty if there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Counter {
     Conversations,
     Messages,
-    /// Turns that ended in whatever way, by agent.
+    /// Ended turns, by agent.
     Turns,
-    /// Of them, those that came to no success.
+    /// Turns that did not succeed, by agent.
     FailedTurns,
-    /// The same turns by what began them.
+    /// Ended turns, by origin.
     TurnsByOrigin,
-    /// Calls of tools by tool.
+    /// Tool calls, by tool.
     ToolCalls,
     FailedToolCalls,
-    /// The same calls by agent.
+    /// Tool calls, by agent.
     ToolCallsByAgent,
-    /// Runs of jobs that ended.
+    /// Ended job runs.
     Runs,
     FailedRuns,
-    /// Deliveries of hooks that came to an end.
+    /// Ended hook deliveries.
     Deliveries,
-    /// Of them, those that were given up; again when one is given up again.
+    /// Dead-lettered hook deliveries. A delivery that is dead-lettered again counts again.
     DeadLetters,
     Episodes,
 }

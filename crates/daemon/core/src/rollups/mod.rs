@@ -1,15 +1,16 @@
-//! What happened over time: counters, histograms of latencies and what calls of models used, in buckets that get
-//! coarser with age.
+//! Time series of counters, latency histograms and model usage, in buckets that are compacted with age.
 //!
-//! Invariants: what is counted is counted in the transaction in which it happens, so that neither a kill nor a
-//! second try loses or doubles it; whatever was counted stands in exactly one row, so that a period is the sum of
-//! the rows that stand in it; a period costs by its buckets and not by what happened in it. Latencies are stored
-//! once a minute, and what was not stored yet is lost with the process. Days and hours are those of the profile's time
-//! zone; what was made coarse keeps the borders that it got. Nothing is made coarse for a clock that was set wrong for
-//! a moment.
+//! Invariants:
+//! - Events are counted in the transaction in which they happen, so neither a crash nor a retry loses or duplicates a
+//!   count.
+//! - Every count is in exactly one row, so the total of a period is the sum of its rows. The cost of a query depends on
+//!   the number of buckets, not of events.
+//! - Latencies are stored once a minute; measurements that are not stored yet are lost if the process ends.
+//! - Days and hours are those of the profile's time zone. Compacted buckets keep their bounds if the time zone changes.
+//! - A clock that is wrong for a short time does not cause compaction.
 //!
-//! Deliberately absent: percentiles that are stored, since they cannot be added; sums of usage by two things at once,
-//! which would be as many rows as calls.
+//! Percentiles are not stored, because they cannot be summed. Usage is not stored by two dimensions at once, because
+//! that would need as many rows as calls.
 
 mod counter;
 mod period;
@@ -21,7 +22,7 @@ use agentd_web::Routes;
 
 use crate::parts::{Domain, DomainParts, ShutdownPhase, ShutdownStep};
 use crate::runtime::MetricList;
-use worker::{StoreLatencies, WidenBuckets};
+use worker::{CompactBuckets, StoreLatencies};
 
 pub use counter::Counter;
 pub use period::{Buckets, Period, Zoned};
@@ -32,12 +33,12 @@ impl Domain for Rollups {
     fn parts(&self) -> DomainParts {
         DomainParts {
             routes: Routes::new(),
-            workers: vec![Box::new(StoreLatencies(self.clone())), Box::new(WidenBuckets(self.clone()))],
+            workers: vec![Box::new(StoreLatencies(self.clone())), Box::new(CompactBuckets(self.clone()))],
             metrics: MetricList::default(),
             bindings: Vec::new(),
-            shutdown: vec![ShutdownStep::new(ShutdownPhase::Measured, self, async |rollups, _| {
+            shutdown: vec![ShutdownStep::new(ShutdownPhase::Measurements, self, async |rollups, _| {
                 if let Err(error) = rollups.flush(true).await {
-                    tracing::warn!(%error, "what was measured in the last minute is lost");
+                    tracing::warn!(%error, "failed to store measurements of the last minute");
                 }
             })],
         }

@@ -1,4 +1,4 @@
-//! Hours and days of a time zone as points in time.
+//! Periods, and the days and hours of a time zone.
 
 use agentd_base::Timestamp;
 use jiff::civil::Date;
@@ -6,14 +6,14 @@ use jiff::tz::TimeZone;
 
 const HOUR: i64 = 3_600_000_000;
 
-/// From the beginning of `from` to before `to`.
+/// Period from `from` (inclusive) to `to` (exclusive).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Period {
     pub from: Timestamp,
     pub to: Timestamp,
 }
 
-/// Periods that follow each other without a gap.
+/// Consecutive periods without gaps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Buckets {
     starts: Vec<Timestamp>,
@@ -21,7 +21,7 @@ pub struct Buckets {
 }
 
 impl Buckets {
-    /// `starts` rise, and `end` is behind them.
+    /// Creates buckets from ascending `starts` and the `end` of the last bucket.
     #[must_use]
     pub fn new(starts: Vec<Timestamp>, end: Timestamp) -> Self {
         Self { starts, end }
@@ -37,27 +37,27 @@ impl Buckets {
         self.starts.is_empty()
     }
 
-    /// Of all of them together.
+    /// Returns the period that spans all buckets.
     #[must_use]
     pub fn period(&self) -> Period {
         Period { from: self.starts.first().copied().unwrap_or(self.end), to: self.end }
     }
 
-    /// In their order.
+    /// Iterates over the buckets in order.
     pub fn each(&self) -> impl Iterator<Item = Period> + '_ {
         let ends = self.starts.iter().skip(1).copied().chain([self.end]);
         self.starts.iter().zip(ends).map(|(from, to)| Period { from: *from, to })
     }
 
-    /// The one that this falls into.
+    /// Returns the index of the bucket that contains `at`.
     #[must_use]
     pub fn position(&self, at: Timestamp) -> Option<usize> {
-        let begun = self.starts.partition_point(|start| *start <= at);
-        if at < self.end { begun.checked_sub(1) } else { None }
+        let started = self.starts.partition_point(|start| *start <= at);
+        if at < self.end { started.checked_sub(1) } else { None }
     }
 }
 
-/// Days and hours as people count them.
+/// Calendar days and hours in a time zone.
 #[derive(Debug, Clone)]
 pub struct Zoned(pub TimeZone);
 
@@ -67,21 +67,20 @@ impl Zoned {
         at.to_jiff().to_zoned(self.0.clone()).date()
     }
 
-    /// When this day begins: at midnight, or where the clocks skip it at the first instant after.
+    /// Returns the start of a day: midnight, or the first instant after it if midnight is skipped.
     #[must_use]
     pub fn start_of(&self, day: Date) -> Timestamp {
         day.to_zoned(self.0.clone()).map_or_else(|_| Timestamp::default(), |start| start.timestamp().into())
     }
 
-    /// When the hour begins that `at` falls into: a full one of this zone's clocks, of which some are half an hour or a
-    /// quarter off those of others.
+    /// Returns the start of the local hour that contains `at`. Some zones are offset by a half or quarter hour.
     #[must_use]
     pub fn hour_of(&self, at: Timestamp) -> Timestamp {
         let offset = i64::from(self.0.to_offset(at.to_jiff()).seconds()) * 1_000_000;
         Timestamp::from_micros((at.as_micros() + offset).div_euclid(HOUR) * HOUR - offset)
     }
 
-    /// The days up to the one of `now`, itself included, `count` of them, the oldest first.
+    /// Returns the last `count` days including today, oldest first.
     #[must_use]
     pub fn last_days(&self, now: Timestamp, count: u16) -> Vec<Date> {
         let today = self.date(now);
@@ -89,14 +88,14 @@ impl Zoned {
         (0..count).rev().map(back).collect()
     }
 
-    /// Days that follow each other.
+    /// Returns the buckets of consecutive days.
     #[must_use]
     pub fn days(&self, days: &[Date]) -> Buckets {
         let end = days.last().map_or_else(Timestamp::default, |last| self.start_of(last.tomorrow().unwrap_or(*last)));
         Buckets::new(days.iter().map(|day| self.start_of(*day)).collect(), end)
     }
 
-    /// The hours up to the one of `now`, itself included, `count` of them.
+    /// Returns the buckets of the last `count` hours including the current one.
     #[must_use]
     pub fn last_hours(&self, now: Timestamp, count: u16) -> Buckets {
         let last = self.hour_of(now).as_micros();
@@ -104,7 +103,7 @@ impl Zoned {
         Buckets::new((0..count).rev().map(start).collect(), Timestamp::from_micros(last + HOUR))
     }
 
-    /// Both days included.
+    /// Returns the period from the start of `first` to the end of `last`.
     #[must_use]
     pub fn between(&self, first: Date, last: Date) -> Period {
         let after = last.tomorrow().unwrap_or(last);
@@ -121,9 +120,9 @@ mod tests {
     }
 
     #[test]
-    fn days_are_those_of_the_zone_and_as_long_as_they_are() {
+    fn days_follow_the_time_zone_and_its_transitions() {
         let berlin = Zoned(TimeZone::get("Europe/Berlin").unwrap());
-        // The day on which the clocks go forward.
+        // The day on which daylight saving time starts.
         let day = berlin.date(at("2026-03-28T23:30:00Z"));
         assert_eq!(day.to_string(), "2026-03-29");
         let period = berlin.between(day, day);
@@ -142,13 +141,13 @@ mod tests {
     }
 
     #[test]
-    fn hours_are_those_of_the_zone() {
+    fn hours_follow_the_time_zone() {
         let kathmandu = Zoned(TimeZone::get("Asia/Kathmandu").unwrap());
         assert_eq!(kathmandu.hour_of(at("2026-01-05T09:14:59Z")), at("2026-01-05T08:15:00Z"));
         assert_eq!(kathmandu.hour_of(at("2026-01-05T09:15:00Z")), at("2026-01-05T09:15:00Z"));
         let hours = kathmandu.last_hours(at("2026-01-05T18:20:00Z"), 24);
         let midnight = kathmandu.start_of(kathmandu.date(at("2026-01-05T18:20:00Z")));
-        assert!(hours.each().any(|hour| hour.from == midnight), "a day is whole hours");
+        assert!(hours.each().any(|hour| hour.from == midnight), "midnight is the start of an hour");
         assert_eq!((hours.len(), hours.period().to), (24, at("2026-01-05T19:15:00Z")));
     }
 }

@@ -1,7 +1,7 @@
-//! Stores what was recorded, and makes old buckets wider.
+//! Workers that store measurements and compact old buckets.
 //!
-//! Neither needs a lease: each daemon stores its own rows, and of two that widen the same buckets one is run again
-//! and finds them gone.
+//! They need no lease: each daemon stores its own rows, and if two daemons compact the same buckets, one of them
+//! retries and finds none.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use super::service::Rollups;
 use crate::runtime::{NextDue, Worker, WorkerError, WorkerReport};
 
-/// Once a minute, if anything was recorded.
+/// Stores latencies once a minute if any were recorded.
 #[derive(Debug)]
 pub(super) struct StoreLatencies(pub(super) Rollups);
 
@@ -32,11 +32,11 @@ impl Worker for StoreLatencies {
     }
 
     fn wake(&self) -> Option<Arc<Notify>> {
-        Some(self.0.recorder().news())
+        Some(self.0.recorder().notify())
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
-        Some(self.0.minute_ends().unwrap_or(NextDue::NEVER))
+        Some(self.0.minute_end().unwrap_or(NextDue::NEVER))
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
@@ -44,10 +44,11 @@ impl Worker for StoreLatencies {
     }
 }
 
+/// Merges old buckets into longer ones.
 #[derive(Debug)]
-pub(super) struct WidenBuckets(pub(super) Rollups);
+pub(super) struct CompactBuckets(pub(super) Rollups);
 
-impl Worker for WidenBuckets {
+impl Worker for CompactBuckets {
     fn name(&self) -> &'static str {
         "rollups.widen"
     }
@@ -62,7 +63,7 @@ impl Worker for WidenBuckets {
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         async {
-            let (items, has_more) = self.0.widen().await?;
+            let (items, has_more) = self.0.compact().await?;
             Ok(WorkerReport { items, has_more })
         }
         .boxed()

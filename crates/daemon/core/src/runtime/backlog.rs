@@ -1,5 +1,5 @@
-//! Events that wait to be read are bounded: while there are too many, requests that would add to them are told to come
-//! back. What the daemon has begun goes on, and so does whatever helps to get rid of them.
+//! Limit on unread events. While the limit is reached, requests that would add events are rejected with a retry delay.
+//! Running work continues, and so does everything that reduces the backlog.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,12 +14,12 @@ use tokio::time::Instant;
 use super::report::{WorkerError, WorkerReport};
 use super::worker::{NextDue, Worker};
 
-/// How often they are counted, or later where counting takes long.
-const COUNTED_EVERY: Duration = Duration::from_secs(1);
-/// Counting takes a part of the time that is not more than this.
-const SHARE_OF_COUNTING: u32 = 20;
+/// Minimum interval between counts.
+const COUNT_INTERVAL: Duration = Duration::from_secs(1);
+/// The interval is at least this many times the duration of the last count, so counting stays below 5 % of the time.
+const MIN_INTERVAL_FACTOR: u32 = 20;
 
-/// How many events wait for the slowest of those who read them, as it was last counted. Cheap to clone.
+/// Number of events unread by the slowest consumer, as of the last count. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct EventBacklog {
     unread: Arc<AtomicU64>,
@@ -32,7 +32,7 @@ impl EventBacklog {
         Self { unread: Arc::default(), limit }
     }
 
-    /// Not counted beyond the limit.
+    /// Number of unread events, capped at the limit.
     #[must_use]
     pub fn unread(&self) -> u64 {
         self.unread.load(Ordering::Relaxed)
@@ -44,18 +44,18 @@ impl EventBacklog {
     }
 }
 
-/// Counts what waits. Every daemon does so for itself.
+/// Counts unread events. Every daemon counts for itself.
 #[derive(Debug)]
 pub(super) struct CountEvents {
     db: Db,
     backlog: EventBacklog,
-    took: Mutex<Duration>,
+    last_duration: Mutex<Duration>,
 }
 
 impl CountEvents {
     #[must_use]
     pub(super) fn new(db: Db, backlog: EventBacklog) -> Self {
-        Self { db, backlog, took: Mutex::default() }
+        Self { db, backlog, last_duration: Mutex::default() }
     }
 }
 
@@ -69,27 +69,24 @@ impl Worker for CountEvents {
     }
 
     fn interval(&self) -> Duration {
-        COUNTED_EVERY.max(*self.took.lock() * SHARE_OF_COUNTING)
+        COUNT_INTERVAL.max(*self.last_duration.lock() * MIN_INTERVAL_FACTOR)
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
-        // Events are written, and so is how far they were read.
+        // New events and consumer positions are both written to the database, which wakes the worker.
         Some(NextDue::NEVER)
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         Box::pin(async move {
             let mut read = self.db.read().await?;
-            let begun = Instant::now();
+            let started = Instant::now();
             let unread = read.count_unread_events(self.backlog.limit).await?;
-            *self.took.lock() = begun.elapsed();
+            *self.last_duration.lock() = started.elapsed();
             let was_full = self.backlog.is_full();
             self.backlog.unread.store(unread, Ordering::Relaxed);
             if self.backlog.is_full() && !was_full {
-                tracing::warn!(
-                    unread,
-                    "so many events wait to be read that requests which would add to them are refused"
-                );
+                tracing::warn!(unread, "event backlog full; rejecting requests that add events");
             }
             Ok(WorkerReport::IDLE)
         })

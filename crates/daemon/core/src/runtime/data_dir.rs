@@ -1,4 +1,4 @@
-//! The data directory: everything that the daemon keeps is below it.
+//! Data directory: all files of the daemon are below it.
 
 use std::fs::{Metadata, Permissions};
 use std::io;
@@ -6,18 +6,18 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 const DATABASE: &str = "agentd.db";
-/// The store's own.
+/// Lock file of the store.
 const DATABASE_LOCK: &str = "agentd.lock";
 const SECRET_KEY: &str = "secret.key";
 const SOCKET_LOCK: &str = "agentd.sock.lock";
 
-/// Why a directory is not taken for the data directory.
+/// Reason why a directory is not accepted as the data directory.
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
-    #[error("the data directory {} cannot be used; check that it may be written, or name another with SVC_DATA_DIR", .path.display())]
+    #[error("the data directory {} cannot be used; check that it is writable, or set SVC_DATA_DIR to another directory", .path.display())]
     Unusable { path: PathBuf, source: io::Error },
     #[error(
-        "the directory {} is open to others (mode {mode:o}) and holds nothing of this program, so it may belong to another one; name a directory of its own, such as SVC_DATA_DIR={}, or close this one with `chmod 700 {}`",
+        "the directory {} is accessible to other users (mode {mode:o}) and contains no files of this program, so it may belong to another program; use a separate directory, such as SVC_DATA_DIR={}, or restrict it with `chmod 700 {}`",
         .path.display(), .path.join("agentd").display(), .path.display()
     )]
     Shared { path: PathBuf, mode: u32 },
@@ -28,32 +28,32 @@ pub enum DataDirError {
     ForeignOwner { path: PathBuf, owner: u32, user: u32 },
 }
 
-/// Paths inside the data directory. All of it is readable by the owner alone.
+/// Paths inside the data directory, which only its owner can access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataDir {
     root: PathBuf,
 }
 
 impl DataDir {
-    /// Opens the directory, making it (mode 0700) when it is not there. One that others may look
-    /// into is closed to them only if it is ours: a directory that other programs use stays as it is.
+    /// Opens the directory and creates it (mode 0700) if it does not exist. Access of other users is removed only if
+    /// the directory is empty or contains files of this program; a directory that other programs use is not changed.
     ///
     /// # Errors
-    /// The directory cannot be made, is no directory, or is one that others use.
+    /// `DataDirError` if it cannot be created, is not a directory, or belongs to another user or program.
     pub fn open(root: &Path) -> Result<Self, DataDirError> {
         let failed = |source| DataDirError::Unusable { path: root.to_path_buf(), source };
         match std::fs::metadata(root) {
-            Ok(found) => close_to_others(root, &found)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => make_private(root).map_err(failed)?,
+            Ok(found) => restrict_to_owner(root, &found)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => create_private(root).map_err(failed)?,
             Err(error) => return Err(failed(error)),
         }
         let root = root.canonicalize().map_err(failed)?;
         Ok(Self { root })
     }
 
-    /// Whether this program has kept its files there before.
+    /// Whether the directory contains files of this program.
     #[must_use]
-    pub fn is_ours(root: &Path) -> bool {
+    pub fn contains_own_files(root: &Path) -> bool {
         [DATABASE, DATABASE_LOCK, SECRET_KEY, SOCKET_LOCK].iter().any(|name| root.join(name).is_file())
     }
 
@@ -67,19 +67,19 @@ impl DataDir {
         self.root.join(DATABASE)
     }
 
-    /// The private socket that the command line speaks to a running daemon through.
+    /// Private socket through which the command line reaches a running daemon.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.root.join("agentd.sock")
     }
 
-    /// Held by the daemon that the socket belongs to.
+    /// Lock held by the daemon that owns the socket.
     #[must_use]
     pub fn socket_lock(&self) -> PathBuf {
         self.root.join(SOCKET_LOCK)
     }
 
-    /// Held by whoever makes a backup, restores one, or finishes a restore that was cut off.
+    /// Lock held while a backup is created or restored, or an interrupted restore is finished.
     #[must_use]
     pub fn backup_lock(&self) -> PathBuf {
         self.root.join("backup.lock")
@@ -90,7 +90,7 @@ impl DataDir {
         self.root.join(SECRET_KEY)
     }
 
-    /// Workspaces, one folder an agent.
+    /// Workspaces, one directory per agent.
     #[must_use]
     pub fn agents(&self) -> PathBuf {
         self.root.join("agents")
@@ -101,13 +101,13 @@ impl DataDir {
         self.root.join("avatars")
     }
 
-    /// What was recorded in the browser, and what its pages sent.
+    /// Browser recordings and downloads.
     #[must_use]
     pub fn recordings(&self) -> PathBuf {
         self.root.join("recordings")
     }
 
-    /// Backups that the daemon keeps itself, and the store's copies from before migrations.
+    /// Backups of the daemon, and the store's copies from before migrations.
     #[must_use]
     pub fn backups(&self) -> PathBuf {
         self.root.join("backups")
@@ -119,45 +119,45 @@ impl DataDir {
         self.root.join("models")
     }
 
-    /// Search indexes, a folder for each daemon that uses this directory.
+    /// Search indexes, one directory per daemon that uses this data directory.
     #[must_use]
     pub fn indexes(&self) -> PathBuf {
         self.root.join("index")
     }
 
-    /// Makes a folder below the root, readable by the owner alone.
+    /// Creates a directory below the root, accessible only to the owner.
     ///
     /// # Errors
-    /// The folder cannot be made.
+    /// The directory cannot be created.
     pub fn make_folder(&self, folder: &Path) -> io::Result<()> {
-        make_private(folder)
+        create_private(folder)
     }
 }
 
-fn close_to_others(root: &Path, found: &Metadata) -> Result<(), DataDirError> {
+fn restrict_to_owner(root: &Path, found: &Metadata) -> Result<(), DataDirError> {
     let mode = found.mode() & 0o7777;
     let unusable = |source| DataDirError::Unusable { path: root.to_path_buf(), source };
     if !found.is_dir() {
         return Err(unusable(io::ErrorKind::NotADirectory.into()));
     }
     let user = rustix::process::geteuid().as_raw();
-    // Its owner could replace everything in it.
+    // The owner of the directory could replace everything in it.
     if found.uid() != user {
         return Err(DataDirError::ForeignOwner { path: root.to_path_buf(), owner: found.uid(), user });
     }
     if mode & 0o077 == 0 {
         return Ok(());
     }
-    // An empty one, such as the mount point of a volume, can be nobody else's yet. Others may write
-    // into one that is sticky, so that is never ours.
-    let is_free = mode & 0o1000 == 0 && std::fs::read_dir(root).is_ok_and(|mut entries| entries.next().is_none());
-    if !(is_free || DataDir::is_ours(root)) {
+    // An empty directory, such as the mount point of a volume, is not in use by another program. A directory with the
+    // sticky bit is shared by design and never accepted as empty.
+    let is_unused = mode & 0o1000 == 0 && std::fs::read_dir(root).is_ok_and(|mut entries| entries.next().is_none());
+    if !(is_unused || DataDir::contains_own_files(root)) {
         return Err(DataDirError::Shared { path: root.to_path_buf(), mode });
     }
     std::fs::set_permissions(root, Permissions::from_mode(0o700)).map_err(unusable)
 }
 
-fn make_private(folder: &Path) -> io::Result<()> {
+fn create_private(folder: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let mut permissions = std::fs::metadata(folder)?.permissions();
     if permissions.mode() & 0o077 != 0 {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn closes_what_is_ours_and_nothing_else() {
+    fn open_restricts_only_own_or_empty_directories() {
         let folder = tempfile::tempdir().unwrap();
         let made = folder.path().join("a/b");
         DataDir::open(&made).unwrap();
@@ -208,7 +208,7 @@ mod tests {
 
         let foreign = folder.path().join("foreign");
         std::fs::create_dir(&foreign).unwrap();
-        // Only root may give a folder away.
+        // Only root may change the owner of a directory.
         if std::os::unix::fs::chown(&foreign, Some(1), None).is_ok() {
             assert!(matches!(DataDir::open(&foreign), Err(DataDirError::ForeignOwner { owner: 1, .. })));
         }

@@ -1,4 +1,4 @@
-//! The workers and metrics of the runtime itself, and how a domain validates restored rows.
+//! Workers and metrics of the runtime, and the trait for validation of restored rows.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use super::worker::Worker;
 
 /// Validates a domain's rows after an import. An archive is untrusted input.
 pub trait ValidateRestored: Send + Sync {
-    /// Checks the rows that were just loaded. Returns a description of the first invalid row as the end of a
+    /// Checks the rows that were just loaded. Returns a description of the first invalid row, worded as the end of a
     /// sentence; the import is then rolled back.
     fn validate<'t>(&'t self, tx: &'t mut Tx) -> LocalBoxFuture<'t, Result<Option<String>, StoreError>>;
 }
 
-/// What serves all domains alike.
+/// Domain-independent part of the runtime.
 #[derive(Debug)]
 pub struct Base {
     pub db: Db,
@@ -35,7 +35,7 @@ pub struct Base {
 }
 
 impl Base {
-    /// Workers that serve all domains alike.
+    /// Workers of the runtime.
     #[must_use]
     pub fn workers(&self) -> Vec<Box<dyn Worker>> {
         vec![
@@ -49,7 +49,7 @@ impl Base {
     #[must_use]
     pub fn metrics(&self) -> MetricList {
         let mut metrics = MetricList::default();
-        let help = "The file system of the data directory: its size (total), and what of it the daemon may still fill (available).";
+        let help = "Size of the file system of the data directory (total) and space available to the daemon (available), in bytes.";
         let family = Family::gauge("svc_disk_bytes", help).by(&["kind"]);
         metrics.read(family, &self.data_dir, async |data_dir| {
             let disk = rustix::fs::statvfs(data_dir.root())?;
@@ -57,28 +57,31 @@ impl Base {
             Ok(Sample::each([("total", bytes(disk.f_blocks)), ("available", bytes(disk.f_bavail))]))
         });
         if self.tracer.is_on() {
-            let help = "Spans by what became of them (sent, dropped), since the daemon started.";
+            let help = "Spans by outcome (sent, dropped) since the daemon started.";
             let family = Family::counter("svc_otlp_spans_total", help).by(&["outcome"]);
             metrics.read(family, &self.tracer, async |tracer| {
                 let counts = tracer.counts().unwrap_or_default();
                 Ok(Sample::each([("sent", counts.sent), ("dropped", counts.dropped)]))
             });
         }
-        let help = "Events that wait for the hooks that hear them, counted up to what makes requests be refused.";
+        let help = "Events not yet read by hooks, capped at the backlog limit.";
         metrics.read(Family::gauge("svc_events_unread", help), &self.backlog, async |backlog| {
             Ok(Sample::one(backlog.unread()))
         });
-        let help =
-            "Panics of background workers, each of which began anew; more than none is a mistake in the program.";
+        let help = "Panics of background workers, which are restarted. Any value above zero indicates a bug.";
         let family = Family::counter("svc_worker_panics_total", help).by(&["worker"]);
         metrics.read(family, &self.panics, async |panics| Ok(Sample::each(panics.counts())));
-        let help = "What background workers handled: items claimed, written or purged, since the daemon started.";
+        let help = "Items that background workers claimed, wrote or purged since the daemon started.";
         let family = Family::counter("svc_worker_items_total", help).by(&["worker"]);
-        metrics.read(family, &self.records, async |records| Ok(Sample::each(each(&records, |record| record.items))));
-        let help = "Passes of background workers that failed and were begun again, since the daemon started.";
+        metrics.read(family, &self.records, async |records| {
+            Ok(Sample::each(count_by_worker(&records, |record| record.items)))
+        });
+        let help = "Failed passes of background workers since the daemon started.";
         let family = Family::counter("svc_worker_failures_total", help).by(&["worker"]);
-        metrics.read(family, &self.records, async |records| Ok(Sample::each(each(&records, |record| record.failures))));
-        let help = "When a background worker last ended a pass without a failure.";
+        metrics.read(family, &self.records, async |records| {
+            Ok(Sample::each(count_by_worker(&records, |record| record.failures)))
+        });
+        let help = "Unix time of the last successful pass of a background worker.";
         let family = Family::gauge("svc_worker_last_success_timestamp_seconds", help).by(&["worker"]);
         metrics.read(family, &self.records, async |records| {
             let ended = records.all().into_iter().filter_map(|(worker, record)| Some((worker, record.last_success?)));
@@ -92,6 +95,9 @@ impl Base {
     }
 }
 
-fn each(records: &WorkerRecords, read: fn(&WorkerRecord) -> u64) -> impl Iterator<Item = (&'static str, u64)> {
+fn count_by_worker(
+    records: &WorkerRecords,
+    read: fn(&WorkerRecord) -> u64,
+) -> impl Iterator<Item = (&'static str, u64)> {
     records.all().into_iter().map(move |(worker, record)| (worker, read(&record)))
 }

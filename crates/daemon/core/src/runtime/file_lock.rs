@@ -1,5 +1,5 @@
-//! A lock file: one holder among all processes that share a folder. The kernel gives it back
-//! however the holder ends.
+//! Lock files with one holder among all processes that share a directory. The kernel releases the lock when the
+//! holder exits, however that happens.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -8,16 +8,16 @@ use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
 
-/// Held until it is dropped. The file stays: removing it could let two holders in.
+/// Exclusive lock, released on drop. The file is not removed, because removal could allow two holders.
 #[derive(Debug)]
 pub struct FileLock(File);
 
 impl FileLock {
-    /// Takes the lock if nobody holds it, in this process or another.
+    /// Acquires the lock; `None` if this or another process holds it.
     ///
     /// # Errors
-    /// The file cannot be made or locked at all.
-    pub fn try_take(path: &Path) -> io::Result<Option<Self>> {
+    /// The file cannot be created or locked.
+    pub fn try_acquire(path: &Path) -> io::Result<Option<Self>> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Self(file))),
@@ -29,9 +29,9 @@ impl FileLock {
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // Closing is not enough: a child that was just forked holds a copy until it runs its program.
+        // Closing is not enough: a forked child holds a copy of the descriptor until it calls `exec`.
         if let Err(error) = flock(&self.0, FlockOperation::Unlock) {
-            tracing::warn!(%error, "a lock file could not be unlocked");
+            tracing::warn!(%error, "failed to unlock lock file");
         }
     }
 }
@@ -41,15 +41,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn has_one_holder_at_a_time() {
+    fn lock_has_one_holder() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
-        let held = FileLock::try_take(&path).unwrap().expect("free");
-        assert!(FileLock::try_take(&path).unwrap().is_none());
-        // As a child would that has not run its program yet.
+        let held = FileLock::try_acquire(&path).unwrap().expect("free");
+        assert!(FileLock::try_acquire(&path).unwrap().is_none());
+        // Simulates a forked child before `exec`.
         let copy = held.0.try_clone().unwrap();
         drop(held);
-        assert!(FileLock::try_take(&path).unwrap().is_some());
+        assert!(FileLock::try_acquire(&path).unwrap().is_some());
         drop(copy);
     }
 }

@@ -1,4 +1,4 @@
-//! Component health: the trait that a domain implements and monitoring asks.
+//! Health of components: domains implement [`HealthCheck`], monitoring calls it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,15 +11,15 @@ pub enum HealthStatus {
     Healthy,
     Degraded,
     Unhealthy,
-    /// Nothing is known of it now.
+    /// The state is currently not known.
     Unknown,
 }
 
-/// What a component says of itself.
+/// Result of a health check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ComponentHealth {
     pub status: HealthStatus,
-    /// What is wrong and what would mend it; `None` when healthy.
+    /// Problem and remedy; `None` if healthy.
     pub message: Option<String>,
 }
 
@@ -45,15 +45,15 @@ impl ComponentHealth {
     }
 }
 
-/// A part of the daemon that can be asked how it does. Must answer within a second.
+/// Component of the daemon that reports its health. A check must complete within a second.
 pub trait HealthCheck: Send + Sync {
-    /// Stable id on the wire (`db`, `ai`).
+    /// Stable id in the API (`db`, `ai`).
     fn id(&self) -> &'static str;
 
-    /// Name for people.
+    /// Display name.
     fn name(&self) -> &'static str;
 
-    /// Whether the daemon cannot serve without it: then it also decides `/health/ready`.
+    /// Whether the daemon cannot serve without the component. A critical component also decides `/health/ready`.
     fn is_critical(&self) -> bool {
         false
     }

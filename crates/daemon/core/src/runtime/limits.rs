@@ -1,5 +1,4 @@
-//! Concurrency limits for work that runs beside its worker: what has begun is not cut off when the workers stop,
-//! and no more runs at once than the limit allows.
+//! Concurrency limits for tasks that a worker spawns. Stopping the workers does not cancel these tasks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +7,7 @@ use futures_util::FutureExt;
 use futures_util::future::select_all;
 use tokio::sync::{Notify, watch};
 
-/// How many may work at once, and how many do. Cheap to clone.
+/// Limit on concurrent tasks, with the number of permits taken. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ConcurrencyLimit {
     limit: usize,
@@ -36,7 +35,7 @@ impl ConcurrencyLimit {
         self.limit.saturating_sub(self.taken())
     }
 
-    /// Takes a permit, free or not: the caller asks [`Self::free`] before.
+    /// Takes a permit even if none is free; the caller checks [`Self::free`] before.
     #[must_use]
     pub fn take(&self) -> Permit {
         self.taken.send_modify(|taken| *taken += 1);
@@ -54,18 +53,17 @@ impl ConcurrencyLimit {
         is_taken.then(|| Permit(Arc::clone(&self.taken)))
     }
 
-    /// The end of a worker's round: `false` when no permit is taken, so that there is nothing to wait for.
-    /// Else waits until one is free again, `wake` says that there is more to do, or `longest` is over, so
-    /// that the daemon can come to rest meanwhile.
+    /// Ends a worker's pass. Returns `false` if no permit is taken. Otherwise waits until a permit is released, `wake`
+    /// is notified, or `longest` elapses, so that workers can be paused.
     pub async fn settle(&self, wake: Option<&Notify>, longest: Duration) -> bool {
         Self::settle_any(&[self], wake, longest).await
     }
 
-    /// [`Self::settle`] of a worker that has several limits.
+    /// Variant of [`Self::settle`] for a worker with several limits.
     pub async fn settle_any(all: &[&Self], wake: Option<&Notify>, longest: Duration) -> bool {
         let mut watched = Vec::with_capacity(all.len());
-        for places in all {
-            let mut taken = places.taken.subscribe();
+        for limit in all {
+            let mut taken = limit.taken.subscribe();
             let before = *taken.borrow_and_update();
             if before > 0 {
                 watched.push((before, taken));
@@ -89,14 +87,14 @@ impl ConcurrencyLimit {
         true
     }
 
-    /// Waits until no permit is taken, at most for `limit`; answers whether that is so.
+    /// Waits until no permit is taken, up to `limit`. Returns whether all were released.
     pub async fn drain(&self, limit: Duration) -> bool {
         let mut taken = self.taken.subscribe();
         tokio::time::timeout(limit, taken.wait_for(|taken| *taken == 0)).await.is_ok()
     }
 }
 
-/// One permit; given back when it is dropped.
+/// Permit, released on drop.
 #[derive(Debug)]
 pub struct Permit(Arc<watch::Sender<usize>>);
 
@@ -111,31 +109,31 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_round_ends_when_a_place_is_free_again() {
-        let (places, longest) = (ConcurrencyLimit::new(2), Duration::from_secs(3600));
-        assert!(!places.settle(None, longest).await);
-        let (one, two) = (places.take(), places.take());
-        assert_eq!((places.taken(), places.free()), (2, 0));
-        assert!(!places.drain(Duration::from_secs(1)).await);
-        let waiting = places.settle(None, longest);
+    async fn settle_returns_when_a_permit_is_released() {
+        let (permits, longest) = (ConcurrencyLimit::new(2), Duration::from_secs(3600));
+        assert!(!permits.settle(None, longest).await);
+        let (one, two) = (permits.take(), permits.take());
+        assert_eq!((permits.taken(), permits.free()), (2, 0));
+        assert!(!permits.drain(Duration::from_secs(1)).await);
+        let waiting = permits.settle(None, longest);
         drop(one);
         assert!(waiting.await);
-        assert_eq!(places.free(), 1);
+        assert_eq!(permits.free(), 1);
         let wake = Notify::new();
         wake.notify_one();
-        assert!(places.settle(Some(&wake), longest).await);
-        assert_eq!(places.free(), 1);
-        let three = places.try_take();
-        assert!(three.is_some() && places.try_take().is_none());
+        assert!(permits.settle(Some(&wake), longest).await);
+        assert_eq!(permits.free(), 1);
+        let three = permits.try_take();
+        assert!(three.is_some() && permits.try_take().is_none());
         let others = ConcurrencyLimit::new(1);
         drop(three);
-        let both = [&others, &places];
+        let both = [&others, &permits];
         let waiting = ConcurrencyLimit::settle_any(&both, None, longest);
         drop(two);
-        assert!(!waiting.await, "nothing is taken any more");
+        assert!(!waiting.await, "no permit is taken");
         let one = others.take();
         let waiting =
-            tokio::spawn(async move { ConcurrencyLimit::settle_any(&[&places, &others], None, longest).await });
+            tokio::spawn(async move { ConcurrencyLimit::settle_any(&[&permits, &others], None, longest).await });
         tokio::task::yield_now().await;
         drop(one);
         assert!(waiting.await.expect("it ends"));

@@ -1,48 +1,49 @@
-//! Deletes stored answers of `Idempotency-Key` after their day, and events after their week.
+//! Retention of idempotency records and events.
 //!
-//! Of two replicas that delete the same rows, one runs again and finds them gone.
+//! No lease is needed: if two replicas delete the same rows, one of them retries and finds none.
 
 use std::time::Duration;
 
-use agentd_store::{Db, IDEMPOTENCY_KEPT, StoreError, Tx};
+use agentd_store::{Db, IDEMPOTENCY_RETENTION, StoreError, Tx};
 
-use super::purge_worker::PurgesData;
+use super::purge_worker::PurgeTask;
 use super::report::{Retention, WorkerError, WorkerReport};
 
-const BATCH: u32 = 500;
+const BATCH_SIZE: u32 = 500;
 const INTERVAL: Duration = Duration::from_secs(600);
-/// Events that every consumer has read are kept this long, for people who look back.
-const EVENTS_ARE_KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Retention of events that every consumer has read; they stay available as history.
+const EVENT_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// Purges stored responses of idempotent requests.
 #[derive(Debug)]
 pub(super) struct StoredAnswers(pub Db);
 
-impl PurgesData for StoredAnswers {
+impl PurgeTask for StoredAnswers {
     const WORKER: &'static str = "purge_answers";
     const DESCRIPTION: &'static str = "Deletes stored responses of idempotent requests.";
     const RETENTION: &'static [Retention] =
-        &[Retention { what: "Responses of requests with an Idempotency-Key", kept: IDEMPOTENCY_KEPT }];
+        &[Retention { what: "Responses of requests with an Idempotency-Key", kept: IDEMPOTENCY_RETENTION }];
     const INTERVAL: Duration = INTERVAL;
 
     async fn purge_batch(&self) -> Result<WorkerReport, WorkerError> {
-        let purged = self.0.write(async |tx: &mut Tx| Ok::<_, StoreError>(tx.purge_answers(BATCH).await?)).await?;
-        Ok(WorkerReport::batch(purged, BATCH))
+        let purged = self.0.write(async |tx: &mut Tx| Ok::<_, StoreError>(tx.purge_answers(BATCH_SIZE).await?)).await?;
+        Ok(WorkerReport::batch(purged, BATCH_SIZE))
     }
 }
 
-/// Events that every consumer has read.
+/// Purges events that every consumer has read.
 #[derive(Debug)]
 pub(super) struct ReadEvents(pub Db);
 
-impl PurgesData for ReadEvents {
+impl PurgeTask for ReadEvents {
     const WORKER: &'static str = "prune_events";
     const DESCRIPTION: &'static str = "Deletes old events that every consumer has read.";
-    const RETENTION: &'static [Retention] = &[Retention { what: "Events", kept: EVENTS_ARE_KEPT_FOR }];
+    const RETENTION: &'static [Retention] = &[Retention { what: "Events", kept: EVENT_RETENTION }];
     const INTERVAL: Duration = INTERVAL;
 
     async fn purge_batch(&self) -> Result<WorkerReport, WorkerError> {
-        let before = self.0.clock().now() - EVENTS_ARE_KEPT_FOR;
-        let prune = async move |tx: &mut Tx| Ok::<_, StoreError>(tx.prune_outbox(before, BATCH).await?);
-        Ok(WorkerReport::batch(self.0.write(prune).await?, BATCH))
+        let before = self.0.clock().now() - EVENT_RETENTION;
+        let prune = async move |tx: &mut Tx| Ok::<_, StoreError>(tx.prune_outbox(before, BATCH_SIZE).await?);
+        Ok(WorkerReport::batch(self.0.write(prune).await?, BATCH_SIZE))
     }
 }

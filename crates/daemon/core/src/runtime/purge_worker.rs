@@ -11,22 +11,23 @@ use tokio::sync::Notify;
 use super::report::{Retention, WorkerError, WorkerReport};
 use super::worker::{NextDue, Worker};
 
-/// Data that a domain deletes in batches. It needs no lease where deleting twice is deleting once.
-pub trait PurgesData: Send + Sync + 'static {
-    /// The name of the worker.
+/// Data that a domain deletes in batches. Deletion is idempotent, so it needs no lease.
+pub trait PurgeTask: Send + Sync + 'static {
+    /// Name of the worker.
     const WORKER: &'static str;
-    /// What the worker deletes, in one sentence for operators.
+    /// Deleted data, in one sentence for operators.
     const DESCRIPTION: &'static str;
-    /// How long data is retained that is deleted by its age.
+    /// Retention periods of data that is deleted by age.
     const RETENTION: &'static [Retention] = &[];
     const INTERVAL: Duration = Duration::from_secs(60);
 
-    /// Wakes the worker before its interval is over.
+    /// Notification that wakes the worker before its interval elapses.
     fn wake(&self) -> Option<Arc<Notify>> {
         None
     }
 
-    /// As [`Worker::idle_until`]; never by default, because deletions are written and expired data can wait.
+    /// See [`Worker::idle_until`]. Defaults to [`NextDue::NEVER`]: deletions are database writes, and expired data can
+    /// wait.
     fn idle_until(&self) -> Option<Timestamp> {
         Some(NextDue::NEVER)
     }
@@ -35,11 +36,11 @@ pub trait PurgesData: Send + Sync + 'static {
     fn purge_batch(&self) -> impl Future<Output = Result<WorkerReport, WorkerError>> + Send;
 }
 
-/// Deletes a batch of data in each pass.
+/// Worker that deletes one batch per pass.
 #[derive(Debug)]
 pub struct PurgeWorker<T>(pub T);
 
-impl<T: PurgesData> Worker for PurgeWorker<T> {
+impl<T: PurgeTask> Worker for PurgeWorker<T> {
     fn name(&self) -> &'static str {
         T::WORKER
     }

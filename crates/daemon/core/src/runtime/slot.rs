@@ -2,13 +2,13 @@
 //!
 //! Domains depend downward only. A lower domain calls upward through a trait that it defines: its constructor takes a
 //! [`Slot`] of that trait, and domains that are composed later bring implementations as [`Binding`]s. [`Slots::fill`]
-//! brings both together once, when all services exist. It refuses the start if a slot has no implementation, or an
+//! connects both once, when all services exist. The start fails if a slot has no implementation, or an
 //! implementation no slot.
 
 use std::any::{Any, type_name};
 use std::sync::{Arc, OnceLock};
 
-/// The implementations of one trait, in the order of composition. Cheap to clone.
+/// Implementations of one trait, in the order of composition. Cheap to clone.
 pub struct Slot<T: ?Sized>(Arc<OnceLock<Vec<Arc<T>>>>);
 
 impl<T: ?Sized> Clone for Slot<T> {
@@ -24,20 +24,20 @@ impl<T: ?Sized> std::fmt::Debug for Slot<T> {
 }
 
 impl<T: ?Sized> Slot<T> {
-    /// All implementations; none before the slot is filled.
+    /// All implementations; empty before the slot is filled.
     #[must_use]
     pub fn all(&self) -> &[Arc<T>] {
         self.0.get().map_or(&[], Vec::as_slice)
     }
 
-    /// The first implementation, for a trait that has one alone; `None` before the slot is filled.
+    /// First implementation, for a trait with exactly one; `None` before the slot is filled.
     #[must_use]
     pub fn get(&self) -> Option<&Arc<T>> {
         self.all().first()
     }
 }
 
-/// An implementation of a trait that a lower domain calls.
+/// Implementation of a trait that a lower domain calls.
 pub struct Binding {
     name: &'static str,
     /// An `Arc<T>`, where `T` is the trait.
@@ -58,10 +58,10 @@ impl Binding {
     }
 }
 
-/// Takes its bindings out of the list; answers whether there were any.
+/// Moves the bindings of a slot from the list into the slot. Returns whether there were any.
 type FillSlot = Box<dyn FnOnce(&mut Vec<Binding>) -> bool + Send>;
 
-/// The slots of a daemon that is being composed.
+/// Slots of a daemon during its composition.
 #[derive(Default)]
 pub struct Slots(Vec<(&'static str, FillSlot)>);
 
@@ -72,7 +72,7 @@ impl std::fmt::Debug for Slots {
 }
 
 impl Slots {
-    /// Creates the slot of a trait, empty. Each trait has one.
+    /// Creates the empty slot of a trait. Each trait has one slot.
     pub fn create<T: ?Sized + Send + Sync + 'static>(&mut self) -> Slot<T> {
         let slot = Slot(Arc::default());
         let filled = slot.clone();
@@ -86,7 +86,7 @@ impl Slots {
             }
             *bindings = others;
             let is_filled = !own.is_empty();
-            // Nothing else sets it: this runs once.
+            // The only call that sets it: the closure is `FnOnce`.
             let _ = filled.0.set(own);
             is_filled
         };
@@ -97,7 +97,7 @@ impl Slots {
     /// Fills every slot with the implementations of its trait, in their order.
     ///
     /// # Errors
-    /// A slot has no implementation, or an implementation has no slot; the message lists all of them.
+    /// `SlotError` if a slot has no implementation or an implementation has no slot; the message lists all of them.
     pub fn fill(self, mut bindings: Vec<Binding>) -> Result<(), SlotError> {
         let mut empty: Vec<&str> = Vec::new();
         for (name, fill) in self.0 {
@@ -113,12 +113,12 @@ impl Slots {
     }
 }
 
-/// A mistake in the composition of the daemon.
+/// Error in the composition of the daemon.
 #[derive(Debug, thiserror::Error)]
 pub enum SlotError {
-    #[error("the daemon is not composed completely: nothing fills the slots {0}; this is a bug, please report it")]
+    #[error("composition error: nothing fills the slots {0}; this is a bug, please report it")]
     Empty(String),
-    #[error("the daemon is not composed completely: no slot takes {0}; this is a bug, please report it")]
+    #[error("composition error: no slot takes {0}; this is a bug, please report it")]
     Unused(String),
 }
 
@@ -139,7 +139,7 @@ mod tests {
     impl Forgotten for &'static str {}
 
     #[test]
-    fn slot_has_the_implementations_of_its_trait_in_their_order() {
+    fn slot_contains_implementations_of_its_trait_in_order() {
         let mut slots = Slots::default();
         let (listeners, numbers): (Slot<dyn Listens>, Slot<u8>) = (slots.create(), slots.create());
         assert!(listeners.get().is_none() && numbers.all().is_empty());
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_slot_refuses_the_start_by_its_name() {
+    fn fill_fails_with_name_of_empty_slot() {
         let mut slots = Slots::default();
         let _: (Slot<dyn Listens>, Slot<dyn Forgotten>) = (slots.create(), slots.create());
         let refusal = slots.fill(vec![Binding::new::<dyn Listens>(Arc::new("a"))]).unwrap_err().to_string();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn implementation_without_a_slot_refuses_the_start_by_its_name() {
+    fn fill_fails_with_name_of_implementation_without_slot() {
         let refusal =
             Slots::default().fill(vec![Binding::new::<dyn Forgotten>(Arc::new("a"))]).unwrap_err().to_string();
         assert!(refusal.contains("no slot takes dyn ") && refusal.contains("::Forgotten;"), "{refusal}");

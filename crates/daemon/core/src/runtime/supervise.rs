@@ -1,5 +1,4 @@
-//! Tasks that the daemon cannot do without. A panic in one is logged, counted and followed by a new
-//! beginning, instead of ending it for good while everything else goes on as if it were there.
+//! Supervised tasks. A panic in one is logged and counted, and the task is restarted after a backoff.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -12,59 +11,58 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause; who ran for as long without a panic begins with the shortest again.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
+/// Longest backoff. A task that ran this long without a panic starts again with the shortest.
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
-/// How often each supervised task has panicked. As many entries as there are tasks in the program.
-/// Cheap to clone.
+/// Number of panics of each supervised task, with one entry per task in the program. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct TaskPanics(Arc<Mutex<BTreeMap<&'static str, u64>>>);
 
 impl TaskPanics {
-    /// Every task that was ever supervised, by name.
+    /// Panics by task name, including tasks that never panicked.
     #[must_use]
     pub fn counts(&self) -> Vec<(&'static str, u64)> {
         self.0.lock().iter().map(|(task, count)| (*task, *count)).collect()
     }
 
-    fn expect(&self, task: &'static str) {
+    fn register(&self, task: &'static str) {
         self.0.lock().entry(task).or_default();
     }
 
-    fn count(&self, task: &'static str) {
+    fn increment(&self, task: &'static str) {
         *self.0.lock().entry(task).or_default() += 1;
     }
 }
 
-/// Runs what `work` makes until it ends by itself. After a panic it is made anew, a while later; not
-/// any more once the daemon drains.
+/// Runs the future that `work` returns until it ends. After a panic, waits for the backoff and calls `work` again,
+/// unless the daemon is draining.
 pub(super) async fn supervise<W, F>(task: &'static str, panics: TaskPanics, draining: CancellationToken, mut work: W)
 where
     W: FnMut() -> F,
     F: Future<Output = ()>,
 {
-    panics.expect(task);
-    let mut pause = FIRST_PAUSE;
+    panics.register(task);
+    let mut backoff = MIN_BACKOFF;
     loop {
-        let begun = Instant::now();
-        // Making it may panic too.
+        let started = Instant::now();
+        // Inside the async block, because `work` itself may panic too.
         let Err(panic) = AssertUnwindSafe(async { work().await }).catch_unwind().await else { return };
-        panics.count(task);
-        if begun.elapsed() >= LONGEST_PAUSE {
-            pause = FIRST_PAUSE;
+        panics.increment(task);
+        if started.elapsed() >= MAX_BACKOFF {
+            backoff = MIN_BACKOFF;
         }
         tracing::error!(
             task,
             message = message(&*panic),
-            pause_seconds = pause.as_secs(),
-            "a background task panicked and begins anew"
+            backoff_seconds = backoff.as_secs(),
+            "background task panicked"
         );
         tokio::select! {
             () = draining.cancelled() => return,
-            () = tokio::time::sleep(pause) => {}
+            () = tokio::time::sleep(backoff) => {}
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        backoff = (backoff * 2).min(MAX_BACKOFF);
     }
 }
 
@@ -78,33 +76,33 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_panics_begins_anew_until_it_ends() {
+    async fn panicking_task_is_restarted_until_it_ends() {
         let (panics, mut runs) = (TaskPanics::default(), 0);
         supervise("task", panics.clone(), CancellationToken::new(), || {
             runs += 1;
             let run = runs;
-            async move { assert!(run >= 4, "run {run} goes wrong") }
+            async move { assert!(run >= 4, "run {run} fails") }
         })
         .await;
         assert_eq!((runs, panics.counts()), (4, vec![("task", 3)]));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_draining_daemon_begins_nothing_anew() {
+    async fn task_is_not_restarted_while_draining() {
         let draining = CancellationToken::new();
         draining.cancel();
         let panics = TaskPanics::default();
         let mut runs = 0;
         supervise("task", panics.clone(), draining, || {
             runs += 1;
-            async { panic!("wrong") }
+            async { panic!("failed") }
         })
         .await;
         assert_eq!((runs, panics.counts()), (1, vec![("task", 1)]));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_never_panicked_is_counted_too() {
+    async fn task_that_never_panicked_has_a_count() {
         let panics = TaskPanics::default();
         supervise("calm", panics.clone(), CancellationToken::new(), || async {}).await;
         assert_eq!(panics.counts(), [("calm", 0)]);

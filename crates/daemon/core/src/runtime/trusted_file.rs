@@ -1,7 +1,7 @@
-//! Files that decide what the daemon runs or whom it trusts: configuration, keys, passphrases.
+//! Reading of security-relevant files: configuration, keys, passphrases.
 //!
-//! Invariant: a file is read only if root or the effective user owns it and no other user may write it, and if no other
-//! user can put another file in its place.
+//! Invariant: a file is read only if root or the effective user owns it, no other user may write it, and no other user
+//! can replace it.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ const GROUP_OR_OTHERS_WRITE: u32 = 0o022;
 const GROUP_OR_OTHERS_ANY: u32 = 0o077;
 const STICKY: u32 = 0o1000;
 
-/// Why a file is not read.
+/// Reason why a file is not read.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustedFileError {
     #[error(
@@ -35,38 +35,38 @@ pub enum TrustedFileError {
 }
 
 impl TrustedFileError {
-    /// Whether there is no such file.
+    /// Whether the file does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 }
 
-/// Opens a file that no other user can have written or replaced.
+/// Opens a file if no other user can have written or replaced it.
 ///
-/// Every directory and symbolic link on the way must belong to root or the effective user. Other users may not write
-/// those directories, unless the sticky bit protects the entries. A directory of mode 0700 ends that requirement for the
-/// directories above it: another user can move it away, but cannot make one like it.
+/// Every directory and symbolic link on the path must belong to root or the effective user. Other users may not write
+/// those directories, unless the sticky bit protects the entries. A directory of mode 0700 lifts that requirement for
+/// the directories above it: another user can move it away, but cannot create an equivalent one.
 ///
 /// # Errors
-/// The file cannot be opened, or it is not trusted.
+/// `TrustedFileError` if the file cannot be opened or is not trusted.
 pub fn open_trusted(path: &Path) -> Result<File, TrustedFileError> {
     let check = Check { file: path, user: rustix::process::geteuid().as_raw() };
-    let target = check.way()?;
+    let target = check.resolve()?;
     let file = File::open(path).map_err(|source| check.failed(source))?;
     let found = file.metadata().map_err(|source| check.failed(source))?;
-    check.owner(&target, &found)?;
-    // A terminal or the null device holds nothing that another user wrote.
+    check.check_owner(&target, &found)?;
+    // The mode of a character device does not matter: a terminal or the null device stores no content.
     if !found.file_type().is_char_device() {
-        check.mode(&target, found.mode())?;
+        check.check_mode(&target, found.mode())?;
     }
     Ok(file)
 }
 
-/// Reads the text of a file that no other user can have written or replaced.
+/// Reads a text file if no other user can have written or replaced it.
 ///
 /// # Errors
-/// The file cannot be read, is not trusted, or is larger than `limit` bytes.
+/// `TrustedFileError` if the file cannot be read, is not trusted, or is larger than `limit` bytes.
 pub fn read_trusted(path: &Path, limit: u64) -> Result<String, TrustedFileError> {
     let mut text = String::new();
     let read = open_trusted(path)?.take(limit + 1).read_to_string(&mut text);
@@ -83,8 +83,8 @@ struct Check<'p> {
 }
 
 impl Check<'_> {
-    /// Follows the path as the kernel does, one component at a time, and returns where it leads.
-    fn way(&self) -> Result<PathBuf, TrustedFileError> {
+    /// Resolves the path as the kernel does, one component at a time, and returns the target.
+    fn resolve(&self) -> Result<PathBuf, TrustedFileError> {
         let path = std::path::absolute(self.file).map_err(|source| self.failed(source))?;
         let mut pending = components(&path);
         let (mut here, mut problem, mut symlinks) = (PathBuf::from("/"), None, 0);
@@ -99,8 +99,8 @@ impl Check<'_> {
                 Err(source) => return Err(problem.unwrap_or_else(|| self.failed(source))),
             };
             if found.is_symlink() {
-                self.owner(&next, &found)?;
-                if is_descriptor_folder(&here) {
+                self.check_owner(&next, &found)?;
+                if is_descriptor_directory(&here) {
                     here = next;
                     break;
                 }
@@ -112,13 +112,13 @@ impl Check<'_> {
                 if target.is_absolute() {
                     here = PathBuf::from("/");
                 }
-                let mut way = components(&target);
-                way.append(&mut pending);
-                pending = way;
+                let mut components = components(&target);
+                components.append(&mut pending);
+                pending = components;
                 continue;
             }
             if found.is_dir() {
-                let outcome = self.directory(&next, &found);
+                let outcome = self.check_directory(&next, &found);
                 if outcome.is_ok() && found.mode() & GROUP_OR_OTHERS_ANY == 0 {
                     problem = None;
                 }
@@ -129,15 +129,15 @@ impl Check<'_> {
         problem.map_or(Ok(here), Err)
     }
 
-    fn directory(&self, directory: &Path, found: &Metadata) -> Result<(), TrustedFileError> {
-        self.owner(directory, found)?;
+    fn check_directory(&self, directory: &Path, found: &Metadata) -> Result<(), TrustedFileError> {
+        self.check_owner(directory, found)?;
         if found.mode() & STICKY != 0 {
             return Ok(());
         }
-        self.mode(directory, found.mode())
+        self.check_mode(directory, found.mode())
     }
 
-    fn owner(&self, part: &Path, found: &Metadata) -> Result<(), TrustedFileError> {
+    fn check_owner(&self, part: &Path, found: &Metadata) -> Result<(), TrustedFileError> {
         let (owner, user) = (found.uid(), self.user);
         if owner == 0 || owner == user {
             return Ok(());
@@ -145,7 +145,7 @@ impl Check<'_> {
         Err(TrustedFileError::ForeignOwner { file: self.file.to_path_buf(), part: part.to_path_buf(), owner, user })
     }
 
-    fn mode(&self, part: &Path, mode: u32) -> Result<(), TrustedFileError> {
+    fn check_mode(&self, part: &Path, mode: u32) -> Result<(), TrustedFileError> {
         if mode & GROUP_OR_OTHERS_WRITE == 0 {
             return Ok(());
         }
@@ -163,8 +163,8 @@ fn components(path: &Path) -> VecDeque<OsString> {
     named.map(|component| component.as_os_str().to_owned()).collect()
 }
 
-/// Whether the links of this folder are open files of a process, such as `/proc/self/fd` behind `<(command)` of a shell.
-fn is_descriptor_folder(folder: &Path) -> bool {
+/// Whether the entries of this directory are open files of a process: `/proc/self/fd`, behind `<(command)` in a shell.
+fn is_descriptor_directory(folder: &Path) -> bool {
     folder.starts_with("/proc") && folder.ends_with("fd")
 }
 
@@ -188,7 +188,7 @@ mod tests {
             self.0.path().join(name)
         }
 
-        /// A directory below a private one, so that its own mode decides.
+        /// Creates a directory below a private one, so that only its own mode matters.
         fn directory(&self, name: &str, mode: u32) -> PathBuf {
             let path = self.path(name);
             std::fs::create_dir(&path).unwrap();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn file_that_others_may_write_is_refused() {
+    fn file_writable_by_others_is_rejected() {
         let fixture = Fixture::new();
         for (mode, is_trusted) in [(0o600, true), (0o644, true), (0o400, true), (0o664, false), (0o602, false)] {
             let path = fixture.file("file", mode);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_that_others_may_write_is_refused_unless_sticky() {
+    fn directory_writable_by_others_is_rejected_unless_sticky() {
         let fixture = Fixture::new();
         for (mode, is_trusted) in [(0o755, true), (0o775, false), (0o777, false), (0o1777, true)] {
             let folder = fixture.directory(&format!("{mode:o}"), mode);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn private_directory_protects_what_is_below_it() {
+    fn private_directory_protects_its_descendants() {
         let fixture = Fixture::new();
         fixture.directory("shared", 0o777);
         fixture.directory("shared/private", 0o700);
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn symlinks_are_followed_and_their_way_is_checked() {
+    fn symlinks_are_followed_and_their_path_is_checked() {
         let fixture = Fixture::new();
         let file = fixture.file("file", 0o600);
         symlink("file", fixture.path("link")).unwrap();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_user_owns_is_refused() {
+    fn path_owned_by_another_user_is_rejected() {
         if !rustix::process::geteuid().is_root() {
             eprintln!("SKIPPED: only root can give files to another user");
             return;
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn open_descriptor_is_read_by_its_name() {
+    fn descriptor_path_is_read() {
         let (reader, mut writer) = io::pipe().unwrap();
         io::Write::write_all(&mut writer, b"passphrase\n").unwrap();
         drop(writer);
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn large_file_is_refused() {
+    fn file_over_limit_is_rejected() {
         let fixture = Fixture::new();
         let path = fixture.file("file", 0o600);
         assert!(read_trusted(&path, 4).is_ok());

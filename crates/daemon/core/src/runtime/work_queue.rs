@@ -1,5 +1,5 @@
-//! Leased queues whose items are worked on beside their worker, each in a task of its own under a permit: what has
-//! begun is not cut off when the workers stop.
+//! Leased work queues. Each claimed item is handled in its own task under a permit, so stopping the workers does not
+//! cancel items in progress.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -22,29 +22,29 @@ use super::report::{WorkerError, WorkerReport};
 use super::worker::{NextDue, Worker};
 use crate::lease;
 
-/// A pass waits for work that is under way no longer than this, so that the daemon can come to rest.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
-/// Nobody may put us off for longer.
-const LONGEST_DELAY: Duration = Duration::from_secs(24 * 3600);
+/// Maximum time that a pass waits for running items, so that workers can be paused.
+const MAX_WAIT: Duration = Duration::from_secs(1);
+/// Maximum retry delay; longer delays requested by a remote service are capped.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(24 * 3600);
 
-/// A leased queue that this process works on, a number of items at once.
+/// Leased queue that this process works on, with a limit on concurrent items.
 #[derive(Debug)]
 pub struct WorkQueue {
     name: &'static str,
     permits: ConcurrencyLimit,
-    /// How many items of each lane are held here.
+    /// Number of items of each lane that this process holds.
     lanes: Arc<Mutex<HashMap<String, usize>>>,
     next_due: NextDue,
     wake: Arc<Notify>,
 }
 
-/// An item of a lane that is held here, until it is dropped.
-struct InLane {
+/// Counts an item of a lane until dropped.
+struct LaneGuard {
     lanes: Arc<Mutex<HashMap<String, usize>>>,
     lane: String,
 }
 
-impl Drop for InLane {
+impl Drop for LaneGuard {
     fn drop(&mut self) {
         let mut lanes = self.lanes.lock();
         if let Some(held) = lanes.get_mut(&self.lane) {
@@ -57,9 +57,10 @@ impl Drop for InLane {
 }
 
 impl WorkQueue {
-    /// What is enqueued from now on wakes its worker, until the daemon drains.
+    /// Creates the queue `name` with up to `concurrency` concurrent items. Enqueued items wake the worker until the
+    /// daemon drains.
     #[must_use]
-    pub fn new(context: &AppContext, name: &'static str, at_once: usize) -> Self {
+    pub fn new(context: &AppContext, name: &'static str, concurrency: usize) -> Self {
         let wake = Arc::new(Notify::new());
         let (mut enqueued, draining) = (context.db.watch_queue(name), context.draining.clone());
         let woken = Arc::clone(&wake);
@@ -70,39 +71,42 @@ impl WorkQueue {
         }));
         Self {
             name,
-            permits: ConcurrencyLimit::new(at_once),
+            permits: ConcurrencyLimit::new(concurrency),
             lanes: Arc::default(),
             next_due: NextDue::default(),
             wake,
         }
     }
 
-    fn enter_lane(&self, lane: &str) -> InLane {
+    fn enter_lane(&self, lane: &str) -> LaneGuard {
         *self.lanes.lock().entry(lane.to_owned()).or_default() += 1;
-        InLane { lanes: Arc::clone(&self.lanes), lane: lane.to_owned() }
+        LaneGuard { lanes: Arc::clone(&self.lanes), lane: lane.to_owned() }
     }
 
     fn full_lanes(&self, limit: usize) -> Vec<String> {
         self.lanes.lock().iter().filter(|(_, held)| **held >= limit).map(|(lane, _)| lane.clone()).collect()
     }
 
-    /// Waits until nothing of it is under way here, `limit` at most.
+    /// Waits until no item is running in this process, up to `limit`.
     pub async fn drain(&self, limit: Duration) {
         if !self.permits.drain(limit).await {
-            tracing::warn!(queue = self.name, "some items are only taken up again when their leases end");
+            tracing::warn!(
+                queue = self.name,
+                "queue not drained in time; remaining items resume after their leases expire"
+            );
         }
     }
 }
 
-/// Why an item was not handled.
+/// Failure to handle an item.
 #[derive(Debug)]
 pub struct ItemFailure<E> {
     pub message: String,
-    /// Of the error behind it, if there is one.
+    /// Code of the underlying error, if any.
     pub code: Option<&'static str>,
-    /// It is known that trying again is useless, and how the item ends.
+    /// Final state of the item if the failure is permanent.
     pub end: Option<E>,
-    /// How long to wait before the next attempt, where that is known.
+    /// Delay before the next attempt, if known.
     delay: Option<Duration>,
     is_lost_lease: bool,
 }
@@ -112,23 +116,23 @@ impl<E> ItemFailure<E> {
         Self { message: message.into(), code: None, end: None, delay: None, is_lost_lease: false }
     }
 
-    /// It never will be.
-    pub fn last(end: E, message: impl Into<String>) -> Self {
+    /// Creates a permanent failure: the item is not retried.
+    pub fn permanent(end: E, message: impl Into<String>) -> Self {
         Self { end: Some(end), ..Self::new(message) }
     }
 
-    /// It can be tried again after this.
-    pub fn passing(delay: Duration, message: impl Into<String>) -> Self {
+    /// Creates a temporary failure: the item is retried after `delay`.
+    pub fn retry_after(delay: Duration, message: impl Into<String>) -> Self {
         Self { delay: Some(delay), ..Self::new(message) }
     }
 
-    /// Leaves the item for another attempt, by `backoff` unless the failure says when.
+    /// Schedules another attempt after the delay of the failure, or by `backoff` if it has none.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// `StoreError` if the item cannot be updated.
     pub async fn retry(&self, tx: &mut Tx, lease: &Lease, backoff: &Backoff) -> Result<(), StoreError> {
         match self.delay {
-            Some(delay) => tx.fail_for(lease, &self.message, delay.min(LONGEST_DELAY)).await?,
+            Some(delay) => tx.fail_for(lease, &self.message, delay.min(MAX_RETRY_DELAY)).await?,
             None => tx.fail(lease, &self.message, backoff).await?,
         };
         Ok(())
@@ -147,33 +151,35 @@ impl<E, F: DomainError> From<F> for ItemFailure<E> {
     }
 }
 
-/// What is done with the items of a queue.
-pub trait HandlesItems: Clone + Send + Sync + 'static {
-    /// What the payload of an item is.
+/// Handler of the items of a queue.
+pub trait ItemHandler: Clone + Send + Sync + 'static {
+    /// Payload of an item.
     type Item: DeserializeOwned + Send + Sync + 'static;
-    /// How an item may end without having been handled.
+    /// Final state of an item that failed permanently.
     type End: Send + Sync + 'static;
-    /// The name of the worker.
+    /// Name of the worker.
     const WORKER: &'static str;
-    /// What the worker does, in one sentence for operators.
+    /// Description of the worker, in one sentence for operators.
     const DESCRIPTION: &'static str;
-    /// Renewed while an item is held, so that a daemon that died holds nothing for long.
+    /// Lease duration. The lease is renewed while an item is handled, so items of a crashed daemon become available
+    /// soon.
     const LEASE: Duration;
-    /// Items of one lane after which no more of it are claimed here: a claim takes as many again at most.
+    /// Number of held items of one lane from which this process claims no more of that lane. One claim can exceed it by
+    /// up to the same number.
     const LANE_LIMIT: usize = usize::MAX;
 
     fn context(&self) -> &AppContext;
 
     fn queue(&self) -> &WorkQueue;
 
-    /// Handles an item and ends it, both in one transaction.
+    /// Handles an item and completes it in the same transaction.
     fn handle(
         &self,
         lease: &Lease,
         item: &Self::Item,
     ) -> impl Future<Output = Result<(), ItemFailure<Self::End>>> + Send;
 
-    /// Writes down that an item was not handled, and whether it is tried again.
+    /// Records a failure and whether the item is retried.
     fn record_failure(
         &self,
         tx: &mut Tx,
@@ -182,27 +188,27 @@ pub trait HandlesItems: Clone + Send + Sync + 'static {
         failure: &ItemFailure<Self::End>,
     ) -> impl Future<Output = Result<(), StoreError>>;
 
-    /// Does something while the lease is kept; it is dropped where that is lost.
-    fn hold<T: Send, E: From<StoreError> + Send>(
+    /// Runs `work` while renewing the lease, and cancels it if the lease is lost.
+    fn run_until_lost<T: Send, E: From<StoreError> + Send>(
         &self,
         lease: &Lease,
         work: impl Future<Output = Result<T, E>> + Send,
     ) -> impl Future<Output = Result<T, E>> + Send {
-        lease::hold(&self.context().db, lease, Self::LEASE, work)
+        lease::run_until_lost(&self.context().db, lease, Self::LEASE, work)
     }
 
-    /// Ends an item about which nothing is left to do.
+    /// Completes an item that needs no further work.
     fn complete(&self, lease: &Lease) -> impl Future<Output = Result<(), ItemFailure<Self::End>>> + Send {
         let held = lease.clone();
         async move { Ok(self.context().db.write(async move |tx: &mut Tx| tx.complete(&held).await).await?) }
     }
 }
 
-/// Claims what is due in a queue, and has it handled.
+/// Worker that claims due items of a queue and spawns their handlers.
 #[derive(Debug)]
 pub struct QueueWorker<H>(pub H);
 
-impl<H: HandlesItems> Worker for QueueWorker<H> {
+impl<H: ItemHandler> Worker for QueueWorker<H> {
     fn name(&self) -> &'static str {
         H::WORKER
     }
@@ -228,8 +234,8 @@ impl<H: HandlesItems> Worker for QueueWorker<H> {
     }
 }
 
-impl<H: HandlesItems> QueueWorker<H> {
-    /// Claims as many due items as there are permits, begins to handle each, and waits until a permit is free again.
+impl<H: ItemHandler> QueueWorker<H> {
+    /// Claims one due item per free permit, spawns a task for each, and waits until a permit is free again.
     async fn run(&self) -> Result<WorkerReport, WorkerError> {
         let (context, queue) = (self.0.context(), self.0.queue());
         let mut items = 0;
@@ -240,7 +246,8 @@ impl<H: HandlesItems> QueueWorker<H> {
             if free > 0 && due.is_some_and(|due| due <= context.clock.now()) {
                 let limit = u32::try_from(free.min(H::LANE_LIMIT)).unwrap_or(1);
                 let full = queue.full_lanes(H::LANE_LIMIT);
-                let claimed = context.db.claim_outside(queue.name, &context.instance, limit, H::LEASE, full).await?;
+                let claimed =
+                    context.db.claim_excluding_lanes(queue.name, &context.instance, limit, H::LEASE, full).await?;
                 for lease in claimed {
                     items += 1;
                     let lane = lease.lane().map(|lane| queue.enter_lane(lane));
@@ -252,51 +259,53 @@ impl<H: HandlesItems> QueueWorker<H> {
                         drop(lane);
                         drop(permit);
                     };
-                    tokio::spawn(trace::within(trace, work).instrument(span));
+                    tokio::spawn(trace::with_context(trace, work).instrument(span));
                 }
             }
         }
-        // A claim that was bounded by the limit of lanes may have left some for which there are permits.
+        // A claim bounded by the lane limit may have left due items although permits are free.
         if items >= H::LANE_LIMIT as u64 && queue.permits.free() > 0 {
             return Ok(WorkerReport::more(items));
         }
-        Ok(WorkerReport { items, has_more: queue.permits.settle(Some(&queue.wake), LONGEST_WAIT).await })
+        Ok(WorkerReport { items, has_more: queue.permits.settle(Some(&queue.wake), MAX_WAIT).await })
     }
 }
 
-async fn attempt<H: HandlesItems>(handler: &H, lease: Lease) {
+async fn attempt<H: ItemHandler>(handler: &H, lease: Lease) {
     let recorded = match lease.payload::<H::Item>() {
         Ok(item) => match handler.handle(&lease, &item).await {
-            Err(failure) if !failure.is_lost_lease => record(handler, lease, item, failure).await.map_err(Into::into),
+            Err(failure) if !failure.is_lost_lease => {
+                record_failure(handler, lease, item, failure).await.map_err(Into::into)
+            }
             handled => handled,
         },
-        Err(error) => bury(handler, lease, error.to_string()).await.map_err(Into::into),
+        Err(error) => dead_letter(handler, lease, error.to_string()).await.map_err(Into::into),
     };
     match recorded {
         Ok(()) => {}
         Err(failure) if failure.is_lost_lease => {
-            tracing::warn!(worker = H::WORKER, "another daemon has taken over what was being done here");
+            tracing::warn!(worker = H::WORKER, "lease lost; another daemon took over the item");
         }
         Err(failure) => {
-            tracing::warn!(worker = H::WORKER, error = failure.message, "what came of an item could not be stored");
+            tracing::warn!(worker = H::WORKER, error = failure.message, "failed to record the result of an item");
         }
     }
 }
 
-/// What cannot be read now never can.
-async fn bury<H: HandlesItems>(handler: &H, lease: Lease, error: String) -> Result<(), StoreError> {
-    tracing::warn!(item = %lease.id, worker = H::WORKER, error, "an item cannot be read and is given up");
-    handler.context().db.write(async move |tx: &mut Tx| tx.bury(&lease, &error).await).await
+/// Dead-letters an item whose payload cannot be decoded; a retry would fail as well.
+async fn dead_letter<H: ItemHandler>(handler: &H, lease: Lease, error: String) -> Result<(), StoreError> {
+    tracing::warn!(item = %lease.id, worker = H::WORKER, error, "undecodable item dead-lettered");
+    handler.context().db.write(async move |tx: &mut Tx| tx.dead_letter(&lease, &error).await).await
 }
 
-async fn record<H: HandlesItems>(
+async fn record_failure<H: ItemHandler>(
     handler: &H,
     lease: Lease,
     item: H::Item,
     failure: ItemFailure<H::End>,
 ) -> Result<(), StoreError> {
     let (here, db) = (handler.clone(), &handler.context().db);
-    // That the daemon goes down has nothing to do with the item.
+    // A failure during shutdown is not counted against the item.
     if handler.context().draining.is_cancelled() {
         return db.write(async move |tx: &mut Tx| tx.release(&lease).await).await;
     }

@@ -1,5 +1,5 @@
-//! The owner's picture: a file of its own under a name of 256 random bits. A new picture has a new name:
-//! its bytes never change and may be cached for ever.
+//! Avatar of the owner: a file whose name has 256 random bits. A new picture gets a new name, so a file never changes
+//! and can be cached indefinitely.
 
 use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use agentd_base::Entropy;
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, ImageResult, Limits};
 use tokio::io::AsyncWriteExt;
 
-/// Where pictures are served; the name of the file follows.
+/// URL prefix of avatars; the file name follows.
 pub const AVATAR_PATH: &str = "/api/settings/avatar/";
 
-/// What a decoded picture may have; a file of a few kilobytes can ask for gigabytes.
-const MOST_PIXELS: u64 = 25_000_000;
-const MOST_DECODED_BYTES: u64 = 200 * 1024 * 1024;
+/// Maximum number of pixels of a decoded picture, because a small file can expand to gigabytes.
+const MAX_PIXELS: u64 = 25_000_000;
+const MAX_DECODED_BYTES: u64 = 200 * 1024 * 1024;
 
-/// The kinds of picture that are taken. SVG is not among them: it can carry scripts.
+/// Supported picture formats. SVG is not supported, because it can contain scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PictureKind {
     Png,
@@ -27,8 +27,8 @@ pub(super) enum PictureKind {
 impl PictureKind {
     const ALL: [Self; 4] = [Self::Png, Self::Jpeg, Self::Gif, Self::Webp];
 
-    /// What the bytes are, by their beginning; what a client says of them does not count.
-    pub(super) fn of(bytes: &[u8]) -> Option<Self> {
+    /// Detects the format from the first bytes. The media type sent by the client is ignored.
+    pub(super) fn detect(bytes: &[u8]) -> Option<Self> {
         let is_png = bytes.starts_with(b"\x89PNG\r\n\x1a\n") && bytes.get(12..16) == Some(b"IHDR");
         let is_gif = (bytes.starts_with(b"GIF87a") || bytes.starts_with(b"GIF89a")) && bytes.len() > 13;
         let is_webp = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") && bytes.len() > 20;
@@ -45,7 +45,7 @@ impl PictureKind {
         }
     }
 
-    fn ending(self) -> &'static str {
+    fn extension(self) -> &'static str {
         match self {
             Self::Png => "png",
             Self::Jpeg => "jpg",
@@ -72,14 +72,14 @@ impl PictureKind {
         }
     }
 
-    /// Decodes a picture, the first one of an animation: its beginning alone does not show that it is whole. Takes
-    /// up to a second of one core.
+    /// Decodes a picture (the first frame of an animation) to check that it is complete. Takes up to a second of CPU
+    /// time.
     pub(super) fn decode(self, bytes: &[u8]) -> Result<(), String> {
-        let damaged = |_| format!("cannot be decoded as {}; it is cut off or damaged", self.ending());
+        let damaged = |_| format!("cannot be decoded as {}; it is truncated or damaged", self.extension());
         let decoder = self.decoder(bytes).map_err(damaged)?;
         let (width, height) = decoder.dimensions();
-        if u64::from(width) * u64::from(height) > MOST_PIXELS || decoder.total_bytes() > MOST_DECODED_BYTES {
-            return Err(format!("has {width} x {height} pixels; at most {MOST_PIXELS} are taken, make it smaller"));
+        if u64::from(width) * u64::from(height) > MAX_PIXELS || decoder.total_bytes() > MAX_DECODED_BYTES {
+            return Err(format!("has {width} x {height} pixels; the maximum is {MAX_PIXELS}, make it smaller"));
         }
         DynamicImage::from_decoder(decoder).map(drop).map_err(damaged)
     }
@@ -87,20 +87,20 @@ impl PictureKind {
     fn decoder(self, bytes: &[u8]) -> ImageResult<impl ImageDecoder> {
         let mut reader = ImageReader::with_format(Cursor::new(bytes), self.format());
         let mut limits = Limits::default();
-        limits.max_alloc = Some(MOST_DECODED_BYTES);
+        limits.max_alloc = Some(MAX_DECODED_BYTES);
         reader.limits(limits);
         reader.into_decoder()
     }
 }
 
-/// Whether a scan with an end follows the tables of a JPEG and there is a frame of some size before it (ITU T.81,
-/// B.2). Decoders fill in what a missing end takes away.
+/// Whether a JPEG has a frame with a size, followed by a scan with an end marker (ITU T.81, B.2). Checked here because
+/// decoders fill in missing data at the end.
 fn is_jpeg(bytes: &[u8]) -> bool {
     let Some(mut rest) = bytes.strip_prefix(&[0xff, 0xd8]) else { return false };
     let mut has_frame = false;
     while let [0xff, tail @ ..] = rest {
         rest = tail;
-        // Any number of fill bytes may stand before a marker.
+        // Any number of fill bytes may precede a marker.
         while let [0xff, tail @ ..] = rest {
             rest = tail;
         }
@@ -126,31 +126,31 @@ fn is_jpeg(bytes: &[u8]) -> bool {
     false
 }
 
-/// The kind that a file name of ours stands for; `None` for every other text.
-pub(super) fn kind_of_name(file: &str) -> Option<PictureKind> {
-    let (stem, ending) = file.split_once('.')?;
-    let is_ours = stem.len() == 64 && stem.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    PictureKind::ALL.into_iter().find(|kind| is_ours && kind.ending() == ending)
+/// Returns the format of an avatar's file name; `None` if the name is not one.
+pub(super) fn kind_of_file_name(file: &str) -> Option<PictureKind> {
+    let (stem, extension) = file.split_once('.')?;
+    let is_avatar_name = stem.len() == 64 && stem.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    PictureKind::ALL.into_iter().find(|kind| is_avatar_name && kind.extension() == extension)
 }
 
-/// The name of the file behind an avatar's address, if it is one of ours.
-pub(super) fn own_file(url: &str) -> Option<&str> {
-    url.strip_prefix(AVATAR_PATH).filter(|file| kind_of_name(file).is_some())
+/// Returns the file name in an avatar URL; `None` if the URL is external.
+pub(super) fn own_file_name(url: &str) -> Option<&str> {
+    url.strip_prefix(AVATAR_PATH).filter(|file| kind_of_file_name(file).is_some())
 }
 
-/// Whether this may stand in `avatar_url`.
+/// Whether the URL is valid for `avatar_url`.
 pub(super) fn is_valid_url(url: &str) -> bool {
-    let is_elsewhere = || {
+    let is_external = || {
         url::Url::parse(url).is_ok_and(|url| {
             matches!(url.scheme(), "http" | "https") && url.host().is_some() && url.username().is_empty()
         })
     };
-    own_file(url).is_some() || is_elsewhere()
+    own_file_name(url).is_some() || is_external()
 }
 
 /// Stores the bytes under a new name.
 pub(super) async fn store(folder: &Path, kind: PictureKind, bytes: &[u8], entropy: &Entropy) -> io::Result<String> {
-    let file = format!("{}.{}", hex::encode(entropy.bytes::<32>()), kind.ending());
+    let file = format!("{}.{}", hex::encode(entropy.bytes::<32>()), kind.extension());
     let path = folder.join(&file);
     let written = write(&path, bytes).await;
     if written.is_err() {
@@ -166,12 +166,12 @@ async fn write(path: &PathBuf, bytes: &[u8]) -> io::Result<()> {
     file.sync_all().await
 }
 
-/// Removes a picture that nobody shows any more. What stays behind costs only its bytes.
+/// Removes a picture that is no longer used. A failure only wastes disk space.
 pub(super) async fn remove(folder: &Path, file: &str) {
     if let Err(error) = tokio::fs::remove_file(folder.join(file)).await
         && error.kind() != io::ErrorKind::NotFound
     {
-        tracing::warn!(%error, "an avatar that is no longer used could not be removed");
+        tracing::warn!(%error, "failed to remove unused avatar");
     }
 }
 
@@ -180,20 +180,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn knows_pictures_by_their_bytes() {
+    fn picture_format_is_detected_from_bytes() {
         let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01";
-        assert_eq!(PictureKind::of(png), Some(PictureKind::Png));
-        assert_eq!(PictureKind::of(b"GIF89a\x01\0\x01\0\0\0\0;"), Some(PictureKind::Gif));
-        assert_eq!(PictureKind::of(b"RIFF\x24\0\0\0WEBPVP8 \x18\0\0\0\0"), Some(PictureKind::Webp));
+        assert_eq!(PictureKind::detect(png), Some(PictureKind::Png));
+        assert_eq!(PictureKind::detect(b"GIF89a\x01\0\x01\0\0\0\0;"), Some(PictureKind::Gif));
+        assert_eq!(PictureKind::detect(b"RIFF\x24\0\0\0WEBPVP8 \x18\0\0\0\0"), Some(PictureKind::Webp));
         let jpeg =
             b"\xff\xd8\xff\xe0\0\x10JFIF\0\x01\x01\0\0\x01\0\x01\0\0\xff\xff\xc0\0\x0b\x08\0\x01\0\x01\x01\x01\x11\0\
             \xff\xda\0\x08\x01\x01\0\0\x3f\0\x7f\xff\xd9";
-        assert_eq!(PictureKind::of(jpeg), Some(PictureKind::Jpeg));
-        // Without the scan that follows its tables, and the end of that, it is none.
+        assert_eq!(PictureKind::detect(jpeg), Some(PictureKind::Jpeg));
+        // A truncated JPEG is not detected.
         for length in 0..jpeg.len() {
-            assert_eq!(PictureKind::of(&jpeg[..length]), None, "{length}");
+            assert_eq!(PictureKind::detect(&jpeg[..length]), None, "{length}");
         }
-        assert_eq!(PictureKind::of(&[&b"\xff\xd8\xff\xe0"[..], &[0; 200]].concat()), None);
+        assert_eq!(PictureKind::detect(&[&b"\xff\xd8\xff\xe0"[..], &[0; 200]].concat()), None);
         for other in [
             b"".as_slice(),
             b"<svg xmlns='http://www.w3.org/2000/svg'/>",
@@ -202,14 +202,14 @@ mod tests {
             b"%PDF-1.7",
             b"RIFFxxxxWAVE.............",
         ] {
-            assert_eq!(PictureKind::of(other), None);
+            assert_eq!(PictureKind::detect(other), None);
         }
     }
 
     #[test]
-    fn knows_its_own_names() {
+    fn only_avatar_names_and_web_urls_are_valid() {
         let stem = "0123456789abcdef".repeat(4);
-        assert_eq!(kind_of_name(&format!("{stem}.png")), Some(PictureKind::Png));
+        assert_eq!(kind_of_file_name(&format!("{stem}.png")), Some(PictureKind::Png));
         for other in [
             stem.clone(),
             format!("{stem}.svg"),
@@ -218,7 +218,7 @@ mod tests {
             format!("{}.png", &stem[1..]),
             format!("{}.png", stem.to_uppercase()),
         ] {
-            assert_eq!(kind_of_name(&other), None, "{other}");
+            assert_eq!(kind_of_file_name(&other), None, "{other}");
         }
         assert!(is_valid_url(&format!("{AVATAR_PATH}{stem}.webp")));
         assert!(is_valid_url("https://pictures.example/a.png"));

@@ -1,35 +1,35 @@
-//! What a secret goes to. Who may change a setting may not read a secret by leading it to himself: where what it goes
-//! to changes, it must be entered again. Every part of the daemon that keeps a secret asks here.
+//! Destinations of secrets in settings. Changing a destination must not allow a client to obtain a stored secret by
+//! sending it to its own server, so the secret must be entered again.
 
 use agentd_base::FieldProblem;
 use serde_json::{Map, Value};
 
 use super::overlay;
-use crate::vault::{ENTER_AGAIN, server_of};
+use crate::vault::{ENTER_AGAIN, server_origin};
 
-/// A write-only field of a section, and what it is sent to.
+/// Write-only field of a section and its destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriteOnly {
-    /// Its path in the section.
+    /// Path in the section.
     pub path: &'static str,
-    /// Fields of the section that say where it is sent. None: it never leaves the daemon, such as one that the requests
-    /// of others are verified with.
-    pub goes_to: &'static [Part],
+    /// Fields of the section that determine the destination. Empty if the secret never leaves the daemon, such as one
+    /// that verifies incoming requests.
+    pub destination: &'static [DestinationField],
 }
 
-/// A field that says where a secret is sent.
+/// Field that determines the destination of a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    /// Any other value is another place.
+pub enum DestinationField {
+    /// Any change of the value changes the destination.
     Value(&'static str),
-    /// A url: another server is another place, another path on it is not. `null`: the usual server.
+    /// URL: a different origin changes the destination, a different path does not. `null` is the default server.
     Server(&'static str),
-    /// Whether the way there is protected: without it, that with this value, it is another place.
+    /// Encryption of the connection: changing it to this unprotected value changes the destination.
     Protection(&'static str, &'static str),
 }
 
-impl Part {
-    /// The path of the field.
+impl DestinationField {
+    /// Returns the path of the field.
     #[must_use]
     pub fn field(self) -> &'static str {
         match self {
@@ -37,12 +37,12 @@ impl Part {
         }
     }
 
-    fn leads_elsewhere(self, before: &Map<String, Value>, after: &Map<String, Value>) -> bool {
+    fn changes_destination(self, before: &Map<String, Value>, after: &Map<String, Value>) -> bool {
         let (before, after) = (overlay::find(before, self.field()), overlay::find(after, self.field()));
         match self {
             Self::Value(_) => before != after,
             Self::Server(_) => {
-                let server = |value: Option<&Value>| value.and_then(Value::as_str).map(server_of);
+                let server = |value: Option<&Value>| value.and_then(Value::as_str).map(server_origin);
                 server(before) != server(after)
             }
             Self::Protection(_, unprotected) => {
@@ -54,22 +54,22 @@ impl Part {
 }
 
 impl WriteOnly {
-    /// One that is sent to what these fields say.
+    /// Declares a secret that is sent to the destination in these fields.
     #[must_use]
-    pub const fn sent(path: &'static str, goes_to: &'static [Part]) -> Self {
-        Self { path, goes_to }
+    pub const fn sent_to(path: &'static str, destination: &'static [DestinationField]) -> Self {
+        Self { path, destination }
     }
 
-    /// One that never leaves the daemon.
+    /// Declares a secret that never leaves the daemon.
     #[must_use]
-    pub const fn kept(path: &'static str) -> Self {
-        Self { path, goes_to: &[] }
+    pub const fn internal(path: &'static str) -> Self {
+        Self { path, destination: &[] }
     }
 
-    /// Whether it would be sent elsewhere after a change. What has no value yet goes nowhere.
-    pub(super) fn leads_elsewhere(&self, before: &Map<String, Value>, after: &Map<String, Value>) -> bool {
+    /// Whether a change alters the destination of a stored value.
+    pub(super) fn changes_destination(&self, before: &Map<String, Value>, after: &Map<String, Value>) -> bool {
         let is_set = overlay::find(before, self.path).is_some_and(|state| state["set"] == true);
-        is_set && self.goes_to.iter().any(|part| part.leads_elsewhere(before, after))
+        is_set && self.destination.iter().any(|part| part.changes_destination(before, after))
     }
 
     pub(super) fn problem(&self) -> FieldProblem {
@@ -84,16 +84,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_server_host_or_unprotected_way_is_another_place() {
-        const PASSWORD: WriteOnly = WriteOnly::sent(
+    fn destination_changes_with_server_host_or_lost_encryption() {
+        const PASSWORD: WriteOnly = WriteOnly::sent_to(
             "a.password",
-            &[Part::Value("a.host"), Part::Server("a.url"), Part::Protection("a.tls", "none")],
+            &[
+                DestinationField::Value("a.host"),
+                DestinationField::Server("a.url"),
+                DestinationField::Protection("a.tls", "none"),
+            ],
         );
         let there = json!({"a": {"password": {"set": true}, "host": "x", "url": "https://x/y", "tls": "starttls"}});
-        let leads_elsewhere = |before: &Value, field: &str, value: Value| {
+        let changes_destination = |before: &Value, field: &str, value: Value| {
             let mut after = before.clone();
             after["a"][field] = value;
-            PASSWORD.leads_elsewhere(before.as_object().unwrap(), after.as_object().unwrap())
+            PASSWORD.changes_destination(before.as_object().unwrap(), after.as_object().unwrap())
         };
         for (field, value) in [
             ("host", json!("y")),
@@ -104,14 +108,14 @@ mod tests {
             ("url", Value::Null),
             ("tls", json!("none")),
         ] {
-            assert!(leads_elsewhere(&there, field, value.clone()), "{field} {value}");
+            assert!(changes_destination(&there, field, value.clone()), "{field} {value}");
         }
         for (field, value) in
             [("url", json!("https://X:443/z")), ("tls", json!("implicit")), ("host", json!("x")), ("other", json!(1))]
         {
-            assert!(!leads_elsewhere(&there, field, value.clone()), "{field} {value}");
+            assert!(!changes_destination(&there, field, value.clone()), "{field} {value}");
         }
         let unset = json!({"a": {"password": null, "host": "x"}});
-        assert!(!leads_elsewhere(&unset, "host", json!("y")), "there is nothing to lose");
+        assert!(!changes_destination(&unset, "host", json!("y")), "no value is stored");
     }
 }

@@ -1,4 +1,4 @@
-//! Why a setting was not read or changed.
+//! Errors of settings.
 
 use agentd_base::{DomainError, ErrorKind, FieldProblem};
 use agentd_store::StoreError;
@@ -11,7 +11,7 @@ pub enum SettingsError {
     Invalid(Vec<FieldProblem>),
     #[error("the stored settings of `{section}` cannot be read")]
     Unreadable { section: &'static str, source: serde_json::Error },
-    #[error("there is no such picture; the avatar may have been replaced")]
+    #[error("picture not found; the avatar may have been replaced")]
     AvatarNotFound,
     #[error("the picture is larger than {limit} bytes; make it smaller")]
     AvatarTooLarge { limit: usize },

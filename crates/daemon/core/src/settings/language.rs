@@ -1,14 +1,13 @@
-//! The languages that agents can be told to answer in.
+//! Languages in which agents can answer.
 
-/// A language tag of the form `de` or `pt-BR` (RFC 5646, language and region alone) whose language
-/// is one that models speak.
+/// Language tag such as `de` or `pt-BR` (RFC 5646, only language and region) with a language that models support.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Language {
     tag: String,
     name: &'static str,
 }
 
-/// ISO 639-1 codes and their English names, which models understand best.
+/// ISO 639-1 codes and English names. English names work best in prompts.
 const LANGUAGES: &[(&str, &str)] = &[
     ("ar", "Arabic"),
     ("bg", "Bulgarian"),
@@ -53,8 +52,10 @@ const LANGUAGES: &[(&str, &str)] = &[
 ];
 
 impl Language {
+    /// Parses a language tag, ignoring case.
+    ///
     /// # Errors
-    /// A sentence that names what is taken.
+    /// A message that lists the supported languages.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (language, region) = match text.split_once('-') {
             None => (text, None),
@@ -78,13 +79,13 @@ impl Language {
         }
     }
 
-    /// In its usual spelling, `pt-BR`.
+    /// Returns the tag in canonical case, such as `pt-BR`.
     #[must_use]
     pub fn tag(&self) -> &str {
         &self.tag
     }
 
-    /// In English, for a model: `Portuguese (BR)`.
+    /// Returns the English name for prompts, such as `Portuguese (BR)`.
     #[must_use]
     pub fn english_name(&self) -> String {
         match self.tag.split_once('-') {
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_tags_in_any_case_and_writes_them_in_one() {
+    fn tags_are_parsed_in_any_case_and_normalized() {
         let language = Language::parse("PT-br").unwrap();
         assert_eq!((language.tag(), language.english_name().as_str()), ("pt-BR", "Portuguese (BR)"));
         assert_eq!(Language::parse("de").unwrap().english_name(), "German");
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_language() {
+    fn unknown_or_malformed_tags_are_rejected() {
         for bad in ["", "xx", "english", "de-", "de-D", "de-DE-x", "d e", "de_DE"] {
             assert!(Language::parse(bad).is_err(), "{bad}");
         }

@@ -1,24 +1,23 @@
-//! Settings that take effect at once, and the vault for secrets.
+//! Settings that take effect immediately, and their write-only secrets.
 //!
-//! A category is a [`Section`]: one plain struct whose schema says what it holds and within which
-//! limits. The domain that reads a category owns it, registers it in a [`Registry`], and gets the
-//! reading, the partial change, reset, export and import of it from here. The sections of this
-//! folder are profile, interface, security, agent, strategy, proactive and email.
+//! A category is a [`Section`]: one struct whose schema defines its fields and their limits. The domain that reads a
+//! category owns it and registers it in a [`Registry`]. This module implements reading, partial updates, reset, export
+//! and import for all of them. The sections defined here are profile, interface, security, agent, strategy, proactive
+//! and email.
 //!
 //! Invariants
-//! - Reading is a load of a pointer; nothing that reads settings ever waits.
-//! - A change is read, merged, checked and written in one transaction: two changes of different
-//!   fields both win, and a refused one leaves everything as it was.
-//! - Whoever is answered after a change sees it, on this replica. Another replica hears of it by
-//!   notification, and asks for certain where it matters: [`Settings::refresh`] costs nothing on
-//!   SQLite and one small query on PostgreSQL.
-//! - A key that no category knows is refused, never kept.
-//! - Write-only fields live in the [`Vault`]; the category holds only whether they are set. Each says what it is sent
-//!   to: where that changes, its value is asked for again, and an import drops it.
+//! - Reading is an atomic load of a pointer and never waits.
+//! - A change is read, merged, validated and written in one transaction: concurrent changes of different fields both
+//!   succeed, and a rejected change has no effect.
+//! - A change is visible on this replica when its response is sent. Other replicas are notified; where staleness
+//!   matters they call [`Settings::refresh`], which costs nothing on SQLite and one small query on PostgreSQL.
+//! - A key that no category defines is rejected.
+//! - Values of write-only fields are stored in the [`Vault`]; the category contains only whether they are set. Each
+//!   declares its destination. If the destination changes, the value must be entered again, and an import drops it.
 //! - An import leaves safety settings ([`SafetySetting`]) unchanged unless it includes them.
 //!
-//! Deliberately absent: what the settings of other domains mean, provider keys (they live in
-//! `providers`), and settings of the process such as its address (`config`).
+//! Not part of this module: the meaning of other domains' settings, provider keys (`providers`), and settings of the
+//! process such as its address (`config`).
 
 mod avatar;
 mod destination;
@@ -39,7 +38,7 @@ use crate::runtime::MetricList;
 use routes::{SettingsRoutes, routes};
 
 pub use avatar::AVATAR_PATH;
-pub use destination::{Part, WriteOnly};
+pub use destination::{DestinationField, WriteOnly};
 pub use error::SettingsError;
 pub use language::Language;
 pub use model::{
@@ -53,7 +52,7 @@ pub use restored::ValidateSettings;
 pub use safety::{SafetyReport, SafetyScope, SafetySetting, Strength, UnchangedSetting, WeakenedSetting};
 pub use section::{PartialObject, Registry, ResetGroup, Section};
 pub use service::{
-    FindsNamed, ImportedSettings, KeeperImport, PortableSection, Settings, SettingsChange, WrittenSettings,
+    ImportedSettings, PortableImport, PortableSection, Settings, SettingsChange, ValidateReference, WrittenSettings,
 };
 
 impl Domain for Settings {

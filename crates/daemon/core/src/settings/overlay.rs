@@ -1,13 +1,13 @@
-//! How a change is laid over a section: an object inside an object is laid over likewise, whatever
-//! else is given takes the place of what was there. Fields inside are named by dotted paths.
+//! Deep merge of JSON objects: nested objects are merged, all other values are replaced. Fields are addressed by dotted
+//! paths.
 
 use serde_json::{Map, Value};
 
-/// Lays `change` over `target`, field by field, at any depth.
-pub(super) fn lay_over(target: &mut Map<String, Value>, change: &Map<String, Value>) {
+/// Merges `change` into `target`, field by field, at any depth.
+pub(super) fn merge(target: &mut Map<String, Value>, change: &Map<String, Value>) {
     for (name, value) in change {
         match (target.get_mut(name), value) {
-            (Some(Value::Object(inner)), Value::Object(change)) => lay_over(inner, change),
+            (Some(Value::Object(inner)), Value::Object(change)) => merge(inner, change),
             _ => {
                 target.insert(name.clone(), value.clone());
             }
@@ -15,7 +15,7 @@ pub(super) fn lay_over(target: &mut Map<String, Value>, change: &Map<String, Val
     }
 }
 
-/// The field at `path`.
+/// Returns the field at `path`.
 pub(super) fn find<'f>(fields: &'f Map<String, Value>, path: &str) -> Option<&'f Value> {
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
     match (fields.get(first), rest) {
@@ -25,7 +25,7 @@ pub(super) fn find<'f>(fields: &'f Map<String, Value>, path: &str) -> Option<&'f
     }
 }
 
-/// Takes the field at `path` out.
+/// Removes and returns the field at `path`.
 pub(super) fn take(fields: &mut Map<String, Value>, path: &str) -> Option<Value> {
     match path.split_once('.') {
         None => fields.remove(path),
@@ -36,7 +36,7 @@ pub(super) fn take(fields: &mut Map<String, Value>, path: &str) -> Option<Value>
     }
 }
 
-/// Puts `value` at `path`, if the object that holds it is there.
+/// Sets the field at `path`, if its parent object exists.
 pub(super) fn put(fields: &mut Map<String, Value>, path: &str, value: Value) {
     match path.split_once('.') {
         None => {
@@ -50,7 +50,7 @@ pub(super) fn put(fields: &mut Map<String, Value>, path: &str, value: Value) {
     }
 }
 
-/// Takes out what a problem at `path` is to blame on, and leaves its neighbours.
+/// Removes the field that a problem at `path` refers to, without its siblings.
 pub(super) fn prune(fields: &mut Map<String, Value>, path: &str) {
     let (first, rest) = path.split_at(path.find(['.', '[']).unwrap_or(path.len()));
     match (fields.get_mut(first), rest.strip_prefix('.')) {
@@ -72,14 +72,14 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_laid_over_and_everything_else_is_replaced() {
+    fn objects_are_merged_and_other_values_replaced() {
         let mut target = object(json!({"a": {"x": 1, "y": [1, 2]}, "b": 1}));
-        lay_over(&mut target, &object(json!({"a": {"y": [3]}, "b": {"c": 1}, "d": null})));
+        merge(&mut target, &object(json!({"a": {"y": [3]}, "b": {"c": 1}, "d": null})));
         assert_eq!(Value::Object(target), json!({"a": {"x": 1, "y": [3]}, "b": {"c": 1}, "d": null}));
     }
 
     #[test]
-    fn paths_lead_inside() {
+    fn paths_address_nested_fields() {
         let mut fields = object(json!({"a": {"secret": "s", "x": 1}, "b": 2}));
         assert_eq!(take(&mut fields, "a.secret"), Some(json!("s")));
         assert_eq!((take(&mut fields, "a.secret"), take(&mut fields, "b.x")), (None, None));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_to_blame_is_pruned() {
+    fn prune_removes_only_the_named_field() {
         let mut fields = object(json!({"a": {"list": [1, "x"], "x": 1}, "b": [2], "c": 3}));
         for path in ["a.list[1]", "b[0]", "c.deep", "unknown"] {
             prune(&mut fields, path);

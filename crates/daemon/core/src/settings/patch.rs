@@ -1,4 +1,4 @@
-//! The schema of a change, made from that of the section it changes.
+//! Schema of a partial update, derived from the schema of the section.
 
 use agentd_base::SecretState;
 use utoipa::PartialSchema;
@@ -8,7 +8,7 @@ use utoipa::openapi::{Object, ObjectBuilder, OneOfBuilder, RefOr, Schema};
 use super::destination::WriteOnly;
 use super::section::Section;
 
-/// Declares the schema of a change of a section: every field may be left out, others are refused.
+/// Declares the schema of a partial update of a section: all fields are optional, and unknown fields are rejected.
 #[macro_export]
 macro_rules! section_patch {
     ($(#[doc = $doc:literal])* $patch:ident, $section:ty) => {
@@ -37,12 +37,12 @@ macro_rules! section_patch {
 }
 pub use section_patch;
 
-/// The schema of a section turned into that of a partial change of it.
+/// Converts the schema of a section into the schema of a partial update.
 #[must_use]
 pub fn patch_schema<S: Section>(description: &str) -> RefOr<Schema> {
     let mut schema = S::schema();
     if let RefOr::T(Schema::Object(object)) = &mut schema {
-        loosen(object);
+        make_partial(object);
         object.description = Some(description.to_owned());
         for WriteOnly { path, .. } in S::SECRETS {
             let update = OneOfBuilder::new()
@@ -61,13 +61,13 @@ pub fn patch_schema<S: Section>(description: &str) -> RefOr<Schema> {
     schema
 }
 
-/// Every field may be left out, and others are refused; of objects inside likewise.
-fn loosen(object: &mut Object) {
+/// Makes all fields optional and rejects unknown fields, recursively.
+fn make_partial(object: &mut Object) {
     object.required.clear();
     object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
     for property in object.properties.values_mut() {
-        // An object with a default is written as both of (the object, its default); what is left out
-        // of a change has no default.
+        // An object with a default is an `allOf` of the object and its default; omitted fields of a change have no
+        // default.
         if let RefOr::T(Schema::AllOf(both)) = property
             && let Some(inner) = both.items.iter().find(|item| is_inline_object(item)).cloned()
         {
@@ -76,7 +76,7 @@ fn loosen(object: &mut Object) {
         if is_inline_object(property)
             && let RefOr::T(Schema::Object(inner)) = property
         {
-            loosen(inner);
+            make_partial(inner);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Settings that come out of an archive are held against what a change would have to pass.
+//! Validation of settings restored from an archive, with the rules of a change.
 
 use agentd_store::{Read, StoreError, Tx};
 use futures_util::FutureExt;
@@ -10,32 +10,32 @@ use super::store;
 use crate::runtime::ValidateRestored;
 use crate::vault;
 
-/// Holds restored settings against the schemas and rules of their sections.
+/// Validates restored settings by the schemas and rules of their sections.
 #[derive(Debug)]
 pub struct ValidateSettings(pub Registry);
 
 impl ValidateRestored for ValidateSettings {
     fn validate<'t>(&'t self, tx: &'t mut Tx) -> LocalBoxFuture<'t, Result<Option<String>, StoreError>> {
-        find_fault(&self.0, tx).boxed_local()
+        find_problem(&self.0, tx).boxed_local()
     }
 }
 
-async fn find_fault(registry: &Registry, read: &mut Read) -> Result<Option<String>, StoreError> {
-    // Secrets are sealed with the key of one data directory and never travel as rows.
+async fn find_problem(registry: &Registry, read: &mut Read) -> Result<Option<String>, StoreError> {
+    // Secrets are encrypted with the key of one data directory and are never part of the rows in a backup.
     if !vault::is_empty(read).await? {
-        return Ok(Some("its database holds secrets, which no backup puts there".to_owned()));
+        return Ok(Some("its database contains secrets, which backups never include".to_owned()));
     }
     let stored = store::list_sections(read).await?;
-    // A section that this program does not know is passed over when it is read, too.
+    // Unknown sections are ignored when settings are loaded, so they are ignored here too.
     let known = stored.iter().filter_map(|(name, value)| Some((registry.find(name)?, value)));
-    Ok(known.into_iter().find_map(|(section, value)| fault_of(section, value)))
+    Ok(known.into_iter().find_map(|(section, value)| check_section(section, value)))
 }
 
-fn fault_of(section: &Registered, stored: &Value) -> Option<String> {
+fn check_section(section: &Registered, stored: &Value) -> Option<String> {
     let unreadable = || Some(format!("its settings `{}` cannot be read", section.name));
     let Ok(loaded) = section.load(Some(stored)) else { return unreadable() };
     let Value::Object(fields) = loaded.view else { return unreadable() };
     let Ok(validated) = section.apply(None, &section.check(fields)) else { return unreadable() };
     let found = validated.problems.first()?;
-    Some(format!("its settings hold {}.{}, which {}", section.name, found.field, found.message))
+    Some(format!("its settings contain {}.{}, which {}", section.name, found.field, found.message))
 }

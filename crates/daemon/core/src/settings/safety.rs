@@ -1,4 +1,4 @@
-//! Safety settings: an import leaves them unchanged unless it includes them, and reports each one that became weaker.
+//! Safety settings. An import leaves them unchanged unless it includes them, and reports each one that became weaker.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -6,20 +6,20 @@ use utoipa::ToSchema;
 
 use super::overlay;
 
-/// A setting that protects the machine, its network, or the owner's accounts.
+/// Setting that protects the machine, its network, or the owner's accounts.
 #[derive(Debug, Clone, Copy)]
 pub struct SafetySetting {
-    /// Its path in the section.
+    /// Path in the section.
     pub path: &'static str,
     pub strength: Strength,
-    /// What a weaker value permits, as a sentence.
+    /// Effect of a weaker value, as a sentence.
     pub effect: &'static str,
 }
 
-/// How two values of a safety setting compare.
+/// Rule for comparing two values of a safety setting.
 #[derive(Debug, Clone, Copy)]
 pub enum Strength {
-    /// Named values, the strongest first. Values in one group are equally strong.
+    /// Named values, strongest first. Values in one group are equally strong.
     Ranked(&'static [&'static [&'static str]]),
     /// A larger number, or `true`, is weaker.
     LowerIsStronger,
@@ -52,13 +52,13 @@ fn number(value: &Value) -> f64 {
     value.as_bool().map(|is_on| if is_on { 1.0 } else { 0.0 }).or_else(|| value.as_f64()).unwrap_or(0.0)
 }
 
-/// Whether `entries` has one that `others` does not have.
+/// Whether `entries` contains an entry that `others` does not.
 fn has_entry_outside(entries: &Value, others: &Value) -> bool {
     let known: &[Value] = others.as_array().map_or(&[], Vec::as_slice);
     entries.as_array().is_some_and(|entries| entries.iter().any(|entry| !known.contains(entry)))
 }
 
-/// A safety setting that an import made weaker.
+/// Safety setting that an import made weaker.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct WeakenedSetting {
     /// Section and field.
@@ -66,12 +66,12 @@ pub struct WeakenedSetting {
     pub setting: String,
     pub before: Value,
     pub after: Value,
-    /// Both values, and what the new one permits.
+    /// Message with both values and the effect of the new one.
     #[schema(example = "sandbox.backend: auto → none. Code of agents and hooks may run without a sandbox.")]
     pub message: String,
 }
 
-/// A safety setting that an import would have changed and left as it was.
+/// Safety setting that an import left unchanged although the file has another value.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct UnchangedSetting {
     /// Section and field.
@@ -81,11 +81,11 @@ pub struct UnchangedSetting {
     pub imported: Value,
     /// Whether the imported value is weaker.
     pub weaker: bool,
-    /// Both values, and what a weaker one would permit.
+    /// Message with both values and, if the imported value is weaker, its effect.
     pub message: String,
 }
 
-/// What an import did to safety settings.
+/// Changes of safety settings by an import.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SafetyReport {
     pub weakened: Vec<WeakenedSetting>,
@@ -99,7 +99,7 @@ impl SafetyReport {
     }
 }
 
-/// Whether an import applies the safety settings of its file.
+/// Whether an import applies the safety settings in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SafetyScope {
     #[default]
@@ -109,7 +109,7 @@ pub enum SafetyScope {
 
 impl SafetyScope {
     /// Compares one setting before and after an import. Returns the value to store.
-    pub fn settle(
+    pub fn resolve(
         self,
         setting: &SafetySetting,
         section: &str,
@@ -123,7 +123,7 @@ impl SafetyScope {
         let weaker = setting.strength.is_weakened(before, &after);
         let name = format!("{section}.{}", setting.path);
         let effect = if weaker { format!(" {}", setting.effect) } else { String::new() };
-        let message = format!("{name}: {} → {}.{effect}", in_words(before), in_words(&after));
+        let message = format!("{name}: {} → {}.{effect}", describe(before), describe(&after));
         match self {
             Self::Excluded => {
                 let current = before.clone();
@@ -140,8 +140,8 @@ impl SafetyScope {
         }
     }
 
-    /// Settles every safety setting of a section in `after`.
-    pub(super) fn settle_section(
+    /// Resolves all safety settings of a section in `after`.
+    pub(super) fn resolve_section(
         self,
         settings: &[SafetySetting],
         section: &str,
@@ -151,8 +151,8 @@ impl SafetyScope {
         let mut report = SafetyReport::default();
         let (Value::Object(before), Value::Object(after)) = (before, after) else { return report };
         for setting in settings {
-            let had = find(before, setting.path);
-            let value = self.settle(setting, section, &had, find(after, setting.path), &mut report);
+            let current = find(before, setting.path);
+            let value = self.resolve(setting, section, &current, find(after, setting.path), &mut report);
             overlay::put(after, setting.path, value);
         }
         report
@@ -163,13 +163,13 @@ fn find(fields: &Map<String, Value>, path: &str) -> Value {
     overlay::find(fields, path).cloned().unwrap_or_default()
 }
 
-fn in_words(value: &Value) -> String {
+fn describe(value: &Value) -> String {
     match value {
         Value::Null => "not set".to_owned(),
         Value::Bool(is_on) => if *is_on { "on" } else { "off" }.to_owned(),
         Value::String(text) => text.clone(),
         Value::Array(entries) if entries.is_empty() => "none".to_owned(),
-        Value::Array(entries) => entries.iter().map(in_words).collect::<Vec<_>>().join(", "),
+        Value::Array(entries) => entries.iter().map(describe).collect::<Vec<_>>().join(", "),
         Value::Number(_) | Value::Object(_) => value.to_string(),
     }
 }
@@ -187,7 +187,7 @@ mod tests {
     };
 
     #[test]
-    fn strength_is_compared_by_kind() {
+    fn strength_comparison_depends_on_kind() {
         let ranked = BACKEND.strength;
         for (strength, before, after, is_weaker) in [
             (ranked, json!("auto"), json!("none"), true),
@@ -206,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn excluded_settings_keep_their_values_and_included_ones_are_reported() {
+    fn excluded_settings_are_unchanged_and_included_ones_are_reported() {
         let (before, imported) = (json!({"backend": "auto", "other": 1}), json!({"backend": "none", "other": 2}));
         let mut after = imported.clone();
-        let report = SafetyScope::Excluded.settle_section(&[BACKEND], "sandbox", &before, &mut after);
+        let report = SafetyScope::Excluded.resolve_section(&[BACKEND], "sandbox", &before, &mut after);
         assert_eq!((after, report.weakened), (json!({"backend": "auto", "other": 2}), vec![]));
         assert_eq!(report.unchanged[0].setting, "sandbox.backend");
         let mut after = imported.clone();
-        let report = SafetyScope::Included.settle_section(&[BACKEND], "sandbox", &before, &mut after);
+        let report = SafetyScope::Included.resolve_section(&[BACKEND], "sandbox", &before, &mut after);
         assert_eq!((after, report.unchanged), (imported, vec![]));
         assert_eq!(report.weakened[0].message, "sandbox.backend: auto → none. Code runs unprotected.");
     }

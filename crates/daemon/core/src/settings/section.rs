@@ -1,8 +1,8 @@
-//! What a category of settings is, and the list of all of them.
+//! Settings categories and their registry.
 //!
-//! A change is a JSON object that is laid over the stored one, field by field, at any depth. What a field may
-//! hold says the schema of the struct, which is also what the document shows; what a schema cannot
-//! say says [`Section::validate`]. So a category is one struct, not three.
+//! A change is a JSON object that is merged into the stored one, field by field, at any depth. The schema of the
+//! struct, which is also in the OpenAPI document, defines the valid values; [`Section::validate`] checks what a schema
+//! cannot express. A category is therefore one struct.
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,73 +18,72 @@ use super::destination::WriteOnly;
 use super::overlay;
 use super::safety::SafetySetting;
 
-/// Which reset puts a section back to its defaults.
+/// Reset that restores the defaults of a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResetGroup {
-    /// `POST /api/settings/reset`
+    /// Reset by `POST /api/settings/reset`.
     General,
-    /// `POST /api/settings/security/reset`
+    /// Reset by `POST /api/settings/security/reset`.
     Security,
     Never,
 }
 
-/// A category of settings. Implement it in the folder of the domain that reads it; use
-/// `#[serde(default)]` on the struct, so that fields of later versions have a value.
+/// Category of settings, implemented by the domain that reads it. Use `#[serde(default)]` on the struct, so that fields
+/// added by later versions have a value.
 pub trait Section:
     Serialize + DeserializeOwned + Default + Clone + PartialEq + ToSchema + Send + Sync + 'static
 {
-    /// On the wire and in the store.
+    /// Name in the API and in the store.
     const NAME: &'static str;
     const RESET: ResetGroup;
-    /// Write-only fields, which are `Option<SecretState>` in the struct: a request gives them as
-    /// text, they are kept in the vault under the scope `settings.<NAME>`. One inside an object is
-    /// named by its path, `discord.bot_token`; the object is `#[schema(inline)]`. Each says what it is
-    /// sent to, and is asked for again where that changes.
+    /// Write-only fields, which are `Option<SecretState>` in the struct. Requests contain them as text; they are stored
+    /// in the vault under the scope `settings.<NAME>`. A field inside an object is named by its path, such as
+    /// `discord.bot_token`; the object is `#[schema(inline)]`. Each field declares its destination and must be entered
+    /// again if that changes.
     const SECRETS: &'static [WriteOnly] = &[];
     /// Settings that an import leaves unchanged unless it includes them.
     const SAFETY: &'static [SafetySetting] = &[];
-    /// The schema of a change; made with [`section_patch!`].
+    /// Schema of a change, declared with [`section_patch!`].
     type Patch: ToSchema + 'static;
 
-    /// Puts values into their one spelling. Runs before [`Self::validate`].
+    /// Normalizes values. Runs before [`Self::validate`].
     fn normalize(&mut self) {}
 
-    /// Names every field that the schema takes and that is wrong all the same.
+    /// Reports invalid fields that the schema accepts.
     fn validate(&self, problems: &mut Problems);
 }
 
-/// The vault's scope for the write-only fields of a section.
+/// Scope of a section's write-only fields in the vault.
 #[must_use]
 pub(super) fn secret_scope(section: &str) -> String {
     format!("settings.{section}")
 }
 
-/// A change as it came: an object whose fields the section's own schema validates.
+/// Partial update as received: an object whose fields are validated by the schema of the section.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
 #[schema(value_type = Object)]
 pub struct PartialObject(pub Map<String, Value>);
 
-/// A change of one section that its schema has been held against. What was wrong is in
-/// `problems`; the other fields are still there, so that the section's own rules can validate them
-/// too and a caller learns of all at once.
+/// Change of one section, checked by its schema. Invalid fields are reported in `problems`; the other fields are
+/// retained, so that the section's own rules are checked too and all problems are reported together.
 #[derive(Debug, Clone)]
 pub(super) struct CheckedChange {
     fields: Map<String, Value>,
     pub(super) secrets: Vec<(&'static str, Patch<SecretUpdate>)>,
     pub(super) problems: Vec<FieldProblem>,
-    /// Fields that name what is not there; told of where nothing else is wrong with them.
-    pub(super) unfound: Vec<FieldProblem>,
+    /// Problems of references to missing objects, reported only if the field has no other problem.
+    pub(super) unresolved: Vec<FieldProblem>,
 }
 
-/// A section after a change.
+/// Section after a change.
 #[derive(Debug, Clone)]
-pub(super) struct Changed {
-    /// What is stored.
+pub(super) struct ChangedSection {
+    /// Value to store.
     pub(super) value: Value,
     pub(super) problems: Vec<FieldProblem>,
-    /// Write-only fields that kept their values and are sent elsewhere now.
-    pub(super) misled: Vec<WriteOnly>,
+    /// Write-only fields that retained their values although their destination changed.
+    pub(super) redirected: Vec<WriteOnly>,
 }
 
 impl CheckedChange {
@@ -116,18 +115,22 @@ fn check_change<S: Section>(mut fields: Map<String, Value>) -> CheckedChange {
             Some(Err(_)) | None => {}
         }
     }
-    CheckedChange { fields, secrets, problems, unfound: Vec::new() }
+    CheckedChange { fields, secrets, problems, unresolved: Vec::new() }
 }
 
-fn apply_change<S: Section>(stored: Option<&Value>, change: &CheckedChange) -> Result<Changed, serde_json::Error> {
+fn apply_change<S: Section>(
+    stored: Option<&Value>,
+    change: &CheckedChange,
+) -> Result<ChangedSection, serde_json::Error> {
     let mut problems = change.problems.clone();
     let mut whole = serde_json::to_value(read_stored::<S>(stored)?)?;
     let before = whole.clone();
-    // What names nothing any more is no reason to refuse what comes back as it was read.
+    // An unchanged reference is accepted even if its target no longer exists.
     let is_changed = |field: &str| whole.get(field) != change.field(field);
-    let unfound: Vec<_> = change.unfound.iter().filter(|unfound| is_changed(&unfound.field)).cloned().collect();
+    let unresolved: Vec<_> =
+        change.unresolved.iter().filter(|unresolved| is_changed(&unresolved.field)).cloned().collect();
     if let Value::Object(whole) = &mut whole {
-        overlay::lay_over(whole, &change.fields);
+        overlay::merge(whole, &change.fields);
         for (path, secret) in &change.secrets {
             let state = match secret {
                 Patch::Set(SecretUpdate::New(_)) => serde_json::to_value(SecretState { set: true })?,
@@ -143,31 +146,31 @@ fn apply_change<S: Section>(stored: Option<&Value>, change: &CheckedChange) -> R
             let mut found = Problems::new();
             section.validate(&mut found);
             problems.extend(found.into_result().err().unwrap_or_default());
-            for unfound in unfound {
-                if !problems.iter().any(|problem| problem.field == unfound.field) {
-                    problems.push(unfound);
+            for unresolved in unresolved {
+                if !problems.iter().any(|problem| problem.field == unresolved.field) {
+                    problems.push(unresolved);
                 }
             }
             let value = serde_json::to_value(section)?;
-            let misled = misled::<S>(&before, &value, change);
-            Ok(Changed { value, problems, misled })
+            let redirected = redirected::<S>(&before, &value, change);
+            Ok(ChangedSection { value, problems, redirected })
         }
-        // The schema let something through that the type does not take.
+        // The schema accepted a value that the type cannot represent.
         Err(error) => {
             problems.push(FieldProblem { field: "body".to_owned(), message: format!("is not valid: {error}") });
-            Ok(Changed { value: Value::Null, problems, misled: Vec::new() })
+            Ok(ChangedSection { value: Value::Null, problems, redirected: Vec::new() })
         }
     }
 }
 
-/// Write-only fields whose values a change keeps and sends elsewhere.
-fn misled<S: Section>(before: &Value, after: &Value, change: &CheckedChange) -> Vec<WriteOnly> {
+/// Returns the write-only fields whose values are retained although their destination changes.
+fn redirected<S: Section>(before: &Value, after: &Value, change: &CheckedChange) -> Vec<WriteOnly> {
     let (Value::Object(before), Value::Object(after)) = (before, after) else { return Vec::new() };
     let is_replaced = |path: &str| {
         let mut given = change.secrets.iter().filter(|(given, _)| *given == path);
         given.any(|(_, secret)| matches!(secret, Patch::Clear | Patch::Set(SecretUpdate::New(_))))
     };
-    let is_misled = |secret: &&WriteOnly| !is_replaced(secret.path) && secret.leads_elsewhere(before, after);
+    let is_misled = |secret: &&WriteOnly| !is_replaced(secret.path) && secret.changes_destination(before, after);
     S::SECRETS.iter().filter(is_misled).copied().collect()
 }
 
@@ -175,15 +178,15 @@ fn read_stored<S: Section>(stored: Option<&Value>) -> Result<S, serde_json::Erro
     stored.map_or_else(|| Ok(S::default()), |value| S::deserialize(value))
 }
 
-/// A section as the store's state holds it.
+/// Loaded section.
 #[derive(Clone)]
 pub(super) struct LoadedSection {
     pub(super) value: Arc<dyn Any + Send + Sync>,
-    /// As it is answered.
+    /// JSON value as returned by the API.
     pub(super) view: Value,
 }
 
-/// One registered section, its type taken away.
+/// Type-erased registered section.
 #[derive(Clone, Copy)]
 pub(super) struct Registered {
     pub(super) name: &'static str,
@@ -193,7 +196,7 @@ pub(super) struct Registered {
     type_id: TypeId,
     load: fn(Option<&Value>) -> Result<LoadedSection, serde_json::Error>,
     check: fn(Map<String, Value>) -> CheckedChange,
-    apply: fn(Option<&Value>, &CheckedChange) -> Result<Changed, serde_json::Error>,
+    apply: fn(Option<&Value>, &CheckedChange) -> Result<ChangedSection, serde_json::Error>,
 }
 
 impl Registered {
@@ -214,14 +217,14 @@ impl Registered {
         }
     }
 
-    /// Makes what is stored of the section say of each write-only field whether it has a value. After a restore
-    /// without secrets none has, whatever the archive says.
-    pub(super) fn show_kept(&self, stored: &mut Value, kept: &BTreeSet<(String, String)>) {
+    /// Sets for each write-only field whether the vault has a value. After a restore without secrets it has none,
+    /// whatever the archive contains.
+    pub(super) fn mark_set_secrets(&self, stored: &mut Value, set_fields: &BTreeSet<(String, String)>) {
         let Value::Object(fields) = stored else { return };
         let scope = secret_scope(self.name);
         for WriteOnly { path, .. } in self.secrets {
-            let is_kept = kept.contains(&(scope.clone(), (*path).to_owned()));
-            overlay::put(fields, path, if is_kept { serde_json::json!({"set": true}) } else { Value::Null });
+            let is_set = set_fields.contains(&(scope.clone(), (*path).to_owned()));
+            overlay::put(fields, path, if is_set { serde_json::json!({"set": true}) } else { Value::Null });
         }
     }
 
@@ -233,12 +236,16 @@ impl Registered {
         (self.check)(fields)
     }
 
-    pub(super) fn apply(&self, stored: Option<&Value>, change: &CheckedChange) -> Result<Changed, serde_json::Error> {
+    pub(super) fn apply(
+        &self,
+        stored: Option<&Value>,
+        change: &CheckedChange,
+    ) -> Result<ChangedSection, serde_json::Error> {
         (self.apply)(stored, change)
     }
 }
 
-/// Every section of the daemon, in the order in which they are shown.
+/// All sections of the daemon, in display order.
 #[derive(Clone, Default)]
 pub struct Registry(Vec<Registered>);
 
@@ -249,7 +256,7 @@ impl std::fmt::Debug for Registry {
 }
 
 impl Registry {
-    /// Adds the section of a domain. One that is there already stays as it is.
+    /// Adds the section of a domain, unless it is registered already.
     #[must_use]
     pub fn with<S: Section>(mut self) -> Self {
         if self.find(S::NAME).is_none() {
@@ -274,10 +281,10 @@ impl Registry {
         self.0.iter().map(|section| section.name).collect()
     }
 
-    /// Reads every section from what is stored; what is not stored has its defaults.
+    /// Loads all sections; sections that are not stored have their defaults.
     ///
     /// # Errors
-    /// The section that cannot be read, and why.
+    /// Name of the section that cannot be read, and the error.
     pub(super) fn load(
         &self,
         stored: &BTreeMap<String, Value>,
@@ -294,17 +301,17 @@ mod tests {
     use super::*;
     use crate::settings::{AgentSettings, ProfileSettings, SecuritySettings};
 
-    fn change<S: Section>(stored: Option<&Value>, fields: &Value) -> Changed {
+    fn change<S: Section>(stored: Option<&Value>, fields: &Value) -> ChangedSection {
         let section = Registered::of::<S>();
         section.apply(stored, &section.check(fields.as_object().unwrap().clone())).unwrap()
     }
 
-    fn problems(changed: &Changed) -> Vec<String> {
+    fn problems(changed: &ChangedSection) -> Vec<String> {
         changed.problems.iter().map(|problem| format!("{}: {}", problem.field, problem.message)).collect()
     }
 
     #[test]
-    fn a_change_keeps_what_it_leaves_out() {
+    fn change_preserves_omitted_fields() {
         let first = change::<ProfileSettings>(None, &json!({"display_name": " Ada ", "theme": "dark"}));
         assert_eq!(problems(&first), [""; 0]);
         let second = change::<ProfileSettings>(Some(&first.value), &json!({"timezone": "europe/berlin"}));
@@ -315,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn schema_and_rules_complain_together() {
+    fn schema_and_rule_problems_are_reported_together() {
         let changed = change::<ProfileSettings>(
             None,
             &json!({"theme": "blue", "timezone": "Mars", "email": "x", "display_name": null, "nmae": 1}),
@@ -333,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn null_clears_only_what_may_be_empty() {
+    fn null_clears_only_nullable_fields() {
         let set =
             change::<AgentSettings>(None, &json!({"default_model": "m", "daily_token_limit": 5, "temperature": 1}));
         let cleared =
@@ -344,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_lists_are_named() {
+    fn problems_name_list_entries() {
         let changed = change::<SecuritySettings>(None, &json!({"allowed_hosts": ["a.example", "http://x", 7]}));
         assert_eq!(problems(&changed), ["allowed_hosts[2]: must be a string, not a number"]);
         let changed = change::<SecuritySettings>(None, &json!({"blocked_hosts": ["A.example.", "http://x"]}));
@@ -352,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_later_version_stored_is_passed_over() {
+    fn unknown_stored_fields_are_ignored() {
         let section = Registered::of::<ProfileSettings>();
         let loaded = section.load(Some(&json!({"theme": "light", "from_the_future": 1}))).unwrap();
         assert_eq!(loaded.view["theme"], "light");

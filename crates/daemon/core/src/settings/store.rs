@@ -1,11 +1,11 @@
-//! Rows of settings.
+//! SQL of settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use agentd_store::{Read, StoreError, Topic, Tx, args};
 use serde_json::Value;
 
-/// Everything that [`super::Settings`] shows.
+/// Topic that changes with any stored setting.
 pub(super) const SETTINGS: Topic = Topic::new("settings");
 
 pub(super) async fn list_sections(read: &mut Read) -> Result<BTreeMap<String, Value>, StoreError> {
@@ -36,8 +36,8 @@ pub(super) async fn delete_section(tx: &mut Tx, section: &str) -> Result<(), Sto
     Ok(())
 }
 
-/// Scope and name of each write-only field of a section that has a value.
-pub(super) async fn list_kept_fields(read: &mut Read) -> Result<BTreeSet<(String, String)>, StoreError> {
+/// Lists scope and name of all write-only fields with a stored value.
+pub(super) async fn list_set_fields(read: &mut Read) -> Result<BTreeSet<(String, String)>, StoreError> {
     let rows = read.fetch_all("SELECT scope, name FROM secrets WHERE scope LIKE 'settings.%'", args![]).await?;
     rows.iter().map(|row| Ok((row.get("scope")?, row.get("name")?))).collect()
 }

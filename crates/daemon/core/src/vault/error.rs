@@ -1,4 +1,4 @@
-//! Why the vault cannot be opened or read.
+//! Errors of the vault.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub enum VaultError {
     KeyFileExposed { path: PathBuf, mode: u32 },
     #[error(transparent)]
     KeyFileUntrusted(#[from] TrustedFileError),
-    #[error("the key file {} does not hold a key: 64 hexadecimal characters are expected; put the right file there", .path.display())]
+    #[error("the key file {} does not contain a key: 64 hexadecimal characters are expected; restore the correct file", .path.display())]
     KeyFileInvalid { path: PathBuf },
     #[error(
         "the key file {} is missing, and the secrets in the database are sealed with it; put it back, or name it with SVC_SECRET_KEY_FILE \
@@ -30,7 +30,7 @@ pub enum VaultError {
         .path.display()
     )]
     WrongKey { path: PathBuf },
-    #[error("the stored secret {scope}/{name} cannot be opened with this daemon's key; enter it again")]
+    #[error("the stored secret {scope}/{name} cannot be decrypted with this daemon's key; enter it again")]
     Unsealable { scope: String, name: String },
     #[error(transparent)]
     Store(#[from] StoreError),

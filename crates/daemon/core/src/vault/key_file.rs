@@ -1,4 +1,4 @@
-//! The file with the key: 64 hexadecimal characters, mode 0600.
+//! Key file: 64 hexadecimal characters, mode 0600.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -11,10 +11,10 @@ use super::error::VaultError;
 use super::seal::Key;
 use crate::runtime::open_trusted;
 
-/// Longer than any key with its line end.
+/// Maximum number of bytes read; more than a key with a line ending has.
 const MAX_BYTES: u64 = 256;
 
-/// The key in the file; `None` when there is no file.
+/// Reads the key; `None` if the file does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<Key>, VaultError> {
     let failed = |source| VaultError::KeyFile { action: "read", path: path.to_path_buf(), source };
     let file = match open_trusted(path) {
@@ -39,14 +39,13 @@ pub(super) fn read(path: &Path) -> Result<Option<Key>, VaultError> {
     Ok(Some(Key::new(&bytes)))
 }
 
-/// Makes a new key. The file appears whole or not at all; if another process was faster, its key
-/// is taken.
+/// Creates a new key file atomically. If another process creates it first, its key is returned.
 pub(super) fn create(path: &Path, entropy: &Entropy) -> Result<Key, VaultError> {
-    let failed = |source| VaultError::KeyFile { action: "made", path: path.to_path_buf(), source };
+    let failed = |source| VaultError::KeyFile { action: "created", path: path.to_path_buf(), source };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let temporary = temporary_name(folder, entropy);
     let written = write_and_link(&temporary, path, folder, &entropy.secret(""));
-    // The link is what counts; a leftover would only lie about.
+    // Best effort: the hard link is the result, and a leftover temporary file does no harm.
     let _ = std::fs::remove_file(&temporary);
     match written {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
@@ -63,7 +62,7 @@ fn write_and_link(temporary: &Path, path: &Path, folder: &Path, key: &Secret) ->
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temporary)?;
     writeln!(file, "{}", key.expose())?;
     file.sync_all()?;
-    // Unlike a rename, a link never replaces what is there.
+    // Unlike a rename, a hard link never replaces an existing file.
     std::fs::hard_link(temporary, path)?;
     File::open(folder)?.sync_all()
 }
@@ -77,18 +76,18 @@ mod tests {
     }
 
     #[test]
-    fn a_new_key_is_private_and_reads_back() {
+    fn created_key_file_is_private_and_readable() {
         let folder = folder();
         let path = folder.path().join("secret.key");
         assert!(read(&path).unwrap().is_none());
-        let made = create(&path, &Entropy::seeded(1)).unwrap();
+        let created = create(&path, &Entropy::seeded(1)).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
-        assert_eq!(read(&path).unwrap().unwrap().fingerprint(), made.fingerprint());
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing lies about");
+        assert_eq!(read(&path).unwrap().unwrap().fingerprint(), created.fingerprint());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
     }
 
     #[test]
-    fn a_key_that_is_there_is_never_replaced() {
+    fn create_never_replaces_an_existing_key() {
         let folder = folder();
         let path = folder.path().join("secret.key");
         let first = create(&path, &Entropy::seeded(1)).unwrap();
@@ -97,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_others_may_read_is_refused_with_the_remedy() {
+    fn key_file_readable_by_others_is_rejected_with_remedy() {
         let folder = folder();
         let path = folder.path().join("secret.key");
         create(&path, &Entropy::seeded(1)).unwrap();
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused() {
+    fn malformed_key_is_rejected() {
         let folder = folder();
         let path = folder.path().join("secret.key");
         for bytes in [b"".as_slice(), b"abc", &[b'f'; 63], &[b'g'; 64], &[0xff; 64], &[b'a'; 300]] {

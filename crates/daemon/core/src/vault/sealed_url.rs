@@ -1,5 +1,6 @@
-//! Urls with a credential in them. What is stored and shown says `***` in its place, `https://***@host/?token=***`; the
-//! credentials lie in the vault, each by itself, so that a url which comes back as it was shown keeps them.
+//! URLs with credentials. The stored URL contains `***` in place of each credential (`https://***@host/?token=***`).
+//! The credentials are stored in the vault under separate names, so a URL that a client sends back with masks retains
+//! them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,91 +10,95 @@ use agentd_store::{Read, StoreError, Tx};
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-use super::destination::{ENTER_AGAIN, server_of};
+use super::destination::{ENTER_AGAIN, server_origin};
 use super::{Vault, VaultError};
 
-/// What stands in place of a credential.
+/// Mask of a credential.
 const MASK: &str = "***";
-/// What the names of credentials begin with in the vault; no header and no variable has a name like that.
+/// Prefix of credential names in the vault. Names of headers and variables never have it.
 const PREFIX: &str = "url:";
 
-/// What becomes of a `***` that stands for no value.
+/// Handling of a mask without a stored value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnknownMask {
-    /// It is refused: somebody can be asked for the value.
+    /// Reject the URL, because the user can enter the value.
     #[default]
     Refuse,
-    /// It stays, without a value, until that is entered: as of an import.
+    /// Keep the mask without a value until one is entered, as for an import.
     Leave,
 }
 
-/// What is to be written to the vault: a value is put, none is cleared.
+/// Changes for the vault by name: `Some` stores a value, `None` deletes it.
 pub type UrlSecrets = Vec<(String, Option<Secret>)>;
 
-/// A url without its credentials.
+/// URL with masked credentials.
 #[derive(Debug, Clone)]
 pub struct SealedUrl {
-    /// As it is stored and shown.
+    /// URL as it is stored and shown.
     pub shown: String,
     pub secrets: UrlSecrets,
-    /// Credentials that were there and could not be kept.
+    /// Whether stored credentials were dropped although the URL still masks them.
     pub dropped: bool,
 }
 
-/// A credential in a text: its name in the vault, and where it stands.
+/// Credential in a text: its name in the vault and its byte range.
 struct CredentialSpan {
     name: String,
     range: Range<usize>,
 }
 
 impl SealedUrl {
-    /// Takes the credentials out of a url, or of a text that ends with one. `before` is what was stored until now: for a
-    /// `***` its value is kept, if the url leads to the same server.
+    /// Extracts the credentials of a URL, or of a text that ends with one. `before` is the stored URL: a mask retains
+    /// its stored value if the URL points to the same server.
     ///
     /// # Errors
-    /// Completes the field's name: a `***` for which there is no value.
+    /// An error message, after the field's name, if a mask has no value.
     pub fn new(given: &str, before: Option<&str>, unknown: UnknownMask) -> Result<Self, &'static str> {
-        // Parsers of urls pass over them, so that a url could look like another one here.
+        // URL parsers ignore control characters, so the URL could be interpreted differently here.
         if given.trim().contains(char::is_control) {
-            return Err("must not hold control characters");
+            return Err("must not contain control characters");
         }
         let text = canonical(given);
-        let had = before.map(places).unwrap_or_default();
+        let stored = before.map(find_credentials).unwrap_or_default();
         let is_same_server = before == Some(text.as_str())
-            || before.and_then(server_in).is_some_and(|had| server_in(&text) == Some(had));
-        let places = places(&text);
+            || before.and_then(url_server).is_some_and(|stored| url_server(&text) == Some(stored));
+        let spans = find_credentials(&text);
         let (mut shown, mut secrets, mut kept) = (text.clone(), UrlSecrets::new(), Vec::new());
-        for place in places.iter().rev() {
-            let value = &text[place.range.clone()];
+        for span in spans.iter().rev() {
+            let value = &text[span.range.clone()];
             if value != MASK {
-                secrets.push((place.name.clone(), Some(Secret::new(value.to_owned()))));
-                kept.push(&place.name);
-                shown.replace_range(place.range.clone(), MASK);
-            } else if is_same_server && had.iter().any(|had| had.name == place.name) {
-                kept.push(&place.name);
+                secrets.push((span.name.clone(), Some(Secret::new(value.to_owned()))));
+                kept.push(&span.name);
+                shown.replace_range(span.range.clone(), MASK);
+            } else if is_same_server && stored.iter().any(|stored| stored.name == span.name) {
+                kept.push(&span.name);
             } else if unknown == UnknownMask::Refuse {
-                let was_there = had.iter().any(|had| had.name == place.name);
-                return Err(if was_there { ENTER_AGAIN } else { "holds *** where it has no value yet; give it one" });
+                let was_stored = stored.iter().any(|stored| stored.name == span.name);
+                return Err(if was_stored {
+                    ENTER_AGAIN
+                } else {
+                    "contains *** where it has no value yet; enter the value"
+                });
             }
         }
-        let gone = had.into_iter().filter(|had| !kept.contains(&&had.name)).map(|had| had.name);
+        let gone = stored.into_iter().filter(|stored| !kept.contains(&&stored.name)).map(|stored| stored.name);
         let gone: Vec<_> = gone.map(|name| (name, None)).collect();
-        let dropped = gone.iter().any(|(name, _)| places.iter().any(|place| place.name == *name));
+        let dropped = gone.iter().any(|(name, _)| spans.iter().any(|span| span.name == *name));
         secrets.extend(gone);
         Ok(Self { shown, secrets, dropped })
     }
 }
 
-/// The names in the vault of the credentials in a stored url.
+/// Returns the vault names of the credentials in a stored URL.
 #[must_use]
 pub fn names_in_url(shown: &str) -> Vec<String> {
-    places(shown).into_iter().map(|place| place.name).collect()
+    find_credentials(shown).into_iter().map(|span| span.name).collect()
 }
 
-/// Writes what a change of a url has left.
+/// Writes the changed credentials of a URL to the vault.
 ///
 /// # Errors
-/// What the database refuses.
+/// `StoreError` if a write fails.
 pub async fn write_url_secrets(
     tx: &mut Tx,
     vault: &Vault,
@@ -109,10 +114,10 @@ pub async fn write_url_secrets(
     Ok(())
 }
 
-/// A stored url with its credentials, or a sentence on which is missing.
+/// Restores the credentials of a stored URL. The inner error is a message that names a missing credential.
 ///
 /// # Errors
-/// The database is away.
+/// `VaultError` if the database is unavailable.
 pub async fn open_url(
     read: &mut Read,
     vault: &Vault,
@@ -120,14 +125,14 @@ pub async fn open_url(
     shown: &str,
 ) -> Result<Result<String, String>, VaultError> {
     let mut url = shown.to_owned();
-    for CredentialSpan { name, range } in places(shown).into_iter().rev() {
-        // An old row, which holds it in the clear.
+    for CredentialSpan { name, range } in find_credentials(shown).into_iter().rev() {
+        // Row of an earlier version, with the credential in plain text.
         if &shown[range.clone()] != MASK {
             continue;
         }
         match vault.get_in(read, scope, &name).await {
             Ok(Some(secret)) => url.replace_range(range, secret.expose()),
-            // A backup without its secrets was restored.
+            // A backup was restored without its secrets.
             Ok(None) => {
                 let what = name.trim_start_matches(PREFIX);
                 return Ok(Err(format!(
@@ -141,9 +146,9 @@ pub async fn open_url(
     Ok(Ok(url))
 }
 
-/// Adds the credentials in a url to what is hidden.
-pub fn hide_url_secrets(redactor: &mut Redactor, url: &str) {
-    for CredentialSpan { range, .. } in places(url) {
+/// Adds the credentials of a URL to the redactor.
+pub fn redact_url_secrets(redactor: &mut Redactor, url: &str) {
+    for CredentialSpan { range, .. } in find_credentials(url) {
         redactor.add(&url[range.clone()]);
         redactor.add(&percent_decode_str(&url[range]).decode_utf8_lossy());
     }
@@ -155,17 +160,19 @@ pub fn hide_url_secrets(redactor: &mut Redactor, url: &str) {
     }
 }
 
-/// A text whose url is written so that [`places`] finds every credential: parsers of urls pass over line breaks, and
-/// take `\` for `/`. One with placeholders stays as it is, and so does one without credentials.
+/// Normalizes the URL in a text so that [`find_credentials`] finds every credential, because URL parsers ignore line
+/// breaks and treat `\` as `/`. URLs with placeholders or without credentials are not changed.
 fn canonical(text: &str) -> String {
     let (before, url) = split(text.trim());
     match Url::parse(url) {
-        Ok(parsed) if !text.contains("{{") && !places(parsed.as_str()).is_empty() => format!("{before}{parsed}"),
+        Ok(parsed) if !text.contains("{{") && !find_credentials(parsed.as_str()).is_empty() => {
+            format!("{before}{parsed}")
+        }
         _ => text.trim().to_owned(),
     }
 }
 
-/// What stands before a url, such as `webhook:`, and the url.
+/// Splits a text into a prefix such as `webhook:` and the URL.
 fn split(text: &str) -> (&str, &str) {
     let is_web = |text: &str| Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
     match text.split_once(':') {
@@ -174,16 +181,15 @@ fn split(text: &str) -> (&str, &str) {
     }
 }
 
-/// The server that the url at the end of a text leads to.
-fn server_in(text: &str) -> Option<String> {
-    // A placeholder stands for anything; an owner's host has none.
+/// Returns the origin of the URL at the end of a text.
+fn url_server(text: &str) -> Option<String> {
+    // Placeholders may have any value, but hosts contain none.
     let plain = text.trim().replace("{{", "").replace("}}", "").replace(MASK, "x");
-    server_of(split(&plain).1)
+    server_origin(split(&plain).1)
 }
 
-/// The credentials in a text with a url, in their order: what stands before the host, and parameters of the query that
-/// are named like a credential.
-fn places(text: &str) -> Vec<CredentialSpan> {
+/// Finds the credentials of a URL in order: the user info, and query parameters with a name of a credential.
+fn find_credentials(text: &str) -> Vec<CredentialSpan> {
     let mut found = Vec::new();
     let Some(start) = text.find("://").map(|at| at + 3) else { return found };
     let end_of = |from: usize, ends: &[char]| text[from..].find(ends).map_or(text.len(), |at| from + at);
@@ -198,7 +204,7 @@ fn places(text: &str) -> Vec<CredentialSpan> {
     for pair in text[query..query_end].split('&') {
         if let Some((name, value)) = pair.split_once('=') {
             let name_shown = percent_decode_str(name).decode_utf8_lossy().to_lowercase();
-            if !value.is_empty() && !value.contains("{{") && is_named_like_a_credential(&name_shown) {
+            if !value.is_empty() && !value.contains("{{") && is_credential_parameter(&name_shown) {
                 let nth: &mut u32 = seen.entry(name_shown.clone()).or_default();
                 *nth += 1;
                 let nth = if *nth == 1 { String::new() } else { format!("#{nth}") };
@@ -214,15 +220,15 @@ fn places(text: &str) -> Vec<CredentialSpan> {
     found
 }
 
-/// Whether a parameter of this name, in small letters, carries a credential.
-pub fn is_named_like_a_credential(name: &str) -> bool {
+/// Whether a query parameter with this lowercase name contains a credential.
+pub fn is_credential_parameter(name: &str) -> bool {
     const PARTS: [&str; 9] =
         ["token", "secret", "password", "passwd", "passphrase", "apikey", "signature", "credential", "accesskey"];
     const WORDS: [&str; 11] =
         ["key", "sig", "auth", "authorization", "pass", "pwd", "jwt", "bearer", "hmac", "pin", "sid"];
     let plain: String = name.chars().filter(|c| c.is_alphanumeric()).collect();
     let mut words = name.split(|c: char| !c.is_alphanumeric());
-    // `code` is what the keys of some clouds' functions are called.
+    // `code` is the parameter for function keys of Azure Functions.
     PARTS.iter().any(|part| plain.contains(part)) || words.any(|word| WORDS.contains(&word)) || name == "code"
 }
 
@@ -248,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_leave_a_url() {
+    fn credentials_are_extracted_from_url() {
         let found =
             sealed("https://ada:love@x.example/a?q=1&Token=t1&token=t2&x-amz-signature=s#token=no", None).unwrap();
         assert_eq!(found.0, "https://***@x.example/a?q=1&Token=***&token=***&x-amz-signature=***#token=no");
@@ -278,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_as_it_was_shown_keeps_its_value_on_the_same_server() {
+    fn masked_credentials_are_retained_on_the_same_server() {
         let before = Some("https://***@x.example/a?token=***");
         assert_eq!(
             sealed("https://***@x.example:443/b?token=***", before),
@@ -291,7 +297,7 @@ mod tests {
             "https://***@y.example/",
             "http://x.example/?token=***",
             "https://x.example:8443/?token=***",
-            // Another url within a url, or one that is none.
+            // Nested URLs and malformed URLs.
             "HTTPS://***@evil.example/?token=***#https://x.example/",
             "Https://evil.example/{{input.p}}?token=***&u=https://x.example/",
             "webhook:HTTPS://***@evil.example/#https://x.example/",
@@ -308,16 +314,16 @@ mod tests {
     }
 
     #[test]
-    fn what_a_url_holds_is_hidden_as_it_is_and_as_it_is_sent() {
+    fn url_credentials_are_redacted_in_plain_and_encoded_form() {
         let mut redactor = Redactor::default();
-        hide_url_secrets(&mut redactor, "https://ada:l%2Fvelace@x.example/?token=abcdefgh&q=public-value");
+        redact_url_secrets(&mut redactor, "https://ada:l%2Fvelace@x.example/?token=abcdefgh&q=public-value");
         let said = "Basic YWRhOmwvdmVsYWNl, l/velace, l%2Fvelace, abcdefgh, public-value";
-        assert_eq!(redactor.hide(said), "Basic [hidden], [hidden], [hidden], [hidden], public-value");
+        assert_eq!(redactor.redact(said), "Basic [hidden], [hidden], [hidden], [hidden], public-value");
     }
 
     proptest! {
         #[test]
-        fn a_sealed_url_is_sealed(text in "(webhook:)?https?:[/\\\\]{0,3}\\PC{0,40}", token in "[a-z0-9]{12}") {
+        fn sealing_is_idempotent(text in "(webhook:)?https?:[/\\\\]{0,3}\\PC{0,40}", token in "[a-z0-9]{12}") {
             for url in [format!("{text}?token={token}"), text.replacen("://", &format!("://{token}@"), 1)] {
                 let Ok(sealed) = SealedUrl::new(&url, None, UnknownMask::Leave) else { continue };
                 let again = SealedUrl::new(&sealed.shown, Some(&sealed.shown), UnknownMask::Refuse).unwrap();

@@ -1,4 +1,4 @@
-//! Rows of secrets.
+//! SQL of secrets.
 
 use agentd_store::{Read, StoreError, Tx, args};
 
@@ -7,7 +7,7 @@ pub(super) async fn find_secret(read: &mut Read, scope: &str, name: &str) -> Res
     read.fetch_optional(sql, args![scope, name]).await?.map(|row| row.get("sealed")).transpose()
 }
 
-/// Every secret as (scope, name, sealed), in that order.
+/// Lists all secrets as (scope, name, sealed), ordered by scope and name.
 pub(super) async fn list_secrets(read: &mut Read) -> Result<Vec<(String, String, Vec<u8>)>, StoreError> {
     let rows = read.fetch_all("SELECT scope, name, sealed FROM secrets ORDER BY scope, name", args![]).await?;
     rows.iter().map(|row| Ok((row.get("scope")?, row.get("name")?, row.get("sealed")?))).collect()
@@ -34,14 +34,14 @@ pub(super) async fn delete_secrets_of(tx: &mut Tx, scope: &str) -> Result<(), St
     Ok(())
 }
 
-/// The fingerprint of the key that this database's secrets are sealed with. It is a fact about
-/// this database, so it does not travel with a backup.
+/// Returns the fingerprint of the key that encrypts the secrets of this database. It is specific to the database and
+/// not part of backups.
 pub(super) async fn find_key_fingerprint(read: &mut Read) -> Result<Option<String>, StoreError> {
     let sql = "SELECT value FROM store_info WHERE name = 'vault_key_fingerprint'";
     read.fetch_optional(sql, args![]).await?.map(|row| row.get("value")).transpose()
 }
 
-/// Notes the fingerprint unless there is one, and answers the one that is there.
+/// Stores the fingerprint unless one is stored, and returns the stored one.
 pub(super) async fn insert_key_fingerprint(tx: &mut Tx, fingerprint: &str) -> Result<String, StoreError> {
     tx.execute(
         "INSERT INTO store_info (name, value) VALUES ('vault_key_fingerprint', $1) ON CONFLICT (name) DO NOTHING",

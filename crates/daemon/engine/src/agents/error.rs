@@ -1,4 +1,4 @@
-//! What can go wrong with agents.
+//! Errors of agents.
 
 use std::path::PathBuf;
 
@@ -7,22 +7,22 @@ use agentd_store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    #[error("there is no agent `{name}`; GET /api/agents lists those there are")]
+    #[error("agent `{name}` not found; list agents with GET /api/agents")]
     NotFound { name: String },
-    #[error("an agent with the svc_name `{svc_name}` is already there; choose another svc_name")]
+    #[error("svc_name `{svc_name}` is already in use; choose another svc_name")]
     NameTaken { svc_name: String },
     #[error("the agent is not valid")]
     Invalid { problems: Vec<FieldProblem> },
-    #[error("{limit} agents exist already, which is the most one daemon keeps; delete one first")]
+    #[error("agent limit reached ({limit}); delete an agent first")]
     TooMany { limit: usize },
     #[error(
         "agent `{name}` has no version {version} of its instructions, or none any more; \
          GET /api/agents/{name}/versions lists those there are"
     )]
     VersionNotFound { name: String, version: u32 },
-    #[error("the instructions of agent `{name}` were changed meanwhile; read them again before you replace them")]
+    #[error("the instructions of agent `{name}` were changed in the meantime; read them again before you replace them")]
     InstructionsChanged { name: String },
-    /// No agent was named where there is not exactly one.
+    /// No agent was named and there is not exactly one.
     #[error("name an agent: {reason}")]
     NoDefault { reason: String },
     #[error("the agent's workspace {} cannot be prepared", .path.display())]

@@ -1,17 +1,17 @@
-//! Agents: who they are, the folder each works in, and how one goes away without a trace.
+//! Agents: their profiles, their workspace folders, and their complete deletion.
 //!
 //! Invariants
-//! - A name belongs to one living agent at a time, whoever asks first (a unique index decides).
-//! - The row is the truth, the folder follows: a row never stands without its folder having been
-//!   made, and a folder is made again where it was lost.
-//! - A deletion makes everything of the agent unreachable in one transaction. Its rows and files
-//!   then go in leased batches that survive a restart. Its name is free at once, and what takes the
-//!   name never sees the old files.
-//! - Every change of an agent's instructions, whoever makes it, is a version in the same transaction;
-//!   the newest 200 are kept, and the highest number is what is in force.
-//! - Whatever else keeps data of an agent implements [`OwnsAgentData`] and is registered.
+//! - A name belongs to one live agent at a time, enforced by a unique index.
+//! - The row is authoritative: a row never exists without its folder having been created, and a lost folder is
+//!   recreated.
+//! - A deletion makes all data of the agent unreachable in one transaction. Its rows and files are then deleted in
+//!   leased batches that survive a restart. Its name is free immediately, and a new agent of that name never sees the
+//!   old files.
+//! - Every change of an agent's instructions is a version, stored in the same transaction; the newest 200 are retained,
+//!   and the highest number is the current one.
+//! - Every domain that stores data of agents implements [`AgentDataOwner`] and is registered.
 //!
-//! Deliberately absent: running turns (the engine does), tools, and what an agent learns (evolution).
+//! Out of scope: running turns (engine), tools, and learning (evolution).
 
 mod error;
 mod model;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use agentd_core::parts::{Domain, DomainParts};
 use agentd_core::runtime::{Binding, MetricList, PurgeWorker};
-use agentd_core::settings::FindsNamed;
+use agentd_core::settings::ValidateReference;
 
 use routes::routes;
 use worker::PurgeAgents;
@@ -35,8 +35,8 @@ pub use error::AgentError;
 pub use model::{Agent, AgentId, AgentProfile, AgentVersion, CreateAgent, EvolutionChoice, UpdateAgent, VersionSource};
 pub use restored::ValidateAgents;
 pub use routes::{AgentFields, AgentView};
-pub use service::{AgentDataPhase, Agents, OwnsAgentData, ReplaceInstructions};
-pub use store::is_living;
+pub use service::{AgentDataOwner, AgentDataPhase, Agents, ReplaceInstructions};
+pub use store::live_agent_condition;
 
 impl Domain for Agents {
     fn parts(&self) -> DomainParts {
@@ -44,7 +44,7 @@ impl Domain for Agents {
             routes: routes().with_state(self.clone()),
             workers: vec![Box::new(PurgeWorker(PurgeAgents::new(self.clone())))],
             metrics: MetricList::default(),
-            bindings: vec![Binding::new::<dyn FindsNamed>(Arc::new(self.clone()))],
+            bindings: vec![Binding::new::<dyn ValidateReference>(Arc::new(self.clone()))],
             shutdown: Vec::new(),
         }
     }

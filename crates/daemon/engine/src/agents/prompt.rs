@@ -1,13 +1,13 @@
-//! What a model is told about the agent that it plays. Kept short: small models forget long prompts.
+//! System prompt of an agent. Kept short, because small models lose track of long prompts.
 
 use serde_json::Value;
 
 use super::model::Agent;
 
-/// Answers of the setup wizard beyond this are left out of the prompt.
+/// Maximum total length of setup wizard answers in the prompt; further answers are omitted.
 const MAX_ANSWERS_CHARACTERS: usize = 4_000;
 
-/// The archetypes with a text of their own. Any other name is used as it is.
+/// Archetypes with a predefined text. Any other name is used as is.
 const ARCHETYPES: [(&str, &str); 10] = [
     ("analyst", "You weigh figures and evidence, show how you reach a conclusion, and say how sure you are."),
     ("assistant", "You are helpful, friendly and to the point."),
@@ -21,9 +21,9 @@ const ARCHETYPES: [(&str, &str); 10] = [
     ("writer", "You write clear, lively text and fit its tone to the reader."),
 ];
 
-/// Who the agent is, how it behaves, and what its owner told it; `instructions` are those for all
-/// agents, `language` the English name of the one to answer in, where that is not English; `today`
-/// is written as the owner writes dates, `owner` is what the profile calls them, if anything.
+/// Builds the system prompt. `instructions` are those for all agents. `language` is the English name of the response
+/// language, if it is not English. `today` is formatted for the owner. `owner` is the owner's name in the profile, if
+/// set.
 pub(super) fn system_prompt(
     agent: &Agent,
     owner: &str,
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_the_owner_said_shapes_the_prompt() {
+    fn prompt_contains_all_owner_input() {
         assert_eq!(
             system_prompt(&agent(), "", "Never lie.", Some("German"), "Monday, 05.01.2026"),
             "You are scout, the AI agent of Ada. You gather facts, compare sources, and tell what is known from \
@@ -134,14 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn the_owner_is_called_as_the_profile_says() {
+    fn owner_name_comes_from_the_profile() {
         let prompt = system_prompt(&agent(), "Countess Lovelace", "", None, "x");
         assert!(prompt.starts_with("You are scout, the AI agent of Countess Lovelace."));
         assert!(prompt.contains("What Countess Lovelace told you:") && !prompt.contains("Ada"));
     }
 
     #[test]
-    fn nothing_is_added_where_nothing_was_said() {
+    fn prompt_without_owner_input_is_minimal() {
         let plain = Agent {
             archetypes: vec!["assistant".to_owned()],
             custom_archetype: None,

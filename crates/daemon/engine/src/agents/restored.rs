@@ -1,5 +1,5 @@
-//! Agents that come out of an archive. Names become folders and ids become names in the trash, so
-//! both must be what this program itself would have made.
+//! Validation of agents restored from an archive. Names become folders and ids become names in the trash, so both must
+//! have the form that this program generates.
 
 use agentd_core::runtime::ValidateRestored;
 use agentd_store::{Read, StoreError, Tx};
@@ -11,33 +11,33 @@ use super::model::Purge;
 use super::store;
 use crate::workspaces::is_workspace_name;
 
-/// Holds restored agents against what creating one takes.
+/// Validates restored agents with the rules for new agents.
 #[derive(Debug)]
 pub struct ValidateAgents;
 
 impl ValidateRestored for ValidateAgents {
     fn validate<'t>(&'t self, tx: &'t mut Tx) -> LocalBoxFuture<'t, Result<Option<String>, StoreError>> {
-        find_fault(tx).boxed_local()
+        find_problem(tx).boxed_local()
     }
 }
 
-async fn find_fault(read: &mut Read) -> Result<Option<String>, StoreError> {
+async fn find_problem(read: &mut Read) -> Result<Option<String>, StoreError> {
     for (id, svc_name) in store::list_names(read).await? {
-        if let Some(fault) = fault_of_names(&id, &svc_name) {
-            return Ok(Some(fault));
+        if let Some(problem) = check_names(&id, &svc_name) {
+            return Ok(Some(problem));
         }
     }
     for payload in store::list_purges(read).await? {
         let Ok(purge) = serde_json::from_str::<Purge>(&payload) else {
             return Ok(Some("the purge of a deleted agent cannot be read".to_owned()));
         };
-        if let Some(fault) = fault_of_names(&purge.agent_id, &purge.svc_name) {
-            return Ok(Some(fault));
+        if let Some(problem) = check_names(&purge.agent_id, &purge.svc_name) {
+            return Ok(Some(problem));
         }
     }
     for agent in store::list_agents(read).await? {
         let svc_name = agent.svc_name.clone();
-        if let Err(problems) = agent.into_wanted().checked() {
+        if let Err(problems) = agent.into_request().validated() {
             let found: Vec<String> =
                 problems.into_iter().map(|found| format!("{} {}", found.field, found.message)).collect();
             return Ok(Some(format!("the agent `{svc_name}` is not valid: {}", found.join("; "))));
@@ -46,10 +46,10 @@ async fn find_fault(read: &mut Read) -> Result<Option<String>, StoreError> {
     Ok(None)
 }
 
-fn fault_of_names(id: &AgentId, svc_name: &str) -> Option<String> {
-    let shown = |text: &str| text.chars().take(80).collect::<String>().escape_debug().to_string();
+fn check_names(id: &AgentId, svc_name: &str) -> Option<String> {
+    let escaped = |text: &str| text.chars().take(80).collect::<String>().escape_debug().to_string();
     if !AgentId::is_well_formed(id.as_str()) {
-        return Some(format!("`{}` is no id of an agent", shown(id.as_str())));
+        return Some(format!("`{}` is no id of an agent", escaped(id.as_str())));
     }
-    (!is_workspace_name(svc_name)).then(|| format!("`{}` is no name of an agent", shown(svc_name)))
+    (!is_workspace_name(svc_name)).then(|| format!("`{}` is no name of an agent", escaped(svc_name)))
 }

@@ -1,10 +1,10 @@
-//! Deletes what deleted agents have left: files first, then rows, a batch a transaction.
+//! Deletes the data of deleted agents: files first, then rows, one batch per transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::{Backoff, Timestamp};
-use agentd_core::runtime::{NextDue, PurgesData, WorkerError, WorkerReport};
+use agentd_core::runtime::{NextDue, PurgeTask, WorkerError, WorkerReport};
 use agentd_store::{ItemStatus, Lease, Tx};
 use tokio::sync::Notify;
 
@@ -13,15 +13,15 @@ use super::service::Agents;
 use super::store;
 use super::store::PURGE_QUEUE;
 
-const LEASE: Duration = Duration::from_secs(60);
-const FILES_A_BATCH: usize = 500;
-const ROWS_A_BATCH: u32 = 500;
-/// After so many batches the item goes back into the queue, so that others have their turn.
-const BATCHES_A_RUN: usize = 20;
+const LEASE_DURATION: Duration = Duration::from_secs(60);
+const FILE_BATCH_SIZE: usize = 500;
+const ROW_BATCH_SIZE: u32 = 500;
+/// Maximum number of batches per run; the item is then requeued so that other items proceed.
+const MAX_BATCHES_PER_RUN: usize = 20;
 const BACKOFF: Backoff =
     Backoff { base: Duration::from_secs(5), multiplier: 2.0, cap: Duration::from_secs(600), jitter: 0.2 };
 
-/// The worker behind [`Agents::delete`].
+/// Worker that completes [`Agents::delete`].
 #[derive(Debug)]
 pub(super) struct PurgeAgents {
     agents: Agents,
@@ -35,7 +35,7 @@ impl PurgeAgents {
     }
 }
 
-impl PurgesData for PurgeAgents {
+impl PurgeTask for PurgeAgents {
     const WORKER: &'static str = "agents.purge";
     const DESCRIPTION: &'static str = "Deletes the rows and files of deleted agents.";
 
@@ -54,7 +54,7 @@ impl PurgesData for PurgeAgents {
         if due.is_none_or(|due| due > context.clock.now()) {
             return Ok(WorkerReport::IDLE);
         }
-        let claimed = context.db.claim(PURGE_QUEUE, &context.instance, 1, LEASE).await?;
+        let claimed = context.db.claim(PURGE_QUEUE, &context.instance, 1, LEASE_DURATION).await?;
         let Some(lease) = claimed.into_iter().next() else { return Ok(WorkerReport::IDLE) };
         match self.purge(&lease).await {
             Ok(()) => Ok(WorkerReport::more(1)),
@@ -73,23 +73,23 @@ impl PurgeAgents {
         let context = self.agents.context();
         let Purge { agent_id, svc_name } = lease.payload()?;
         self.agents.release_folder(&agent_id, &svc_name).await?;
-        for _ in 0..BATCHES_A_RUN {
-            let has_more_files = self.agents.workspaces().empty_trash(agent_id.as_str(), FILES_A_BATCH).await?;
-            let (owners, id, held) = (self.agents.owners(), agent_id.clone(), lease.clone());
+        for _ in 0..MAX_BATCHES_PER_RUN {
+            let has_more_files = self.agents.workspaces().empty_trash(agent_id.as_str(), FILE_BATCH_SIZE).await?;
+            let (owners, id, current_lease) = (self.agents.owners(), agent_id.clone(), lease.clone());
             let is_done = context
                 .db
                 .write(async move |tx: &mut Tx| {
                     let mut has_more = has_more_files;
                     for owner in &owners {
-                        has_more |= owner.purge(tx, &id, ROWS_A_BATCH).await?;
+                        has_more |= owner.purge(tx, &id, ROW_BATCH_SIZE).await?;
                     }
                     if has_more {
-                        tx.heartbeat(&held, LEASE).await?;
+                        tx.heartbeat(&current_lease, LEASE_DURATION).await?;
                         return Ok(false);
                     }
                     store::delete_agent(tx, &id).await?;
-                    tx.complete(&held).await?;
-                    // The item names the agent, so it goes too.
+                    tx.complete(&current_lease).await?;
+                    // The queue item contains the agent's id, so it is deleted as well.
                     tx.purge_queue(PURGE_QUEUE, ItemStatus::Done, Timestamp::from_micros(i64::MAX), 100).await?;
                     Ok::<_, agentd_store::StoreError>(true)
                 })
@@ -98,8 +98,8 @@ impl PurgeAgents {
                 return Ok(());
             }
         }
-        let held = lease.clone();
-        context.db.write(async move |tx: &mut Tx| tx.release(&held).await).await?;
+        let current_lease = lease.clone();
+        context.db.write(async move |tx: &mut Tx| tx.release(&current_lease).await).await?;
         Ok(())
     }
 }

@@ -1,8 +1,8 @@
-//! The programs that code is run with.
+//! Interpreters that run code.
 
 use std::path::Path;
 
-/// Where the sandbox looks for programs.
+/// Folders in which the sandbox looks for programs.
 const FOLDERS: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,13 +12,13 @@ pub enum Interpreter {
 }
 
 impl Interpreter {
-    /// Bash where there is one, else the system's shell.
+    /// Returns bash if it is installed, else the system's shell.
     #[must_use]
     pub fn shell_program() -> &'static str {
         if is_installed("bash") { "bash" } else { "sh" }
     }
 
-    /// Why it cannot be started; `None` when it can.
+    /// Returns the reason why the interpreter is unavailable, if any.
     pub(super) fn problem(self) -> Option<String> {
         match self {
             Self::Shell => None,

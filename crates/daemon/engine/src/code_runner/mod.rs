@@ -1,11 +1,10 @@
-//! The sandbox as the daemon uses it: the owner's settings, and running code for an agent.
+//! Sandbox settings of the owner, and execution of code for agents.
 //!
 //! Invariants
-//! - Code runs under the settings in force when it starts; a change needs no restart.
-//! - Without a sandbox code is refused, unless the owner chose `none` by hand; everything else of
-//!   the daemon works all the same.
-//! - The network, where the owner allows it, is a filtering proxy that follows the rules for what
-//!   an agent steers.
+//! - Code runs under the current settings at its start; a change needs no restart.
+//! - Without a sandbox, code is rejected unless the owner chose `none` explicitly; the rest of the daemon keeps
+//!   working.
+//! - Network access, if permitted, goes through a filtering proxy with the rules for agents.
 
 mod interpreter;
 mod outcome;

@@ -1,4 +1,4 @@
-//! A Python program that finds some names defined and leaves an answer.
+//! Runs Python programs with predefined variables and returns their result.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,68 +13,68 @@ use super::runner::CodeError;
 use super::{CodeRunner, READ_BYTES};
 use crate::workspaces::UntrustedSource;
 
-/// Runs the program and writes the answer behind everything else.
+/// Driver script that runs the program and writes the result after all other output.
 const DRIVER: &str = include_str!("driver.py");
-/// Of what went wrong, the end, where Python says it.
-const SHOWN_ERROR_CHARACTERS: usize = 2_000;
+/// Maximum length of an error; the end is kept because Python reports the cause there.
+const MAX_ERROR_CHARACTERS: usize = 2_000;
 
-/// How much of what a program leaves is read.
+/// Limits for the output of a program.
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
-    /// Of the result as JSON.
+    /// Maximum size of the result as JSON.
     answer_bytes: usize,
     printed_characters: usize,
-    /// Of all output; whatever is printed, at least the answer must be left of it.
+    /// Maximum size of all output; must leave room for the result.
     kept_bytes: usize,
 }
 
 impl Bounds {
     const SHORT: Self = Self { answer_bytes: 120 << 10, printed_characters: 64 << 10, kept_bytes: 256 << 10 };
-    /// Both together are less than a program may write.
+    /// The sum is below the maximum output of a program.
     const LONG: Self = Self { answer_bytes: 8 << 20, printed_characters: 1 << 20, kept_bytes: READ_BYTES };
 }
 
-/// A program and what it gets.
+/// A program with its input.
 #[derive(Debug, Clone)]
 pub struct PythonJob {
     pub source: String,
-    /// What the program finds defined.
+    /// Global variables of the program.
     pub globals: Map<String, Value>,
-    /// Which of them a function `run` is called with, where the program has one and sets no `result`.
+    /// Global that is passed to a function `run`, if the program defines one and sets no `result`.
     pub argument: &'static str,
     pub timeout: Duration,
-    /// The folder that it works in and may change; without one a temporary directory.
+    /// Working directory with write access; a temporary directory if `None`.
     pub workspace: Option<PathBuf>,
-    /// Records text of others that the program can have read.
+    /// Records untrusted text that the program may have read.
     pub untrusted: UntrustedSource,
 }
 
-/// What a program left.
+/// Result of a program.
 #[derive(Debug, Clone)]
 pub struct PythonAnswer {
-    /// Whether there is a result.
+    /// Whether the program provided a result.
     pub answered: bool,
     pub result: Value,
     pub printed: String,
 }
 
-/// Why a program left nothing, and what it had printed by then.
+/// Error of a program, with its output so far.
 #[derive(Debug, thiserror::Error)]
 pub enum PythonError {
     #[error("the program did not end within {} seconds", limit.as_secs())]
     TimedOut { limit: Duration, printed: String },
-    /// It ended with an error of its own.
+    /// The program failed.
     #[error("the program {ended}{}{stderr}", if stderr.is_empty() { "" } else { ": " })]
     Failed { ended: String, stderr: String, printed: String },
     #[error("{problem}")]
     NoAnswer { problem: String, printed: String },
-    /// It did not run.
+    /// The program did not run.
     #[error(transparent)]
     NotRun(#[from] CodeError),
 }
 
 impl PythonError {
-    /// What was printed before it went wrong.
+    /// Returns the output before the failure.
     #[must_use]
     pub fn printed(&self) -> &str {
         match self {
@@ -84,7 +84,7 @@ impl PythonError {
     }
 }
 
-/// What the driver says behind the mark.
+/// Output of the driver after the mark.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Answer {
@@ -96,7 +96,7 @@ impl CodeRunner {
     /// Runs a program in the sandbox.
     ///
     /// # Errors
-    /// There is no sandbox, the time was over, or the program failed.
+    /// No sandbox is available, the time limit was exceeded, or the program failed.
     pub async fn run_python(
         &self,
         entropy: &Entropy,
@@ -106,11 +106,11 @@ impl CodeRunner {
         self.run_python_within(Bounds::SHORT, entropy, job, cancelled).await
     }
 
-    /// The same for who keeps long results: one of up to 8 MiB is read.
+    /// Variant of [`Self::run_python`] that accepts results of up to 8 MiB.
     ///
     /// # Errors
-    /// As [`Self::run_python`].
-    pub(crate) async fn run_python_at_length(
+    /// See [`Self::run_python`].
+    pub(crate) async fn run_python_with_long_result(
         &self,
         entropy: &Entropy,
         job: PythonJob,
@@ -126,7 +126,7 @@ impl CodeRunner {
         job: PythonJob,
         cancelled: &CancellationToken,
     ) -> Result<PythonAnswer, PythonError> {
-        // Unknown to the program until it runs, so that nothing printed by accident looks like it.
+        // Random, so that output of the program cannot imitate it by accident.
         let mark = hex::encode(entropy.bytes::<16>());
         let mut request = RunRequest::new("python3", ["-c", DRIVER]);
         let remedy = match &job.workspace {
@@ -152,17 +152,17 @@ impl CodeRunner {
         }
         if !outcome.is_success() {
             let stderr = outcome.stderr();
-            let skipped = stderr.chars().count().saturating_sub(SHOWN_ERROR_CHARACTERS);
+            let skipped = stderr.chars().count().saturating_sub(MAX_ERROR_CHARACTERS);
             let shown: String = stderr.chars().skip(skipped).collect();
             return Err(PythonError::Failed { ended: outcome.ended(), stderr: shown.trim().to_owned(), printed });
         }
         let problem = |problem: String, printed| Err(PythonError::NoAnswer { problem, printed });
-        let Some(answer) = outcome.output_behind(&mark) else {
+        let Some(answer) = outcome.output_after(&mark) else {
             return problem("the program ended before it left a result".to_owned(), printed);
         };
         match serde_json::from_str(&answer) {
             Ok(Answer::Given { answered, result }) => Ok(PythonAnswer { answered, result, printed }),
-            Ok(Answer::Problem { problem: said }) => problem(said, printed),
+            Ok(Answer::Problem { problem: message }) => problem(message, printed),
             Err(error) => problem(format!("the result cannot be read: {error}"), printed),
         }
     }

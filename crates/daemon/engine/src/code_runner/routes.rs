@@ -1,4 +1,4 @@
-//! `/api/sandbox/config`.
+//! Routes under `/api/sandbox/config`.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::{CodeRunner, SandboxPatch, SandboxSettings, SandboxState};
 
-/// The state of the handlers.
+/// State of the handlers.
 #[derive(Debug, Clone)]
 pub(super) struct CodeRunnerRoutes {
     pub(super) runner: CodeRunner,
@@ -30,7 +30,7 @@ pub(super) fn routes() -> Routes<CodeRunnerRoutes> {
     )
 }
 
-/// A box that code can run in.
+/// Isolation level of a sandbox.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum TierView {
@@ -49,44 +49,44 @@ impl From<Tier> for TierView {
     }
 }
 
-/// A tier that was tried on this machine: code in it tried to get out.
+/// Isolation level that was tested on this machine by attempts to escape from it.
 #[derive(Debug, Serialize, ToSchema)]
 struct TriedTierView {
     tier: TierView,
     available: bool,
-    /// What was found.
+    /// Findings of the test.
     detail: String,
-    /// What would make it available.
+    /// Steps to make it available; null if available.
     #[schema(required)]
     remedy: Option<String>,
 }
 
-/// Whether the kernel counts and bounds the memory of each run by a control group, buffers and files
-/// in memory included. Without, the daemon counts by itself, several times a second.
+/// Memory accounting by control groups, including buffers and files in memory. Without them, the daemon measures memory
+/// itself several times per second.
 #[derive(Debug, Serialize, ToSchema)]
 struct ControlGroupsView {
     in_force: bool,
-    /// Where they are made, or why there are none.
+    /// Location of the control groups, or the reason why there are none.
     detail: String,
-    /// What would give them.
+    /// Steps to enable them; null if enabled.
     #[schema(required)]
     remedy: Option<String>,
 }
 
-/// What protects this machine from code that agents run.
+/// Active protection against code that agents run.
 #[derive(Debug, Serialize, ToSchema)]
 struct SandboxInForce {
-    /// Null: code is refused.
+    /// Active isolation level; null if code is rejected.
     #[schema(required)]
     tier: Option<TierView>,
     reason: String,
-    /// What would give a sandbox, or a better one.
+    /// Steps to get a sandbox or a better one.
     #[schema(required)]
     remedy: Option<String>,
-    /// In the order in which they were tried.
+    /// Tested levels, in the order of the tests.
     tried: Vec<TriedTierView>,
     control_groups: ControlGroupsView,
-    /// Which of `writable_paths` cannot be opened now, and why. Code runs without them.
+    /// Entries of `writable_paths` that are unavailable, with reasons. Code runs without them.
     path_problems: Vec<String>,
 }
 
@@ -113,7 +113,7 @@ impl From<SandboxState> for SandboxInForce {
     }
 }
 
-/// The sandbox's settings, and what is in force.
+/// Sandbox settings and the active sandbox.
 #[derive(Debug, Serialize, ToSchema)]
 struct SandboxConfigView {
     #[serde(flatten)]
@@ -123,7 +123,7 @@ struct SandboxConfigView {
 
 const IN_FORCE: &str = "in_force";
 
-/// The schema of a change: that of the settings, with what GET shows beside them.
+/// Schema of an update: the settings plus the read-only fields of GET.
 #[derive(Debug)]
 struct SandboxConfigPatch;
 
@@ -131,7 +131,7 @@ impl PartialSchema for SandboxConfigPatch {
     fn schema() -> RefOr<Schema> {
         let mut schema = SandboxPatch::schema();
         if let RefOr::T(Schema::Object(object)) = &mut schema {
-            let description = "As GET shows it, so that its answer can be sent back; it changes nothing.";
+            let description = "As returned by GET, so that its response can be sent back; ignored.";
             let shown = ObjectBuilder::new().description(Some(description)).build();
             object.properties.insert(IN_FORCE.to_owned(), RefOr::T(Schema::Object(shown)));
         }
@@ -155,7 +155,7 @@ async fn view(state: &CodeRunnerRoutes) -> ApiResult<Json<SandboxConfigView>> {
     Ok(Json(SandboxConfigView { settings: SandboxSettings::clone(&settings), in_force }))
 }
 
-/// What is wrong with folders that the change adds; those that are named already may come and go.
+/// Returns the problems of folders that the change adds; existing entries may come and go.
 fn unusable_paths(state: &CodeRunnerRoutes, change: &PartialObject) -> Vec<FieldProblem> {
     let known = state.settings.section::<SandboxSettings>();
     let paths = change.0.get("writable_paths").and_then(Value::as_array).into_iter().flatten().take(MAX_ENTRIES);
@@ -172,21 +172,21 @@ fn unusable_paths(state: &CodeRunnerRoutes, change: &PartialObject) -> Vec<Field
     problems
 }
 
-/// The sandbox's settings, what is in force, and why
+/// Get sandbox settings
 ///
-/// A tier counts only when a trial run could not get out of it on this machine.
+/// Returns the settings and the active sandbox with its reason. An isolation level counts only if a test run on this
+/// machine could not escape from it.
 #[utoipa::path(get, path = "/api/sandbox/config", operation_id = "get_sandbox_config", tag = "skills",
     responses((status = 200, body = SandboxConfigView)))]
 async fn get_sandbox_config(State(state): State<CodeRunnerRoutes>) -> ApiResult<Json<SandboxConfigView>> {
     view(&state).await
 }
 
-/// Change the sandbox's settings
+/// Update sandbox settings
 ///
-/// Any fields; those left out stay. `in_force` is shown only: sent back, it is ignored. In force for
-/// every run that starts from now on. The tiers are tried again, also when nothing changes: that is
-/// how to find out whether a remedy helped. A new entry of `writable_paths` must be a folder that
-/// exists and may be opened; one that stands there already may be gone meanwhile.
+/// Absent fields keep their values; `in_force` is read-only and ignored. Applies to runs that start afterwards.
+/// Isolation levels are tested again, even if nothing changes. New entries of `writable_paths` must be existing folders
+/// that may be opened.
 #[utoipa::path(put, path = "/api/sandbox/config", operation_id = "update_sandbox_config", tag = "skills",
     request_body = SandboxConfigPatch, responses((status = 200, body = SandboxConfigView)))]
 async fn update_sandbox_config(
@@ -197,7 +197,7 @@ async fn update_sandbox_config(
     state.settings.refresh().await?;
     let unusable = unusable_paths(&state, &change);
     if !unusable.is_empty() {
-        // What else is wrong is worth knowing at the same time.
+        // Reports all other problems together.
         let mut problems = state.settings.problems::<SandboxSettings>(change).await;
         let is_named = |field: &String| problems.iter().any(|known| known.field == *field);
         let unnamed: Vec<FieldProblem> = unusable.into_iter().filter(|problem| !is_named(&problem.field)).collect();

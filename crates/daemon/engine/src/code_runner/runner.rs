@@ -1,4 +1,4 @@
-//! Runs code for an agent.
+//! Execution of code for agents.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,27 +17,27 @@ use tokio_util::sync::CancellationToken;
 use super::interpreter::Interpreter;
 use super::outcome::CodeOutcome;
 use super::settings::SandboxSettings;
-use crate::workspaces::{Room, UntrustedSource, Workspace, record_folders, sweep};
+use crate::workspaces::{UntrustedSource, Workspace, WorkspaceQuota, record_folders, sweep};
 
-/// The hidden subcommand that the sandbox's first process is.
+/// Hidden subcommand that runs as the first process of the sandbox.
 pub const INIT_SUBCOMMAND: &str = "sandbox-init";
-/// A run may have to wait for the canaries, and is cleaned up after.
-const MARGIN: Duration = Duration::from_secs(30);
+/// Extra time of a run for sandbox tests before it and cleanup after it.
+const CALL_MARGIN: Duration = Duration::from_secs(30);
 
-/// What protects the machine from code.
+/// Active sandbox.
 #[derive(Debug, Clone)]
 pub struct SandboxState {
-    /// `None`: code is refused.
+    /// Active isolation level; `None` if code is rejected.
     pub tier: Option<Tier>,
     pub reason: String,
     pub remedy: Option<String>,
     pub attempts: Vec<Attempt>,
     pub control_groups: ControlGroups,
-    /// Which of `writable_paths` cannot be opened, each with the reason.
+    /// Entries of `writable_paths` that are unavailable, each with the reason.
     pub path_problems: Vec<String>,
 }
 
-fn in_full(error: &SandboxError) -> String {
+fn format_with_source(error: &SandboxError) -> String {
     let source = std::error::Error::source(error).map(|source| format!(": {source}"));
     format!("{error}{}", source.unwrap_or_default())
 }
@@ -47,19 +47,19 @@ fn in_full(error: &SandboxError) -> String {
 pub struct CodeRunner(Arc<Inner>);
 
 struct Inner {
-    /// Or why there can be none, whatever the settings.
+    /// The sandbox, or the reason why it is unavailable under any settings.
     sandbox: Result<Sandbox, String>,
     settings: Settings,
-    room: Room,
-    /// Where workspaces lie, until they have been swept.
+    quota: WorkspaceQuota,
+    /// Folder of the workspaces; `None` after the sweep.
     unswept: Mutex<Option<PathBuf>>,
     entropy: Entropy,
     proxy_socket: PathBuf,
-    /// There while the settings allow the network.
+    /// Set while the settings permit network access.
     proxy: Mutex<Option<FilteringProxy>>,
     granted_socket: PathBuf,
-    /// There once a program needed it to which the owner allows the network by itself.
-    granted: Mutex<Option<FilteringProxy>>,
+    /// Set once a program with its own network permission has run.
+    granted_proxy: Mutex<Option<FilteringProxy>>,
 }
 
 impl std::fmt::Debug for CodeRunner {
@@ -68,10 +68,10 @@ impl std::fmt::Debug for CodeRunner {
     }
 }
 
-/// Why code did not run to its end.
+/// Reason why code did not run to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum CodeError {
-    /// There is no sandbox, or the program could not be started.
+    /// No sandbox is available, or the program could not be started.
     #[error("{0}")]
     NotRun(String),
     #[error("the call was cancelled")]
@@ -79,11 +79,11 @@ pub enum CodeError {
 }
 
 impl CodeRunner {
-    /// Starts nothing yet. `program` is the daemon's own binary. Where the sandbox cannot even be
-    /// prepared, code is refused with the reason.
+    /// Creates a runner without starting anything. `program` is the daemon's own binary. If the sandbox cannot be
+    /// prepared, code is rejected with the reason.
     pub fn new(context: &AppContext, settings: Settings, spawner: Spawner, program: PathBuf) -> Detached<Self> {
         let folder = context.data_dir.root().join("sandbox").join(machine());
-        let made = context.data_dir.make_folder(&context.data_dir.root().join("sandbox"));
+        let created = context.data_dir.make_folder(&context.data_dir.root().join("sandbox"));
         let setup = SandboxSetup {
             spawner,
             program,
@@ -93,61 +93,61 @@ impl CodeRunner {
             control_groups: true,
         };
         let policy = settings.section::<SandboxSettings>().policy();
-        let sandbox = made.and_then(|()| Sandbox::new(setup, policy));
+        let sandbox = created.and_then(|()| Sandbox::new(setup, policy));
         let sandbox = sandbox.map_err(|error| {
-            tracing::error!(%error, folder = %folder.display(), "the sandbox cannot be prepared; code will be refused");
+            tracing::error!(%error, folder = %folder.display(), "failed to prepare the sandbox; code is rejected");
             format!("the sandbox cannot be prepared in {}: {error}", folder.display())
         });
-        let of_bounds = settings.clone();
+        let quota_settings = settings.clone();
         Detached::new(Self(Arc::new(Inner {
             sandbox,
-            room: Room::new(move || of_bounds.section::<SandboxSettings>().workspace_bounds()),
+            quota: WorkspaceQuota::new(move || quota_settings.section::<SandboxSettings>().workspace_bounds()),
             unswept: Mutex::new(Some(context.data_dir.agents())),
             settings,
             entropy: context.entropy.clone(),
             proxy_socket: folder.join("proxy.sock"),
             proxy: Mutex::new(None),
             granted_socket: folder.join("granted.sock"),
-            granted: Mutex::new(None),
+            granted_proxy: Mutex::new(None),
         })))
     }
 
-    /// The longest that the engine waits for a run that may take `timeout`.
+    /// Returns the time limit of the engine for a run with this timeout.
     #[must_use]
     pub fn call_limit(timeout: Duration) -> Duration {
-        timeout + MARGIN
+        timeout + CALL_MARGIN
     }
 
     pub(super) fn all_settings(&self) -> &Settings {
         &self.0.settings
     }
 
-    /// The settings in force.
+    /// Returns the current settings.
     #[must_use]
     pub fn settings(&self) -> Arc<SandboxSettings> {
         self.0.settings.section()
     }
 
-    /// What agents' workspaces hold, and may hold under the settings in force.
+    /// Returns the quota of workspaces under the current settings.
     #[must_use]
-    pub fn room(&self) -> &Room {
-        &self.0.room
+    pub fn quota(&self) -> &WorkspaceQuota {
+        &self.0.quota
     }
 
-    /// Removes what writers that were killed left half written: once, since only a killed daemon leaves something.
+    /// Removes partial files of killed writers, once per process, because only a killed daemon leaves them.
     pub(super) async fn sweep_workspaces(&self) {
         let Some(agents) = self.0.unswept.lock().take() else { return };
         match tokio::task::spawn_blocking(move || sweep(&agents)).await {
             Ok(0) => {}
-            Ok(files) => tracing::info!(files, "what was left half written in workspaces has been removed"),
-            Err(error) => tracing::warn!(%error, "workspaces were not swept; the next start of the daemon does it"),
+            Ok(files) => tracing::info!(files, "removed partial files in workspaces"),
+            Err(error) => tracing::warn!(%error, "failed to sweep workspaces; retried at the next start"),
         }
     }
 
-    /// The sandbox under the settings in force, for who runs programs of other kinds in it.
+    /// Returns the sandbox under the current settings, for running other programs in it.
     ///
     /// # Errors
-    /// A sentence on why there is none.
+    /// A sentence that describes why it is unavailable.
     pub fn sandbox(&self) -> Result<&Sandbox, String> {
         let sandbox = self.0.sandbox.as_ref().map_err(Clone::clone)?;
         let policy = self.settings().policy();
@@ -157,14 +157,14 @@ impl CodeRunner {
         Ok(sandbox)
     }
 
-    /// Tries the tiers again, also under unchanged settings.
+    /// Tests the isolation levels again, even under unchanged settings.
     pub fn recheck(&self) {
         if let Ok(sandbox) = self.sandbox() {
             sandbox.recheck();
         }
     }
 
-    /// Tries the tiers unless that was done under these settings.
+    /// Tests the isolation levels unless that was done under these settings.
     pub(super) async fn prove(&self) {
         if let Ok(sandbox) = self.sandbox() {
             sandbox.status().await;
@@ -172,14 +172,14 @@ impl CodeRunner {
         self.proxy_socket();
     }
 
-    /// What is in force and why; waits for the tiers to be tried.
+    /// Returns the active sandbox and the reason; waits for the tests.
     pub async fn state(&self) -> SandboxState {
         match self.sandbox() {
             Ok(sandbox) => {
                 let status = sandbox.status().await;
                 let unusable = sandbox.unusable_paths();
                 SandboxState {
-                    path_problems: unusable.iter().map(in_full).collect(),
+                    path_problems: unusable.iter().map(format_with_source).collect(),
                     tier: status.tier,
                     reason: status.reason,
                     remedy: status.remedy,
@@ -196,23 +196,23 @@ impl CodeRunner {
         }
     }
 
-    /// Why this folder cannot be opened to code as things are.
+    /// Returns the reason why this folder cannot be opened to code, if any.
     #[must_use]
     pub fn path_problem(&self, path: &Path) -> Option<String> {
         match self.0.sandbox.as_ref() {
-            Ok(sandbox) => sandbox.check_writable(path).err().map(|error| in_full(&error)),
+            Ok(sandbox) => sandbox.check_writable(path).err().map(|error| format_with_source(&error)),
             Err(_) if path.is_dir() => None,
             Err(_) => Some(format!("`{}` is no folder that exists", path.display())),
         }
     }
 
-    /// Whether this path is the daemon's own data, a part of it, or holds it.
+    /// Whether this path is in the daemon's own data, or contains it.
     #[must_use]
     pub fn is_own_data(&self, path: &Path) -> bool {
         self.0.sandbox.as_ref().is_ok_and(|sandbox| sandbox.is_own_data(path))
     }
 
-    /// Why code for this interpreter cannot run now, as far as is known without trying.
+    /// Returns the reason why code for this interpreter cannot run, as far as known without a test.
     #[must_use]
     pub fn problem(&self, interpreter: Interpreter) -> Option<String> {
         let sandbox = match self.sandbox() {
@@ -228,11 +228,11 @@ impl CodeRunner {
         interpreter.problem()
     }
 
-    /// Runs a program in `workspace`, or in a temporary directory without one, with the network if the settings allow
-    /// it. `untrusted` records text of others that the program can have read.
+    /// Runs a program in `workspace`, or in a temporary directory if `None`, with network access if the settings permit
+    /// it. `untrusted` records untrusted text that the program may have read.
     ///
     /// # Errors
-    /// There is no sandbox, the program cannot be started, or `cancelled`.
+    /// No sandbox is available, the program cannot be started, or `cancelled`.
     pub async fn run(
         &self,
         mut request: RunRequest,
@@ -240,7 +240,7 @@ impl CodeRunner {
         cancelled: &CancellationToken,
         untrusted: &UntrustedSource,
     ) -> Result<CodeOutcome, CodeError> {
-        let _running = workspace.map(|workspace| self.0.room.runs_in(workspace));
+        let _running = workspace.map(|workspace| self.0.quota.track_program(workspace));
         if let Some(workspace) = workspace {
             request.workspace = Some(workspace.to_path_buf());
             request.working_directory = Some(workspace.to_path_buf());
@@ -248,7 +248,7 @@ impl CodeRunner {
         }
         let sandbox = self.sandbox().map_err(CodeError::NotRun)?;
         let run = async {
-            // Landlock knows no proxy; there code has no network.
+            // The Landlock level does not support the proxy, so code has no network there.
             if sandbox.status().await.tier != Some(Tier::Landlock) {
                 request.proxy_socket = self.proxy_socket();
             }
@@ -256,18 +256,18 @@ impl CodeRunner {
         };
         let connections = self.connections();
         if let Some(workspace) = workspace {
-            record_foreign_files(workspace, untrusted).await;
+            record_untrusted_files(workspace, untrusted).await;
         }
         let outcome = tokio::select! {
             outcome = run => outcome.map_err(|error| CodeError::NotRun(error.to_string()))?,
             () = cancelled.cancelled() => return Err(CodeError::Cancelled),
         };
-        // Runs share the proxy, so this may have been another one.
+        // Runs share the proxy, so another run may have opened the connection.
         if self.connections() != connections {
             untrusted.record("the network");
         }
         if let Some(workspace) = workspace {
-            record_foreign_files(workspace, untrusted).await;
+            record_untrusted_files(workspace, untrusted).await;
         }
         if let Ended::NotStarted { reason } = &outcome.ended {
             return Err(CodeError::NotRun(format!("the program could not be started: {reason}")));
@@ -275,16 +275,16 @@ impl CodeRunner {
         Ok(CodeOutcome::new(outcome))
     }
 
-    /// Connections that code has made to the network since the daemon allowed it one.
+    /// Returns the number of network connections of code since the daemon permitted access.
     fn connections(&self) -> u64 {
         self.0.proxy.lock().as_ref().map_or(0, FilteringProxy::connections)
     }
 
-    /// The way to the network; `None` when the settings allow none.
+    /// Returns the proxy socket; `None` if the settings permit no network access.
     fn proxy_socket(&self) -> Option<PathBuf> {
         let mut proxy = self.0.proxy.lock();
         if !self.settings().network {
-            // What still goes through it ends with it.
+            // Open connections are closed with it.
             *proxy = None;
             return None;
         }
@@ -293,19 +293,19 @@ impl CodeRunner {
             .ok()
     }
 
-    /// The way to the network for a program to which the owner allows it by itself, under the same
-    /// rules and whatever the settings say of code in general.
+    /// Returns the proxy socket for a program with its own network permission. The same filter rules apply, independent
+    /// of the setting for code in general.
     ///
     /// # Errors
-    /// A sentence on why there is none.
+    /// A sentence that describes why it is unavailable.
     pub fn granted_proxy_socket(&self) -> Result<PathBuf, String> {
-        self.open_proxy(&mut self.0.granted.lock(), &self.0.granted_socket)
+        self.open_proxy(&mut self.0.granted_proxy.lock(), &self.0.granted_socket)
     }
 
     fn open_proxy(&self, proxy: &mut Option<FilteringProxy>, socket: &Path) -> Result<PathBuf, String> {
         if proxy.is_none() {
             let listener = ProxyListener::Unix { path: socket.to_path_buf(), owner: None };
-            let options = ProxyOptions::new(self.0.settings.policy(), Trust::Steered);
+            let options = ProxyOptions::new(self.0.settings.policy(), Trust::Untrusted);
             let started = FilteringProxy::start(&listener, options, &self.0.entropy);
             *proxy = Some(started.map_err(|error| format!("the proxy for sandboxed code cannot be started: {error}"))?);
         }
@@ -313,8 +313,8 @@ impl CodeRunner {
     }
 }
 
-/// Records that files of others lie in the workspace, where code can read them.
-async fn record_foreign_files(workspace: &Path, untrusted: &UntrustedSource) {
+/// Records that the workspace contains untrusted files, which code can read.
+async fn record_untrusted_files(workspace: &Path, untrusted: &UntrustedSource) {
     let (workspace, source) = (workspace.to_path_buf(), untrusted.clone());
     let recorded = tokio::task::spawn_blocking(move || match Workspace::open(&workspace) {
         Ok(workspace) => record_folders(&workspace, &source),
@@ -325,7 +325,8 @@ async fn record_foreign_files(workspace: &Path, untrusted: &UntrustedSource) {
     }
 }
 
-/// Replicas on several machines may share the data directory, but not what lies under this name.
+/// Returns the machine's name. Replicas on several machines may share the data directory, but not the files below this
+/// name.
 fn machine() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let name: String = name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(32).collect();

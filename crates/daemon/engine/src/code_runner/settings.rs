@@ -1,4 +1,4 @@
-//! The owner's settings of the sandbox.
+//! Sandbox settings.
 
 use std::path::PathBuf;
 
@@ -8,16 +8,16 @@ use agentd_sandbox::{Backend, Policy, WorkspaceBounds};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Which box code runs in.
+/// Sandbox backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxBackend {
-    /// The first of `bubblewrap` and `landlock` that proves itself on this machine.
+    /// The first of `bubblewrap` and `landlock` that passes its test on this machine.
     #[default]
     Auto,
     Bubblewrap,
     Landlock,
-    /// No sandbox: code runs with the rights of the daemon.
+    /// No sandbox: code runs with the permissions of the daemon.
     None,
 }
 
@@ -32,37 +32,36 @@ impl From<SandboxBackend> for Backend {
     }
 }
 
-/// What code that agents and hooks run may do.
+/// Permissions and limits of code that agents and hooks run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct SandboxSettings {
     pub backend: SandboxBackend,
-    /// Whether code reaches the network: through a proxy that holds it to the same rules as an
-    /// agent's own requests, and in no other way.
+    /// Whether code may access the network, only through a proxy that enforces the rules for agents.
     pub network: bool,
-    /// The longest that a run may take.
+    /// Maximum duration of a run in seconds.
     #[schema(minimum = 1, maximum = 3_600)]
     pub timeout_seconds: u32,
-    /// For all processes of a run together.
+    /// Memory limit of all processes of a run together, in MiB.
     #[schema(minimum = 32, maximum = 65_536)]
     pub memory_limit_mb: u32,
-    /// What an agent's workspace may hold, by what its files say that they are long or what they
-    /// take on the disk, whichever is more. One that holds more already can only become smaller.
+    /// Maximum size of an agent's workspace in MiB, by file length or space on disk, whichever is larger. A workspace
+    /// above the limit can only shrink.
     #[schema(minimum = 16, maximum = 1_048_576)]
     pub workspace_limit_mb: u32,
-    /// How many files and folders an agent's workspace may hold.
+    /// Maximum number of files and folders in an agent's workspace.
     #[schema(minimum = 100, maximum = 10_000_000)]
     pub workspace_max_files: u32,
-    /// Variables of the daemon's environment that code gets.
+    /// Environment variables of the daemon that are passed to code.
     #[schema(max_items = 64)]
     pub env_allowlist: Vec<String>,
-    /// Folders that code may change besides the agent's workspace; absolute paths.
+    /// Absolute paths of folders that code may modify besides the agent's workspace.
     #[schema(max_items = 64)]
     pub writable_paths: Vec<String>,
 }
 
 section_patch!(
-    /// Any fields of the sandbox settings; those left out stay as they are.
+    /// Changes to the sandbox settings; absent fields keep their values.
     SandboxPatch, SandboxSettings
 );
 

@@ -1,5 +1,5 @@
-//! Proves the sandbox once the daemon is ready, so that the first run need not wait for it; and clears workspaces of
-//! what a daemon that was killed left half written.
+//! Tests the sandbox once the daemon is ready, so that the first run does not wait for it. Removes partial files of a
+//! killed daemon from workspaces.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::runner::CodeRunner;
 
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Looks at the settings and tries the tiers when that is due.
+/// Tests the isolation levels if the settings changed.
 #[derive(Debug)]
 pub(super) struct CheckSandbox(pub(super) CodeRunner);
 
@@ -30,7 +30,7 @@ impl Worker for CheckSandbox {
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
-        // Settings are written.
+        // Woken when settings are written.
         Some(NextDue::NEVER)
     }
 

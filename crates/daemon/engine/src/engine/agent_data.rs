@@ -1,16 +1,16 @@
-//! Sessions of an agent end with it.
+//! Deletes the sessions of a deleted agent.
 
 use agentd_store::{StoreError, Tx};
 use futures_util::future::{BoxFuture, LocalBoxFuture, join_all};
 
-use crate::agents::{AgentDataPhase, AgentId, OwnsAgentData};
+use crate::agents::{AgentDataOwner, AgentDataPhase, AgentId};
 use crate::engine::live::Stop;
-use crate::engine::service::{CANCEL_LIMIT, Engine};
+use crate::engine::service::{CANCEL_TIMEOUT, Engine};
 use crate::engine::store;
 
 const DELETED: &str = "the agent was deleted";
 
-impl OwnsAgentData for Engine {
+impl AgentDataOwner for Engine {
     fn name(&self) -> &'static str {
         "sessions"
     }
@@ -21,7 +21,7 @@ impl OwnsAgentData for Engine {
 
     fn hide<'t>(&'t self, tx: &'t mut Tx, agent: &'t AgentId) -> LocalBoxFuture<'t, Result<(), StoreError>> {
         Box::pin(async move {
-            // At once: the end of a turn that waits for an answer comes later.
+            // Cancelled here because the end of a parked turn comes later.
             store::approvals::cancel_of_agent(tx, agent, DELETED).await?;
             store::cancel_of_agent(tx, agent).await
         })
@@ -29,12 +29,12 @@ impl OwnsAgentData for Engine {
 
     fn after_hide<'t>(&'t self, agent: &'t AgentId) -> BoxFuture<'t, ()> {
         Box::pin(async move {
-            let turns = self.inner().live.of_agent(agent);
+            let turns = self.inner().live.list_of_agent(agent);
             for live in &turns {
                 live.stop(Stop::Cancel);
             }
-            if tokio::time::timeout(CANCEL_LIMIT, join_all(turns.iter().map(|live| live.ended()))).await.is_err() {
-                tracing::warn!(%agent, "turns of a deleted agent have not ended yet");
+            if tokio::time::timeout(CANCEL_TIMEOUT, join_all(turns.iter().map(|live| live.ended()))).await.is_err() {
+                tracing::warn!(%agent, "turns of a deleted agent are still running");
             }
         })
     }
@@ -51,10 +51,10 @@ impl OwnsAgentData for Engine {
                 if store::approvals::delete_of_agent(tx, agent, limit).await? > 0 {
                     return Ok(true);
                 }
-                // What was told of its turns holds its words. No session is left to tell more.
-                return Ok(tx.forget_events_of(agent.as_str(), limit).await? > 0);
+                // Published events of its turns contain its text. With no session left, no more are published.
+                return Ok(tx.delete_agent_events(agent.as_str(), limit).await? > 0);
             }
-            // A turn that still runs notices by its next write.
+            // A turn that still runs fails at its next write.
             store::delete_sessions(tx, &sessions, limit).await?;
             Ok(true)
         })

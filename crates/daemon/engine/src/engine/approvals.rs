@@ -1,15 +1,14 @@
-//! What an owner is asked before it happens.
+//! Approvals: actions that the owner must permit before they run.
 //!
 //! | state | by | next |
 //! |---|---|---|
-//! | – | a tool that must ask, or [`Approvals::request`] | pending |
-//! | pending | the owner's answer | approved, rejected |
-//! | pending | nobody answered in time | expired |
-//! | pending | its turn ended otherwise, or it cannot happen any more | cancelled |
+//! | – | a tool call that requires approval, or [`Approvals::request`] | pending |
+//! | pending | the owner's decision | approved, rejected |
+//! | pending | no decision before `expires_at` | expired |
+//! | pending | its turn ended, or the action is no longer possible | cancelled |
 //!
-//! An answer is stored before anything comes of it. What is approved is exactly what runs: the
-//! whole input is shown, and held against its hash again before the tool gets it; a tool that was
-//! changed meanwhile is another one, and must be asked for again.
+//! A decision is stored before it takes effect. The approved input is exactly what runs: the owner sees all of it, and
+//! its hash is verified before the tool receives it. A tool that changed in the meantime needs a new approval.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,35 +26,34 @@ use crate::engine::error::EngineError;
 use crate::engine::model::{Approval, ApprovalId, ApprovalStatus, Session, SessionId, Sources, fingerprint};
 use crate::engine::store::approvals as store;
 
-/// The kind of those that a turn asks for.
+/// Kind of approvals that a turn requests.
 const TOOL: &str = "tool";
 const MAX_REASON_CHARACTERS: usize = 2_000;
-const EXPIRED_A_BATCH: u32 = 100;
-/// How long decisions are kept.
-const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+const EXPIRY_BATCH_SIZE: u32 = 100;
+/// Retention of decided approvals.
+const DECISION_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// An approval that no turn waits for.
+/// Request for an approval that no turn waits for.
 #[derive(Debug, Clone)]
 pub struct RequestApproval {
-    /// The [`DecidesApproval::kind`] of who acts on the answer.
+    /// [`ApprovalHandler::kind`] of the handler.
     pub kind: &'static str,
     pub agent_id: AgentId,
-    /// What is shown as the tool.
+    /// Name displayed as the tool.
     pub tool: String,
     pub input: Value,
     pub ttl: Duration,
 }
 
-/// Acts on answers to approvals of its kind.
-pub trait DecidesApproval: Send + Sync {
+/// Handles decisions on approvals of its kind.
+pub trait ApprovalHandler: Send + Sync {
     fn kind(&self) -> &'static str;
 
-    /// Runs in the transaction that stores the answer, so it happens with it or not at all; may run
-    /// more than once.
+    /// Handles a decision in the transaction that stores it. May run more than once.
     fn decided<'t>(&'t self, tx: &'t mut Tx, approval: &'t Approval) -> LocalBoxFuture<'t, Result<(), StoreError>>;
 
-    /// Why it cannot happen any more, where that is so: asked before an approval is stored, which is
-    /// then cancelled instead, with this sentence.
+    /// Returns the reason why the action is no longer possible, if so. Called before an approval is stored as approved;
+    /// it is then cancelled with this reason instead.
     fn objection<'t>(
         &'t self,
         _tx: &'t mut Tx,
@@ -65,19 +63,19 @@ pub trait DecidesApproval: Send + Sync {
     }
 }
 
-/// Lets the turn of a session go on.
+/// Resumes the turn of a session.
 pub(super) type WakeTurn = Arc<dyn Fn(SessionId) -> BoxFuture<'static, Result<(), EngineError>> + Send + Sync>;
 
-/// Every approval. Cheap to clone.
+/// All approvals. Cheap to clone.
 #[derive(Clone)]
 pub struct Approvals {
     context: AppContext,
     settings: Settings,
     wake: WakeTurn,
-    deciders: Slot<dyn DecidesApproval>,
-    /// A turn asks for something: it may expire before what the worker waits for.
-    asked: Arc<Notify>,
-    next_look: Arc<NextDue>,
+    handlers: Slot<dyn ApprovalHandler>,
+    /// Notified when a turn requests an approval, which may expire before the worker's next run.
+    requested: Arc<Notify>,
+    next_sweep: Arc<NextDue>,
 }
 
 impl std::fmt::Debug for Approvals {
@@ -88,11 +86,18 @@ impl std::fmt::Debug for Approvals {
 
 impl Approvals {
     pub(super) fn new(context: AppContext, settings: Settings, slots: &mut Slots, wake: WakeTurn) -> Self {
-        Self { context, settings, wake, deciders: slots.create(), asked: Arc::default(), next_look: Arc::default() }
+        Self {
+            context,
+            settings,
+            wake,
+            handlers: slots.create(),
+            requested: Arc::default(),
+            next_sweep: Arc::default(),
+        }
     }
 
-    /// An approval for a call of a tool, not stored yet.
-    /// `sources` are those of the untrusted text because of which it asks.
+    /// Builds an approval for a tool call without storing it.
+    /// `sources` are the sources of untrusted text that made it necessary.
     pub(super) fn for_call(
         &self,
         session: &Session,
@@ -123,21 +128,21 @@ impl Approvals {
         }
     }
 
-    /// Told when what a turn asks for is stored.
-    pub(super) fn asked(&self) -> &Arc<Notify> {
-        &self.asked
+    /// Notified when an approval requested by a turn is stored.
+    pub(super) fn requested(&self) -> &Arc<Notify> {
+        &self.requested
     }
 
-    /// When the worker looks again at the latest.
-    pub(super) fn next_look(&self) -> &NextDue {
-        &self.next_look
+    /// Latest time of the worker's next run.
+    pub(super) fn next_sweep(&self) -> &NextDue {
+        &self.next_sweep
     }
 
-    /// Asks for something that no turn waits for, with the caller's own change. It expires within half a minute of its
-    /// time: nobody is blocked meanwhile.
+    /// Requests an approval that no turn waits for, in the caller's transaction. It expires up to 30 seconds late,
+    /// because no turn is blocked.
     ///
     /// # Errors
-    /// What the database refuses.
+    /// A store error.
     pub async fn request(&self, tx: &mut Tx, wanted: &RequestApproval) -> Result<Approval, StoreError> {
         let now = tx.clock().now();
         let approval = Approval {
@@ -162,10 +167,10 @@ impl Approvals {
         Ok(approval)
     }
 
-    /// The oldest of a kind that waits for an agent's owner.
+    /// Returns the oldest pending approval of a kind for an agent.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// A store error.
     pub async fn find_pending(
         &self,
         read: &mut Read,
@@ -175,57 +180,56 @@ impl Approvals {
         store::find_pending(read, kind, agent).await
     }
 
-    /// Those that wait for an answer, the newest first, at most `limit`.
+    /// Returns up to `limit` pending approvals, the newest first.
     ///
     /// # Errors
-    /// The store's refusal.
-    pub async fn waiting(&self, read: &mut Read, limit: u32) -> Result<Vec<Approval>, StoreError> {
-        store::list_waiting(read, self.context.clock.now(), limit).await
+    /// A store error.
+    pub async fn list_pending(&self, read: &mut Read, limit: u32) -> Result<Vec<Approval>, StoreError> {
+        store::list_pending(read, self.context.clock.now(), limit).await
     }
 
-    /// Those that wait for no answer any more, the newest first, at most `limit`.
+    /// Returns up to `limit` approvals that are no longer pending, the newest first.
     ///
     /// # Errors
-    /// The store's refusal.
-    pub async fn answered(&self, read: &mut Read, limit: u32) -> Result<Vec<ApprovalId>, StoreError> {
-        store::list_answered(read, self.context.clock.now(), limit).await
+    /// A store error.
+    pub async fn list_decided(&self, read: &mut Read, limit: u32) -> Result<Vec<ApprovalId>, StoreError> {
+        store::list_decided(read, self.context.clock.now(), limit).await
     }
 
-    /// Whether an approval waits for its answer.
+    /// Whether an approval is pending and not expired.
     ///
     /// # Errors
-    /// The store's refusal.
-    pub async fn waits(&self, id: ApprovalId) -> Result<bool, StoreError> {
+    /// A store error.
+    pub async fn is_pending(&self, id: ApprovalId) -> Result<bool, StoreError> {
         let now = self.context.clock.now();
         let found = store::find_approval(&mut self.context.db.read().await?, &id).await?;
         Ok(found.is_some_and(|found| found.status == ApprovalStatus::Pending && found.expires_at > now))
     }
 
-    /// Takes back what still waits, with the caller's own change.
+    /// Cancels an approval that is still pending, in the caller's transaction.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// A store error.
     pub async fn withdraw(&self, tx: &mut Tx, id: &ApprovalId, reason: &str) -> Result<(), StoreError> {
         let now = tx.clock().now();
         store::decide(tx, id, ApprovalStatus::Cancelled, Some(reason), now).await.map(|_| ())
     }
 
-    /// The newest first, with how many there are.
+    /// Returns a page of approvals, the newest first, and their total number.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// A store error.
     pub async fn list(&self, status: Option<ApprovalStatus>, page: Page) -> Result<(Vec<Approval>, u64), EngineError> {
         let mut read = self.context.db.read_snapshot().await?;
         let now = self.context.clock.now();
         Ok(store::list_approvals(&mut read, status, now, page.limit, page.offset).await?)
     }
 
-    /// Stores the owner's answer and lets go on what waited for it. `conversation_id`, where given,
-    /// must be the approval's.
+    /// Stores the owner's decision and resumes the waiting turn. `conversation_id`, if given, must be the approval's.
     ///
     /// # Errors
-    /// `ApprovalNotFound`, `ApprovalAnswered` when there is an answer already, `ApprovalExpired` when its time is
-    /// over, `ApprovalVoid` when it cannot happen any more, or the store's refusal.
+    /// `ApprovalNotFound`; `ApprovalAnswered` if it is already decided; `ApprovalExpired` if it has expired;
+    /// `ApprovalVoid` if the action is no longer possible; or a store error.
     pub async fn decide(
         &self,
         id: &ApprovalId,
@@ -236,7 +240,7 @@ impl Approvals {
         let status = if is_approved { ApprovalStatus::Approved } else { ApprovalStatus::Rejected };
         let reason = reason.map(|reason| reason.trim().chars().take(MAX_REASON_CHARACTERS).collect::<String>());
         let reason = reason.filter(|reason| !reason.is_empty());
-        let (here, id, conversation_id) = (self.clone(), id.clone(), conversation_id.map(str::to_owned));
+        let (approvals, id, conversation_id) = (self.clone(), id.clone(), conversation_id.map(str::to_owned));
         let decided = self
             .context
             .db
@@ -249,11 +253,11 @@ impl Approvals {
                 let now = tx.clock().now();
                 match approval.status {
                     ApprovalStatus::Pending if approval.expires_at > now => {}
-                    // Overdue, whether or not that is written down yet.
+                    // Overdue, even if the expiry is not stored yet.
                     ApprovalStatus::Pending | ApprovalStatus::Expired => return Err(EngineError::ApprovalExpired),
                     status => return Err(EngineError::ApprovalAnswered { status }),
                 }
-                let objection = if is_approved { here.objection(tx, &approval).await? } else { None };
+                let objection = if is_approved { approvals.objection(tx, &approval).await? } else { None };
                 let is_void = objection.is_some();
                 approval.status = if is_void { ApprovalStatus::Cancelled } else { status };
                 approval.reason = objection.or_else(|| reason.clone());
@@ -262,68 +266,68 @@ impl Approvals {
                     return Err(StoreError::Contended.into());
                 }
                 if !is_void {
-                    here.tell(tx, &approval).await?;
+                    approvals.notify_handler(tx, &approval).await?;
                 }
                 Ok(approval)
             })
             .await?;
-        self.go_on(&decided).await;
+        self.resume_turn(&decided).await;
         if decided.status == ApprovalStatus::Cancelled {
             return Err(EngineError::ApprovalVoid { reason: decided.reason.unwrap_or_default() });
         }
         Ok(decided)
     }
 
-    fn decider(&self, approval: &Approval) -> Option<Arc<dyn DecidesApproval>> {
-        self.deciders.all().iter().find(|decider| decider.kind() == approval.kind).cloned()
+    fn handler(&self, approval: &Approval) -> Option<Arc<dyn ApprovalHandler>> {
+        self.handlers.all().iter().find(|handler| handler.kind() == approval.kind).cloned()
     }
 
     async fn objection(&self, tx: &mut Tx, approval: &Approval) -> Result<Option<String>, StoreError> {
-        match self.decider(approval) {
-            Some(decider) => decider.objection(tx, approval).await,
+        match self.handler(approval) {
+            Some(handler) => handler.objection(tx, approval).await,
             None => Ok(None),
         }
     }
 
-    async fn tell(&self, tx: &mut Tx, approval: &Approval) -> Result<(), StoreError> {
-        match self.decider(approval) {
-            Some(decider) => decider.decided(tx, approval).await,
+    async fn notify_handler(&self, tx: &mut Tx, approval: &Approval) -> Result<(), StoreError> {
+        match self.handler(approval) {
+            Some(handler) => handler.decided(tx, approval).await,
             None => Ok(()),
         }
     }
 
-    /// Wakes the turn that waited. Should that fail, the worker finds it.
-    async fn go_on(&self, approval: &Approval) {
+    /// Resumes the turn that waited. If that fails, the worker resumes it.
+    async fn resume_turn(&self, approval: &Approval) {
         let Some(session) = &approval.session_id else { return };
         if let Err(error) = (self.wake)(session.clone()).await {
-            tracing::warn!(%session, %error, "a turn that was approved goes on later");
+            tracing::warn!(%session, %error, "approved turn deferred");
         }
     }
 
-    /// When the next one expires.
+    /// Returns the earliest expiry of a pending approval.
     pub(super) async fn next_expiry(&self) -> Result<Option<Timestamp>, EngineError> {
         Ok(store::next_expiry(&mut self.context.db.read().await?).await?)
     }
 
-    /// Lets overdue ones expire and forgets old answers; answers whether there may be more.
+    /// Expires overdue approvals and deletes old decisions; reports whether there may be more.
     pub(super) async fn sweep(&self) -> Result<WorkerReport, EngineError> {
-        let here = self.clone();
+        let approvals = self.clone();
         let expired = self
             .context
             .db
             .write(async move |tx: &mut Tx| {
                 let now = tx.clock().now();
-                let expired = store::expire(tx, now, EXPIRED_A_BATCH).await?;
+                let expired = store::expire(tx, now, EXPIRY_BATCH_SIZE).await?;
                 for approval in &expired {
-                    here.tell(tx, approval).await?;
+                    approvals.notify_handler(tx, approval).await?;
                 }
-                store::delete_decided(tx, now - KEPT, EXPIRED_A_BATCH).await?;
+                store::delete_decided(tx, now - DECISION_RETENTION, EXPIRY_BATCH_SIZE).await?;
                 Ok::<_, StoreError>(expired)
             })
             .await?;
         for approval in &expired {
-            self.go_on(approval).await;
+            self.resume_turn(approval).await;
         }
-        Ok(WorkerReport::batch(expired.len(), EXPIRED_A_BATCH))
+        Ok(WorkerReport::batch(expired.len(), EXPIRY_BATCH_SIZE))
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong before a turn runs, or with its log. What goes wrong in a turn is an event.
+//! Errors before a turn runs, or with its log. Errors within a turn are events.
 
 use agentd_base::{DomainError, ErrorKind};
 use agentd_store::StoreError;
@@ -14,28 +14,28 @@ pub enum EngineError {
          /api/chat/sessions/{session_id}/stream, cancel it, or send again when it is done"
     )]
     TurnInProgress { conversation_id: String, session_id: SessionId },
-    #[error("there is no session `{session_id}`; the log of a reply is kept for 24 hours after its end")]
+    #[error("session `{session_id}` not found; the log of a reply is kept for 24 hours after its end")]
     NotFound { session_id: String },
-    #[error("the session is over already, it is {}", .status.as_str())]
+    #[error("the session has already ended; its status is {}", .status.as_str())]
     Ended { status: SessionStatus },
-    #[error("there is no approval `{id}` here; GET /api/chat/approvals lists those there are")]
+    #[error("approval `{id}` not found; list approvals with GET /api/chat/approvals")]
     ApprovalNotFound { id: String },
-    #[error("this was answered already, it is {}", .status.as_str())]
+    #[error("the approval is already decided; its status is {}", .status.as_str())]
     ApprovalAnswered { status: ApprovalStatus },
     #[error("nobody answered this in time, so it has expired; ask the agent again")]
     ApprovalExpired,
-    /// What was to be approved cannot happen any more; it is cancelled.
-    #[error("this cannot be approved any more: {reason}")]
+    /// The approved action is no longer possible; the approval is cancelled.
+    #[error("the action can no longer be approved: {reason}")]
     ApprovalVoid { reason: String },
-    #[error("the daemon is going down and takes no new messages; send it again when it is back")]
+    #[error("the daemon is shutting down and accepts no new messages; send it again after the restart")]
     Draining,
-    #[error("{limit} replies are being written already; try again when one of them is done")]
+    #[error("limit of concurrent replies reached ({limit}); retry later")]
     TooManyTurns { limit: usize },
-    /// The agent was deleted while the message came in.
-    #[error("the agent is not there any more")]
+    /// The agent was deleted concurrently.
+    #[error("the agent was deleted")]
     AgentGone,
-    /// Somebody else ended the session; nothing was written.
-    #[error("the session is not held any more")]
+    /// Another process ended the session; nothing was written.
+    #[error("the session is owned by another process")]
     Lost,
     #[error(transparent)]
     Agent(#[from] AgentError),

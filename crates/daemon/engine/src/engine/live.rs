@@ -1,4 +1,4 @@
-//! The turns that run in this process: their newest events, and how to stop them.
+//! Turns that run in this process: their newest events and their stop signals.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,36 +11,36 @@ use crate::agents::AgentId;
 use crate::engine::error::EngineError;
 use crate::engine::model::{Purpose, SessionEvent, SessionId};
 
-/// More turns at once are refused.
+/// Maximum number of concurrent turns in this process.
 pub(super) const MAX_TURNS: usize = 2_048;
-/// Followers that are further behind read from the store.
-const KEPT_EVENTS: usize = 512;
+/// Number of events buffered per turn. Followers that lag further behind read from the store.
+const MAX_BUFFERED_EVENTS: usize = 512;
 
-/// Why a turn is to end before the model does.
+/// Reason to stop a turn early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// Somebody asked for it.
+    /// The turn was cancelled.
     Cancel,
-    /// The daemon goes down.
+    /// The daemon shuts down.
     Interrupt,
 }
 
-/// A running turn, as its followers see it.
+/// A running turn as seen by its followers.
 #[derive(Debug)]
 pub(super) struct Live {
     agent_id: AgentId,
     newest: Mutex<VecDeque<SessionEvent>>,
     progress: watch::Sender<Progress>,
     stop: watch::Sender<Option<Stop>>,
-    /// What the model is being asked for, and since when.
+    /// Purpose and start of the model call in progress.
     calling: Mutex<Option<(Purpose, Timestamp)>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Progress {
-    /// How many events were published.
+    /// Number of published events.
     pub(super) published: u64,
-    /// Nothing more is published here. Whether there was a last event is for the store to say.
+    /// No further events are published here. The store tells whether the log is complete.
     pub(super) is_over: bool,
 }
 
@@ -55,12 +55,12 @@ impl Live {
         }
     }
 
-    /// Shows events that are stored.
+    /// Publishes events that are stored.
     pub(super) fn publish(&self, events: impl IntoIterator<Item = SessionEvent>) {
         let published = {
             let mut newest = self.newest.lock();
             for event in events {
-                if newest.len() == KEPT_EVENTS {
+                if newest.len() == MAX_BUFFERED_EVENTS {
                     newest.pop_front();
                 }
                 newest.push_back(event);
@@ -74,7 +74,7 @@ impl Live {
         self.progress.send_modify(|progress| progress.is_over = true);
     }
 
-    /// The events after `seen`; `None` when some of them are only in the store by now.
+    /// Returns the events after `seen`, or `None` if some of them are no longer buffered.
     pub(super) fn after(&self, seen: Option<u64>) -> Option<Vec<SessionEvent>> {
         let next = seen.map_or(0, |seen| seen.saturating_add(1));
         let newest = self.newest.lock();
@@ -86,9 +86,9 @@ impl Live {
         Some(newest.iter().skip(skipped).cloned().collect())
     }
 
-    /// Returns when nothing more comes.
+    /// Resolves when no further events are published.
     pub(super) async fn ended(&self) {
-        // The sender lives as long as this does, so this cannot fail.
+        // The sender lives as long as `self`, so this cannot fail.
         drop(self.progress.subscribe().wait_for(|progress| progress.is_over).await);
     }
 
@@ -96,7 +96,7 @@ impl Live {
         self.progress.subscribe()
     }
 
-    /// Notes that the model is being asked, or is not any more.
+    /// Records the model call in progress, or its end.
     pub(super) fn note_call(&self, calling: Option<(Purpose, Timestamp)>) {
         *self.calling.lock() = calling;
     }
@@ -105,7 +105,7 @@ impl Live {
         *self.calling.lock()
     }
 
-    /// Asks the turn to end. The first reason counts.
+    /// Asks the turn to stop. The first reason wins.
     pub(super) fn stop(&self, reason: Stop) {
         self.stop.send_if_modified(|stop| {
             let is_first = stop.is_none();
@@ -119,7 +119,7 @@ impl Live {
     }
 }
 
-/// Every turn that runs here.
+/// All turns that run in this process.
 #[derive(Debug)]
 pub(super) struct LiveTurns {
     turns: Mutex<HashMap<SessionId, Arc<Live>>>,
@@ -132,7 +132,7 @@ impl Default for LiveTurns {
     }
 }
 
-/// One of the running turns; no longer counted when dropped, however the turn ended.
+/// Registration of a running turn; removed on drop.
 #[derive(Debug)]
 pub(super) struct RunningTurn {
     turns: Arc<LiveTurns>,
@@ -160,7 +160,7 @@ impl LiveTurns {
     ///
     /// # Errors
     /// `TooManyTurns`.
-    pub(super) fn enter(self: &Arc<Self>, id: &SessionId, agent_id: &AgentId) -> Result<RunningTurn, EngineError> {
+    pub(super) fn register(self: &Arc<Self>, id: &SessionId, agent_id: &AgentId) -> Result<RunningTurn, EngineError> {
         let mut turns = self.turns.lock();
         if turns.len() >= MAX_TURNS {
             return Err(EngineError::TooManyTurns { limit: MAX_TURNS });
@@ -181,7 +181,7 @@ impl LiveTurns {
         self.turns.lock().len()
     }
 
-    pub(super) fn of_agent(&self, agent_id: &AgentId) -> Vec<Arc<Live>> {
+    pub(super) fn list_of_agent(&self, agent_id: &AgentId) -> Vec<Arc<Live>> {
         self.turns.lock().values().filter(|live| live.agent_id == *agent_id).cloned().collect()
     }
 
@@ -191,7 +191,7 @@ impl LiveTurns {
         }
     }
 
-    /// Returns when no turn runs.
+    /// Resolves when no turn runs.
     pub(super) async fn wait_until_empty(&self) {
         let mut count = self.count.subscribe();
         while self.count() > 0 {
@@ -207,25 +207,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_follower_that_is_too_far_behind_is_sent_to_the_store() {
+    fn lagging_follower_reads_from_the_store() {
         let live = Live::new("agent_1".into());
         assert_eq!(live.after(None), Some(Vec::new()));
-        let last = KEPT_EVENTS as u64 + 9;
+        let last = MAX_BUFFERED_EVENTS as u64 + 9;
         live.publish((0..=last).map(|seq| SessionEvent::token(seq, "x")));
         assert_eq!(live.after(None), None);
         assert_eq!(live.after(Some(8)), None);
-        assert_eq!(live.after(Some(9)).unwrap().len(), KEPT_EVENTS);
+        assert_eq!(live.after(Some(9)).unwrap().len(), MAX_BUFFERED_EVENTS);
         assert_eq!(live.after(Some(last - 1)).unwrap(), [SessionEvent::token(last, "x")]);
         assert_eq!(live.after(Some(last)), Some(Vec::new()));
         assert_eq!(live.after(Some(u64::MAX)), Some(Vec::new()));
     }
 
     #[test]
-    fn turn_that_goes_on_stays_registered_when_its_parked_part_ends() {
+    fn resumed_turn_stays_registered_when_its_parked_task_ends() {
         let turns = Arc::new(LiveTurns::default());
         let (id, agent) = ("sess_1".into(), "agent_1".into());
-        let parked = turns.enter(&id, &agent).unwrap();
-        let resumed = turns.enter(&id, &agent).unwrap();
+        let parked = turns.register(&id, &agent).unwrap();
+        let resumed = turns.register(&id, &agent).unwrap();
         drop(parked);
         assert!(Arc::ptr_eq(&turns.find(&id).unwrap(), &resumed.live));
         assert_eq!(turns.count(), 1);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_reason_to_stop_counts() {
+    fn first_stop_reason_wins() {
         let live = Live::new("agent_1".into());
         live.stop(Stop::Cancel);
         live.stop(Stop::Interrupt);

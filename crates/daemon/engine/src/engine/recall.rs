@@ -1,4 +1,4 @@
-//! What agents remember, as the engine asks for it.
+//! Interface between the engine and the memory of agents.
 
 use std::sync::Arc;
 
@@ -8,32 +8,32 @@ use serde::{Deserialize, Serialize};
 use super::model::SessionId;
 use crate::agents::{Agent, AgentId};
 
-/// What something is recalled for.
+/// Query for an agent's memory.
 #[derive(Debug, Clone)]
 pub struct RecallRequest {
     pub agent: Arc<Agent>,
-    /// What is to be answered.
+    /// The message to be answered.
     pub question: String,
-    /// What the model reads of the conversation anyway, or the beginning of it.
+    /// Messages that are already in the prompt, possibly truncated.
     pub known: Vec<String>,
-    /// What may be recalled takes about so many tokens at most.
+    /// Maximum size of the recalled note in tokens.
     pub max_tokens: u64,
 }
 
-/// What an agent remembers about a question.
+/// Memories of an agent that are relevant to a question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Recalled {
-    /// What the model is shown.
+    /// Text that is added to the prompt.
     pub note: String,
     pub question: String,
-    /// The ids of what is in it, the most relevant first.
+    /// Ids of the included memories, the most relevant first.
     pub memories: Vec<String>,
-    /// Some of it was made from text that others wrote.
+    /// Whether some of it derives from untrusted text.
     #[serde(default)]
     pub is_untrusted: bool,
 }
 
-/// A turn for which something was recalled.
+/// A stored turn for which memories were recalled.
 #[derive(Debug, Clone)]
 pub struct RecalledTurn {
     pub agent_id: AgentId,
@@ -41,7 +41,7 @@ pub struct RecalledTurn {
     pub memories: Vec<String>,
 }
 
-/// A turn for which something was recalled, at its end.
+/// A completed turn for which memories were recalled.
 #[derive(Debug, Clone)]
 pub struct AnsweredTurn {
     pub recalled: RecalledTurn,
@@ -49,15 +49,15 @@ pub struct AnsweredTurn {
     pub answer: String,
 }
 
-/// What agents remember. `recalled` and `answered` stand in the turn's way, so they only take note.
+/// Memory of agents. `recalled` and `answered` run on the turn's path, so implementations must not block.
 pub trait Recall: Send + Sync {
-    /// What the agent remembers about the question; `None` when that is nothing. May be dropped.
+    /// Recalls memories that are relevant to the question; `None` if there are none. The future may be dropped.
     fn recall(&self, request: RecallRequest) -> BoxFuture<'static, Option<Recalled>>;
 
-    /// The turn is stored, and its model is shown what was recalled.
+    /// Called when the turn is stored and its prompt contains the memories.
     fn recalled(&self, turn: RecalledTurn);
 
-    /// The turn is over, with an answer.
+    /// Called when the turn has ended with an answer.
     fn answered(&self, turn: AnsweredTurn);
 }
 

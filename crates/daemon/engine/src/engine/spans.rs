@@ -1,8 +1,8 @@
-//! What of a turn goes to a collector, where there is one: spans `invoke_agent`, `chat` and `execute_tool` with the
-//! semantic conventions for generative AI (<https://opentelemetry.io/docs/specs/semconv/gen-ai/>), and what else a
-//! turn waited for. What was said stands in them only where the owner turned that on.
+//! Trace spans of a turn for a collector: `invoke_agent`, `chat` and `execute_tool` with the semantic conventions for
+//! generative AI (<https://opentelemetry.io/docs/specs/semconv/gen-ai/>), and spans for other waits. They contain
+//! prompts and answers only if the owner enabled that.
 //!
-//! A span is recorded when it is over, by the process that ended it. Without a collector nothing here allocates.
+//! A span is recorded when it ends, by the process that ended it. Without a collector, nothing here allocates.
 
 use agentd_base::Timestamp;
 use agentd_base::trace::{SpanId, TraceContext};
@@ -15,18 +15,18 @@ use super::model::{Approval, Attempt, AttemptContent, AttemptEnd, CallProgress, 
 use super::state::EngineState;
 use crate::agents::Agent;
 
-/// Of what was said, the newest part of about this length goes into a span.
+/// Maximum size of the messages in a span; the newest are kept.
 const MAX_CONTENT_BYTES: usize = 32 << 10;
-/// Of one message or one input or result of a tool.
+/// Maximum length of one message, tool input or tool result.
 const MAX_TEXT_CHARACTERS: usize = 8_000;
 const MAX_ERROR_CHARACTERS: usize = 500;
 
-/// The span that a turn's log lines stand in.
+/// Returns the tracing span of a turn's log lines.
 pub(crate) fn turn_span(session: &Session) -> tracing::Span {
     tracing::info_span!("turn", session = %session.id, trace_id = %session.trace.turn().trace_id)
 }
 
-/// As the conventions call a provider.
+/// Returns the name of a provider in the conventions.
 fn provider_name(provider: &str) -> &str {
     match provider {
         "google" => "gcp.gemini",
@@ -45,7 +45,7 @@ fn beginning(text: &str, characters: usize) -> String {
 }
 
 impl EngineState {
-    /// The whole of a turn that has ended. `end` is the status with the code of an error.
+    /// Records the span of an ended turn. `end` is the status with the error code.
     pub(crate) fn record_turn(
         &self,
         session: &Session,
@@ -77,7 +77,7 @@ impl EngineState {
             }
             Span {
                 place: session.trace.turn(),
-                parent: session.trace.asked_in().map(|asked_in| asked_in.span_id),
+                parent: session.trace.parent().map(|parent| parent.span_id),
                 name: format!("invoke_agent {name}"),
                 kind: SpanKind::Internal,
                 started_at: session.started_at,
@@ -88,9 +88,9 @@ impl EngineState {
         });
     }
 
-    /// An attempt at a call of the model.
+    /// Records the span of an attempt at a model call.
     pub(crate) fn record_call(&self, session: &Session, options: &CallOptions, attempt: &Attempt) {
-        // What nobody has measured is not told.
+        // Attempts without measured times are skipped.
         let (Some(started_at), Some(ended_at)) = (attempt.began_at, attempt.ended_at) else { return };
         self.context.tracer.record(|| {
             let usage = &attempt.usage;
@@ -109,8 +109,8 @@ impl EngineState {
             if let Some(temperature) = options.temperature {
                 attributes.push(KeyValue::new("gen_ai.request.temperature", temperature));
             }
-            if let Some(most) = options.max_output_tokens {
-                attributes.push(number("gen_ai.request.max_tokens", u64::from(most)));
+            if let Some(max_tokens) = options.max_output_tokens {
+                attributes.push(number("gen_ai.request.max_tokens", u64::from(max_tokens)));
             }
             if let Some(finish) = attempt.finish {
                 attributes.push(text_list("gen_ai.response.finish_reasons", [finish_name(finish).to_owned()]));
@@ -121,7 +121,7 @@ impl EngineState {
             let error = match &attempt.end {
                 AttemptEnd::Done => None,
                 AttemptEnd::Failed { code, message } => Some((code.as_str(), beginning(message, MAX_ERROR_CHARACTERS))),
-                AttemptEnd::GivenUp => Some(("cancelled", "nobody waited for the rest".to_owned())),
+                AttemptEnd::GivenUp => Some(("cancelled", "the caller stopped reading".to_owned())),
                 AttemptEnd::Interrupted => Some(("interrupted", "the daemon ended".to_owned())),
             };
             if let Some((code, _)) = &error {
@@ -152,30 +152,30 @@ fn finish_name(finish: FinishReason) -> &'static str {
     }
 }
 
-/// What was said, in the form of the conventions. Of a long conversation the newest messages.
+/// Returns prompt and answer in the form of the conventions; of a long conversation the newest messages.
 fn content_attributes(content: &AttemptContent, finish: Option<FinishReason>) -> [KeyValue; 3] {
     let part = |text: &str| json!({"type": "text", "content": beginning(text, MAX_TEXT_CHARACTERS)});
     let mut messages: Vec<Value> = Vec::new();
     let mut left = MAX_CONTENT_BYTES;
     for message in content.messages.iter().rev() {
-        let told = match message {
+        let entry = match message {
             ModelMessage::User { content } => json!({"role": "user", "parts": [part(content)]}),
             ModelMessage::Assistant { content, tool_calls } => {
                 let calls = tool_calls.iter().map(|call| {
                     let input = beginning(&call.input.to_string(), MAX_TEXT_CHARACTERS);
                     json!({"type": "tool_call", "id": call.id, "name": call.name, "arguments": input})
                 });
-                let words = (!content.is_empty()).then(|| part(content));
-                json!({"role": "assistant", "parts": words.into_iter().chain(calls).collect::<Vec<_>>()})
+                let text_part = (!content.is_empty()).then(|| part(content));
+                json!({"role": "assistant", "parts": text_part.into_iter().chain(calls).collect::<Vec<_>>()})
             }
             ModelMessage::Tool { content, name, .. } => {
                 let response = beginning(content, MAX_TEXT_CHARACTERS);
                 json!({"role": "tool", "parts": [{"type": "tool_call_response", "name": name, "response": response}]})
             }
         };
-        let Some(rest) = left.checked_sub(told.to_string().len()) else { break };
+        let Some(rest) = left.checked_sub(entry.to_string().len()) else { break };
         left = rest;
-        messages.push(told);
+        messages.push(entry);
     }
     messages.reverse();
     let answer = json!([{
@@ -190,34 +190,34 @@ fn content_attributes(content: &AttemptContent, finish: Option<FinishReason>) ->
     ]
 }
 
-/// A call of a tool that runs.
+/// Span of a running tool call.
 pub(crate) struct ToolSpan {
     place: TraceContext,
     parent: TraceContext,
     tool: String,
     call_id: String,
     started_at: Timestamp,
-    /// Kept only where it may be told.
+    /// Recorded only if spans include content.
     input: Option<String>,
 }
 
 impl ToolSpan {
-    /// A call that runs from now on.
+    /// Starts the span of a tool call.
     pub(crate) fn begin(engine: &EngineState, session: &Session, progress: &CallProgress) -> Self {
         let tracer = &engine.context.tracer;
-        let is_told = |text: &str| if tracer.is_on() { text.to_owned() } else { String::new() };
+        let text_if_on = |text: &str| if tracer.is_on() { text.to_owned() } else { String::new() };
         let input = || beginning(&progress.call.input.to_string(), MAX_TEXT_CHARACTERS);
         Self {
             place: session.trace.part(&session.id, &progress.id),
             parent: session.trace.turn(),
-            tool: is_told(&progress.call.name),
-            call_id: is_told(&progress.id),
+            tool: text_if_on(&progress.call.name),
+            call_id: text_if_on(&progress.id),
             started_at: engine.context.clock.now(),
             input: tracer.includes_content().then(input),
         }
     }
 
-    /// What is called through it goes on from here.
+    /// Trace context for requests made by the tool.
     pub(crate) fn place(&self) -> TraceContext {
         self.place
     }
@@ -235,7 +235,7 @@ impl ToolSpan {
                 attributes.push(KeyValue::new("gen_ai.tool.call.arguments", input));
                 attributes.push(KeyValue::new("gen_ai.tool.call.result", output));
             }
-            // What a tool complains of may repeat what it was given, so it is content, too.
+            // A tool's error message may repeat its input, so it counts as content.
             let error = outcome.is_error().then(|| "the tool failed".to_owned());
             if error.is_some() {
                 attributes.push(text("error.type", "tool_error"));
@@ -255,7 +255,7 @@ impl ToolSpan {
 }
 
 impl EngineState {
-    /// What was asked of the agent's memory, from its beginning until now.
+    /// Records the span of a recall.
     pub(crate) fn record_recall(
         &self,
         session: &Session,
@@ -276,7 +276,7 @@ impl EngineState {
         });
     }
 
-    /// What a round of calls waited for.
+    /// Records the spans of a round's approvals.
     pub(crate) fn record_approvals(&self, session: &Session, calls: &[CallProgress], decisions: &[Approval]) {
         let waited = calls.iter().filter(|progress| progress.outcome.is_none());
         for id in waited.filter_map(|progress| progress.approval_id.as_deref()) {

@@ -1,4 +1,4 @@
-//! What every part of the engine works with.
+//! Shared state of the engine.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,8 +18,8 @@ use crate::agents::Agents;
 use crate::providers::Providers;
 use crate::tools::Tools;
 
-/// How long a session is held without a sign of life.
-pub(super) const LEASE: Duration = Duration::from_secs(30);
+/// Lease duration of a session; renewed by heartbeats.
+pub(super) const LEASE_DURATION: Duration = Duration::from_secs(30);
 
 pub(super) struct EngineState {
     pub(super) context: AppContext,
@@ -30,16 +30,13 @@ pub(super) struct EngineState {
     pub(super) approvals: Approvals,
     pub(super) live: Arc<LiveTurns>,
     pub(super) holder: Holder,
-    /// Who keeps replies.
     pub(super) sinks: Slot<dyn TurnSink>,
-    /// Who hears of ends.
     pub(super) observers: Slot<dyn TurnObserver>,
-    /// What agents remember.
     pub(super) recall: Slot<dyn Recall>,
     pub(super) marker: Marker,
     pub(super) background: BackgroundPermits,
     pub(super) is_supervised: AtomicBool,
-    /// Held while a waiting turn is claimed.
+    /// Locked while a parked turn is claimed.
     pub(super) waking: tokio::sync::Mutex<()>,
 }
 
@@ -48,9 +45,9 @@ impl EngineState {
         self.recall.get().cloned()
     }
 
-    /// Tells that a turn's end is stored.
+    /// Notifies the observers that the end of a turn is stored.
     pub(super) fn ended(&self, session: &Session, status: SessionStatus, reason: Option<&str>) {
-        tracing::debug!(session = %session.id, status = status.as_str(), "a turn ended");
+        tracing::debug!(session = %session.id, status = status.as_str(), "turn ended");
         for observer in self.observers.all() {
             observer.turn_ended(session, status, reason);
         }

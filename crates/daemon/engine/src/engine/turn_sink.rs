@@ -1,25 +1,25 @@
-//! What the engine calls upward when a turn ends.
+//! Interfaces that the engine calls when a turn ends.
 
 use agentd_store::{StoreError, Tx};
 use futures_util::future::{BoxFuture, LocalBoxFuture};
 
 use crate::engine::model::{HistoryMessage, NoAnswer, Reply, Session, SessionStatus, Sources};
 
-/// What becomes of a turn that has ended.
+/// Outcome of storing an ended turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Settled {
-    /// That was it.
+    /// The turn is final.
     Ended,
-    /// That was it, for a reason that whoever stopped the turn knows better than the turn does.
+    /// The turn is final. The reason replaces the turn's own, for example a timeout instead of a cancellation.
     EndedFor(NoAnswer),
-    /// Another attempt is planned, so nobody is told that it failed.
+    /// Another attempt will follow, so no failure is published.
     Repeated,
-    /// Likewise, and the turn was stopped for that reason.
+    /// Another attempt will follow; the turn was stopped for this reason.
     RepeatedFor(NoAnswer),
 }
 
 impl Settled {
-    /// Why the turn was stopped, where whoever stopped it knows better than the turn does.
+    /// Returns the reason that replaces the turn's own, if any.
     #[must_use]
     pub fn reason(&self) -> Option<&NoAnswer> {
         match self {
@@ -33,22 +33,22 @@ impl Settled {
 #[derive(Debug, Clone, Copy)]
 pub struct ConversationSummary<'t> {
     pub text: &'t str,
-    /// Where untrusted text comes from that may be in it.
+    /// Sources of untrusted text that may be in the summary.
     pub sources: &'t Sources,
-    /// The [key](super::HistoryEntry) of the last entry that it stands for.
+    /// [Key](super::HistoryEntry) of the last entry that the summary covers.
     pub through: u64,
 }
 
-/// Keeps replies: implemented by whoever starts turns, and found by its name when the daemon that
-/// ran a turn is gone.
+/// Stores replies. Each feature that starts turns implements one and registers it under a name. The name is stored with
+/// the session, so that another process can end it.
 pub trait TurnSink: Send + Sync {
     fn name(&self) -> &'static str;
 
-    /// Keeps the reply, in the transaction that ends the session. May run more than once.
+    /// Stores the reply in the transaction that ends the session. May run more than once.
     fn settle<'t>(&'t self, tx: &'t mut Tx, reply: &'t Reply) -> LocalBoxFuture<'t, Result<Settled, StoreError>>;
 
-    /// Keeps a summary, to be given instead of what it stands for from now on. What was said stays whole.
-    fn keep_summary<'t>(
+    /// Stores a summary that replaces the covered entries in later prompts. The entries remain stored.
+    fn store_summary<'t>(
         &'t self,
         _tx: &'t mut Tx,
         _conversation_id: &'t str,
@@ -57,9 +57,9 @@ pub trait TurnSink: Send + Sync {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// What was said after the entry `after` and before the entry `before`, oldest first, each with its key; a part
-    /// of it where it is long, but nothing only at its end.
-    fn said_between<'t>(
+    /// Returns the entries between `after` and `before`, both exclusive, oldest first, each with its key. May return
+    /// only the first part; an empty result means that there are no more entries.
+    fn messages_between<'t>(
         &'t self,
         _conversation_id: &'t str,
         _after: u64,
@@ -69,9 +69,9 @@ pub trait TurnSink: Send + Sync {
     }
 }
 
-/// Hears how each turn of this process ended, and each that it found cut off, once that is stored. Stands in the turn's way, so it
-/// only takes note.
+/// Observes the end of each turn of this process, and of abandoned turns that it recovered, after the end is stored.
+/// Runs on the turn's path, so implementations must not block.
 pub trait TurnObserver: Send + Sync {
-    /// `session` is the turn as it began; `reason` is the code of the reason that whoever stopped it gave.
+    /// `session` is the turn as it started; `reason` is the code of the reason given by [`Settled::reason`].
     fn turn_ended(&self, session: &Session, status: SessionStatus, reason: Option<&str>);
 }

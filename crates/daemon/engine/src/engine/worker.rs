@@ -1,4 +1,4 @@
-//! Ends what nobody runs any more, lets approvals expire, and forgets logs a day after their end.
+//! Background maintenance of sessions: ends abandoned turns, expires approvals and deletes old logs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::engine::service::Engine;
 use crate::engine::session::recovery;
 use crate::engine::store;
 
-/// How long the log of a session is kept after its end.
-const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
-/// Sessions of a daemon that died are found at most this long after their lease has expired.
+/// Retention of a session's log after its end.
+const LOG_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
+/// Poll interval. Sessions of a crashed daemon are found at most this long after their lease expired.
 const INTERVAL: Duration = Duration::from_secs(10);
-const SESSIONS_A_BATCH: u32 = 50;
-const ROWS_A_BATCH: u32 = 500;
+const SESSION_BATCH_SIZE: u32 = 50;
+const ROW_BATCH_SIZE: u32 = 500;
 
-/// Keeps the sessions in order; needs no lease, because doing its work twice changes nothing.
+/// Maintains sessions. Needs no lease because its work is idempotent.
 #[derive(Debug)]
 pub(super) struct SessionMaintenance(pub Engine);
 
@@ -35,7 +35,7 @@ impl Worker for SessionMaintenance {
     }
 
     fn retention(&self) -> &'static [Retention] {
-        &[Retention { what: "Logs of sessions after their end", kept: KEPT }]
+        &[Retention { what: "Logs of sessions after their end", kept: LOG_RETENTION }]
     }
 
     fn interval(&self) -> Duration {
@@ -43,11 +43,11 @@ impl Worker for SessionMaintenance {
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
-        Some(self.0.approvals().next_look().at())
+        Some(self.0.approvals().next_sweep().at())
     }
 
     fn wake(&self) -> Option<Arc<Notify>> {
-        Some(Arc::clone(self.0.approvals().asked()))
+        Some(Arc::clone(self.0.approvals().requested()))
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
@@ -60,17 +60,17 @@ impl SessionMaintenance {
         let abandoned = recovery::interrupt_abandoned(self.0.inner()).await?;
         let overdue = self.0.approvals().sweep().await?;
         let decided = self.0.wake_decided().await?;
-        let ended = self.forget_ended().await?;
-        // A conversation is blocked until what it waits for has expired. Whoever runs a turn ends without a word, so
-        // while there is one this is never idle for long.
-        let latest = self.is_watching().await?.then(|| self.0.inner().context.clock.now() + INTERVAL);
+        let ended = self.delete_ended().await?;
+        // A conversation is blocked until its approval expires. A crashed process gives no notice, so this worker is
+        // never idle for long while a turn runs.
+        let latest = self.must_poll().await?.then(|| self.0.inner().context.clock.now() + INTERVAL);
         let expiry = self.0.approvals().next_expiry().await?;
-        self.0.approvals().next_look().note(expiry.into_iter().chain(latest).min());
+        self.0.approvals().next_sweep().note(expiry.into_iter().chain(latest).min());
         Ok(ended.and(abandoned).and(overdue).and(decided))
     }
 
-    /// Whether there are turns that somebody runs or is to take up, or others may begin some unseen.
-    async fn is_watching(&self) -> Result<bool, WorkerError> {
+    /// Whether turns run or are ready to resume, or whether another process may start some unnoticed.
+    async fn must_poll(&self) -> Result<bool, WorkerError> {
         let db = &self.0.inner().context.db;
         if db.version().is_none() {
             return Ok(true);
@@ -80,15 +80,15 @@ impl SessionMaintenance {
         Ok(is_running || !store::parked::list_decided(&mut read, 1).await?.is_empty())
     }
 
-    async fn forget_ended(&self) -> Result<WorkerReport, WorkerError> {
+    async fn delete_ended(&self) -> Result<WorkerReport, WorkerError> {
         let context = &self.0.inner().context;
-        let before = context.clock.now() - KEPT;
-        let ended = store::list_ended(&mut context.db.read().await?, before, SESSIONS_A_BATCH).await?;
+        let before = context.clock.now() - LOG_RETENTION;
+        let ended = store::list_ended(&mut context.db.read().await?, before, SESSION_BATCH_SIZE).await?;
         if ended.is_empty() {
             return Ok(WorkerReport::IDLE);
         }
         let items = ended.len();
-        context.db.write(async move |tx: &mut Tx| store::delete_sessions(tx, &ended, ROWS_A_BATCH).await).await?;
+        context.db.write(async move |tx: &mut Tx| store::delete_sessions(tx, &ended, ROW_BATCH_SIZE).await).await?;
         Ok(WorkerReport::more(items))
     }
 }

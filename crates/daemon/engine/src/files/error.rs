@@ -1,4 +1,4 @@
-//! What can go wrong with the files of a workspace.
+//! Errors of workspace files.
 
 use std::io;
 
@@ -13,11 +13,11 @@ pub enum FileError {
     Agent(#[from] AgentError),
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
-    #[error("the body broke off before the file was whole, so nothing was written; send it again")]
+    #[error("the request body ended before the file was complete, so nothing was written; send it again")]
     BrokenBody,
-    #[error("the range begins after the end of the file, which is {bytes} bytes long")]
+    #[error("the range starts after the end of the file, which is {bytes} bytes long")]
     Range { bytes: u64 },
-    #[error("the work on the file broke off")]
+    #[error("the file operation was aborted")]
     BrokeOff,
 }
 

@@ -1,14 +1,14 @@
-//! The files of agents' workspaces, for people: listed, read, written, moved and removed over HTTP.
+//! Files of agents' workspaces over HTTP: list, read, write, move and delete.
 //!
 //! Invariants
-//! - Everything goes through [`crate::workspaces::Workspace`], as the agents' own tools do: nothing outside the workspace
-//!   is reached, no link is followed, and its bounds hold.
-//! - A file is whole and on the disk when its writing is answered, and what its writer did not see is not overwritten
-//!   where it says which version it knows.
-//! - What a workspace holds is never shown as a page of the daemon: its files are attachments, of a type that runs
+//! - All access goes through [`crate::workspaces::Workspace`], like the agents' own tools: no path leaves the
+//!   workspace, no link is followed, and its quota applies.
+//! - A file is complete and durable when its write is confirmed. A version that the writer did not see is not
+//!   overwritten if the writer states the version it knows.
+//! - Files are never rendered as pages of the daemon's origin: they are attachments with a media type that runs
 //!   nothing.
 //!
-//! Deliberately absent: rows. What is on the disk is the truth.
+//! Out of scope: rows. The file system is authoritative.
 
 mod error;
 mod model;

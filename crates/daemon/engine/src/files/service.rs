@@ -1,4 +1,4 @@
-//! Working in a workspace, on threads that may block.
+//! Service for workspace files; works on blocking threads.
 
 use agentd_core::parts::Detached;
 use std::fs::File;
@@ -10,20 +10,20 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
 
 use super::error::FileError;
-use super::model::{MAX_FILE_BYTES, Part, Wanted, media_type, wanted};
+use super::model::{MAX_FILE_BYTES, Part, RequestedRange, media_type, parse_range};
 use crate::agents::Agents;
 use crate::workspaces::{
-    Entry, EntryKind, Expected, NewFile, RelativePath, Room, Usage, Version, Workspace, WorkspaceError,
+    Entry, EntryKind, Expected, NewFile, RelativePath, Usage, Version, Workspace, WorkspaceError, WorkspaceQuota,
 };
 
-/// What is written at a time.
-const PIECE_BYTES: usize = 256 << 10;
-/// By so many bytes a picture is known.
-const BEGINNING: usize = 16;
+/// Size of write chunks.
+const CHUNK_BYTES: usize = 256 << 10;
+/// Number of bytes needed to detect an image.
+const SIGNATURE_BYTES: usize = 16;
 
 struct Inner {
     agents: Agents,
-    room: Room,
+    quota: WorkspaceQuota,
 }
 
 /// Cheap to clone.
@@ -32,14 +32,14 @@ pub struct Files(Arc<Inner>);
 
 impl std::fmt::Debug for Files {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Files").field("room", &self.0.room).finish_non_exhaustive()
+        f.debug_struct("Files").field("quota", &self.0.quota).finish_non_exhaustive()
     }
 }
 
-/// What lies in a folder, in part.
+/// A page of a folder.
 #[derive(Debug)]
 pub(super) struct Folder {
-    /// As it is spelt.
+    /// Normalized path.
     pub(super) path: String,
     pub(super) entries: Vec<Entry>,
     pub(super) total: usize,
@@ -47,7 +47,7 @@ pub(super) struct Folder {
     pub(super) usage: Usage,
 }
 
-/// A file that is open, and the part of it that was asked for.
+/// An open file and its requested range.
 #[derive(Debug)]
 pub(super) struct OpenPart {
     pub(super) file: File,
@@ -55,49 +55,49 @@ pub(super) struct OpenPart {
     pub(super) bytes: u64,
     pub(super) version: Version,
     pub(super) media_type: &'static str,
-    /// `None` for the whole.
+    /// `None` for the whole file.
     pub(super) part: Option<Part>,
 }
 
 impl Files {
-    /// `room` knows what workspaces hold and may hold.
-    pub fn new(agents: Agents, room: Room) -> Detached<Self> {
-        Detached::new(Self(Arc::new(Inner { agents, room })))
+    /// `quota` provides sizes and limits of workspaces.
+    pub fn new(agents: Agents, quota: WorkspaceQuota) -> Detached<Self> {
+        Detached::new(Self(Arc::new(Inner { agents, quota })))
     }
 
-    async fn within<T: Send + 'static>(
+    async fn with_workspace<T: Send + 'static>(
         &self,
         agent: &str,
-        work: impl FnOnce(&Workspace, &Room) -> Result<T, FileError> + Send + 'static,
+        work: impl FnOnce(&Workspace, &WorkspaceQuota) -> Result<T, FileError> + Send + 'static,
     ) -> Result<T, FileError> {
         let agent = self.0.agents.get(agent).await?;
-        let (agents, room) = (self.0.agents.clone(), self.0.room.clone());
-        blocking(move || work(&Workspace::open(&agents.workspace(&agent)?)?, &room)).await
+        let (agents, quota) = (self.0.agents.clone(), self.0.quota.clone());
+        blocking(move || work(&Workspace::open(&agents.workspace(&agent)?)?, &quota)).await
     }
 
-    /// What lies in a folder: folders first, then by name.
+    /// Lists a folder: folders first, then by name.
     pub(super) async fn list(&self, agent: &str, path: &str, limit: usize, offset: usize) -> Result<Folder, FileError> {
         let path = RelativePath::parse(path)?;
-        self.within(agent, move |workspace, room| {
+        self.with_workspace(agent, move |workspace, quota| {
             let mut listing = workspace.list_all(&path)?;
             let is_file = |entry: &Entry| entry.kind != EntryKind::Folder;
-            // It comes sorted by name.
+            // Already sorted by name.
             listing.entries.sort_by_key(is_file);
             let total = listing.entries.len();
             let entries = listing.entries.into_iter().skip(offset).take(limit).collect();
             let path = if path == RelativePath::default() { String::new() } else { path.to_string() };
-            Ok(Folder { path, entries, total, left_out: listing.left_out, usage: workspace.usage(room)? })
+            Ok(Folder { path, entries, total, left_out: listing.left_out, usage: workspace.usage(quota)? })
         })
         .await
     }
 
-    /// What a path stands for.
+    /// Returns an entry.
     pub(super) async fn entry(&self, agent: &str, path: &str) -> Result<Entry, FileError> {
         let path = RelativePath::parse(path)?;
-        self.within(agent, move |workspace, _| Ok(workspace.entry(&path)?)).await
+        self.with_workspace(agent, move |workspace, _| Ok(workspace.entry(&path)?)).await
     }
 
-    /// Opens a file for reading. `range` is what a `Range` header says, where it counts for this version.
+    /// Opens a file for reading. `range` returns the `Range` header if it applies to this version.
     pub(super) async fn open(
         &self,
         agent: &str,
@@ -105,17 +105,17 @@ impl Files {
         range: impl FnOnce(&Version) -> Option<String> + Send + 'static,
     ) -> Result<OpenPart, FileError> {
         let path = RelativePath::parse_file(path)?;
-        self.within(agent, move |workspace, _| {
+        self.with_workspace(agent, move |workspace, _| {
             let opened = workspace.open_file(&path)?;
             let (bytes, version) = (opened.bytes, opened.version);
-            let part = match range(&version).map_or(Wanted::Whole, |range| wanted(&range, bytes)) {
-                Wanted::Whole => None,
-                Wanted::Part(part) => Some(part),
-                Wanted::Nothing => return Err(FileError::Range { bytes }),
+            let part = match range(&version).map_or(RequestedRange::Whole, |range| parse_range(&range, bytes)) {
+                RequestedRange::Whole => None,
+                RequestedRange::Part(part) => Some(part),
+                RequestedRange::Unsatisfiable => return Err(FileError::Range { bytes }),
             };
             let failed = |source| WorkspaceError::Io { path: path.to_string(), source };
-            let (mut file, mut beginning) = (opened.into_file(), Vec::with_capacity(BEGINNING));
-            (&mut file).take(BEGINNING as u64).read_to_end(&mut beginning).map_err(failed)?;
+            let (mut file, mut beginning) = (opened.into_file(), Vec::with_capacity(SIGNATURE_BYTES));
+            (&mut file).take(SIGNATURE_BYTES as u64).read_to_end(&mut beginning).map_err(failed)?;
             file.seek(SeekFrom::Start(part.map_or(0, |part| part.start))).map_err(failed)?;
             Ok(OpenPart {
                 file,
@@ -129,7 +129,7 @@ impl Files {
         .await
     }
 
-    /// Writes a file as it comes: whole or not at all.
+    /// Writes a file from a stream, atomically.
     pub(super) async fn write<E>(
         &self,
         agent: &str,
@@ -138,14 +138,14 @@ impl Files {
         mut body: impl Stream<Item = Result<Bytes, E>> + Unpin,
     ) -> Result<Entry, FileError> {
         let path = RelativePath::parse_file(path)?;
-        // One file has one unfinished state: what an upload that was cut off left goes with the next.
+        // Each file has one temporary file: leftovers of an aborted upload are replaced by the next.
         let mark = hex::encode(&sha256(path.to_string().as_bytes())[..12]);
         let (begun, known) = (path.clone(), expected.clone());
         let mut file = self
-            .within(agent, move |workspace, room| {
-                // Better now than after all of it was sent.
+            .with_workspace(agent, move |workspace, quota| {
+                // Checked before the upload, not only after it.
                 workspace.require(&begun, &known)?;
-                Ok(workspace.create(&begun, &mark, room)?)
+                Ok(workspace.create(&begun, &mark, quota)?)
             })
             .await?;
         let (mut pending, mut received) = (BytesMut::new(), 0);
@@ -157,7 +157,7 @@ impl Files {
                 return Err(WorkspaceError::TooLarge { path: path.to_string(), bytes, limit }.into());
             }
             pending.extend_from_slice(&piece);
-            if pending.len() >= PIECE_BYTES {
+            if pending.len() >= CHUNK_BYTES {
                 file = append(file, pending.split().freeze()).await?;
             }
         }
@@ -165,22 +165,22 @@ impl Files {
         blocking(move || Ok(file.finish(&expected)?)).await
     }
 
-    /// Makes a folder, and those on the way.
+    /// Creates a folder and its parents.
     pub(super) async fn create_folder(&self, agent: &str, path: &str) -> Result<Entry, FileError> {
         let path = RelativePath::parse(path)?;
-        self.within(agent, move |workspace, room| Ok(workspace.create_folder(&path, room)?)).await
+        self.with_workspace(agent, move |workspace, quota| Ok(workspace.create_folder(&path, quota)?)).await
     }
 
-    /// Gives something another path.
+    /// Moves an entry.
     pub(super) async fn rename(&self, agent: &str, from: &str, to: &str) -> Result<Entry, FileError> {
         let (from, to) = (RelativePath::parse(from)?, RelativePath::parse(to)?);
-        self.within(agent, move |workspace, _| Ok(workspace.rename(&from, &to)?)).await
+        self.with_workspace(agent, move |workspace, _| Ok(workspace.rename(&from, &to)?)).await
     }
 
-    /// Removes something; a folder that is not empty only with all that is in it.
+    /// Removes an entry; a folder that is not empty only with `recursive`.
     pub(super) async fn remove(&self, agent: &str, path: &str, recursive: bool) -> Result<(), FileError> {
         let path = RelativePath::parse(path)?;
-        self.within(agent, move |workspace, room| Ok(workspace.remove(&path, recursive, room)?)).await
+        self.with_workspace(agent, move |workspace, quota| Ok(workspace.remove(&path, recursive, quota)?)).await
     }
 }
 

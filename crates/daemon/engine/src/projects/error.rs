@@ -1,15 +1,15 @@
-//! What can go wrong with projects.
+//! Errors of projects.
 
 use agentd_base::{DomainError, ErrorKind, FieldProblem};
 use agentd_store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectError {
-    #[error("there is no project `{id}`; GET /api/projects lists those there are")]
+    #[error("project `{id}` not found; list projects with GET /api/projects")]
     NotFound { id: String },
     #[error("the project is not valid")]
     Invalid { problems: Vec<FieldProblem> },
-    #[error("{limit} projects exist already, which is the most one daemon keeps; delete one first")]
+    #[error("project limit reached ({limit}); delete a project first")]
     TooMany { limit: u64 },
     #[error("projects cannot be read or changed now")]
     Store(#[from] StoreError),

@@ -1,16 +1,16 @@
-//! Projects: named containers with a status, for conversations and whatever else belongs together.
+//! Projects: named containers with a status that group conversations and other resources.
 //!
 //! Invariants
-//! - A change and its events are one transaction. A change that changes nothing tells nobody.
-//! - A deleted project is out of sight at once, also as the project of what named it: whoever reads a
-//!   row that names a project asks [`living_project`]. The names themselves are taken off afterwards,
-//!   a batch a transaction, by those who registered as [`NamesProjects`].
-//! - A project is named by its id alone; names of projects need not differ.
+//! - A change and its events are one transaction. An update without changes emits no event.
+//! - A deleted project is hidden immediately, also as a reference: queries of referencing rows use
+//!   [`live_project_sql`]. The references are removed afterwards, one batch per transaction, by the implementations of
+//!   [`ProjectReferences`].
+//! - A project is identified by its id; names need not be unique.
 //!
 //! Events: `project.created`, `project.updated` (name, description or status), `project.completed`
 //! besides it when the status becomes `completed`, `project.deleted`.
 //!
-//! Deliberately absent: what belongs to a project. That stands with the thing that names it.
+//! Out of scope: the members of a project; they are stored with the referencing resources.
 
 mod error;
 mod model;
@@ -26,8 +26,8 @@ use routes::routes;
 
 pub use error::ProjectError;
 pub use model::{Project, ProjectChange, ProjectId, ProjectStatus};
-pub use service::{NamesProjects, Projects};
-pub use store::living_project;
+pub use service::{ProjectReferences, Projects};
+pub use store::live_project_sql;
 
 impl Domain for Projects {
     fn parts(&self) -> DomainParts {

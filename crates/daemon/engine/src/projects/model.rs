@@ -1,4 +1,4 @@
-//! What a project is, and what a change of it tells others.
+//! Model of projects and their changes.
 
 use agentd_base::{FieldProblem, Patch, Problems, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ impl ProjectStatus {
         }
     }
 
-    /// What the database holds is one of these: a rule of the table says so.
+    /// A table constraint guarantees one of these values.
     pub(super) fn from_stored(text: &str) -> Self {
         Self::ALL.into_iter().find(|status| status.as_str() == text).unwrap_or_default()
     }
@@ -54,7 +54,7 @@ pub struct Project {
     pub updated_at: Timestamp,
 }
 
-/// A change of a project, or what a new one is made from.
+/// Changes to a project, or fields of a new one.
 #[derive(Debug, Clone, Default)]
 pub struct ProjectChange {
     pub name: Option<String>,
@@ -63,7 +63,7 @@ pub struct ProjectChange {
 }
 
 impl Project {
-    /// Checks a project whose texts were trimmed.
+    /// Validates a project whose texts are trimmed.
     pub(super) fn check(&self) -> Result<(), Vec<FieldProblem>> {
         let mut problems = Problems::new();
         problems.require(
@@ -79,7 +79,7 @@ impl Project {
         problems.into_result()
     }
 
-    /// The project as the change makes it; the same where that changes nothing.
+    /// Returns the project after a change; identical if nothing changes.
     pub(super) fn changed(&self, change: &ProjectChange, now: Timestamp) -> Self {
         let mut changed = self.clone();
         if let Some(name) = &change.name {
@@ -94,7 +94,7 @@ impl Project {
         changed
     }
 
-    /// Whether its status became `completed` just now.
+    /// Whether its status changed to `completed`.
     pub(super) fn has_just_completed(&self, before: Option<&Self>) -> bool {
         self.status == ProjectStatus::Completed && before.is_none_or(|before| before.status != ProjectStatus::Completed)
     }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_nothing_leaves_the_time_of_the_last_change() {
+    fn update_without_changes_keeps_updated_at() {
         let same = ProjectChange { name: Some(" Garden ".to_owned()), ..ProjectChange::default() };
         assert_eq!(garden().changed(&same, Timestamp::from_micros(9)), garden());
         let cleared = ProjectChange { description: Patch::Set("  ".to_owned()), ..ProjectChange::default() };
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_project_completes_once() {
+    fn project_completes_once() {
         let done = ProjectChange { status: Some(ProjectStatus::Completed), ..ProjectChange::default() };
         let completed = garden().changed(&done, Timestamp::from_micros(9));
         assert!(completed.has_just_completed(Some(&garden())) && completed.has_just_completed(None));

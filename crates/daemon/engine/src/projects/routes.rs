@@ -1,4 +1,4 @@
-//! `/api/projects`.
+//! Routes under `/api/projects`.
 
 use agentd_base::{Page, PageLimits, Patch, Problems, Timestamp};
 use agentd_core::runtime::record_once;
@@ -20,7 +20,7 @@ pub(super) fn routes() -> Routes<Projects> {
     )))
 }
 
-/// A named container for what belongs together.
+/// A named container for related resources.
 #[derive(Debug, Serialize, ToSchema)]
 struct ProjectView {
     id: ProjectId,
@@ -44,11 +44,11 @@ impl From<&Project> for ProjectView {
     }
 }
 
-/// The newest first.
+/// Projects, the newest first.
 #[derive(Debug, Serialize, ToSchema)]
 struct ProjectList {
     projects: Vec<ProjectView>,
-    /// How many there are, whatever the page.
+    /// Total number of matching projects.
     total: u64,
 }
 
@@ -59,19 +59,19 @@ struct ProjectFields {
     #[serde(default)]
     #[schema(max_length = 4_000)]
     description: Option<String>,
-    /// Default `active`.
+    /// Status. Default: `active`.
     #[serde(default)]
     status: Option<ProjectStatus>,
 }
 
-/// Any of the fields; those left out stay as they are.
+/// Changes to a project; absent fields keep their values.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = ProjectUpdate)]
 struct ProjectUpdateFields {
     #[serde(default)]
     #[schema(value_type = String, required = false, min_length = 1, max_length = 200)]
     name: Option<String>,
-    /// `null` clears it.
+    /// Null clears it.
     #[serde(default)]
     #[schema(value_type = Option<String>, max_length = 4_000)]
     description: Patch<String>,
@@ -89,7 +89,7 @@ struct ProjectDeleted {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct ProjectQuery {
-    /// Only those in this state.
+    /// Filters by status.
     #[param(inline)]
     status: Option<ProjectStatus>,
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
@@ -98,7 +98,9 @@ struct ProjectQuery {
     offset: Option<i64>,
 }
 
-/// Projects, the newest first
+/// List projects
+///
+/// Returns the newest first.
 #[utoipa::path(get, path = "/api/projects", operation_id = "list_projects", tag = "projects",
     params(ProjectQuery), responses((status = 200, body = ProjectList)))]
 async fn list_projects(
@@ -112,7 +114,7 @@ async fn list_projects(
     Ok(Json(ProjectList { projects: found.iter().map(ProjectView::from).collect(), total }))
 }
 
-/// Make a project
+/// Create a project
 #[utoipa::path(post, path = "/api/projects", operation_id = "create_project", tag = "projects",
     request_body = ProjectFields, params(IdempotencyKey), responses((status = 201, body = ProjectView)))]
 async fn create_project(
@@ -125,21 +127,21 @@ async fn create_project(
         description: fields.description.map_or(Patch::Keep, Patch::Set),
         status: fields.status,
     };
-    let recorder = record_once(&once, StatusCode::CREATED, |made: &Project| ProjectView::from(made));
-    let made = projects.create(wanted, recorder).await?;
-    Ok((StatusCode::CREATED, Json(ProjectView::from(&made))))
+    let recorder = record_once(&once, StatusCode::CREATED, |created: &Project| ProjectView::from(created));
+    let created = projects.create(wanted, recorder).await?;
+    Ok((StatusCode::CREATED, Json(ProjectView::from(&created))))
 }
 
-/// One project
+/// Get a project
 #[utoipa::path(get, path = "/api/projects/{id}", operation_id = "get_project", tag = "projects",
     params(("id" = String, Path)), responses((status = 200, body = ProjectView)))]
 async fn get_project(State(projects): State<Projects>, Path(id): Path<String>) -> ApiResult<Json<ProjectView>> {
     Ok(Json(ProjectView::from(&projects.get(&id).await?)))
 }
 
-/// Change a project
+/// Update a project
 ///
-/// Each change is the event `project.updated`; a status that becomes `completed` is `project.completed`, too.
+/// Each change emits `project.updated`; a change of the status to `completed` also emits `project.completed`.
 #[utoipa::path(put, path = "/api/projects/{id}", operation_id = "update_project", tag = "projects",
     params(("id" = String, Path)), request_body = ProjectUpdateFields, responses((status = 200, body = ProjectView)))]
 async fn update_project(
@@ -153,7 +155,7 @@ async fn update_project(
 
 /// Delete a project
 ///
-/// What belonged to it stays, and belongs to none.
+/// Resources of the project are kept without a project.
 #[utoipa::path(delete, path = "/api/projects/{id}", operation_id = "delete_project", tag = "projects",
     params(("id" = String, Path)), responses((status = 200, body = ProjectDeleted)))]
 async fn delete_project(State(projects): State<Projects>, Path(id): Path<String>) -> ApiResult<Json<ProjectDeleted>> {

@@ -1,4 +1,4 @@
-//! What can be done with projects.
+//! Service for projects.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use super::error::ProjectError;
 use super::model::{MAX_PROJECTS, Project, ProjectChange, ProjectId, ProjectStatus};
 use super::store;
 
-/// A part of the daemon whose rows may name a project.
-pub trait NamesProjects: Send + Sync {
+/// A domain whose rows may reference a project.
+pub trait ProjectReferences: Send + Sync {
     fn name(&self) -> &'static str;
 
-    /// Takes the name of a deleted project off up to about `limit` rows; answers whether more may be left.
+    /// Removes references to a deleted project from up to about `limit` rows; returns whether more may remain.
     fn release<'t>(
         &'t self,
         tx: &'t mut Tx,
@@ -30,8 +30,8 @@ pub trait NamesProjects: Send + Sync {
 
 struct Inner {
     context: AppContext,
-    /// Domains whose rows may name a project.
-    namers: Slot<dyn NamesProjects>,
+    /// Domains whose rows may reference a project.
+    referrers: Slot<dyn ProjectReferences>,
     purge_wake: Arc<Notify>,
 }
 
@@ -47,11 +47,11 @@ impl std::fmt::Debug for Projects {
 
 impl Projects {
     pub fn new(context: AppContext, slots: &mut Slots) -> Detached<Self> {
-        Detached::new(Self(Arc::new(Inner { context, namers: slots.create(), purge_wake: Arc::default() })))
+        Detached::new(Self(Arc::new(Inner { context, referrers: slots.create(), purge_wake: Arc::default() })))
     }
 
     /// # Errors
-    /// `Invalid` with every bad field, `TooMany`, or the store's refusal.
+    /// `Invalid` with all invalid fields, `TooMany`, or a store error.
     pub async fn create(&self, wanted: ProjectChange, recorder: Recorder<Project>) -> Result<Project, ProjectError> {
         let now = self.0.context.clock.now();
         let blank = Project {
@@ -81,39 +81,39 @@ impl Projects {
             .await
     }
 
-    /// The newest first, and how many there are.
+    /// Returns a page, the newest first, and the total number.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// A store error.
     pub async fn list(&self, status: Option<ProjectStatus>, page: Page) -> Result<(Vec<Project>, u64), ProjectError> {
         Ok(store::list_projects(&mut self.0.context.db.read_snapshot().await?, status, page).await?)
     }
 
     /// # Errors
-    /// `NotFound`, or the store's refusal.
+    /// `NotFound`, or a store error.
     pub async fn get(&self, id: &str) -> Result<Project, ProjectError> {
         self.get_in(&mut self.0.context.db.read().await?, id).await
     }
 
-    /// The names of those of these projects that are there.
+    /// Returns the names of those of these projects that exist.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// A store error.
     pub async fn names(&self, ids: &[&str]) -> Result<HashMap<String, String>, StoreError> {
         store::list_names(&mut self.0.context.db.read().await?, ids).await
     }
 
-    /// As [`get`](Self::get), seen from within a transaction: what names a project asks, so that none
-    /// names one that is gone.
+    /// Variant of [`get`](Self::get) within a transaction. Use it before storing a reference, so that no row references
+    /// a deleted project.
     ///
     /// # Errors
-    /// `NotFound`, or the store's refusal.
+    /// `NotFound`, or a store error.
     pub async fn get_in(&self, read: &mut Read, id: &str) -> Result<Project, ProjectError> {
         store::find_project(read, id).await?.ok_or_else(|| ProjectError::not_found(id))
     }
 
     /// # Errors
-    /// `NotFound`, `Invalid`, or the store's refusal.
+    /// `NotFound`, `Invalid`, or a store error.
     pub async fn update(&self, id: &str, change: ProjectChange) -> Result<Project, ProjectError> {
         let id = id.to_owned();
         self.0
@@ -141,10 +141,10 @@ impl Projects {
             .await
     }
 
-    /// Deletes a project. What named it names none from then on.
+    /// Deletes a project. References to it are treated as absent from then on.
     ///
     /// # Errors
-    /// `NotFound`, or the store's refusal.
+    /// `NotFound`, or a store error.
     pub async fn delete(&self, id: &str) -> Result<(), ProjectError> {
         let id = id.to_owned();
         self.0
@@ -167,8 +167,8 @@ impl Projects {
         &self.0.context
     }
 
-    pub(super) fn namers(&self) -> Vec<Arc<dyn NamesProjects>> {
-        self.0.namers.all().to_vec()
+    pub(super) fn referrers(&self) -> Vec<Arc<dyn ProjectReferences>> {
+        self.0.referrers.all().to_vec()
     }
 
     pub(super) fn purge_wake(&self) -> Arc<Notify> {

@@ -20,10 +20,10 @@ fn project(row: &Row) -> Result<Project, StoreError> {
     })
 }
 
-/// The project that `column` names, or NULL when that was deleted, for the queries of those whose rows
-/// name projects.
+/// Returns the SQL expression for the project in `column`, or NULL if that project was deleted, for queries of
+/// referencing rows.
 #[must_use]
-pub fn living_project(column: &str) -> String {
+pub fn live_project_sql(column: &str) -> String {
     format!("(SELECT projects.id FROM projects WHERE projects.id = {column} AND projects.deleted_at IS NULL)")
 }
 
@@ -57,7 +57,7 @@ pub(super) async fn find_project(read: &mut Read, id: &str) -> Result<Option<Pro
     read.fetch_optional(sql, args![id]).await?.as_ref().map(project).transpose()
 }
 
-/// Ids and names of those that are there.
+/// Returns ids and names of the projects that exist.
 pub(super) async fn list_names(read: &mut Read, ids: &[&str]) -> Result<HashMap<String, String>, StoreError> {
     let mut names = HashMap::new();
     for ids in ids.chunks(64) {
@@ -75,7 +75,7 @@ pub(super) async fn count_projects(read: &mut Read) -> Result<u64, StoreError> {
     read.fetch_one("SELECT COUNT(*) FROM projects WHERE deleted_at IS NULL", args![]).await?.first()
 }
 
-/// The newest first, and how many there are.
+/// Returns a page, the newest first, and the total number.
 pub(super) async fn list_projects(
     read: &mut Read,
     status: Option<ProjectStatus>,
@@ -101,7 +101,7 @@ pub(super) async fn hide_project(tx: &mut Tx, id: &ProjectId, now: Timestamp) ->
     tx.execute("UPDATE projects SET deleted_at = $2 WHERE id = $1", args![id, now]).await.map(|_| ())
 }
 
-/// A deleted project whose row is still there.
+/// Returns a deleted project whose row still exists.
 pub(super) async fn find_hidden(read: &mut Read) -> Result<Option<ProjectId>, StoreError> {
     let sql = "SELECT id FROM projects WHERE deleted_at IS NOT NULL ORDER BY deleted_at, id LIMIT 1";
     read.fetch_optional(sql, args![]).await?.map(|row| row.get("id")).transpose()

@@ -1,17 +1,17 @@
-//! Takes the names of deleted projects off what named them, a batch a transaction.
+//! Removes references to deleted projects, one batch per transaction.
 
 use std::sync::Arc;
 
-use agentd_core::runtime::{PurgesData, WorkerError, WorkerReport};
+use agentd_core::runtime::{PurgeTask, WorkerError, WorkerReport};
 use agentd_store::{StoreError, Tx};
 use tokio::sync::Notify;
 
 use super::service::Projects;
 use super::store;
 
-const ROWS_A_BATCH: u32 = 500;
+const ROW_BATCH_SIZE: u32 = 500;
 
-impl PurgesData for Projects {
+impl PurgeTask for Projects {
     const WORKER: &'static str = "projects.purge";
     const DESCRIPTION: &'static str = "Removes references to deleted projects.";
 
@@ -22,10 +22,10 @@ impl PurgesData for Projects {
     async fn purge_batch(&self) -> Result<WorkerReport, WorkerError> {
         let db = &self.context().db;
         let Some(id) = store::find_hidden(&mut db.read().await?).await? else { return Ok(WorkerReport::IDLE) };
-        let namers = self.namers();
+        let referrers = self.referrers();
         let purge = async move |tx: &mut Tx| {
-            for namer in &namers {
-                if namer.release(tx, &id, ROWS_A_BATCH).await? {
+            for referrer in &referrers {
+                if referrer.release(tx, &id, ROW_BATCH_SIZE).await? {
                     return Ok(());
                 }
             }

@@ -1,4 +1,4 @@
-//! Why no model answers, or a provider cannot be changed.
+//! Errors of model selection, budgets and provider changes.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub enum ProviderError {
     #[error("no model can answer: {reason}")]
     NoModel { reason: String },
     #[error(
-        "today's token budget of {limit} is used up, or too little of it is left for this call; it starts anew at midnight, or raise daily_token_limit with PUT /api/settings/agent"
+        "today's token budget of {limit} is used up, or too little of it is left for this call; it resets at midnight, or raise daily_token_limit with PUT /api/settings/agent"
     )]
     DailyBudget { limit: u64, retry_after: Duration },
     #[error(
@@ -26,12 +26,10 @@ pub enum ProviderError {
     )]
     TotalBudget { limit: u64 },
     #[error(
-        "this agent's token budget of {limit} for today is used up, or too little of it is left for this call; it starts anew at midnight, or raise daily_token_limit of its profile with PATCH /api/agents/{{name}}"
+        "this agent's token budget of {limit} for today is used up, or too little of it is left for this call; it resets at midnight, or raise daily_token_limit of its profile with PATCH /api/agents/{{name}}"
     )]
     AgentBudget { limit: u64, retry_after: Duration },
-    #[error(
-        "what is left of the token budget is set aside for calls that are under way; try again when they are done, or raise the limit"
-    )]
+    #[error("the rest of the token budget is reserved for calls in progress; retry later, or raise the limit")]
     BudgetReserved { retry_after: Duration },
     #[error(transparent)]
     Settings(#[from] SettingsError),
@@ -46,7 +44,7 @@ impl ProviderError {
         Self::NoModel { reason: reason.into() }
     }
 
-    /// Whether a budget stopped the call.
+    /// Whether a budget rejected the call.
     #[must_use]
     pub fn is_budget(&self) -> bool {
         matches!(

@@ -1,4 +1,4 @@
-//! What can be said of a tool server's registration.
+//! Changes to a tool server's registration.
 
 use std::collections::BTreeMap;
 
@@ -14,21 +14,21 @@ agentd_base::typed_id!(
 );
 agentd_store::stored_ids!(ToolServerId);
 
-/// How a server is spoken with.
+/// Transport of a tool server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TransportKind {
-    /// A program that the daemon starts, over its standard streams.
+    /// A program that the daemon starts; communicates over its standard streams.
     Stdio,
     /// Streamable HTTP.
     Http,
 }
 
-/// What a request says of write-only values, by name. A name that is left out, or sent as it was
-/// shown, keeps its value; null clears it.
+/// Changes to write-only values, by name. A name that is absent, or sent as it was returned, keeps its value; `None`
+/// clears it.
 pub type SecretChanges = BTreeMap<String, Option<SecretUpdate>>;
 
-/// What is wanted of a new registration, or to be changed of one.
+/// Fields of a new registration, or changes to an existing one.
 #[derive(Debug, Clone, Default)]
 pub struct ToolServerChange {
     pub name: Option<String>,
@@ -40,7 +40,7 @@ pub struct ToolServerChange {
     pub readable_paths: Option<Vec<String>>,
     pub writable_paths: Option<Vec<String>>,
     pub url: Option<String>,
-    /// What becomes of a `***` in the url that stands for no value.
+    /// Handling of a `***` in the URL that has no stored value.
     pub unknown_masks: UnknownMask,
     pub headers: SecretChanges,
     pub enabled: Option<bool>,

@@ -1,4 +1,4 @@
-//! What can go wrong with tool servers.
+//! Errors of tool servers.
 
 use std::error::Error;
 
@@ -8,37 +8,37 @@ use agentd_mcp::McpError;
 use agentd_sandbox::SandboxError;
 use agentd_store::StoreError;
 
-/// Why there is no session with a server, or no answer; kept and shown until the next try.
+/// Reason why a server has no session or did not answer; retained until the next attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Stable, for programs.
+    /// Stable error code.
     pub code: &'static str,
-    /// For the owner. Holds nothing that the server wrote on its error output.
+    /// Message for the owner. Contains nothing of the server's error output.
     pub message: String,
-    /// The daemon lacks something, as opposed to the server.
-    pub is_ours: bool,
-    /// The end of what the program wrote beside the protocol.
+    /// Whether the cause is on this machine, not in the server.
+    pub is_local: bool,
+    /// End of the program's error output.
     pub diagnosis: String,
 }
 
 impl Failure {
-    /// The daemon's own shortcoming.
-    pub(super) fn ours(code: &'static str, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), is_ours: true, diagnosis: String::new() }
+    /// Creates a failure with a cause on this machine.
+    pub(super) fn local(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), is_local: true, diagnosis: String::new() }
     }
 
-    /// Of a server to which these values were given: it may repeat them in what it says of its failure.
+    /// Creates a failure of a server. Secrets are redacted because the server may echo them in its message.
     pub(super) fn of_server(error: &McpError, redactor: &Redactor) -> Self {
-        let message = redactor.hide(sentence(error));
-        Self { code: error.code(), message, is_ours: false, diagnosis: String::new() }
+        let message = redactor.redact(sentence(error));
+        Self { code: error.code(), message, is_local: false, diagnosis: String::new() }
     }
 
     pub(super) fn of_sandbox(error: &SandboxError) -> Self {
-        Self::ours(error.code(), sentence(error))
+        Self::local(error.code(), sentence(error))
     }
 }
 
-/// An error with everything that caused it, in one line.
+/// Formats an error with its causes in one line.
 fn sentence(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -52,23 +52,23 @@ fn sentence(error: &dyn Error) -> String {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ToolServerError {
-    #[error("there is no tool server `{id}`; GET /api/settings/skills/mcp lists those there are")]
+    #[error("tool server `{id}` not found; list tool servers with GET /api/settings/skills/mcp")]
     NotFound { id: String },
-    #[error("there is no entry `{id}` in the catalog; GET /api/settings/skills/mcp/catalog lists those there are")]
+    #[error("catalog entry `{id}` not found; list entries with GET /api/settings/skills/mcp/catalog")]
     UnknownEntry { id: String },
-    #[error("a tool server whose tools begin with `{prefix}_` is already there; choose another name")]
+    #[error("the tool prefix `{prefix}_` is already in use by another tool server; choose another name")]
     NameTaken { prefix: String },
-    #[error("{limit} tool servers exist already, which is the most that are kept; delete one first")]
+    #[error("tool server limit reached ({limit}); delete a tool server first")]
     TooMany { limit: usize },
     #[error("the tool server is not valid")]
     Invalid { problems: Vec<FieldProblem> },
-    #[error("the tool server is switched off; set `enabled` first")]
+    #[error("the tool server is disabled; set `enabled` first")]
     Disabled,
-    #[error("too much is asked of tool servers at once; try again in a moment")]
+    #[error("too many concurrent tool server requests; retry later")]
     Busy,
     #[error("the tool server changed this tool after its owner was asked, so nothing ran; ask for it again")]
     Changed,
-    #[error("the daemon is going down")]
+    #[error("the daemon is shutting down")]
     GoingDown,
     #[error("{}", .0.message)]
     Failed(Failure),
@@ -86,7 +86,7 @@ impl DomainError for ToolServerError {
             Self::Invalid { problems } => ErrorKind::Invalid(problems.clone()),
             Self::Busy => ErrorKind::TooMany(std::time::Duration::from_secs(1)),
             Self::GoingDown => ErrorKind::Unavailable,
-            Self::Failed(failure) if failure.is_ours => ErrorKind::Unavailable,
+            Self::Failed(failure) if failure.is_local => ErrorKind::Unavailable,
             Self::Failed(_) => ErrorKind::Upstream,
             Self::Vault(error) => error.kind(),
             Self::Store(error) => error.kind(),

@@ -1,4 +1,4 @@
-//! From an entry of the catalog to a registration.
+//! Installs entries of the catalog as registrations.
 
 use std::path::{Component, Path};
 
@@ -16,29 +16,29 @@ use super::model::ToolServer;
 use super::service::ToolServers;
 use super::state::ToolServerState;
 
-/// What the owner says of an entry to be installed.
+/// Options of the owner for the installation of an entry.
 #[derive(Debug, Clone, Default)]
 pub struct Installation {
-    /// By the names of the entry's values.
+    /// Values by the names that the entry defines.
     pub values: Map<String, Value>,
-    /// Left out: the entry's.
+    /// Name. Default: the entry's name.
     pub name: Option<String>,
-    /// A program that is installed already, instead of the package runner's download.
+    /// Program that is already installed, instead of a download by the package runner.
     pub program: Option<String>,
-    /// Left out: open where the server needs it, or its package has to be downloaded.
+    /// Network access. Default: granted if the server needs it or its package must be downloaded.
     pub network: Option<bool>,
     pub readable_paths: Option<Vec<String>>,
-    /// Besides the folders among the values.
+    /// Writable paths in addition to the folders among the values.
     pub writable_paths: Option<Vec<String>>,
     pub enabled: Option<bool>,
     pub trusted: Option<bool>,
 }
 
 impl ToolServers {
-    /// Registers a server of the catalog.
+    /// Registers a server from the catalog.
     ///
     /// # Errors
-    /// `UnknownEntry`, and everything that [`ToolServers::create`] answers.
+    /// `UnknownEntry`, and the errors of [`ToolServers::create`].
     pub async fn install(
         &self,
         entry: &str,
@@ -56,9 +56,10 @@ fn to_change(entry: &CatalogEntry, installation: Installation) -> Result<ToolSer
     let invalid = |problems| ToolServerError::Invalid { problems };
     let Installation { values, name, program, network, readable_paths, writable_paths, enabled, trusted } =
         installation;
-    let Registration { name: own_name, transport } = entry.instantiate(&values, program.as_deref()).map_err(invalid)?;
+    let Registration { name: default_name, transport } =
+        entry.instantiate(&values, program.as_deref()).map_err(invalid)?;
     let mut change =
-        ToolServerChange { name: Some(name.unwrap_or(own_name)), enabled, trusted, ..ToolServerChange::default() };
+        ToolServerChange { name: Some(name.unwrap_or(default_name)), enabled, trusted, ..ToolServerChange::default() };
     match transport {
         RegistrationTransport::Http { url, headers } => {
             change.transport = Some(TransportKind::Http);
@@ -71,7 +72,7 @@ fn to_change(entry: &CatalogEntry, installation: Installation) -> Result<ToolSer
         RegistrationTransport::Stdio { command, arguments, environment } => {
             let is_downloaded = matches!(entry.transport, EntryTransport::Stdio { .. }) && program.is_none();
             let mut writable = writable_paths.unwrap_or_default();
-            open_folders(entry, &values, &mut writable).into_result().map_err(invalid)?;
+            grant_folders(entry, &values, &mut writable).into_result().map_err(invalid)?;
             change.transport = Some(TransportKind::Stdio);
             change.command = Some(command);
             change.args = Some(arguments);
@@ -93,9 +94,9 @@ fn to_change(entry: &CatalogEntry, installation: Installation) -> Result<ToolSer
     Ok(change)
 }
 
-/// The owner names a folder so that the server can use it. A file cannot be opened by itself, and
-/// how much around it may be is for the owner to say.
-fn open_folders(entry: &CatalogEntry, values: &Map<String, Value>, writable: &mut Vec<String>) -> Problems {
+/// Grants access to the folders among the values. Access to a single file cannot be granted; the owner must name its
+/// folder explicitly.
+fn grant_folders(entry: &CatalogEntry, values: &Map<String, Value>, writable: &mut Vec<String>) -> Problems {
     let mut problems = Problems::new();
     let specs = entry.values.iter().filter(|spec| matches!(spec.kind, ValueKind::Path | ValueKind::Paths));
     for spec in specs {
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_among_the_values_are_opened_and_files_are_not() {
+    fn folders_among_the_values_are_granted_and_files_are_not() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().to_str().unwrap();
         let made = change("filesystem", values(json!({"directories": [path]}))).unwrap();
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_network_is_open_where_something_needs_it() {
+    fn network_access_is_granted_if_needed() {
         let network = |entry, installation| change(entry, installation).unwrap().network;
         assert_eq!(network("time", Installation::default()), Some(true));
         let installed = || Installation { program: Some("/opt/server".into()), ..Installation::default() };

@@ -1,4 +1,4 @@
-//! The link to one server: what its supervisor tells, and what it can be told.
+//! Link to one server: the state published by its supervisor and the commands to it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,52 +14,52 @@ use super::connect::Session;
 use super::error::{Failure, ToolServerError};
 use super::load::Spec;
 
-/// Wishes that may wait; each is seen to within moments.
-pub(super) const QUEUED_COMMANDS: usize = 64;
+/// Capacity of the command queue; each command is handled quickly.
+pub(super) const COMMAND_QUEUE_CAPACITY: usize = 64;
 
-/// How it stands with a server, on this daemon.
+/// Status of a server on this daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ServerStatus {
     /// Its tools are not offered.
     Disabled,
-    /// Nothing runs; the next call connects.
+    /// No session; the next call connects.
     Disconnected,
     Connecting,
     Connected,
     Disconnecting,
-    /// The last try failed, or the server died.
+    /// The last attempt failed, or the server crashed.
     Failed,
 }
 
-/// A command.
+/// Command to a supervisor.
 #[derive(Debug)]
 pub(super) enum Command {
-    /// Be connected, as registered here.
+    /// Connect with this registration.
     Connect(Arc<Spec>),
-    /// End the session; the next call opens another.
+    /// Close the session; the next call opens another.
     Disconnect,
-    /// The same, if no call is under way.
-    Rest,
-    /// Look whether the server still lives.
-    Check,
-    /// End the session and the supervisor.
+    /// Close the session if no call is in progress.
+    DisconnectIfIdle,
+    /// Ping the server.
+    Ping,
+    /// Close the session and stop the supervisor.
     Close,
 }
 
-/// What the supervisor tells.
+/// State published by the supervisor.
 #[derive(Debug, Clone)]
 pub(super) struct LinkState {
     pub(super) status: ServerStatus,
     pub(super) session: Option<Arc<Session>>,
-    /// Of the last try, until one succeeds.
+    /// Failure of the last attempt, until one succeeds.
     pub(super) failure: Option<Arc<Failure>>,
     pub(super) connected_at: Option<Timestamp>,
-    /// Tries that ended without a session.
-    pub(super) tries_over: u64,
-    /// Sessions that were lost.
+    /// Number of attempts that ended without a session.
+    pub(super) failed_attempts: u64,
+    /// Number of lost sessions.
     pub(super) losses: u64,
-    /// Before this, calls are answered with the failure.
+    /// Earliest time of the next attempt for calls; until then they fail immediately.
     pub(super) retry_at: Option<(Instant, Timestamp)>,
 }
 
@@ -70,14 +70,14 @@ impl LinkState {
             session: None,
             failure: None,
             connected_at: None,
-            tries_over: 0,
+            failed_attempts: 0,
             losses: 0,
             retry_at: None,
         }
     }
 }
 
-/// What link and supervisor share.
+/// State shared by link and supervisor.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) state: watch::Sender<LinkState>,
@@ -92,7 +92,7 @@ impl Shared {
         Arc::new(Self { state: watch::Sender::new(LinkState::new()), calls: AtomicUsize::new(0), last_used, clock })
     }
 
-    pub(super) fn note_use(&self) {
+    pub(super) fn record_use(&self) {
         *self.last_used.lock() = self.clock.now();
     }
 
@@ -101,27 +101,27 @@ impl Shared {
     }
 }
 
-/// A call under way: the session is not ended for idleness.
+/// A call in progress: prevents the idle timeout of the session.
 #[derive(Debug)]
-pub(super) struct CallUnderWay(Arc<Shared>);
+pub(super) struct ActiveCall(Arc<Shared>);
 
-impl Drop for CallUnderWay {
+impl Drop for ActiveCall {
     fn drop(&mut self) {
-        self.0.note_use();
+        self.0.record_use();
         self.0.calls.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-/// Who wants a session.
+/// Requester of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
-    /// A call, or an offer: not sooner than the pause after a failure is over.
-    ByAgent,
-    /// The owner: at once.
-    ByOwner,
+pub(super) enum Requester {
+    /// A call or an offer; respects the backoff.
+    Agent,
+    /// The owner; ignores the backoff.
+    Owner,
 }
 
-/// A handle on the supervisor.
+/// Handle to a supervisor.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) commands: mpsc::Sender<Command>,
@@ -137,70 +137,74 @@ impl Link {
         *self.shared.last_used.lock()
     }
 
-    pub(super) fn begin_call(&self) -> CallUnderWay {
+    pub(super) fn begin_call(&self) -> ActiveCall {
         self.shared.calls.fetch_add(1, Ordering::AcqRel);
-        self.shared.note_use();
-        CallUnderWay(Arc::clone(&self.shared))
+        self.shared.record_use();
+        ActiveCall(Arc::clone(&self.shared))
     }
 
     pub(super) fn has_calls(&self) -> bool {
         self.shared.has_calls()
     }
 
-    /// Whether the supervisor is there.
+    /// Whether the supervisor runs.
     pub(super) fn is_alive(&self) -> bool {
         !self.commands.is_closed()
     }
 
-    /// Tells without waiting.
-    pub(super) fn tell(&self, command: Command) -> Result<(), ToolServerError> {
+    /// Sends a command without waiting.
+    pub(super) fn send(&self, command: Command) -> Result<(), ToolServerError> {
         self.commands.try_send(command).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => ToolServerError::Busy,
             mpsc::error::TrySendError::Closed(_) => ToolServerError::GoingDown,
         })
     }
 
-    /// The session, opened if there is none. Dropping the future leaves the opening under way.
-    pub(super) async fn session(&self, spec: &Arc<Spec>, wanted: Wanted) -> Result<Arc<Session>, ToolServerError> {
+    /// Returns the session; opens one if needed. Dropping the future does not abort the connection attempt.
+    pub(super) async fn session(
+        &self,
+        spec: &Arc<Spec>,
+        requester: Requester,
+    ) -> Result<Arc<Session>, ToolServerError> {
         let mut states = self.shared.state.subscribe();
         let fits = |state: &LinkState| {
             let session = state.session.as_ref()?;
             let is_alive = session.revision == spec.revision && session.connection.close_reason().is_none();
             is_alive.then(|| Arc::clone(session))
         };
-        let tries_over = {
+        let failed_attempts = {
             let state = states.borrow_and_update();
             if let Some(session) = fits(&state) {
                 return Ok(session);
             }
-            if wanted == Wanted::ByAgent
+            if requester == Requester::Agent
                 && let (Some(failure), Some((at, retry_at))) = (&state.failure, state.retry_at)
                 && at > Instant::now()
             {
                 let message = format!("{}; it is tried again at {retry_at}", failure.message);
                 return Err(ToolServerError::Failed(Failure { message, ..Failure::clone(failure) }));
             }
-            state.tries_over
+            state.failed_attempts
         };
-        self.tell(Command::Connect(Arc::clone(spec)))?;
+        self.send(Command::Connect(Arc::clone(spec)))?;
         loop {
             states.changed().await.map_err(|_| ToolServerError::GoingDown)?;
             let state = states.borrow_and_update();
             if let Some(session) = fits(&state) {
                 return Ok(session);
             }
-            if state.tries_over != tries_over {
+            if state.failed_attempts != failed_attempts {
                 let failure = state.failure.as_deref().cloned();
                 return Err(ToolServerError::Failed(failure.unwrap_or_else(disconnected)));
             }
         }
     }
 
-    /// Ends the session and waits for its end.
+    /// Closes the session and waits until it is closed.
     pub(super) async fn disconnect(&self) -> Result<(), ToolServerError> {
         let mut states = self.shared.state.subscribe();
-        // What was lost or failed is put to rest, too.
-        self.tell(Command::Disconnect)?;
+        // Also resets a lost or failed session.
+        self.send(Command::Disconnect)?;
         let is_over = |state: &LinkState| state.status == ServerStatus::Disconnected;
         states.wait_for(is_over).await.map(|_| ()).map_err(|_| ToolServerError::GoingDown)
     }
@@ -210,7 +214,7 @@ fn disconnected() -> Failure {
     Failure {
         code: "tool_server_not_connected",
         message: "the tool server was disconnected before it was connected".to_owned(),
-        is_ours: false,
+        is_local: false,
         diagnosis: String::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! What a server offers: kept as it said it, and made into what agents are offered.
+//! Tool lists of servers: stored as received, and converted to the tools that agents are offered.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use super::model::ToolServer;
 use super::names;
 use crate::tools::{Effect, InputSchema, ToolDescription};
 
-/// A call may have to wait for the server to start, and is cancelled there when it is given up.
-const MARGIN: Duration = Duration::from_secs(10);
+/// Extra time of a call for cancelling it on the server.
+const CANCELLATION_MARGIN: Duration = Duration::from_secs(10);
 
 /// A tool as its server describes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ struct RemoteTool {
     title: Option<String>,
     description: String,
     input_schema: Value,
-    /// What the server says of its nature.
+    /// Hints of the server about side effects.
     #[serde(default)]
     hints: ToolHints,
 }
@@ -30,35 +30,35 @@ struct RemoteTool {
 /// A tool that cannot be offered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LeftOut {
-    /// As the server wrote it.
+    /// Name as received from the server.
     pub name: String,
-    /// Completes "left out, because".
+    /// Reason; completes the sentence "omitted because".
     pub reason: String,
 }
 
-/// What a server says of itself.
+/// Identity that a server reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ServerIdentity {
     pub name: String,
     pub version: String,
-    /// Such as `2025-11-25`.
+    /// Version of the protocol, for example `2025-11-25`.
     pub protocol_version: String,
 }
 
-/// All that a server offered when it was asked last.
+/// Tool list of a server at the last request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Listing {
     pub server: ServerIdentity,
     tools: Vec<RemoteTool>,
     pub left_out: Vec<LeftOut>,
-    /// Why the list ends before the server's does.
+    /// Reason why the list is incomplete.
     pub cut_short: Option<String>,
 }
 
-/// A tool under the name that models know.
+/// A tool under the name that models use.
 #[derive(Debug, Clone)]
 pub struct OfferedTool {
-    /// The server's own name for it.
+    /// Name of the tool on the server.
     pub remote_name: String,
     pub title: Option<String>,
     pub description: ToolDescription,
@@ -86,9 +86,9 @@ impl Listing {
         }
     }
 
-    /// Without what the server was given: it may say it again. A tool that is called so is left out.
+    /// Redacts the server's secrets, which it may echo. A tool whose name contains one is omitted.
     pub(super) fn redacted(mut self, redactor: &Redactor) -> Self {
-        let hide = |text: &mut String| *text = redactor.hide(std::mem::take(text));
+        let hide = |text: &mut String| *text = redactor.redact(std::mem::take(text));
         for text in [&mut self.server.name, &mut self.server.version, &mut self.server.protocol_version] {
             hide(text);
         }
@@ -98,21 +98,21 @@ impl Listing {
             hide(&mut tool.reason);
         }
         for mut tool in std::mem::take(&mut self.tools) {
-            let name = redactor.hide(&tool.name);
+            let name = redactor.redact(&tool.name);
             if name != tool.name {
                 self.left_out.push(LeftOut { name, reason: "its name holds a credential of the server".to_owned() });
                 continue;
             }
             tool.title.iter_mut().for_each(hide);
             hide(&mut tool.description);
-            redactor.hide_json(&mut tool.input_schema);
+            redactor.redact_json(&mut tool.input_schema);
             self.tools.push(tool);
         }
         self
     }
 
-    /// The tools under their names, in the server's order, and those that cannot be offered after
-    /// all. `is_taken` says which names tools have that are no server's.
+    /// Returns the tools under their offered names, in the server's order, and the tools that cannot be offered.
+    /// `is_taken` reports names of tools that belong to no server.
     pub(super) fn offered(
         &self,
         server: &ToolServer,
@@ -122,10 +122,10 @@ impl Listing {
         let mut left_out = self.left_out.clone();
         let remote_names: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
         let names = names::offered(&server.prefix, remote_names, is_taken);
-        let time_limit = Duration::from_secs(server.timeout_seconds.into()) + connect_limit + MARGIN;
+        let time_limit = Duration::from_secs(server.timeout_seconds.into()) + connect_limit + CANCELLATION_MARGIN;
         let mut offered = Vec::with_capacity(self.tools.len());
         for (tool, name) in self.tools.iter().zip(names) {
-            let made = name.ok_or_else(|| "every name for it is taken".to_owned()).and_then(|name| {
+            let described = name.ok_or_else(|| "every name for it is taken".to_owned()).and_then(|name| {
                 let input_schema = InputSchema::new(tool.input_schema.clone())?;
                 Ok(ToolDescription {
                     name,
@@ -139,7 +139,7 @@ impl Listing {
                     time_limit,
                 })
             });
-            match made {
+            match described {
                 Ok(description) => offered.push(Arc::new(OfferedTool {
                     remote_name: tool.name.clone(),
                     title: tool.title.clone(),
@@ -153,9 +153,9 @@ impl Listing {
     }
 }
 
-/// Vendors want something here.
+/// Model vendors require a description.
 fn describe(server: &ToolServer, tool: &RemoteTool) -> String {
-    let own = [Some(tool.description.as_str()), tool.title.as_deref()];
-    let own = own.into_iter().flatten().find(|text| !text.trim().is_empty());
-    own.map_or_else(|| format!("The tool `{}` of the tool server {}.", tool.name, server.name), str::to_owned)
+    let texts = [Some(tool.description.as_str()), tool.title.as_deref()];
+    let texts = texts.into_iter().flatten().find(|text| !text.trim().is_empty());
+    texts.map_or_else(|| format!("The tool `{}` of the tool server {}.", tool.name, server.name), str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! Keeping what servers say that they offer.
+//! Storage of tool lists.
 
 use agentd_base::Clock;
 use agentd_store::{Db, Tx};
@@ -9,7 +9,7 @@ use super::listing::Listing;
 use super::load::Spec;
 use super::store;
 
-/// Keeps what servers say that they offer.
+/// Stores the tool lists of a server.
 #[derive(Clone)]
 pub(super) struct Listings {
     pub(super) db: Db,
@@ -18,26 +18,26 @@ pub(super) struct Listings {
 }
 
 impl Listings {
-    pub(super) async fn keep(&self, spec: &Spec, listing: &Listing) {
-        self.keep_revision(spec.revision, listing).await;
+    pub(super) async fn store_for_spec(&self, spec: &Spec, listing: &Listing) {
+        self.store_revision(spec.revision, listing).await;
     }
 
-    pub(super) async fn keep_of(&self, session: &Session, listing: &Listing) {
-        self.keep_revision(session.revision, listing).await;
+    pub(super) async fn store_for_session(&self, session: &Session, listing: &Listing) {
+        self.store_revision(session.revision, listing).await;
     }
 
-    async fn keep_revision(&self, revision: i64, listing: &Listing) {
+    async fn store_revision(&self, revision: i64, listing: &Listing) {
         let Ok(text) = serde_json::to_string(listing) else { return };
         let (id, now) = (self.id.clone(), self.clock.now());
-        let kept = self.db.write(async move |tx: &mut Tx| {
+        let stored = self.db.write(async move |tx: &mut Tx| {
             let known = store::find_listing(tx, &id).await?;
             if known.is_none_or(|(known, _)| known != text) {
                 store::upsert_listing(tx, &id, revision, &text, now).await?;
             }
             Ok::<_, agentd_store::StoreError>(())
         });
-        if let Err(error) = kept.await {
-            tracing::warn!(%error, "what a tool server offers cannot be stored");
+        if let Err(error) = stored.await {
+            tracing::warn!(%error, "failed to store the tool list of a tool server");
         }
     }
 }

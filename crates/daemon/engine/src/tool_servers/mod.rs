@@ -1,30 +1,29 @@
-//! Tool servers: programs and web services that offer tools over the Model Context Protocol. What
-//! the owner registered is kept here, connected to when it is needed, and offered to agents as
-//! `<prefix>_<tool>`.
+//! Tool servers: programs and web services that offer tools over the Model Context Protocol. The registrations of the
+//! owner are stored here. Servers are connected on demand, and their tools are offered to agents as `<prefix>_<tool>`.
 //!
 //! | state | means | left by |
 //! |---|---|---|
 //! | `disabled` | its tools are not offered | `enabled` |
-//! | `disconnected` | nothing runs; a call, `connect` or `discover` connects | being needed |
-//! | `connecting` | started, handshake under way | its end, or the time limit |
-//! | `connected` | a session stands | ten minutes without a call, `disconnect`, a change, its death |
-//! | `disconnecting` | the program is being ended | its end |
-//! | `failed` | the last try failed, or the server died; tried again after a pause that grows | the next try |
+//! | `disconnected` | no session; a call, `connect` or `discover` connects | a call or request |
+//! | `connecting` | started, handshake in progress | its end, or the time limit |
+//! | `connected` | a session is open | ten minutes without a call, `disconnect`, a change, a crash |
+//! | `disconnecting` | the program is being stopped | its exit |
+//! | `failed` | the last attempt failed, or the server crashed; retried with backoff | the next attempt |
 //!
 //! Invariants
-//! - A program runs in the sandbox alone, with a folder of its own under `tool-servers/` in the data
-//!   directory as its home; it reaches no network and no other file unless its registration says so.
-//!   It never outlives the daemon.
-//! - One task supervises each server, behind a bounded queue. Calls go past it: a server that hangs
-//!   or floods costs its own callers their time limit and others nothing.
-//! - Tools are offered from what was stored of the last list, without a running program.
-//! - A tool acts, unless the owner trusts the server and the server says that the tool only reads.
-//! - Values of variables and headers are write-only: sealed, handed to the server alone, cut out of
-//!   what it writes on its error output. Who changes where they would go enters them again.
-//! - Each replica has processes of its own; a change of a registration reaches them all.
+//! - A program runs only in the sandbox, with its own home folder under `tool-servers/` in the data directory. It has
+//!   no network access and no access to other files unless its registration grants it. It never outlives the daemon.
+//! - One task supervises each server, with a bounded command queue. Calls bypass it: a server that hangs or floods
+//!   delays only its own callers, up to their time limit.
+//! - Tools are offered from the last stored tool list, without a running program.
+//! - A tool is treated as having side effects, unless the owner trusts the server and the server declares the tool
+//!   read-only.
+//! - Values of variables and headers are write-only: encrypted, passed only to the server, and redacted from its error
+//!   output. If their destination changes, they must be entered again.
+//! - Each replica runs its own processes; a change of a registration reaches all replicas.
 //!
-//! Deliberately absent: the protocol (`agentd-mcp`), the sandbox (`agentd-sandbox`), OAuth, and
-//! prompts, resources and sampling.
+//! Out of scope: the protocol (`agentd-mcp`), the sandbox (`agentd-sandbox`), OAuth, and prompts, resources and
+//! sampling.
 
 mod change;
 mod connect;
@@ -37,7 +36,6 @@ mod load;
 mod model;
 mod names;
 mod portable;
-mod reach;
 mod registrations;
 mod routes;
 mod secrets;
@@ -47,6 +45,7 @@ mod state;
 mod store;
 mod supervisor;
 mod tool;
+mod transport;
 mod worker;
 
 use std::sync::Arc;
@@ -65,11 +64,11 @@ pub use link::ServerStatus;
 pub use listing::{LeftOut, Listing, OfferedTool, ServerIdentity};
 pub use model::ToolServer;
 pub use portable::{ExportedSkills, PortableSkills};
-pub(crate) use reach::shown_names;
-pub use reach::{HttpReach, Reach, StdioReach};
 pub use routes::ToolServerRoutes;
 pub use service::ToolServers;
 pub use state::{CallCounts, TestReport, ToolServerState};
+pub(crate) use transport::secret_states;
+pub use transport::{HttpTransport, StdioTransport, Transport};
 pub use worker::ToolServerMaintenance;
 
 impl Domain for ToolServerRoutes {
@@ -100,11 +99,11 @@ impl ToolServerRoutes {
 
     fn metrics(&self) -> MetricList {
         let mut metrics = MetricList::default();
-        let help = "Tool servers that this daemon has a session with.";
+        let help = "Tool servers with an open session on this daemon.";
         metrics.read(Family::gauge("svc_tool_servers_connected", help), &self.servers, async |servers| {
             Ok(Sample::one(u64::try_from(servers.connected())?))
         });
-        let help = "Calls of tools of tool servers by how they ended, since the daemon started.";
+        let help = "Tool server calls by outcome since the daemon started.";
         let family = Family::counter("svc_tool_server_calls_total", help).by(&["status"]);
         metrics.read(family, &self.servers, async |servers| {
             let counts = servers.call_counts();

@@ -1,47 +1,47 @@
-//! What a registered tool server is, and what makes a registration valid.
+//! Model and validation of registered tool servers.
 
 use agentd_base::{FieldProblem, Problems, Timestamp};
 
 use super::change::{ToolServerChange, ToolServerId};
 use super::names;
-use super::reach::{Reach, StdioReach};
 use super::secrets::SecretWrites;
+use super::transport::{StdioTransport, Transport};
 
 const MAX_NAME_CHARACTERS: usize = 100;
 pub(super) const MAX_TIMEOUT_SECONDS: u32 = 3_600;
 const DEFAULT_TIMEOUT_SECONDS: u32 = 60;
-/// Of tools that come from elsewhere: `device_<name>_<tool>`.
+/// Prefixes of tools from other sources: `device_<name>_<tool>`.
 const RESERVED_PREFIXES: [&str; 1] = ["device"];
 
-/// A server that the owner registered.
+/// A tool server registered by the owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolServer {
     pub id: ToolServerId,
     pub name: String,
-    /// What the names of its tools begin with; unique.
+    /// Prefix of its tool names; unique.
     pub prefix: String,
-    pub reach: Reach,
+    pub transport: Transport,
     pub enabled: bool,
-    /// Whether it is believed when it says that a tool only reads.
+    /// Whether the server's read-only hints are trusted.
     pub trusted: bool,
-    /// One call may take no longer.
+    /// Time limit of one call.
     pub timeout_seconds: u32,
-    /// The entry of the catalog that it was made from.
+    /// Catalog entry from which it was installed.
     pub catalog_entry: Option<String>,
-    /// Counts the changes of how it is reached, secrets included.
+    /// Number of changes to the transport, including secrets.
     pub revision: i64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
 impl ToolServer {
-    /// A registration of which nothing is known yet.
+    /// Creates an empty registration with default values.
     pub(super) fn blank(id: ToolServerId, now: Timestamp) -> Self {
         Self {
             id,
             name: String::new(),
             prefix: String::new(),
-            reach: Reach::Stdio(StdioReach::default()),
+            transport: Transport::Stdio(StdioTransport::default()),
             enabled: true,
             trusted: false,
             timeout_seconds: DEFAULT_TIMEOUT_SECONDS,
@@ -52,10 +52,10 @@ impl ToolServer {
         }
     }
 
-    /// Lays a change over the registration. Answers what is to become of its secrets.
+    /// Applies a change. Returns the changes to its secrets.
     ///
     /// # Errors
-    /// Every field that is wrong.
+    /// All invalid fields.
     pub(super) fn change(&mut self, change: ToolServerChange) -> Result<SecretWrites, Vec<FieldProblem>> {
         let mut problems = Problems::new();
         if let Some(name) = &change.name {
@@ -65,24 +65,24 @@ impl ToolServer {
         self.enabled = change.enabled.unwrap_or(self.enabled);
         self.trusted = change.trusted.unwrap_or(self.trusted);
         self.timeout_seconds = change.timeout_seconds.unwrap_or(self.timeout_seconds);
-        let before = self.reach.clone();
+        let before = self.transport.clone();
         let mut writes = SecretWrites::new();
         if let Some(kind) = change.transport
-            && kind != self.reach.kind()
+            && kind != self.transport.kind()
         {
-            writes.extend(self.reach.clear_secrets());
-            self.reach = Reach::blank(kind);
+            writes.extend(self.transport.clear_secrets());
+            self.transport = Transport::blank(kind);
         }
-        match &mut self.reach {
-            Reach::Stdio(stdio) => {
-                refuse_other(
+        match &mut self.transport {
+            Transport::Stdio(stdio) => {
+                reject_other_transport(
                     &[("url", change.url.is_some()), ("headers", !change.headers.is_empty())],
                     "http",
                     &mut problems,
                 );
                 writes.extend(stdio.change(change, &mut problems));
             }
-            Reach::Http(http) => {
+            Transport::Http(http) => {
                 let fields = [
                     ("command", change.command.is_some()),
                     ("args", change.args.is_some()),
@@ -91,11 +91,11 @@ impl ToolServer {
                     ("readable_paths", change.readable_paths.is_some()),
                     ("writable_paths", change.writable_paths.is_some()),
                 ];
-                refuse_other(&fields, "stdio", &mut problems);
+                reject_other_transport(&fields, "stdio", &mut problems);
                 writes.extend(http.change(change, &mut problems));
             }
         }
-        if before != self.reach || !writes.is_empty() {
+        if before != self.transport || !writes.is_empty() {
             self.revision += 1;
         }
         let count = self.name.chars().count();
@@ -109,8 +109,8 @@ impl ToolServer {
     }
 }
 
-/// Fields that only the other transport has.
-fn refuse_other(fields: &[(&str, bool)], transport: &str, problems: &mut Problems) {
+/// Rejects fields that only the other transport has.
+fn reject_other_transport(fields: &[(&str, bool)], transport: &str, problems: &mut Problems) {
     for (field, is_given) in fields {
         problems.require(!is_given, field, format!("goes with the transport `{transport}` alone"));
     }
@@ -145,17 +145,17 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_closed_until_it_is_opened() {
+    fn new_server_has_no_permissions() {
         let mut server = server();
         server.change(stdio("uvx")).unwrap();
-        let Reach::Stdio(stdio) = &server.reach else { panic!("stdio") };
+        let Transport::Stdio(stdio) = &server.transport else { panic!("stdio") };
         assert!(!stdio.network && stdio.readable_paths.is_empty() && stdio.writable_paths.is_empty());
         assert!(server.enabled && !server.trusted);
         assert_eq!((server.prefix.as_str(), server.revision), ("time", 1));
     }
 
     #[test]
-    fn every_bad_field_is_named_at_once() {
+    fn all_invalid_fields_are_reported() {
         let change = ToolServerChange {
             name: Some("device".into()),
             args: Some(vec!["ok".into(), "a\0b".into()]),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_do_not_follow_to_another_program_or_host() {
+    fn secrets_are_not_kept_for_another_program_or_host() {
         let mut server = server();
         server.change(ToolServerChange { env: [("TOKEN".to_owned(), secret("t"))].into(), ..stdio("uvx") }).unwrap();
         let leak = ToolServerChange { command: Some("env".into()), ..ToolServerChange::default() };
@@ -216,7 +216,7 @@ mod tests {
             headers: [("Authorization".to_owned(), secret("t"))].into(),
             ..http("https://one.example/mcp")
         };
-        // The variable of the program goes with it.
+        // The variable of the program is removed as well.
         let writes = server.change(first).unwrap();
         assert_eq!(
             writes.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_touch_the_way_to_a_server_leaves_it_running() {
+    fn unrelated_changes_keep_the_revision() {
         let mut server = server();
         server.change(stdio("uvx")).unwrap();
         let change = ToolServerChange {

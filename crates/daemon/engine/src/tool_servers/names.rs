@@ -1,27 +1,27 @@
-//! What models call the tools of servers.
+//! Names of server tools for models.
 //!
-//! A tool is `<prefix>_<tool>`. A prefix has no underscore, so no server can name a tool such that it
-//! reads as another server's. Names that vendors would refuse are written otherwise, with a piece of
-//! the hash of the true name, which keeps them apart; that depends on the true name alone, so a name
-//! stays the same whatever else the server offers.
+//! A tool is named `<prefix>_<tool>`. A prefix has no underscore, so a tool of one server cannot imitate the name of
+//! another server's tool. Names that vendors would reject are rewritten and receive a part of the hash of the original
+//! name, which keeps them distinct. The result depends on the original name alone, so it does not change with the other
+//! tools of the server.
 
 use std::collections::HashSet;
 
 use agentd_base::sha256;
 
 const MAX_PREFIX: usize = 24;
-/// Vendors take no more.
+/// Maximum length that all vendors accept.
 const MAX_NAME: usize = 64;
-/// Of the hash, in hexadecimal digits.
+/// Length of the hash part, in hexadecimal digits.
 const SHORT_HASH: usize = 8;
 const LONG_HASH: usize = 24;
 
-/// What the names of a server's tools begin with, from the server's name: `[a-z0-9-]{1,24}`.
+/// Derives the prefix of a server's tool names from its name: `[a-z0-9-]{1,24}`.
 pub(super) fn prefix(name: &str) -> String {
     let mut prefix = String::new();
     for character in name.chars() {
         match character.to_ascii_lowercase() {
-            plain @ ('a'..='z' | '0'..='9') => prefix.push(plain),
+            allowed @ ('a'..='z' | '0'..='9') => prefix.push(allowed),
             _ if prefix.is_empty() || prefix.ends_with('-') => {}
             _ => prefix.push('-'),
         }
@@ -33,37 +33,37 @@ pub(super) fn prefix(name: &str) -> String {
     if prefix.is_empty() { format!("server-{}", hash(name, SHORT_HASH)) } else { prefix }
 }
 
-/// Names for the tools of one server, in their order; `is_taken` says what others have.
+/// Returns names for the tools of one server, in their order; `is_taken` reports names of other tools.
 pub(super) fn offered<'a>(
     prefix: &str,
     tools: impl IntoIterator<Item = &'a str> + Clone,
     is_taken: impl Fn(&str) -> bool,
 ) -> Vec<Option<String>> {
-    let plain = |tool: &str| Some(format!("{prefix}_{tool}")).filter(|name| is_fit(name));
-    // Plain names go first: no other tool's written name can take one away.
+    let original = |tool: &str| Some(format!("{prefix}_{tool}")).filter(|name| is_valid(name));
+    // Valid names are assigned first, so that a rewritten name cannot take one.
     let mut used: HashSet<String> = HashSet::new();
     let mut names: Vec<Option<String>> = tools
         .clone()
         .into_iter()
-        .map(|tool| plain(tool).filter(|name| !is_taken(name) && used.insert(name.clone())))
+        .map(|tool| original(tool).filter(|name| !is_taken(name) && used.insert(name.clone())))
         .collect();
     for (name, tool) in names.iter_mut().zip(tools) {
         if name.is_none() {
-            let mut written = [SHORT_HASH, LONG_HASH].into_iter().map(|digits| written(prefix, tool, digits));
-            *name = written.find(|name| !is_taken(name) && used.insert(name.clone()));
+            let mut candidates = [SHORT_HASH, LONG_HASH].into_iter().map(|digits| rewrite(prefix, tool, digits));
+            *name = candidates.find(|name| !is_taken(name) && used.insert(name.clone()));
         }
     }
     names
 }
 
-fn is_fit(name: &str) -> bool {
+fn is_valid(name: &str) -> bool {
     name.len() <= MAX_NAME && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
-fn written(prefix: &str, tool: &str, digits: usize) -> String {
-    let room = MAX_NAME - prefix.len() - digits - 2;
-    let fit = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-    let readable: String = tool.chars().take(room).map(fit).collect();
+fn rewrite(prefix: &str, tool: &str, digits: usize) -> String {
+    let readable_length = MAX_NAME - prefix.len() - digits - 2;
+    let valid_char = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    let readable: String = tool.chars().take(readable_length).map(valid_char).collect();
     format!("{prefix}_{readable}_{}", hash(tool, digits))
 }
 
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_is_the_name_made_plain() {
+    fn prefix_is_derived_from_the_name() {
         for (name, expected) in [
             ("github", "github"),
             ("Chrome DevTools", "chrome-devtools"),
@@ -95,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn fit_names_stay_and_others_are_written_otherwise() {
+    fn valid_names_are_kept_and_others_rewritten() {
         let long = "x".repeat(100);
         let names = offered("s", ["read_file", "two.words", &long, "taken"], |name| name == "s_taken");
         assert_eq!(names[0].as_deref(), Some("s_read_file"));
         assert!(names[1].as_deref().is_some_and(|name| name.starts_with("s_two_words_")));
         assert_eq!(names[2].as_deref().map(str::len), Some(MAX_NAME));
         assert!(names[3].as_deref().is_some_and(|name| name.starts_with("s_taken_")));
-        // Who imitates a written name does not get the other's.
+        // A tool that imitates a rewritten name does not obtain it.
         let imitation = names[1].clone().unwrap_or_default();
         let both = offered("s", ["two.words", imitation.trim_start_matches("s_")], |_| false);
         assert_eq!(both[1], names[1]);
@@ -111,12 +111,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn names_are_fit_unique_and_stable(
+        fn names_are_valid_unique_and_stable(
             server in "\\PC{0,40}",
             tools in prop::collection::hash_set("[!-~]{1,128}", 0..20),
         ) {
             let prefix = prefix(&server);
-            prop_assert!((1..=MAX_PREFIX).contains(&prefix.len()) && !prefix.contains('_') && is_fit(&prefix));
+            prop_assert!((1..=MAX_PREFIX).contains(&prefix.len()) && !prefix.contains('_') && is_valid(&prefix));
             let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
             let names = offered(&prefix, tools.iter().copied(), |_| false);
             let known: HashSet<&String> = names.iter().flatten().collect();
@@ -124,7 +124,7 @@ mod tests {
             for (tool, name) in tools.iter().zip(&names) {
                 let name = name.as_deref().unwrap_or_default();
                 let start = prefix.clone() + "_";
-                prop_assert!(is_fit(name) && name.starts_with(&start));
+                prop_assert!(is_valid(name) && name.starts_with(&start));
                 let alone = offered(&prefix, [*tool], |_| false);
                 prop_assert_eq!(alone[0].as_deref(), Some(name));
             }

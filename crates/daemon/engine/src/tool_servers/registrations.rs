@@ -1,4 +1,4 @@
-//! Registering tool servers, changing and deleting registrations, one at a time or with an import of settings.
+//! Creates, updates and deletes registrations of tool servers, individually or as part of an import.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,19 +10,19 @@ use super::change::{ToolServerChange, ToolServerId};
 use super::error::ToolServerError;
 use super::link::Command;
 use super::model::ToolServer;
-use super::reach::Reach;
 use super::service::{ToolServers, not_found};
 use super::state::ToolServerState;
+use super::transport::Transport;
 use super::{names, secrets, store};
 
-/// Each may take a place among the sandbox's runs, of which there are more.
+/// Maximum number of tool servers; below the maximum number of sandbox runs, since each may occupy one.
 const MAX_SERVERS: usize = 50;
 
 impl ToolServers {
-    /// Registers a server. One that is enabled is connected to in the background.
+    /// Registers a server. An enabled server is connected in the background.
     ///
     /// # Errors
-    /// `Invalid` with every bad field, `NameTaken`, `TooMany`, or the database is away.
+    /// `Invalid` with all invalid fields, `NameTaken`, `TooMany`, or a store error.
     pub async fn create(
         &self,
         change: ToolServerChange,
@@ -32,7 +32,7 @@ impl ToolServers {
         let mut server = ToolServer::blank(ToolServerId::generate(&self.0.ids), self.0.clock.now());
         server.catalog_entry = catalog_entry.map(str::to_owned);
         let writes = server.change(change).map_err(|problems| ToolServerError::Invalid { problems })?;
-        self.refuse_own_data(&server.reach, None)?;
+        self.reject_own_data(&server.transport, None)?;
         let (vault, id) = (self.0.vault.clone(), server.id.clone());
         self.0
             .db
@@ -48,26 +48,26 @@ impl ToolServers {
                 Ok(())
             })
             .await?;
-        self.begin_connecting(id.as_str()).await?;
+        self.start_connecting(id.as_str()).await?;
         self.get(id.as_str()).await
     }
 
-    /// Changes a registration; what the change leaves out stays. Where it is reached otherwise now,
-    /// what was known of its tools is forgotten, and it is connected to anew.
+    /// Updates a registration; absent fields keep their values. If the transport changes, the stored tool list is
+    /// deleted and the server is connected again.
     ///
     /// # Errors
-    /// `NotFound`, `Invalid` with every bad field, `NameTaken`, or the database is away.
+    /// `NotFound`, `Invalid` with all invalid fields, `NameTaken`, or a store error.
     pub async fn update(&self, id: &str, change: ToolServerChange) -> Result<ToolServerState, ToolServerError> {
         let (vault, wanted, now) = (self.0.vault.clone(), ToolServerId::from(id), self.0.clock.now());
-        let here = self.clone();
+        let servers = self.clone();
         self.0
             .db
             .write(async move |tx: &mut Tx| {
                 let found = store::find_tool_server(tx, &wanted).await?;
                 let mut server = found.ok_or_else(|| not_found(wanted.as_str()))?;
-                let (before, reach) = (server.revision, server.reach.clone());
+                let (before, transport) = (server.revision, server.transport.clone());
                 let writes = server.change(change.clone()).map_err(|problems| ToolServerError::Invalid { problems })?;
-                here.refuse_own_data(&server.reach, Some(&reach))?;
+                servers.reject_own_data(&server.transport, Some(&transport))?;
                 if store::is_prefix_taken(tx, &server.prefix, &server.id).await? {
                     return Err(ToolServerError::NameTaken { prefix: server.prefix });
                 }
@@ -80,15 +80,15 @@ impl ToolServers {
                 Ok(())
             })
             .await?;
-        self.look_after().await?;
-        self.begin_connecting(id).await?;
+        self.reconcile().await?;
+        self.start_connecting(id).await?;
         self.get(id).await
     }
 
-    /// Deletes a registration with its secrets and its folder, and ends what runs of it.
+    /// Deletes a registration with its secrets and its folder, and stops its program.
     ///
     /// # Errors
-    /// `NotFound`, or the database is away.
+    /// `NotFound`, or a store error.
     pub async fn delete(&self, id: &str) -> Result<(), ToolServerError> {
         let (vault, wanted) = (self.0.vault.clone(), ToolServerId::from(id));
         let deleted = wanted.clone();
@@ -97,31 +97,31 @@ impl ToolServers {
             .write(async move |tx: &mut Tx| {
                 let found = store::find_tool_server(tx, &wanted).await?;
                 let server = found.ok_or_else(|| not_found(wanted.as_str()))?;
-                secrets::write(tx, &vault, &wanted, &server.reach.clear_secrets()).await?;
+                secrets::write(tx, &vault, &wanted, &server.transport.clear_secrets()).await?;
                 store::delete_tool_server(tx, &wanted).await?;
                 Ok::<_, ToolServerError>(())
             })
             .await?;
-        if let Some(link) = self.forget(&deleted)
+        if let Some(link) = self.remove_link(&deleted)
             && link.disconnect().await.is_ok()
         {
-            let _ = link.tell(Command::Close);
+            let _ = link.send(Command::Close);
         }
         let home = self.0.opener.home(&deleted);
         let removed = tokio::task::spawn_blocking(move || agentd_sandbox::folder::remove_path(&home)).await;
         if let Ok(Err(error)) = removed
             && error.kind() != std::io::ErrorKind::NotFound
         {
-            tracing::warn!(%error, server = %deleted, "the folder of a deleted tool server cannot be removed");
+            tracing::warn!(%error, server = %deleted, "failed to remove the folder of a deleted tool server");
         }
         Ok(())
     }
 
-    /// Refuses what a registration newly gives its program of the daemon's own data.
-    fn refuse_own_data(&self, reach: &Reach, before: Option<&Reach>) -> Result<(), ToolServerError> {
-        let Reach::Stdio(stdio) = reach else { return Ok(()) };
+    /// Rejects new paths of a registration that are in the daemon's own data or contain it.
+    fn reject_own_data(&self, transport: &Transport, before: Option<&Transport>) -> Result<(), ToolServerError> {
+        let Transport::Stdio(stdio) = transport else { return Ok(()) };
         let is_known = |path: &String| match before {
-            Some(Reach::Stdio(before)) => before.paths().any(|(_, known)| known == path),
+            Some(Transport::Stdio(before)) => before.paths().any(|(_, known)| known == path),
             _ => false,
         };
         let mut problems = Problems::new();
@@ -132,22 +132,22 @@ impl ToolServers {
         problems.into_result().map_err(|problems| ToolServerError::Invalid { problems })
     }
 
-    /// Every registration, oldest first.
+    /// Returns all registrations, oldest first.
     pub(crate) async fn registrations(&self, read: &mut Read) -> Result<Vec<ToolServer>, StoreError> {
         store::list_tool_servers(read).await
     }
 
-    /// The registration whose tools would have the names that those of `name` have.
+    /// Returns the registration whose tools would have the same prefix as those of `name`.
     pub(crate) async fn find_named(&self, read: &mut Read, name: &str) -> Result<Option<ToolServer>, StoreError> {
         let prefix = names::prefix(name.trim());
         Ok(self.registrations(read).await?.into_iter().find(|server| server.prefix == prefix))
     }
 
-    /// Makes or changes a registration beside the caller's own changes. `names` are its variables or headers
-    /// afterwards, also those that have no value yet.
+    /// Creates or updates a registration in the caller's transaction. `names` are its variables or headers afterwards,
+    /// including those without a value yet.
     ///
     /// # Errors
-    /// As [`Self::create`] and [`Self::update`].
+    /// See [`Self::create`] and [`Self::update`].
     pub(crate) async fn write(
         &self,
         tx: &mut Tx,
@@ -163,11 +163,11 @@ impl ToolServers {
         });
         let revision = server.revision;
         let writes = server.change(change).map_err(|problems| ToolServerError::Invalid { problems })?;
-        match &mut server.reach {
-            Reach::Stdio(stdio) => stdio.env = names,
-            Reach::Http(http) => http.headers = names,
+        match &mut server.transport {
+            Transport::Stdio(stdio) => stdio.env = names,
+            Transport::Http(http) => http.headers = names,
         }
-        let problems = server.reach.problems();
+        let problems = server.transport.problems();
         if !problems.is_empty() {
             return Err(ToolServerError::Invalid { problems });
         }
@@ -185,11 +185,11 @@ impl ToolServers {
         secrets::write(tx, &self.0.vault, &server.id, &writes).await
     }
 
-    /// Ends what runs otherwise than it is registered now.
+    /// Stops sessions that do not match their registrations anymore.
     ///
     /// # Errors
-    /// The database is away.
-    pub(crate) async fn follow_import(&self) -> Result<(), ToolServerError> {
-        self.look_after().await.map(|_| ())
+    /// A store error.
+    pub(crate) async fn apply_import(&self) -> Result<(), ToolServerError> {
+        self.reconcile().await.map(|_| ())
     }
 }

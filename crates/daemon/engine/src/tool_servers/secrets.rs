@@ -1,18 +1,18 @@
-//! Where the write-only values of a registration lie, and what becomes of them on a change.
+//! Write-only values of a registration in the vault, and their handling on changes.
 
 use std::collections::BTreeSet;
 
 use agentd_base::{Problems, Secret, SecretUpdate};
-use agentd_core::vault::{SealedUrl, UnknownMask, Vault, VaultError, require_again};
+use agentd_core::vault::{SealedUrl, UnknownMask, Vault, VaultError, require_reentry};
 use agentd_store::{Read, Tx};
 
 use super::change::{SecretChanges, ToolServerId};
 use super::error::ToolServerError;
 
-/// What is to be written to the vault: a value is put, none is cleared. Names as in the vault.
+/// Changes to the vault: a value is stored, `None` is cleared. Names as in the vault.
 pub(super) type SecretWrites = Vec<(String, Option<Secret>)>;
 
-/// Which of a registration's two maps.
+/// Kind of a secret: environment variable or header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Environment,
@@ -35,35 +35,34 @@ impl Kind {
     }
 }
 
-/// The vault's scope for the secrets of a registration.
+/// Vault scope of a registration's secrets.
 pub(super) fn scope(id: &ToolServerId) -> String {
     format!("tool_servers.{id}")
 }
 
-/// Whether credentials in a url cannot be kept although the url that comes in its place has them.
+/// Whether credentials in a URL must be dropped although the new URL still has placeholders for them.
 pub(super) fn loses_url_secrets(before: &str, after: &str) -> bool {
     SealedUrl::new(after, Some(before), UnknownMask::Leave).is_ok_and(|sealed| sealed.dropped)
 }
 
-/// Lays changes over the names that have a value. `moved` says that the values would now go
-/// elsewhere, so that none can be kept: who may change a registration may not read its secrets by
-/// leading them to himself.
+/// Applies changes to the names that have a value. If `is_destination_changed` is set, no value is kept: a user who may
+/// edit a registration must not obtain its secrets by redirecting them.
 pub(super) fn apply(
     kind: Kind,
     names: &mut BTreeSet<String>,
     changes: SecretChanges,
-    moved: bool,
+    is_destination_changed: bool,
     check: impl Fn(&str, &str) -> Option<&'static str>,
     problems: &mut Problems,
 ) -> SecretWrites {
     let mut writes = SecretWrites::new();
-    let mut kept = if moved { std::mem::take(names) } else { BTreeSet::new() };
+    let mut unconfirmed = if is_destination_changed { std::mem::take(names) } else { BTreeSet::new() };
     for (name, change) in changes {
         let name = if kind == Kind::Header { name.to_ascii_lowercase() } else { name };
         let field = || format!("{}.{}", kind.field(), name.chars().take(64).collect::<String>());
         match change {
             None => {
-                if names.remove(&name) | kept.remove(&name) {
+                if names.remove(&name) | unconfirmed.remove(&name) {
                     writes.push((kind.vault_name(&name), None));
                 }
             }
@@ -71,23 +70,23 @@ pub(super) fn apply(
                 if let Some(problem) = check(&name, value.expose()) {
                     problems.add(field(), problem);
                 }
-                kept.remove(&name);
+                unconfirmed.remove(&name);
                 writes.push((kind.vault_name(&name), Some(value)));
                 names.insert(name);
             }
             Some(SecretUpdate::Shown(_)) => {
-                let is_known = names.contains(&name) || kept.contains(&name);
+                let is_known = names.contains(&name) || unconfirmed.contains(&name);
                 problems.require(is_known, &field(), "has no value yet; give it one");
             }
         }
     }
-    for name in kept {
-        require_again(format!("{}.{name}", kind.field()), problems);
+    for name in unconfirmed {
+        require_reentry(format!("{}.{name}", kind.field()), problems);
     }
     writes
 }
 
-/// Clears everything that `names` have.
+/// Clears the values of all `names`.
 pub(super) fn clear_all(kind: Kind, names: &BTreeSet<String>) -> SecretWrites {
     names.iter().map(|name| (kind.vault_name(name), None)).collect()
 }
@@ -107,7 +106,7 @@ pub(super) async fn write(
     Ok(())
 }
 
-/// The values by name, or a sentence on which is missing.
+/// Returns the values by name, or a sentence that names the missing one.
 pub(super) async fn read(
     read: &mut Read,
     vault: &Vault,
@@ -119,9 +118,9 @@ pub(super) async fn read(
     for name in names {
         match vault.get_in(read, &scope(id), &kind.vault_name(name)).await {
             Ok(Some(secret)) => values.push((name.clone(), secret)),
-            // A backup without its secrets was restored.
+            // A backup without secrets was restored.
             Ok(None) => return Ok(Err(format!("the value of {}.{name} is missing; enter it again", kind.field()))),
-            // One that does not open must not take the other servers down.
+            // A secret that cannot be decrypted must not make the other servers unavailable.
             Err(error @ VaultError::Unsealable { .. }) => return Ok(Err(error.to_string())),
             Err(error) => return Err(error.into()),
         }
@@ -129,7 +128,7 @@ pub(super) async fn read(
     Ok(Ok(values))
 }
 
-/// The names without a value: all of them after a restore without secrets.
+/// Returns the names without a value; all of them after a restore without secrets.
 pub(super) async fn missing(
     read: &mut Read,
     vault: &Vault,
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_stays_and_null_clears() {
+    fn absent_names_keep_their_values_and_null_clears() {
         let (mut known, mut problems) = (names(&["A", "B"]), Problems::new());
         let changes: SecretChanges =
             serde_json::from_value(serde_json::json!({"B": null, "C": "c", "A": {"set": true}})).unwrap();
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_for_somebody_else() {
+    fn values_are_not_kept_for_a_new_destination() {
         let (mut known, mut problems) = (names(&["a", "b", "c"]), Problems::new());
         let changes: SecretChanges =
             serde_json::from_value(serde_json::json!({"A": {"set": true}, "B": "new", "C": null})).unwrap();

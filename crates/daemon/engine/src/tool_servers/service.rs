@@ -1,4 +1,4 @@
-//! Tool servers: what is registered, and how it stands with each.
+//! Service for tool servers and their status.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use super::change::ToolServerId;
 use super::connect::Opener;
 use super::error::{Failure, ToolServerError};
 use super::link::{Link, ServerStatus};
-use super::load::{Loaded, LoadedServer, Loader};
+use super::load::{LoadedServer, LoadedServers, Loader};
 use super::state::{CallCounts, Calls, CountedCall, ToolServerState};
 use super::store::TOOL_SERVERS;
 use crate::code_runner::CodeRunner;
 use crate::tools::{CUSTOM_TOOLS, Tools};
 
-/// Tests of registrations at once.
-const TESTS: usize = 4;
+/// Maximum number of concurrent tests.
+const MAX_CONCURRENT_TESTS: usize = 4;
 
 pub(super) struct Inner {
     pub(super) db: Db,
@@ -34,9 +34,9 @@ pub(super) struct Inner {
     pub(super) vault: Vault,
     pub(super) opener: Arc<Opener>,
     pub(super) loader: Loader,
-    pub(super) loaded: Snapshot<Loaded>,
+    pub(super) loaded: Snapshot<LoadedServers>,
     pub(super) links: Mutex<Links>,
-    pub(super) link_made: Arc<Notify>,
+    pub(super) link_created: Arc<Notify>,
     pub(super) supervisors: TaskTracker,
     pub(super) tests: Semaphore,
     pub(super) calls: Arc<Calls>,
@@ -45,8 +45,8 @@ pub(super) struct Inner {
 #[derive(Default)]
 pub(super) struct Links {
     pub(super) by_id: HashMap<ToolServerId, Arc<Link>>,
-    /// When a server was last asked for a sign of life.
-    pub(super) checked: HashMap<ToolServerId, Timestamp>,
+    /// Time of the last ping of each server.
+    pub(super) last_pings: HashMap<ToolServerId, Timestamp>,
     pub(super) is_closed: bool,
 }
 
@@ -73,28 +73,28 @@ impl ToolServers {
             loader: Loader::new(settings.vault().clone(), tools),
             loaded: Snapshot::new(&context.db, &[TOOL_SERVERS, CUSTOM_TOOLS]),
             links: Mutex::default(),
-            link_made: Arc::default(),
+            link_created: Arc::default(),
             supervisors: TaskTracker::new(),
-            tests: Semaphore::new(TESTS),
+            tests: Semaphore::new(MAX_CONCURRENT_TESTS),
             calls: Arc::default(),
         }))
     }
 
-    pub(super) async fn loaded(&self) -> Result<Arc<Loaded>, ToolServerError> {
+    pub(super) async fn loaded(&self) -> Result<Arc<LoadedServers>, ToolServerError> {
         let loader = self.0.loader.clone();
         self.0.loaded.get(async move |read: &mut Read| loader.load(read).await).await
     }
 
-    /// Every server, oldest first.
+    /// Returns all servers, oldest first.
     ///
     /// # Errors
-    /// The database is away.
+    /// A store error.
     pub async fn list(&self) -> Result<Vec<ToolServerState>, ToolServerError> {
         Ok(self.loaded().await?.0.iter().map(|loaded| self.state(loaded)).collect())
     }
 
     /// # Errors
-    /// `NotFound`, or the database is away.
+    /// `NotFound`, or a store error.
     pub async fn get(&self, id: &str) -> Result<ToolServerState, ToolServerError> {
         self.loaded().await?.find(id).map(|loaded| self.state(loaded)).ok_or_else(|| not_found(id))
     }
@@ -105,7 +105,7 @@ impl ToolServers {
         state.missing.clone_from(&loaded.missing);
         if let Err(problem) = &loaded.spec {
             state.status = ServerStatus::Failed;
-            state.failure = Some(Failure::ours("secret_missing", problem.as_str()));
+            state.failure = Some(Failure::local("secret_missing", problem.as_str()));
         }
         if let Some(link) = link {
             let now = link.state();

@@ -1,4 +1,4 @@
-//! Sessions with servers: connecting, trying, asking, ending.
+//! Sessions with tool servers: connecting, testing, listing, disconnecting.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::change::ToolServerId;
 use super::error::{Failure, ToolServerError};
-use super::link::{Command, Link, QUEUED_COMMANDS, Shared, Wanted};
+use super::link::{COMMAND_QUEUE_CAPACITY, Command, Link, Requester, Shared};
 use super::listing::Listing;
 use super::listings::Listings;
 use super::load::{LoadedServer, Spec};
@@ -18,17 +18,17 @@ use super::service::{ToolServers, not_found};
 use super::state::{TestReport, ToolServerState};
 use super::supervisor::Supervisor;
 
-/// A session that nothing was called in for as long is ended.
-const IDLE: Duration = Duration::from_secs(600);
-/// Servers over HTTP are asked for a sign of life so often.
-const CHECK_INTERVAL: Duration = Duration::from_secs(60);
-/// Whoever asks for a session that stands waits as long for proof of it.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
-/// For sessions to end in order when the daemon goes down.
-const SHUT_DOWN: Duration = Duration::from_secs(4);
+/// Sessions without a call for this duration are closed.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
+/// Interval between pings of servers over HTTP.
+const PING_INTERVAL: Duration = Duration::from_secs(60);
+/// Maximum time to verify an existing session by a ping.
+const PING_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for sessions to close gracefully at shutdown.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(4);
 
 impl ToolServers {
-    /// The supervisor's handle, made anew if there is none.
+    /// Returns the link to the supervisor of a server; creates one if there is none.
     pub(super) fn link(&self, id: &ToolServerId) -> Arc<Link> {
         let mut links = self.0.links.lock();
         if let Some(link) = links.by_id.get(id)
@@ -36,7 +36,7 @@ impl ToolServers {
         {
             return Arc::clone(link);
         }
-        let (sender, commands) = mpsc::channel(QUEUED_COMMANDS);
+        let (sender, commands) = mpsc::channel(COMMAND_QUEUE_CAPACITY);
         let link = Arc::new(Link { commands: sender, shared: Shared::new(self.0.clock.clone()) });
         let supervisor = Supervisor {
             opener: Arc::clone(&self.0.opener),
@@ -47,12 +47,12 @@ impl ToolServers {
             commands,
             failures: 0,
         };
-        // Without a supervisor whoever asks hears that the daemon goes down.
+        // Without a supervisor, requests fail because the daemon shuts down.
         if !links.is_closed {
             self.0.supervisors.spawn(supervisor.run());
         }
         links.by_id.insert(id.clone(), Arc::clone(&link));
-        self.0.link_made.notify_one();
+        self.0.link_created.notify_one();
         link
     }
 
@@ -60,37 +60,40 @@ impl ToolServers {
         Listings { db: self.0.db.clone(), clock: self.0.clock.clone(), id: id.clone() }
     }
 
-    /// Connects in the background, if the server is enabled and nobody knows its tools.
-    pub(super) async fn begin_connecting(&self, id: &str) -> Result<(), ToolServerError> {
+    /// Connects in the background if the server is enabled and its tools are unknown.
+    pub(super) async fn start_connecting(&self, id: &str) -> Result<(), ToolServerError> {
         if let Some(loaded) = self.loaded().await?.find(id)
             && loaded.server.enabled
             && loaded.listing.is_none()
         {
-            self.connect_aside(loaded, true);
+            self.connect_in_background(loaded, true);
         }
         Ok(())
     }
 
-    /// Connects without waiting; `at_once` also before the pause after a failure is over.
-    pub(super) fn connect_aside(&self, loaded: &LoadedServer, at_once: bool) {
+    /// Connects without waiting; `skips_backoff` ignores the delay after a failure.
+    pub(super) fn connect_in_background(&self, loaded: &LoadedServer, skips_backoff: bool) {
         let Ok(spec) = &loaded.spec else { return };
         let link = self.link(&loaded.server.id);
         let state = link.state();
         let must_wait = state.retry_at.is_some_and(|(at, _)| at > tokio::time::Instant::now());
-        if state.session.is_none() && (at_once || !must_wait) {
-            // A full queue holds the command already.
-            let _ = link.tell(Command::Connect(Arc::clone(spec)));
+        if state.session.is_none() && (skips_backoff || !must_wait) {
+            // A full queue already contains the command.
+            let _ = link.send(Command::Connect(Arc::clone(spec)));
         }
     }
 
-    pub(super) fn forget(&self, id: &ToolServerId) -> Option<Arc<Link>> {
+    pub(super) fn remove_link(&self, id: &ToolServerId) -> Option<Arc<Link>> {
         let mut links = self.0.links.lock();
-        links.checked.remove(id);
+        links.last_pings.remove(id);
         links.by_id.remove(id)
     }
 
-    /// The registration in force, for a call.
-    pub(super) async fn in_force(&self, id: &ToolServerId) -> Result<(Arc<ToolServer>, Arc<Spec>), ToolServerError> {
+    /// Returns the current registration of an enabled server, for a call.
+    pub(super) async fn find_enabled(
+        &self,
+        id: &ToolServerId,
+    ) -> Result<(Arc<ToolServer>, Arc<Spec>), ToolServerError> {
         let loaded = self.loaded().await?;
         let found = loaded.find(id.as_str()).ok_or_else(|| not_found(id.as_str()))?;
         if !found.server.enabled {
@@ -99,30 +102,30 @@ impl ToolServers {
         Ok((Arc::clone(&found.server), spec_of(found)?))
     }
 
-    /// Connects now and waits for it.
+    /// Connects and waits for the session.
     ///
     /// # Errors
-    /// `NotFound`, `Disabled`, or why there is no session.
+    /// `NotFound`, `Disabled`, or the reason why the connection failed.
     pub async fn connect(&self, id: &str) -> Result<ToolServerState, ToolServerError> {
-        let (server, spec) = self.in_force(&ToolServerId::from(id)).await?;
+        let (server, spec) = self.find_enabled(&ToolServerId::from(id)).await?;
         let link = self.link(&server.id);
-        let standing = link.state().session;
-        let session = link.session(&spec, Wanted::ByOwner).await?;
-        // One that stands may have lost its server without a sign of it.
-        if standing.is_some_and(|standing| Arc::ptr_eq(&standing, &session))
-            && let Err(error) = session.connection.ping(SIGN_OF_LIFE).await
+        let existing = link.state().session;
+        let session = link.session(&spec, Requester::Owner).await?;
+        // An existing session may have lost its server unnoticed.
+        if existing.is_some_and(|existing| Arc::ptr_eq(&existing, &session))
+            && let Err(error) = session.connection.ping(PING_TIMEOUT).await
             && !(matches!(error, McpError::Timeout { .. }) && link.has_calls())
         {
             link.disconnect().await?;
-            link.session(&spec, Wanted::ByOwner).await?;
+            link.session(&spec, Requester::Owner).await?;
         }
         self.get(id).await
     }
 
-    /// Ends the session and waits for the program's end. The next call connects again.
+    /// Closes the session and waits until the program has exited. The next call connects again.
     ///
     /// # Errors
-    /// `NotFound`, or the daemon is going down.
+    /// `NotFound`, or the daemon is shutting down.
     pub async fn disconnect(&self, id: &str) -> Result<ToolServerState, ToolServerError> {
         let state = self.get(id).await?;
         let link = self.0.links.lock().by_id.get(&state.server.id).cloned();
@@ -132,30 +135,29 @@ impl ToolServers {
         self.get(id).await
     }
 
-    /// Asks for the tools anew.
+    /// Lists the tools again.
     ///
     /// # Errors
-    /// `NotFound`, or why the server cannot be asked.
+    /// `NotFound`, or the reason why the server did not list its tools.
     pub async fn discover(&self, id: &str) -> Result<ToolServerState, ToolServerError> {
         let loaded = self.loaded().await?;
         let found = loaded.find(id).ok_or_else(|| not_found(id))?;
         let (spec, listings) = (spec_of(found)?, self.listings(&found.server.id));
         if found.server.enabled {
-            let session = self.link(&found.server.id).session(&spec, Wanted::ByOwner).await?;
+            let session = self.link(&found.server.id).session(&spec, Requester::Owner).await?;
             let listing = session.list().await.map_err(ToolServerError::Failed)?;
-            listings.keep(&spec, &listing).await;
+            listings.store_for_spec(&spec, &listing).await;
         } else {
             let (listed, _) = self.probe(&spec).await?;
-            listings.keep(&spec, &listed.map_err(ToolServerError::Failed)?).await;
+            listings.store_for_spec(&spec, &listed.map_err(ToolServerError::Failed)?).await;
         }
         self.get(id).await
     }
 
-    /// Connects beside any session that stands, asks for the tools, and ends it again. Changes
-    /// nothing.
+    /// Opens a separate session, lists the tools, and closes it. Changes nothing.
     ///
     /// # Errors
-    /// `NotFound`, `Busy`, or the database is away. What the server does wrong is in the report.
+    /// `NotFound`, `Busy`, or a store error. Failures of the server are in the report.
     pub async fn test(&self, id: &str) -> Result<TestReport, ToolServerError> {
         let loaded = self.loaded().await?;
         let found = loaded.find(id).ok_or_else(|| not_found(id))?;
@@ -175,7 +177,7 @@ impl ToolServers {
     }
 
     async fn probe(&self, spec: &Spec) -> Result<(Result<Listing, Failure>, String), ToolServerError> {
-        let _test = self.0.tests.try_acquire().map_err(|_| ToolServerError::Busy)?;
+        let _permit = self.0.tests.try_acquire().map_err(|_| ToolServerError::Busy)?;
         let session = match self.0.opener.open(spec).await {
             Ok(session) => session,
             Err(failure) => {
@@ -189,65 +191,64 @@ impl ToolServers {
         Ok((listed, diagnosis))
     }
 
-    /// Ends what is idle, gone, switched off or changed elsewhere; asks servers over HTTP for a sign
-    /// of life.
+    /// Closes sessions that are idle, deleted, disabled or outdated; pings servers over HTTP.
     ///
     /// # Errors
-    /// The database is away.
-    pub async fn look_after(&self) -> Result<usize, ToolServerError> {
+    /// A store error.
+    pub async fn reconcile(&self) -> Result<usize, ToolServerError> {
         let links: Vec<(ToolServerId, Arc<Link>)> =
             self.0.links.lock().by_id.iter().map(|(id, link)| (id.clone(), Arc::clone(link))).collect();
         if links.is_empty() {
             return Ok(0);
         }
-        let mut told = 0;
+        let mut commands_sent = 0;
         let (loaded, now) = (self.loaded().await?, self.0.clock.now());
         for (id, link) in links {
             let Some(found) = loaded.find(id.as_str()).filter(|found| found.server.enabled) else {
-                self.forget(&id);
-                let _ = link.tell(Command::Close);
-                told += 1;
+                self.remove_link(&id);
+                let _ = link.send(Command::Close);
+                commands_sent += 1;
                 continue;
             };
             let state = link.state();
             let (Some(session), Ok(spec)) = (&state.session, &found.spec) else { continue };
             let command = if session.revision != spec.revision {
                 Command::Connect(Arc::clone(spec))
-            } else if now.since(link.last_used()) >= IDLE {
-                Command::Rest
-            } else if spec.is_http() && self.is_check_due(&id, now) {
-                Command::Check
+            } else if now.since(link.last_used()) >= IDLE_TIMEOUT {
+                Command::DisconnectIfIdle
+            } else if spec.is_http() && self.is_ping_due(&id, now) {
+                Command::Ping
             } else {
                 continue;
             };
-            // A full queue has been seen to by the next time.
-            let _ = link.tell(command);
-            told += 1;
+            // A full queue is processed before the next run.
+            let _ = link.send(command);
+            commands_sent += 1;
         }
-        Ok(told)
+        Ok(commands_sent)
     }
 
-    fn is_check_due(&self, id: &ToolServerId, now: Timestamp) -> bool {
+    fn is_ping_due(&self, id: &ToolServerId, now: Timestamp) -> bool {
         let mut links = self.0.links.lock();
-        let checked = links.checked.entry(id.clone()).or_insert(now);
-        let is_due = now.since(*checked) >= CHECK_INTERVAL;
+        let last_ping = links.last_pings.entry(id.clone()).or_insert(now);
+        let is_due = now.since(*last_ping) >= PING_INTERVAL;
         if is_due {
-            *checked = now;
+            *last_ping = now;
         }
         is_due
     }
 
-    /// There is nothing to look after.
+    /// Whether there are no links to reconcile.
     pub(super) fn has_no_links(&self) -> bool {
         self.0.links.lock().by_id.is_empty()
     }
 
-    /// Wakes who looks after them.
-    pub(super) fn link_made(&self) -> Arc<Notify> {
-        Arc::clone(&self.0.link_made)
+    /// Notified when a link is created.
+    pub(super) fn link_created(&self) -> Arc<Notify> {
+        Arc::clone(&self.0.link_created)
     }
 
-    /// Ends every session, in order as far as there is time.
+    /// Closes all sessions, gracefully within the time limit.
     pub async fn shut_down(&self) {
         let links: Vec<Arc<Link>> = {
             let mut links = self.0.links.lock();
@@ -255,13 +256,13 @@ impl ToolServers {
             links.by_id.values().cloned().collect()
         };
         for link in links {
-            let _ = link.tell(Command::Close);
+            let _ = link.send(Command::Close);
         }
         self.0.supervisors.close();
-        let _ = tokio::time::timeout(SHUT_DOWN, self.0.supervisors.wait()).await;
+        let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, self.0.supervisors.wait()).await;
     }
 
-    /// Servers with a session on this daemon.
+    /// Returns the number of servers with a session on this daemon.
     #[must_use]
     pub fn connected(&self) -> usize {
         self.0.links.lock().by_id.values().filter(|link| link.shared.state.borrow().session.is_some()).count()
@@ -269,6 +270,6 @@ impl ToolServers {
 }
 
 fn spec_of(found: &LoadedServer) -> Result<Arc<Spec>, ToolServerError> {
-    let missing = |problem: &String| ToolServerError::Failed(Failure::ours("secret_missing", problem.as_str()));
+    let missing = |problem: &String| ToolServerError::Failed(Failure::local("secret_missing", problem.as_str()));
     found.spec.as_ref().map(Arc::clone).map_err(missing)
 }

@@ -1,4 +1,4 @@
-//! What is told of servers and calls.
+//! State of servers, and call statistics.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use super::listing::{LeftOut, Listing, OfferedTool, ServerIdentity};
 use super::load::LoadedListing;
 use super::model::ToolServer;
 
-/// How it stands with a server, on this daemon.
+/// State of a server on this daemon.
 #[derive(Debug, Clone)]
 pub struct ToolServerState {
     pub server: Arc<ToolServer>,
-    /// Variables or headers without a value.
+    /// Names of variables or headers without a value.
     pub missing: BTreeSet<String>,
     pub status: ServerStatus,
     pub failure: Option<Failure>,
-    /// `None`: it was never asked.
+    /// `None` if the server was never asked for its tools.
     pub identity: Option<ServerIdentity>,
     pub tools: Vec<Arc<OfferedTool>>,
     pub left_out: Vec<LeftOut>,
@@ -32,14 +32,14 @@ pub struct ToolServerState {
     pub last_used_at: Option<Timestamp>,
     pub retry_at: Option<Timestamp>,
     pub losses: u64,
-    /// Of the box around the program.
+    /// Process id of the sandbox around the program.
     pub process_id: Option<u32>,
     pub tier: Option<Tier>,
-    /// The end of what the program wrote beside the protocol.
+    /// End of the program's error output.
     pub stderr_tail: String,
 }
 
-/// What a test found.
+/// Result of a test.
 #[derive(Debug)]
 pub struct TestReport {
     pub duration: Duration,
@@ -47,7 +47,7 @@ pub struct TestReport {
     pub stderr_tail: String,
 }
 
-/// Calls since the daemon started, by how they ended.
+/// Number of calls since the daemon started, by outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CallCounts {
     pub ok: u64,
@@ -67,7 +67,7 @@ pub(super) enum CallOutcome {
 #[derive(Debug, Default)]
 pub(super) struct Calls([AtomicU64; 4]);
 
-/// Counts a call when it is over, also when it was given up.
+/// Counts a call on drop, including abandoned calls.
 pub(super) struct CountedCall {
     calls: Arc<Calls>,
     pub(super) outcome: CallOutcome,
@@ -80,7 +80,7 @@ impl Drop for CountedCall {
 }
 
 impl Calls {
-    /// Begins a call. Whoever drops it without an outcome gave it up.
+    /// Starts a call. A call dropped without an outcome counts as cancelled.
     pub(super) fn begin(self: &Arc<Self>) -> CountedCall {
         CountedCall { calls: Arc::clone(self), outcome: CallOutcome::Cancelled }
     }
@@ -97,7 +97,7 @@ impl Calls {
 }
 
 impl ToolServerState {
-    /// What is known without looking at what runs.
+    /// Creates a state from stored data, without a session.
     pub(super) fn unconnected(server: &Arc<ToolServer>, known: Option<&LoadedListing>) -> Self {
         Self {
             server: Arc::clone(server),
@@ -119,9 +119,9 @@ impl ToolServerState {
         }
     }
 
-    /// A registration as a stored answer shows it.
+    /// Creates the state of a new registration for a stored response.
     #[must_use]
-    pub fn fresh(server: &ToolServer) -> Self {
+    pub fn of_registration(server: &ToolServer) -> Self {
         Self::unconnected(&Arc::new(server.clone()), None)
     }
 }

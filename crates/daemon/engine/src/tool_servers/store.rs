@@ -1,4 +1,4 @@
-//! Rows of tool servers and of what they offer.
+//! Rows of tool servers and of their tool lists.
 
 use agentd_base::Timestamp;
 use agentd_store::{Read, Row, StoreError, Topic, Tx, args};
@@ -6,7 +6,7 @@ use agentd_store::{Read, Row, StoreError, Topic, Tx, args};
 use super::change::ToolServerId;
 use super::model::ToolServer;
 
-/// Registrations, their secrets and what the servers offer.
+/// Topic for changes to registrations, their secrets and tool lists.
 pub(super) const TOOL_SERVERS: Topic = Topic::new("skills.tool_servers");
 
 const SELECT: &str = "SELECT id, name, prefix, reach, enabled, trusted, timeout_seconds, catalog_entry, revision, \
@@ -17,7 +17,7 @@ fn tool_server(row: &Row) -> Result<ToolServer, StoreError> {
         id: row.get("id")?,
         name: row.get("name")?,
         prefix: row.get("prefix")?,
-        reach: row.json("reach")?,
+        transport: row.json("reach")?,
         enabled: row.get("enabled")?,
         trusted: row.get("trusted")?,
         timeout_seconds: row.get("timeout_seconds")?,
@@ -28,7 +28,7 @@ fn tool_server(row: &Row) -> Result<ToolServer, StoreError> {
     })
 }
 
-/// Every server, oldest first.
+/// Returns all servers, oldest first.
 pub(super) async fn list_tool_servers(read: &mut Read) -> Result<Vec<ToolServer>, StoreError> {
     let rows = read.fetch_all(format!("{SELECT} ORDER BY created_at, id"), args![]).await?;
     rows.iter().map(tool_server).collect()
@@ -42,11 +42,11 @@ pub(super) async fn count_tool_servers(read: &mut Read) -> Result<usize, StoreEr
     read.fetch_one("SELECT COUNT(*) FROM tool_servers", args![]).await?.first()
 }
 
-fn reach(server: &ToolServer) -> String {
-    serde_json::to_string(&server.reach).unwrap_or_default()
+fn transport_json(server: &ToolServer) -> String {
+    serde_json::to_string(&server.transport).unwrap_or_default()
 }
 
-/// Adds the row; answers whether the prefix was free.
+/// Inserts a server; returns whether the prefix was available.
 pub(super) async fn insert_tool_server(tx: &mut Tx, server: &ToolServer) -> Result<bool, StoreError> {
     tx.touch(TOOL_SERVERS);
     let inserted = tx
@@ -58,7 +58,7 @@ pub(super) async fn insert_tool_server(tx: &mut Tx, server: &ToolServer) -> Resu
                 &server.id,
                 &server.name,
                 &server.prefix,
-                reach(server),
+                transport_json(server),
                 server.enabled,
                 server.trusted,
                 server.timeout_seconds,
@@ -71,7 +71,7 @@ pub(super) async fn insert_tool_server(tx: &mut Tx, server: &ToolServer) -> Resu
     Ok(inserted > 0)
 }
 
-/// Whether another server than `id` has the prefix.
+/// Whether a server other than `id` has this prefix.
 pub(super) async fn is_prefix_taken(read: &mut Read, prefix: &str, id: &ToolServerId) -> Result<bool, StoreError> {
     let sql = "SELECT 1 FROM tool_servers WHERE prefix = $1 AND id <> $2";
     Ok(read.fetch_optional(sql, args![prefix, id]).await?.is_some())
@@ -86,7 +86,7 @@ pub(super) async fn update_tool_server(tx: &mut Tx, server: &ToolServer) -> Resu
             &server.id,
             &server.name,
             &server.prefix,
-            reach(server),
+            transport_json(server),
             server.enabled,
             server.trusted,
             server.timeout_seconds,
@@ -104,7 +104,7 @@ pub(super) async fn delete_tool_server(tx: &mut Tx, id: &ToolServerId) -> Result
     tx.execute("DELETE FROM tool_servers WHERE id = $1", args![id]).await.map(|_| ())
 }
 
-/// What the server offered last, as JSON, and when it said so.
+/// Returns the last tool list as JSON, and its time.
 pub(super) async fn find_listing(
     read: &mut Read,
     id: &ToolServerId,
@@ -114,7 +114,7 @@ pub(super) async fn find_listing(
     row.map(|row| Ok((row.get("listing")?, row.get("listed_at")?))).transpose()
 }
 
-/// Keeps what a server offers, if it is still registered as it was when it was asked.
+/// Stores a tool list if the registration is unchanged since the list was requested.
 pub(super) async fn upsert_listing(
     tx: &mut Tx,
     id: &ToolServerId,

@@ -1,5 +1,5 @@
-//! The task that supervises one server: connects when that is wanted, asks for the tools, notices
-//! that the server died or hangs, and tries again after pauses that grow.
+//! Supervisor task of one server: connects on demand, lists the tools, detects crashes and hangs, and reconnects with
+//! backoff.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,14 +17,14 @@ use super::load::Spec;
 
 const BACKOFF: Backoff =
     Backoff { base: Duration::from_secs(1), multiplier: 2.0, cap: Duration::from_secs(300), jitter: 0.2 };
-/// A server that died is started again by itself so often in a row; then when it is needed.
-const RESTARTS: u32 = 5;
-/// Who lived for as long begins with the shortest pause again.
-const STEADY: Duration = Duration::from_secs(60);
-/// A server that announces changes all the time is asked no more often.
-const LIST_PAUSE: Duration = Duration::from_secs(5);
-/// A sign of life comes within this, or the server hangs.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
+/// Maximum number of consecutive automatic restarts of a crashed server; after that it is started on demand.
+const MAX_RESTARTS: u32 = 5;
+/// A session of at least this duration resets the backoff.
+const STABLE_AFTER: Duration = Duration::from_secs(60);
+/// Minimum interval between tool lists, for servers that announce changes continuously.
+const MIN_LIST_INTERVAL: Duration = Duration::from_secs(5);
+/// A server that does not answer a ping within this time is considered hung.
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
 pub(super) struct Supervisor {
     pub(super) opener: Arc<Opener>,
@@ -33,30 +33,30 @@ pub(super) struct Supervisor {
     pub(super) entropy: Entropy,
     pub(super) shared: Arc<Shared>,
     pub(super) commands: mpsc::Receiver<Command>,
-    /// Tries that failed in a row.
+    /// Number of consecutive failed attempts.
     pub(super) failures: u32,
 }
 
-/// How a try ended.
-enum Tried {
+/// Outcome of a connection attempt.
+enum ConnectOutcome {
     Session(Arc<Session>),
     Failed(Failure),
-    /// As registered by now.
+    /// The registration changed.
     Again(Arc<Spec>),
     Stopped,
     Closed,
 }
 
-/// How a session ended.
-enum Ended {
+/// Reason why a session ended.
+enum SessionEnd {
     Lost(Failure),
     Replaced(Arc<Spec>),
     Stopped,
     Closed,
 }
 
-/// How a pause ended.
-enum Paused {
+/// Reason why a backoff delay ended.
+enum DelayEnd {
     Over,
     Wanted(Arc<Spec>),
     Stopped,
@@ -64,7 +64,7 @@ enum Paused {
 }
 
 impl Supervisor {
-    /// Runs until it is closed, or nobody holds its link any more.
+    /// Runs until it is closed or its link is dropped.
     pub(super) async fn run(mut self) {
         loop {
             match self.commands.recv().await {
@@ -75,17 +75,17 @@ impl Supervisor {
                     }
                 }
                 Some(Command::Disconnect) => self.set_disconnected(),
-                Some(Command::Rest | Command::Check) => {}
+                Some(Command::DisconnectIfIdle | Command::Ping) => {}
             }
         }
     }
 
-    /// Until nobody wants it any more. Answers whether to go on supervising.
+    /// Keeps the server connected until it is disconnected. Returns whether the supervisor continues.
     async fn keep_connected(&mut self, mut spec: Arc<Spec>) -> bool {
         let (mut restarts, mut was_connected) = (0, false);
         loop {
-            match self.try_to_connect(&spec).await {
-                Tried::Session(session) => {
+            match self.attempt_connection(&spec).await {
+                ConnectOutcome::Session(session) => {
                     was_connected = true;
                     let begun = Instant::now();
                     let ended = self.serve(&session).await;
@@ -96,65 +96,65 @@ impl Supervisor {
                     });
                     session.end().await;
                     match ended {
-                        Ended::Lost(failure) => {
-                            if begun.elapsed() >= STEADY {
+                        SessionEnd::Lost(failure) => {
+                            if begun.elapsed() >= STABLE_AFTER {
                                 (self.failures, restarts) = (0, 0);
                             }
                             self.set(|state| state.losses += 1);
                             self.set_failed(failure);
                         }
-                        Ended::Replaced(newer) => {
+                        SessionEnd::Replaced(newer) => {
                             spec = newer;
                             continue;
                         }
-                        Ended::Stopped => {
+                        SessionEnd::Stopped => {
                             self.set_disconnected();
                             return true;
                         }
-                        Ended::Closed => {
+                        SessionEnd::Closed => {
                             self.set_disconnected();
                             return false;
                         }
                     }
                 }
-                Tried::Failed(failure) => self.set_failed(failure),
-                Tried::Again(newer) => {
+                ConnectOutcome::Failed(failure) => self.set_failed(failure),
+                ConnectOutcome::Again(newer) => {
                     spec = newer;
                     continue;
                 }
-                Tried::Stopped => {
+                ConnectOutcome::Stopped => {
                     self.set_disconnected();
                     return true;
                 }
-                Tried::Closed => return false,
+                ConnectOutcome::Closed => return false,
             }
-            if !was_connected || restarts == RESTARTS {
+            if !was_connected || restarts == MAX_RESTARTS {
                 return true;
             }
             restarts += 1;
-            match self.pause().await {
-                Paused::Over => {}
-                Paused::Wanted(newer) => spec = newer,
-                Paused::Stopped => {
+            match self.wait_for_backoff().await {
+                DelayEnd::Over => {}
+                DelayEnd::Wanted(newer) => spec = newer,
+                DelayEnd::Stopped => {
                     self.set_disconnected();
                     return true;
                 }
-                Paused::Closed => return false,
+                DelayEnd::Closed => return false,
             }
         }
     }
 
-    async fn try_to_connect(&mut self, spec: &Arc<Spec>) -> Tried {
+    async fn attempt_connection(&mut self, spec: &Arc<Spec>) -> ConnectOutcome {
         self.set(|state| state.status = ServerStatus::Connecting);
-        let trying = connect(Arc::clone(&self.opener), self.listings.clone(), Arc::clone(spec));
-        tokio::pin!(trying);
+        let attempt = connect(Arc::clone(&self.opener), self.listings.clone(), Arc::clone(spec));
+        tokio::pin!(attempt);
         loop {
             tokio::select! {
-                tried = &mut trying => match tried {
+                result = &mut attempt => match result {
                     Ok(session) => {
                         let session = Arc::new(session);
                         let now = self.clock.now();
-                        self.shared.note_use();
+                        self.shared.record_use();
                         self.set(|state| {
                             state.status = ServerStatus::Connected;
                             state.session = Some(Arc::clone(&session));
@@ -162,69 +162,69 @@ impl Supervisor {
                             state.retry_at = None;
                             state.connected_at = Some(now);
                         });
-                        return Tried::Session(session);
+                        return ConnectOutcome::Session(session);
                     }
-                    Err(failure) => return Tried::Failed(failure),
+                    Err(failure) => return ConnectOutcome::Failed(failure),
                 },
                 command = self.commands.recv() => match command {
-                    None | Some(Command::Close) => return Tried::Closed,
-                    Some(Command::Connect(newer)) if newer.revision != spec.revision => return Tried::Again(newer),
-                    Some(Command::Disconnect) => return Tried::Stopped,
-                    Some(Command::Connect(_) | Command::Rest | Command::Check) => {}
+                    None | Some(Command::Close) => return ConnectOutcome::Closed,
+                    Some(Command::Connect(newer)) if newer.revision != spec.revision => return ConnectOutcome::Again(newer),
+                    Some(Command::Disconnect) => return ConnectOutcome::Stopped,
+                    Some(Command::Connect(_) | Command::DisconnectIfIdle | Command::Ping) => {}
                 },
             }
         }
     }
 
-    async fn serve(&mut self, session: &Arc<Session>) -> Ended {
+    async fn serve(&mut self, session: &Arc<Session>) -> SessionEnd {
         let mut changes = session.connection.tools_changes();
         let mut next_list = Instant::now();
-        let mut listing: Aside<()> = Aside::none();
-        let mut check: Aside<bool> = Aside::none();
+        let mut listing: BackgroundTask<()> = BackgroundTask::none();
+        let mut check: BackgroundTask<bool> = BackgroundTask::none();
         loop {
             tokio::select! {
-                reason = session.connection.closed() => return Ended::Lost(session.loss(reason).await),
+                reason = session.connection.closed() => return SessionEnd::Lost(session.loss(reason).await),
                 Some(()) = async {
                     tokio::time::sleep_until(next_list).await;
                     changes.changed().await
                 }, if listing.is_none() => {
-                    next_list = Instant::now() + LIST_PAUSE;
-                    listing = Aside::start(list_again(self.listings.clone(), Arc::clone(session)));
+                    next_list = Instant::now() + MIN_LIST_INTERVAL;
+                    listing = BackgroundTask::start(refresh_listing(self.listings.clone(), Arc::clone(session)));
                 }
-                () = listing.ended(|_| ()) => listing = Aside::none(),
+                () = listing.ended(|_| ()) => listing = BackgroundTask::none(),
                 is_alive = check.ended(|is_alive| is_alive.unwrap_or(true)) => {
-                    check = Aside::none();
+                    check = BackgroundTask::none();
                     if !is_alive {
                         let message = "the tool server gives no sign of life, so it was ended".to_owned();
-                        let failure = Failure { code: "tool_server_hangs", message, is_ours: false, diagnosis: session.diagnosis() };
-                        return Ended::Lost(failure);
+                        let failure = Failure { code: "tool_server_hangs", message, is_local: false, diagnosis: session.diagnosis() };
+                        return SessionEnd::Lost(failure);
                     }
                 }
                 command = self.commands.recv() => match command {
-                    None | Some(Command::Close) => return Ended::Closed,
-                    Some(Command::Disconnect) => return Ended::Stopped,
-                    Some(Command::Rest) if !self.shared.has_calls() => return Ended::Stopped,
-                    Some(Command::Connect(newer)) if newer.revision != session.revision => return Ended::Replaced(newer),
-                    Some(Command::Check) if check.is_none() => {
+                    None | Some(Command::Close) => return SessionEnd::Closed,
+                    Some(Command::Disconnect) => return SessionEnd::Stopped,
+                    Some(Command::DisconnectIfIdle) if !self.shared.has_calls() => return SessionEnd::Stopped,
+                    Some(Command::Connect(newer)) if newer.revision != session.revision => return SessionEnd::Replaced(newer),
+                    Some(Command::Ping) if check.is_none() => {
                         let session = Arc::clone(session);
-                        check = Aside::start(async move { session.connection.ping(SIGN_OF_LIFE).await.is_ok() });
+                        check = BackgroundTask::start(async move { session.connection.ping(PING_TIMEOUT).await.is_ok() });
                     }
-                    Some(Command::Connect(_) | Command::Rest | Command::Check) => {}
+                    Some(Command::Connect(_) | Command::DisconnectIfIdle | Command::Ping) => {}
                 },
             }
         }
     }
 
-    async fn pause(&mut self) -> Paused {
+    async fn wait_for_backoff(&mut self) -> DelayEnd {
         let until = self.shared.state.borrow().retry_at.map_or_else(Instant::now, |(at, _)| at);
         loop {
             tokio::select! {
-                () = tokio::time::sleep_until(until) => return Paused::Over,
+                () = tokio::time::sleep_until(until) => return DelayEnd::Over,
                 command = self.commands.recv() => match command {
-                    None | Some(Command::Close) => return Paused::Closed,
-                    Some(Command::Connect(spec)) => return Paused::Wanted(spec),
-                    Some(Command::Disconnect | Command::Rest) => return Paused::Stopped,
-                    Some(Command::Check) => {}
+                    None | Some(Command::Close) => return DelayEnd::Closed,
+                    Some(Command::Connect(spec)) => return DelayEnd::Wanted(spec),
+                    Some(Command::Disconnect | Command::DisconnectIfIdle) => return DelayEnd::Stopped,
+                    Some(Command::Ping) => {}
                 },
             }
         }
@@ -237,7 +237,7 @@ impl Supervisor {
     fn set_disconnected(&self) {
         self.set(|state| {
             state.status = ServerStatus::Disconnected;
-            state.tries_over += 1;
+            state.failed_attempts += 1;
             state.failure = None;
             state.retry_at = None;
         });
@@ -245,25 +245,25 @@ impl Supervisor {
 
     fn set_failed(&mut self, failure: Failure) {
         self.failures = self.failures.saturating_add(1);
-        let pause = BACKOFF.delay(self.failures, self.entropy.unit());
-        let retry_at = (Instant::now() + pause, self.clock.now() + pause);
+        let delay = BACKOFF.delay(self.failures, self.entropy.unit());
+        let retry_at = (Instant::now() + delay, self.clock.now() + delay);
         let (server, failures) = (&self.listings.id, self.failures);
-        tracing::info!(%server, code = failure.code, failures, "a tool server cannot be used now");
+        tracing::info!(%server, code = failure.code, failures, "tool server unavailable");
         self.set(|state| {
             state.status = ServerStatus::Failed;
-            state.tries_over += 1;
+            state.failed_attempts += 1;
             state.failure = Some(Arc::new(failure));
             state.retry_at = Some(retry_at);
         });
     }
 }
 
-/// Opens a session and asks for the tools: a server that does not say what it offers is of no use.
+/// Opens a session and lists the tools. A server that cannot list its tools counts as failed.
 async fn connect(opener: Arc<Opener>, listings: Listings, spec: Arc<Spec>) -> Result<Session, Failure> {
     let session = opener.open(&spec).await?;
     match session.list().await {
         Ok(listing) => {
-            listings.keep(&spec, &listing).await;
+            listings.store_for_spec(&spec, &listing).await;
             Ok(session)
         }
         Err(failure) => {
@@ -273,17 +273,17 @@ async fn connect(opener: Arc<Opener>, listings: Listings, spec: Arc<Spec>) -> Re
     }
 }
 
-async fn list_again(listings: Listings, session: Arc<Session>) {
+async fn refresh_listing(listings: Listings, session: Arc<Session>) {
     match session.list().await {
-        Ok(listing) => listings.keep_of(&session, &listing).await,
-        Err(failure) => tracing::info!(code = failure.code, "a tool server did not say how its tools changed"),
+        Ok(listing) => listings.store_for_session(&session, &listing).await,
+        Err(failure) => tracing::info!(code = failure.code, "failed to list changed tools of a tool server"),
     }
 }
 
-/// Something under way beside the supervision; ended when dropped.
-struct Aside<T>(Option<JoinHandle<T>>);
+/// Background task of the supervisor; aborted on drop.
+struct BackgroundTask<T>(Option<JoinHandle<T>>);
 
-impl<T: Send + 'static> Aside<T> {
+impl<T: Send + 'static> BackgroundTask<T> {
     fn none() -> Self {
         Self(None)
     }
@@ -296,7 +296,7 @@ impl<T: Send + 'static> Aside<T> {
         self.0.is_none()
     }
 
-    /// Waits for its end; for ever when there is nothing. Cancel-safe.
+    /// Waits for the end of the task; pending if there is none. Cancel safe.
     async fn ended<R>(&mut self, read: impl FnOnce(Option<T>) -> R) -> R {
         match &mut self.0 {
             Some(work) => read(work.await.ok()),
@@ -305,7 +305,7 @@ impl<T: Send + 'static> Aside<T> {
     }
 }
 
-impl<T> Drop for Aside<T> {
+impl<T> Drop for BackgroundTask<T> {
     fn drop(&mut self) {
         if let Some(work) = &self.0 {
             work.abort();

@@ -1,4 +1,4 @@
-//! The tools of servers, as agents get them.
+//! Tools of tool servers, as offered to agents.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
 use super::error::ToolServerError;
-use super::link::{Command, Wanted};
+use super::link::{Command, Requester};
 use super::listing::OfferedTool;
 use super::model::ToolServer;
 use super::service::ToolServers;
@@ -20,12 +20,12 @@ use crate::tools::{
     Author, Share, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource, fingerprint_of,
 };
 
-/// Of a tool's own complaint.
-const MAX_COMPLAINT_CHARACTERS: usize = 4_000;
+/// Maximum length of a tool's error message.
+const MAX_ERROR_CHARACTERS: usize = 4_000;
 
 struct ServerTool {
     servers: ToolServers,
-    /// As it was registered when the tool was offered.
+    /// Registration at the time of the offer.
     server: Arc<ToolServer>,
     tool: Arc<OfferedTool>,
 }
@@ -37,13 +37,12 @@ impl std::fmt::Debug for ServerTool {
 }
 
 impl ServerTool {
-    /// The server writes everything, also one that its owner trusts: that is about what its tools do.
+    /// Text of a server is third-party text even if the owner trusts it: trust only covers its read-only hints.
     fn author(&self) -> Author {
         Author::Other(format!("the tool server {}", Value::from(self.server.name.as_str())))
     }
 
-    /// Whether this is still what the owner approved: a server that was connected to just now has said again what it
-    /// offers.
+    /// Verifies that the tool is still the approved one: a server that just connected has listed its tools again.
     async fn require_approved(&self, approved: Option<&str>) -> Result<(), ToolServerError> {
         let Some(approved) = approved else { return Ok(()) };
         let loaded = self.servers.loaded().await?;
@@ -60,41 +59,41 @@ impl ServerTool {
 
     async fn run(&self, input: Map<String, Value>, approved: Option<&str>) -> Result<ToolOutput, ToolError> {
         let failed = |error: ToolServerError| ToolError::Failed(error.to_string());
-        // As it is registered now: the call may have waited for days to be approved.
-        let (server, spec) = self.servers.in_force(&self.server.id).await.map_err(failed)?;
+        // Uses the current registration: the call may have waited for its approval for days.
+        let (server, spec) = self.servers.find_enabled(&self.server.id).await.map_err(failed)?;
         let link = self.servers.link(&self.server.id);
         let _call = link.begin_call();
-        let session = link.session(&spec, Wanted::ByAgent).await.map_err(failed)?;
+        let session = link.session(&spec, Requester::Agent).await.map_err(failed)?;
         self.require_approved(approved).await.map_err(failed)?;
         let limits = CallLimits { time: Duration::from_secs(server.timeout_seconds.into()), ..CallLimits::default() };
         let called = session.connection.call_tool(&self.tool.remote_name, Value::Object(input), limits).await;
         let output = called.map_err(|error| match error {
             McpError::Timeout { .. } => {
-                // Full or gone: then it is looked after already.
-                let _ = link.tell(Command::Check);
+                // A full or closed queue needs no further command.
+                let _ = link.send(Command::Ping);
                 ToolError::TimedOut(limits.time)
             }
             error => ToolError::Failed(session.failure(&error).message),
         })?;
         let output = redacted(output, &session.results);
         if output.is_error {
-            return Err(ToolError::Failed(complaint(&output)));
+            return Err(ToolError::Failed(error_message(&output)));
         }
-        Ok(answer(output))
+        Ok(to_output(output))
     }
 }
 
-/// What a server answers may repeat what it was given.
+/// Redacts the server's secrets, which its results may echo.
 fn redacted(mut output: agentd_mcp::ToolOutput, redactor: &Redactor) -> agentd_mcp::ToolOutput {
-    output.text = redactor.hide_piece(output.text);
+    output.text = redactor.redact_excerpt(output.text);
     if let Some(structured) = &mut output.structured {
-        redactor.hide_json(structured);
+        redactor.redact_json(structured);
     }
     output
 }
 
-/// The reason that a tool gives for its failure.
-fn complaint(output: &agentd_mcp::ToolOutput) -> String {
+/// Returns the reason that a tool gives for its failure.
+fn error_message(output: &agentd_mcp::ToolOutput) -> String {
     let reason = match &output.structured {
         Some(structured) if output.text.trim().is_empty() => structured.to_string(),
         _ => output.text.clone(),
@@ -102,26 +101,26 @@ fn complaint(output: &agentd_mcp::ToolOutput) -> String {
     if reason.trim().is_empty() {
         return "the tool failed and gave no reason".to_owned();
     }
-    reason.chars().take(MAX_COMPLAINT_CHARACTERS).collect()
+    reason.chars().take(MAX_ERROR_CHARACTERS).collect()
 }
 
-/// What the model reads. Most servers write structured content a second time as text.
-fn answer(output: agentd_mcp::ToolOutput) -> ToolOutput {
+/// Converts the output for the model. Most servers repeat structured content as text.
+fn to_output(output: agentd_mcp::ToolOutput) -> ToolOutput {
     let (mut text, whole_bytes) = (output.text, output.text_cut_from_bytes);
-    let text_alone = |text: String| ToolOutput { whole_bytes, ..ToolOutput::text(text) };
+    let text_only = |text: String| ToolOutput { whole_bytes, ..ToolOutput::text(text) };
     if let Some(bytes) = output.text_cut_from_bytes {
         text.push_str(&format!("\n[cut; there were {bytes} bytes]"));
     }
     match output.structured {
         None if output.structured_left_out => {
             text.push_str("\n[the structured content was too long and is left out]");
-            text_alone(text)
+            text_only(text)
         }
-        None if text.trim().is_empty() => text_alone("the tool returned no content".to_owned()),
-        None => text_alone(text),
+        None if text.trim().is_empty() => text_only("the tool returned no content".to_owned()),
+        None => text_only(text),
         Some(structured) => {
-            let is_the_same = serde_json::from_str::<Value>(&text).is_ok_and(|parsed| parsed == structured);
-            if is_the_same || text.trim().is_empty() {
+            let is_duplicate = serde_json::from_str::<Value>(&text).is_ok_and(|parsed| parsed == structured);
+            if is_duplicate || text.trim().is_empty() {
                 return ToolOutput::json(structured);
             }
             ToolOutput { whole_bytes, ..ToolOutput::json(json!({"text": text, "structured": structured})) }
@@ -148,7 +147,7 @@ impl Tool for ServerTool {
 
     fn implementation(&self) -> Option<Value> {
         let OfferedTool { remote_name, title, hints, .. } = &*self.tool;
-        Some(json!(["server", self.server.id, self.server.reach, self.server.trusted, remote_name, title, hints]))
+        Some(json!(["server", self.server.id, self.server.transport, self.server.trusted, remote_name, title, hints]))
     }
 
     fn call(
@@ -182,7 +181,7 @@ impl ToolSource for ToolServers {
 
     fn has_tool<'a>(&'a self, name: &'a str) -> BoxFuture<'a, bool> {
         async move {
-            // Whoever asks to write is told when the database is away.
+            // Write requests report a store error themselves.
             let Ok(loaded) = self.loaded().await else { return false };
             let listings = loaded.0.iter().filter_map(|found| found.listing.as_ref());
             listings.flat_map(|listing| &listing.tools).any(|tool| tool.description.name == name)
@@ -195,14 +194,14 @@ impl ToolSource for ToolServers {
             let loaded = match self.loaded().await {
                 Ok(loaded) => loaded,
                 Err(error) => {
-                    tracing::warn!(%error, "the tool servers cannot be read; none of their tools is offered");
+                    tracing::warn!(%error, "failed to load tool servers; none of their tools are offered");
                     return Vec::new();
                 }
             };
             let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
             for found in loaded.0.iter().filter(|found| found.server.enabled && found.spec.is_ok()) {
                 let Some(known) = &found.listing else {
-                    self.connect_aside(found, false);
+                    self.connect_in_background(found, false);
                     continue;
                 };
                 tools.extend(known.tools.iter().map(|tool| {
@@ -221,18 +220,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn structured_content_is_said_once() {
+    fn structured_content_is_not_duplicated() {
         let structured = json!({"a": 1});
-        let said = |text: &str| {
+        let converted = |text: &str| {
             let output = agentd_mcp::ToolOutput {
                 text: text.to_owned(),
                 structured: Some(structured.clone()),
                 ..agentd_mcp::ToolOutput::default()
             };
-            Value::Object(answer(output).value)
+            Value::Object(to_output(output).value)
         };
-        assert_eq!(said(r#"{ "a": 1 }"#), structured);
-        assert_eq!(said(" "), structured);
-        assert_eq!(said("one"), json!({"text": "one", "structured": structured}));
+        assert_eq!(converted(r#"{ "a": 1 }"#), structured);
+        assert_eq!(converted(" "), structured);
+        assert_eq!(converted("one"), json!({"text": "one", "structured": structured}));
     }
 }

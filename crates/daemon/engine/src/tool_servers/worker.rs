@@ -1,5 +1,5 @@
-//! Looks after the links: ends what is idle, gone or changed elsewhere, and asks servers over HTTP
-//! for a sign of life.
+//! Worker that reconciles sessions with registrations: closes idle, deleted or outdated sessions and pings servers over
+//! HTTP.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ impl Worker for ToolServerMaintenance {
     }
 
     fn wake(&self) -> Option<Arc<Notify>> {
-        Some(self.0.link_made())
+        Some(self.0.link_created())
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
@@ -39,6 +39,6 @@ impl Worker for ToolServerMaintenance {
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
-        async move { Ok(WorkerReport::done(self.0.look_after().await?)) }.boxed()
+        async move { Ok(WorkerReport::done(self.0.reconcile().await?)) }.boxed()
     }
 }

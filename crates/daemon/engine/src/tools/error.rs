@@ -1,4 +1,4 @@
-//! What can go wrong with what agents can do.
+//! Errors of tools and tool settings.
 
 use agentd_base::{DomainError, ErrorKind, FieldProblem};
 use agentd_core::settings::SettingsError;
@@ -7,13 +7,13 @@ use agentd_store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ToolsError {
-    #[error("there is no built-in tool `{name}`; GET /api/settings/skills/builtin lists those there are")]
+    #[error("built-in tool `{name}` not found; list built-in tools with GET /api/settings/skills/builtin")]
     UnknownBuiltin { name: String },
-    #[error("there is no custom tool `{id}`; GET /api/settings/skills/custom lists those there are")]
+    #[error("custom tool `{id}` not found; list custom tools with GET /api/settings/skills/custom")]
     NotFound { id: String },
-    #[error("a tool with the name `{name}` is already there; choose another name")]
+    #[error("a tool with the name `{name}` already exists; choose another name")]
     NameTaken { name: String },
-    #[error("{limit} custom tools exist already, which is the most that are kept; delete one first")]
+    #[error("custom tool limit reached ({limit}); delete a custom tool first")]
     TooMany { limit: usize },
     #[error("the tool is not valid")]
     Invalid { problems: Vec<FieldProblem> },

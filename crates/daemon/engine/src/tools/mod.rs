@@ -1,25 +1,23 @@
-//! Tools: what an agent can do besides talking. [`Tools`] knows the sources of tools and offers an agent those that it may
-//! use. Two sources are here: the tools that come with the daemon (`builtin`) and those that the owner makes (`custom`).
+//! Tools that agents can call. [`Tools`] collects the tool sources and offers an agent the tools that it may use. This
+//! module provides two sources: built-in tools (`builtin`) and tools that the owner defines (`custom`).
 //!
 //! Invariants
-//! - A tool is offered only when it is switched on and the agent's profile permits it.
-//! - An input reaches a tool only after it was held against the tool's schema.
-//! - Each tool declares who wrote its description and who writes its results; what no trusted author wrote is marked
-//!   where it enters a prompt.
-//! - Names are unique in what is offered: of two tools with one name, the source that was
-//!   registered first wins.
+//! - A tool is offered only if it is enabled and the agent's profile permits it.
+//! - An input reaches a tool only after it was validated against the tool's schema.
+//! - Each tool declares the author of its description and of its results; text of an untrusted author is marked where
+//!   it enters a prompt.
+//! - Names are unique within an offer: of two tools with one name, the source that was registered first wins.
 //!
-//! Deliberately absent: when a tool runs, in which order and after whose approval; that is the
-//! engine's.
+//! Out of scope: when a tool runs, in which order and after whose approval. The engine decides that.
 
 mod builtin;
 mod custom;
 mod error;
 mod offer;
 mod output;
+mod patch_body;
 mod routes;
 mod schema;
-mod sent_back;
 mod service;
 mod tool;
 mod transfer;
@@ -31,8 +29,8 @@ use agentd_core::runtime::{Binding, MetricList};
 
 use routes::routes;
 
-pub(crate) use builtin::store::list_switched_off;
-pub use builtin::{BuiltinTool, BuiltinTools, JoinsBuiltin};
+pub(crate) use builtin::store::list_disabled_tools;
+pub use builtin::{BuiltinTool, BuiltinToolProvider, BuiltinTools};
 pub(crate) use custom::store::{CUSTOM_TOOLS, list_custom_tools};
 pub use custom::{
     CustomTool, CustomToolChange, CustomToolId, CustomTools, HttpMethod, HttpRequestChange, HttpToolRequest,
@@ -40,10 +38,10 @@ pub use custom::{
 };
 pub use error::ToolsError;
 pub use offer::Offer;
-pub use output::KeptOutput;
+pub use output::StoredOutput;
+pub(crate) use patch_body::{PatchBody, PatchFields};
 pub use routes::ToolRoutes;
 pub use schema::InputSchema;
-pub(crate) use sent_back::{Change, SentBack};
 pub(crate) use service::MAX_TOOLS;
 pub use service::Tools;
 pub use tool::{

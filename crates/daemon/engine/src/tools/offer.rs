@@ -1,21 +1,21 @@
-//! The tools of one turn.
+//! Set of tools that are offered in a turn.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::tool::{Effect, Share, Tool, ToolDescription};
 
-/// What an agent is offered in one turn, each name once. Cheap to clone.
+/// Tools offered to an agent in one turn, with unique names. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Offer {
     tools: Arc<[Arc<dyn Tool>]>,
 }
 
 impl Offer {
-    /// The tools, or as many of them as there is room for, by their [`Share`]. Which ones depends on the tools alone,
-    /// so it stays the same from turn to turn; so does their order.
-    pub(super) fn of_most(tools: Vec<Arc<dyn Tool>>, most: usize) -> Self {
-        if tools.len() <= most {
+    /// Creates an offer of at most `limit` tools, distributed by [`Share`]. The selection and the order depend on the
+    /// tools alone, so they are stable between turns.
+    pub(super) fn with_limit(tools: Vec<Arc<dyn Tool>>, limit: usize) -> Self {
+        if tools.len() <= limit {
             return Self { tools: tools.into() };
         }
         let mut taken: HashMap<Share<'_>, usize> = HashMap::new();
@@ -27,7 +27,7 @@ impl Offer {
             *turn += 1;
         }
         order.sort_unstable();
-        let mut kept: Vec<usize> = order.into_iter().take(most).map(|(_, _, index)| index).collect();
+        let mut kept: Vec<usize> = order.into_iter().take(limit).map(|(_, _, index)| index).collect();
         kept.sort_unstable();
         Self { tools: kept.into_iter().map(|index| Arc::clone(&tools[index])).collect() }
     }
@@ -46,13 +46,13 @@ impl Offer {
         self.tools.iter().find(|tool| tool.description().name == name)
     }
 
-    /// The part that changes nothing.
+    /// Returns only the read-only tools.
     #[must_use]
     pub fn reading_only(self) -> Self {
         self.filtered(|tool| tool.effect == Effect::Reads)
     }
 
-    /// The part that `keep` wants.
+    /// Returns only the tools for which `keep` is true.
     #[must_use]
     pub fn filtered(self, keep: impl Fn(&ToolDescription) -> bool) -> Self {
         Self { tools: self.tools.iter().filter(|tool| keep(tool.description())).cloned().collect() }
@@ -104,7 +104,7 @@ mod tests {
             let description = ToolDescription {
                 name: format!("{start}{number}"),
                 description: String::new(),
-                input_schema: InputSchema::known(json!({"type": "object"})),
+                input_schema: InputSchema::trusted(json!({"type": "object"})),
                 effect: Effect::Acts,
                 time_limit: Duration::from_secs(1),
             };
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_loses_everything_where_room_is_short() {
+    fn limit_is_shared_among_sources() {
         let tools = [
             named("built", 2, Share::BuiltIn),
             named("custom", 3, Share::Owner("custom")),
@@ -123,8 +123,8 @@ mod tests {
             named("c", 5, Share::Server("c")),
             named("device", 1, Share::Owner("dev")),
         ];
-        let offered = |most: usize| -> Vec<String> {
-            let offer = Offer::of_most(tools.concat(), most);
+        let offered = |limit: usize| -> Vec<String> {
+            let offer = Offer::with_limit(tools.concat(), limit);
             offer.iter().map(|tool| tool.description().name.clone()).collect()
         };
         let expected = "built0 built1 custom0 custom1 custom2 a0 a1 b0 c0 c1 device0";

@@ -1,46 +1,46 @@
-//! The schema of a tool's input, and how inputs are validated.
+//! Input schema of a tool, and validation of inputs.
 
 use std::sync::{Arc, OnceLock};
 
 use agentd_json_schema::{Schema, ValidationError};
 use serde_json::{Map, Number, Value};
 
-/// Validated at once: about a millisecond.
-const FEW_STEPS: u64 = 10_000;
-/// Of a validation on a thread that may block: about a tenth of a second.
+/// Maximum number of validation steps on a runtime thread, about one millisecond.
+const INLINE_STEPS: u64 = 10_000;
+/// Maximum number of validation steps on a blocking thread, about 100 milliseconds.
 const MAX_STEPS: u64 = 1_000_000;
 
-/// A JSON Schema of type `object`, with what models are told of it. Cheap to clone.
+/// A JSON Schema of type `object`, with its form for models. Cheap to clone.
 #[derive(Clone)]
 pub struct InputSchema(Arc<Inner>);
 
 struct Inner {
     schema: Schema,
-    written: OnceLock<agentd_llm::Schema>,
+    for_model: OnceLock<agentd_llm::Schema>,
 }
 
-/// Makes whole numbers that were written as fractions, `2.0`, whole numbers where the schema wants those: models write
-/// them so, JSON Schema takes them, and programs do not.
-fn settle(schema: &Value, value: &mut Value) {
+/// Converts integral floats such as `2.0` to integers where the schema requires an integer. Models write them and JSON
+/// Schema accepts them, but programs may not.
+fn normalize_integers(schema: &Value, value: &mut Value) {
     match value {
         Value::Number(number) => {
             if wants_integer(schema)
-                && let Some(whole) = whole(number)
+                && let Some(exact_integer) = exact_integer(number)
             {
-                *value = Value::from(whole);
+                *value = Value::from(exact_integer);
             }
         }
         Value::Object(fields) => {
             let properties = schema.get("properties");
             for (name, field) in fields.iter_mut() {
                 if let Some(schema) = properties.and_then(|properties| properties.get(name.as_str())) {
-                    settle(schema, field);
+                    normalize_integers(schema, field);
                 }
             }
         }
         Value::Array(items) => {
             if let Some(schema) = schema.get("items") {
-                items.iter_mut().for_each(|item| settle(schema, item));
+                items.iter_mut().for_each(|item| normalize_integers(schema, item));
             }
         }
         Value::Null | Value::Bool(_) | Value::String(_) => {}
@@ -57,8 +57,8 @@ fn wants_integer(schema: &Value) -> bool {
     }
 }
 
-/// The whole number that a fraction is, where a fraction can hold it exactly.
-fn whole(number: &Number) -> Option<i64> {
+/// Returns the integer value of a float that represents it exactly.
+fn exact_integer(number: &Number) -> Option<i64> {
     let is_exact = |float: &f64| float.fract() == 0.0 && float.abs() <= 9_007_199_254_740_992.0;
     let float = number.as_f64().filter(|float| number.is_f64() && is_exact(float))?;
     #[allow(clippy::cast_possible_truncation, reason = "whole, and within 64 bits")]
@@ -73,7 +73,7 @@ impl std::fmt::Debug for InputSchema {
 
 impl InputSchema {
     /// # Errors
-    /// A sentence on what is wrong with the schema.
+    /// A sentence that describes the defect of the schema.
     pub fn new(value: Value) -> Result<Self, String> {
         if value.get("type").and_then(Value::as_str) != Some("object") {
             return Err("must be a JSON Schema with `\"type\": \"object\"`".to_owned());
@@ -82,13 +82,13 @@ impl InputSchema {
     }
 
     fn of(schema: Schema) -> Self {
-        Self(Arc::new(Inner { schema, written: OnceLock::new() }))
+        Self(Arc::new(Inner { schema, for_model: OnceLock::new() }))
     }
 
-    /// A schema that is part of the daemon. Looking through it would be a tenth of the daemon's start; a debug build
-    /// does.
+    /// Creates a schema that is part of the daemon, without checking it. Checking all of them would take a tenth of the
+    /// daemon's start time; debug builds do.
     #[must_use]
-    pub fn known(value: Value) -> Self {
+    pub fn trusted(value: Value) -> Self {
         debug_assert_eq!(Self::new(value.clone()).err(), None, "{value}");
         Self::of(Schema::trusted(value))
     }
@@ -98,20 +98,19 @@ impl InputSchema {
         self.0.schema.value()
     }
 
-    /// As models are told it.
+    /// Returns the schema in the form for models.
     #[must_use]
-    pub fn written(&self) -> &agentd_llm::Schema {
-        self.0.written.get_or_init(|| agentd_llm::Schema::new(self.value()))
+    pub fn for_model(&self) -> &agentd_llm::Schema {
+        self.0.for_model.get_or_init(|| agentd_llm::Schema::new(self.value()))
     }
 
-    /// Validates what a model wrote; a whole number that was written as a fraction is one afterwards. Whatever the
-    /// schema and the input are, this takes about a tenth of a second at most, and no thread of the runtime for more
-    /// than a millisecond.
+    /// Validates an input of a model and converts integral floats to integers. Takes at most about 100 milliseconds for
+    /// any schema and input, and blocks no runtime thread for more than one millisecond.
     ///
     /// # Errors
-    /// A sentence for the model on what does not fit.
+    /// A sentence for the model that describes the mismatch.
     pub async fn validate(&self, input: &Value) -> Result<Map<String, Value>, String> {
-        match self.validate_within(input, FEW_STEPS) {
+        match self.validate_within(input, INLINE_STEPS) {
             Err(InputError::Schema(ValidationError::TooCostly)) => {
                 let (schema, input) = (self.clone(), input.clone());
                 let validated = tokio::task::spawn_blocking(move || schema.validate_within(&input, MAX_STEPS)).await;
@@ -123,7 +122,7 @@ impl InputSchema {
     }
 
     fn validate_within(&self, input: &Value, steps: u64) -> Result<Map<String, Value>, InputError> {
-        // A model that calls a tool without arguments may write nothing at all.
+        // A model that calls a tool without arguments may send nothing.
         let nothing = Value::Object(Map::new());
         let input = match input {
             Value::Null => &nothing,
@@ -131,33 +130,33 @@ impl InputSchema {
             other => other,
         };
         let Value::Object(object) = input else {
-            // What a model wrote that is no JSON comes as it was written.
+            // An input that is not valid JSON arrives as a string.
             if let Value::String(text) = input
                 && let Err(error) = serde_json::from_str::<Value>(text)
             {
-                return Err(InputError::NoJson(error));
+                return Err(InputError::InvalidJson(error));
             }
-            return Err(InputError::NoObject);
+            return Err(InputError::NotAnObject);
         };
         self.0.schema.validate(input, steps)?;
         let mut object = object.clone();
         let properties = self.value().get("properties");
         for (name, field) in &mut object {
             if let Some(schema) = properties.and_then(|properties| properties.get(name.as_str())) {
-                settle(schema, field);
+                normalize_integers(schema, field);
             }
         }
         Ok(object)
     }
 }
 
-/// Why a tool is not called with an input.
+/// Reason why an input is rejected.
 #[derive(Debug, thiserror::Error)]
 enum InputError {
     #[error("the input is not valid JSON: {0}")]
-    NoJson(serde_json::Error),
+    InvalidJson(serde_json::Error),
     #[error("the input must be a JSON object")]
-    NoObject,
+    NotAnObject,
     #[error("the input does not fit the tool's schema: {0}")]
     Schema(#[from] ValidationError),
 }
@@ -169,7 +168,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_input_is_validated() {
+    async fn input_is_validated_against_the_schema() {
         let schema = InputSchema::new(json!({
             "type": "object",
             "properties": {"path": {"type": "string"}},
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whole_numbers_may_be_written_as_fractions() {
+    async fn integral_floats_become_integers() {
         let schema = InputSchema::new(json!({"type": "object", "properties": {
             "count": {"type": ["integer", "null"]},
             "share": {"type": "number"},
@@ -200,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_arguments_may_be_written_in_any_way() {
+    async fn missing_arguments_are_an_empty_object() {
         let schema = InputSchema::new(json!({"type": "object"})).unwrap();
         for nothing in [json!({}), json!(null), json!(""), json!(" ")] {
             assert!(schema.validate(&nothing).await.unwrap().is_empty());
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_schema_of_an_object_is_refused() {
+    fn schema_that_is_not_an_object_is_rejected() {
         for bad in [json!({}), json!([]), json!({"type": "string"}), json!({"type": "object", "properties": 1})] {
             assert!(InputSchema::new(bad).is_err());
         }

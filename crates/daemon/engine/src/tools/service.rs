@@ -1,4 +1,4 @@
-//! Every source of tools, and what of them an agent is offered.
+//! All tool sources, and the tools that an agent is offered.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use std::sync::Arc;
 use agentd_core::runtime::{Slot, Slots};
 
 use super::offer::Offer;
-use super::output::{self, KeptOutput};
+use super::output::{self, StoredOutput};
 use super::tool::{Tool, ToolError, ToolSource};
 use super::transfer::{WorkspaceFile, copy_out};
 use crate::agents::Agent;
-use crate::workspaces::Room;
 use crate::workspaces::UNTRUSTED_RESULTS;
+use crate::workspaces::WorkspaceQuota;
 
-/// Vendors take no more.
+/// Maximum number of tools that all vendors accept.
 pub(crate) const MAX_TOOLS: usize = 128;
 
 /// Cheap to clone.
@@ -22,7 +22,7 @@ pub(crate) const MAX_TOOLS: usize = 128;
 pub struct Tools(Arc<Inner>);
 
 struct Inner {
-    room: Room,
+    quota: WorkspaceQuota,
     sources: Slot<dyn ToolSource>,
 }
 
@@ -33,20 +33,20 @@ impl std::fmt::Debug for Tools {
 }
 
 impl Tools {
-    /// `room` is what a workspace may hold. Of two tools with one name, that of the earlier source counts.
+    /// `quota` limits the size of workspaces. Of two tools with one name, the one of the earlier source wins.
     #[must_use]
-    pub fn new(room: &Room, slots: &mut Slots) -> Self {
-        Self(Arc::new(Inner { room: room.clone(), sources: slots.create() }))
+    pub fn new(quota: &WorkspaceQuota, slots: &mut Slots) -> Self {
+        Self(Arc::new(Inner { quota: quota.clone(), sources: slots.create() }))
     }
 
-    /// Whether a source keeps this name for itself.
+    /// Whether a source reserves this name.
     #[must_use]
     pub fn is_reserved(&self, name: &str) -> bool {
         self.0.sources.all().iter().any(|source| source.reserved_names().iter().any(|reserved| reserved == name))
     }
 
-    /// Whether no custom tool can take this name now.
-    pub async fn is_taken(&self, name: &str) -> bool {
+    /// Whether a custom tool cannot use this name.
+    pub async fn is_name_taken(&self, name: &str) -> bool {
         for source in self.0.sources.all() {
             if source.has_tool(name).await {
                 return true;
@@ -55,45 +55,44 @@ impl Tools {
         self.is_reserved(name)
     }
 
-    /// Keeps a result that is too long for a model in the workspace, and answers the path that
-    /// `read_file` takes, and how much was kept. Of earlier results the newest stay. Very long lines
-    /// are broken, because `read_file` shows only the beginning of one. What others wrote lies in a folder whose files
-    /// stay untrusted.
+    /// Stores a result that is too long for a model in the workspace. Returns the path for `read_file` and the stored
+    /// length. The newest results are retained. Very long lines are wrapped because `read_file` truncates them.
+    /// Untrusted results are stored in a folder whose files stay untrusted.
     ///
     /// # Errors
-    /// The workspace cannot be written, is full, or something else is in the way there.
-    pub async fn keep_output(
+    /// The workspace cannot be written or is full, or the path is occupied.
+    pub async fn store_output(
         &self,
         workspace: &Path,
         call_id: &str,
         text: &str,
         is_trusted: bool,
-    ) -> Result<KeptOutput, ToolError> {
+    ) -> Result<StoredOutput, ToolError> {
         let folder = if is_trusted { output::FOLDER } else { UNTRUSTED_RESULTS };
-        output::keep(workspace, &self.0.room, folder, call_id, text).await
+        output::store_result(workspace, &self.0.quota, folder, call_id, text).await
     }
 
-    /// Begins a file of a workspace that comes from outside. `mark` tells it from others that are being written; what
-    /// a daemon that was killed left under the same one is removed.
+    /// Starts writing an external file into a workspace. `mark` distinguishes concurrent writes; leftovers of a killed
+    /// daemon with the same mark are removed.
     ///
     /// # Errors
-    /// The path leads out of the workspace, something else is in the way, or the workspace is full.
+    /// The path leaves the workspace or is occupied, or the workspace is full.
     pub async fn create_file(&self, workspace: &Path, path: &str, mark: &str) -> Result<WorkspaceFile, ToolError> {
-        WorkspaceFile::create(workspace, &self.0.room, path, mark).await
+        WorkspaceFile::create(workspace, &self.0.quota, path, mark).await
     }
 
-    /// Whether a workspace holds this file.
+    /// Whether a workspace contains this file.
     ///
     /// # Errors
-    /// The path leads out of the workspace, or something else than a file is there.
+    /// The path leaves the workspace or is not a file.
     pub async fn has_file(&self, workspace: &Path, path: &str) -> Result<bool, ToolError> {
         WorkspaceFile::exists(workspace, path).await
     }
 
-    /// Copies a file of a workspace into a folder that is nobody else's, and answers where it is then.
+    /// Copies a file of a workspace into a private folder and returns its new path.
     ///
     /// # Errors
-    /// The path leads out of the workspace, it is no file, or longer than `limit` bytes.
+    /// The path leaves the workspace, is not a file, or the file is longer than `limit` bytes.
     pub async fn copy_file(
         &self,
         workspace: &Path,
@@ -104,7 +103,7 @@ impl Tools {
         copy_out(workspace, path, folder, limit).await
     }
 
-    /// What an agent may use now.
+    /// Returns the tools that an agent may use now.
     pub async fn offer(&self, agent: &Agent) -> Offer {
         let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
         let mut names = HashSet::new();
@@ -118,13 +117,13 @@ impl Tools {
         }
         if tools.len() > MAX_TOOLS {
             let (agent, count) = (&agent.svc_name, tools.len());
-            tracing::warn!(%agent, count, "there are more than {MAX_TOOLS} tools; the rest is not offered");
+            tracing::warn!(%agent, count, limit = MAX_TOOLS, "tool limit exceeded; further tools are not offered");
         }
-        Offer::of_most(tools, MAX_TOOLS)
+        Offer::with_limit(tools, MAX_TOOLS)
     }
 }
 
-/// `profile.tools` names what the agent may use; left out, it may use everything.
+/// `profile.tools` lists the permitted tools; if absent, all are permitted.
 fn is_permitted(agent: &Agent, name: &str) -> bool {
     agent.profile.tools.as_ref().is_none_or(|permitted| permitted.iter().any(|known| known == name))
 }

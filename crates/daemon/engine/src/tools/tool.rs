@@ -1,4 +1,4 @@
-//! What a tool is.
+//! The [`Tool`] trait and its types.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,50 +17,50 @@ use crate::agents::Agent;
 use crate::code_runner::{CodeError, CodeOutcome};
 use crate::workspaces::{UntrustedSource, WorkspaceError};
 
-/// What a tool does to the world; decides whether its owner is asked first.
+/// Side effects of a tool; determines whether a call needs an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Looks at what is the agent's own already: its workspace, its memory, the clock.
+    /// Reads the agent's own data: its workspace, its memory, the clock.
     Reads,
-    /// Changes something, runs code, or reaches outside.
+    /// Changes data, runs code, or accesses external systems.
     Acts,
 }
 
-/// Who wrote a text that a model reads.
+/// Author of a text that a model reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Author {
     /// The daemon, the agent, or its owner.
     Trusted,
-    /// Somebody else, named for the owner: `the tool server "wiki"`.
+    /// A third party, as displayed to the owner: `the tool server "wiki"`.
     Other(String),
 }
 
-/// What one call does outside the agent's own workspace and memory.
+/// Effect of one call outside the agent's own workspace and memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Consequence {
-    /// Nothing.
+    /// No effect.
     Contained,
-    /// Requests this address and sends nothing else.
+    /// Requests this URL and sends nothing else.
     Requests(Url),
-    /// Sends what the agent wrote to this host.
+    /// Sends data written by the agent to this host.
     SendsTo(String),
-    /// Runs code, sends something, or changes something that lasts.
+    /// Runs code, sends data, or changes something persistently.
     Acts,
 }
 
-/// What a model and an owner are told about a tool.
+/// Description of a tool for models and owners.
 #[derive(Debug, Clone)]
 pub struct ToolDescription {
-    /// `[a-zA-Z0-9_-]{1,64}`, which every vendor takes.
+    /// `[a-zA-Z0-9_-]{1,64}`, which every vendor accepts.
     pub name: String,
     pub description: String,
     pub input_schema: InputSchema,
     pub effect: Effect,
-    /// One call may take no longer.
+    /// Time limit of one call.
     pub time_limit: Duration,
 }
 
-/// Whose call it is, and where it runs.
+/// Context of a tool call.
 #[derive(Debug, Clone)]
 pub struct ToolCallContext {
     pub agent: Arc<Agent>,
@@ -68,35 +68,35 @@ pub struct ToolCallContext {
     pub workspace: PathBuf,
     pub session_id: String,
     pub conversation_id: Option<String>,
-    /// Unique for each call, whatever the model called it.
+    /// Unique for each call, independent of the id that the model chose.
     pub call_id: String,
-    /// Cancelled when nobody waits for the answer any more. A tool that holds more than memory
-    /// cleans up; the future may be dropped right after.
+    /// Cancelled when the result is no longer needed. A tool that holds external resources releases them; the future
+    /// may be dropped right after.
     pub cancelled: CancellationToken,
-    /// Whether the turn that calls contains text that others wrote.
+    /// Whether the calling turn contains untrusted text.
     pub has_untrusted_text: bool,
-    /// What the owner approved, where the call had to be approved: the [`fingerprint_of`] the tool.
+    /// Approved [`fingerprint_of`] the tool, if the call required an approval.
     pub approved: Option<String>,
-    /// For a tool of a trusted author that reads text of others in this call.
+    /// Set by trusted tools that read untrusted text in this call.
     pub untrusted: UntrustedSource,
 }
 
-/// Of each stream of code as a result shows it; the middle of what is longer is left out, with a note.
-const SHOWN_BYTES: usize = 48 * 1024;
+/// Maximum size of each output stream of code in a result; the middle is omitted with a note.
+const MAX_STREAM_BYTES: usize = 48 * 1024;
 
-/// Of a result, a model is given so much in the turn that made it.
+/// Maximum length of a result that a model receives in the turn that produced it.
 pub const MAX_READ_CHARACTERS: usize = 30_000;
 
-/// Longer JSON is not laid out: what is deeply nested would become a hundred times as long.
-const MAX_LAID_OUT_BYTES: usize = 512 * 1024;
+/// Longer JSON is not pretty-printed: deep nesting could make it a hundred times as long.
+const MAX_PRETTY_BYTES: usize = 512 * 1024;
 
-/// What a tool answers: a JSON object. A model reads `text` alone where there is nothing else.
+/// Result of a tool: a JSON object. If `text` is the only field, the model reads its value alone.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ToolOutput {
     pub value: Map<String, Value>,
-    /// All of it as text to be kept, where `value` is only a part.
+    /// Full text for storage if `value` is only a part.
     pub whole: Option<String>,
-    /// How many bytes of text there were, where that is more than is here.
+    /// Total number of bytes if it exceeds what is included here.
     pub whole_bytes: Option<usize>,
 }
 
@@ -107,7 +107,7 @@ impl ToolOutput {
         Self { value, ..Self::default() }
     }
 
-    /// Anything that serializes to an object; other JSON becomes `{"result": …}`.
+    /// Creates a result from JSON; a value that is not an object becomes `{"result": …}`.
     #[must_use]
     pub fn json(value: Value) -> Self {
         match value {
@@ -116,7 +116,7 @@ impl ToolOutput {
         }
     }
 
-    /// What the model is given to read.
+    /// Returns the text that the model reads.
     #[must_use]
     pub fn for_model(&self) -> String {
         match self.value.get("text") {
@@ -125,9 +125,9 @@ impl ToolOutput {
         }
     }
 
-    /// The same to be read line by line: what a program wrote as it wrote it, other JSON laid out.
+    /// Renders the result for line-based reading: program output as is, other JSON pretty-printed.
     #[must_use]
-    pub fn in_lines(&self) -> String {
+    pub fn to_lines(&self) -> String {
         match self.value.get("text") {
             Some(Value::String(text)) if self.value.len() == 1 => return text.clone(),
             _ => {}
@@ -136,7 +136,7 @@ impl ToolOutput {
         let is_flat = self.value.values().all(|value| !value.is_array() && !value.is_object());
         if !is_flat || !self.value.values().any(has_lines) {
             let compact = serde_json::to_string(&self.value).unwrap_or_default();
-            if compact.len() > MAX_LAID_OUT_BYTES {
+            if compact.len() > MAX_PRETTY_BYTES {
                 return compact;
             }
             return serde_json::to_string_pretty(&self.value).unwrap_or_default();
@@ -153,13 +153,13 @@ impl ToolOutput {
     }
 }
 
-/// Why a call did not do what was asked. The model reads the sentence and may try otherwise.
+/// Error of a tool call. The model reads the sentence and may try again differently.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    /// The model asked for something that cannot be.
+    /// The request is not valid.
     #[error("{0}")]
     Invalid(String),
-    /// It was tried and did not work.
+    /// The attempt failed.
     #[error("{0}")]
     Failed(String),
     #[error("the tool did not answer within {} seconds", .0.as_secs())]
@@ -187,31 +187,31 @@ impl From<CodeError> for ToolError {
 }
 
 impl From<CodeOutcome> for ToolOutput {
-    /// `{exit_code, stdout, stderr, ended}`, of each stream what fits into a result. Where that leaves
-    /// something out, all that was read goes with it.
+    /// Builds `{exit_code, stdout, stderr, ended}` with each stream limited to the size of a result. If something is
+    /// omitted, the full output is included for storage.
     fn from(outcome: CodeOutcome) -> Self {
         let RunOutcome { ended, stdout, stderr, .. } = outcome.into_run();
         let exit_code = match ended {
             Ended::Exited { code } => Value::from(code),
             _ => Value::Null,
         };
-        let is_long = |stream: &Captured| stream.head.len() + stream.tail.len() > SHOWN_BYTES;
+        let is_long = |stream: &Captured| stream.head.len() + stream.tail.len() > MAX_STREAM_BYTES;
         let whole = (is_long(&stdout) || is_long(&stderr)).then(|| {
             let (stdout, stderr) = (stdout.to_text(), stderr.to_text());
             format!("ended: {ended}\nexit_code: {exit_code}\n\nstderr:\n{stderr}\n\nstdout:\n{stdout}\n")
         });
         let value = Map::from_iter([
             ("exit_code".to_owned(), exit_code),
-            ("stdout".to_owned(), Value::from(stdout.shortened(SHOWN_BYTES).to_text())),
-            ("stderr".to_owned(), Value::from(stderr.shortened(SHOWN_BYTES).to_text())),
+            ("stdout".to_owned(), Value::from(stdout.shortened(MAX_STREAM_BYTES).to_text())),
+            ("stderr".to_owned(), Value::from(stderr.shortened(MAX_STREAM_BYTES).to_text())),
             ("ended".to_owned(), Value::from(ended.to_string())),
         ]);
         Self { value, whole, whole_bytes: None }
     }
 }
 
-/// SHA-256, in hex, over what a tool runs and everything that it says of itself: an approval holds for that alone.
-/// Empty for a tool that cannot be changed.
+/// SHA-256, in hex, of a tool's implementation and description: an approval applies to exactly these. Empty for a tool
+/// that cannot be changed.
 #[must_use]
 pub fn fingerprint_of(tool: &dyn Tool) -> String {
     let Some(implementation) = tool.implementation() else { return String::new() };
@@ -221,15 +221,14 @@ pub fn fingerprint_of(tool: &dyn Tool) -> String {
     hex::encode(Sha256::digest(whole.to_string()))
 }
 
-/// Whose a tool is, where there are more than vendors take: what stands first here has room first, and those of one
-/// kind take turns.
+/// Group of a tool for the tool limit: earlier groups have priority, and members of one group are selected in turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Share<'a> {
-    /// The daemon's.
+    /// Built-in tools.
     BuiltIn,
-    /// The owner's: a device's, by its id, or a custom one.
+    /// Tools of the owner: of a device, by its id, or custom tools.
     Owner(&'a str),
-    /// A tool server's, by its id.
+    /// Tools of a tool server, by its id.
     Server(&'a str),
 }
 
@@ -243,23 +242,23 @@ impl Share<'_> {
     }
 }
 
-/// One thing that an agent can do. Calls run side by side.
+/// A capability that an agent can call. Calls run concurrently.
 pub trait Tool: Send + Sync + std::fmt::Debug {
     fn description(&self) -> &ToolDescription;
 
-    /// Whose it is, where there is no room for all.
+    /// Group of the tool if the tool limit is exceeded.
     fn share(&self) -> Share<'_> {
         Share::BuiltIn
     }
 
-    /// Who wrote its description and its input schema.
+    /// Author of the description and the input schema.
     fn description_author(&self) -> Author;
 
-    /// Who writes the text of its results and errors. A trusted tool that reads text of others in a single call records
-    /// that in [`ToolCallContext::untrusted`].
+    /// Author of results and errors. A trusted tool that reads untrusted text in a single call records that in
+    /// [`ToolCallContext::untrusted`].
     fn output_author(&self) -> Author;
 
-    /// What a call with this input does outside the agent's own data. `input` fits the schema.
+    /// Effect of a call with this input outside the agent's own data. `input` matches the schema.
     fn consequence<'a>(&'a self, _input: &'a Map<String, Value>, _agent: &'a Agent) -> BoxFuture<'a, Consequence> {
         let consequence = match self.description().effect {
             Effect::Reads => Consequence::Contained,
@@ -274,26 +273,26 @@ pub trait Tool: Send + Sync + std::fmt::Debug {
         None
     }
 
-    /// Runs once. `input` fits the schema.
+    /// Runs the tool once. `input` matches the schema.
     fn call(&self, input: Map<String, Value>, context: ToolCallContext)
     -> BoxFuture<'_, Result<ToolOutput, ToolError>>;
 }
 
-/// Where tools come from: those built in, custom ones, tool servers, devices, other domains.
+/// Source of tools: built-in tools, custom tools, tool servers, devices, other domains.
 pub trait ToolSource: Send + Sync {
-    /// For logs.
+    /// Name for logs.
     fn name(&self) -> &'static str;
 
-    /// What is there for this agent now, in an order that stays the same. Asked before each turn,
-    /// so it answers from memory.
+    /// Returns the tools available to this agent, in a stable order. Called before each turn, so it answers from
+    /// memory.
     fn tools<'a>(&'a self, agent: &'a Agent) -> BoxFuture<'a, Vec<Arc<dyn Tool>>>;
 
-    /// Whether a tool of this source has that name now, whichever agent is offered it.
+    /// Whether this source has a tool of this name for any agent.
     fn has_tool<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, bool> {
         Box::pin(std::future::ready(false))
     }
 
-    /// Names that are always this source's: no custom tool can take one of them.
+    /// Names reserved for this source: custom tools cannot use them.
     fn reserved_names(&self) -> Vec<String> {
         Vec::new()
     }
@@ -306,13 +305,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_can_be_read_line_by_line() {
+    fn results_are_rendered_line_by_line() {
         let ran =
             ToolOutput::json(json!({"exit_code": 0, "stdout": "a \"b\"\nc\n", "stderr": "", "ended": "by itself"}));
-        let text = ran.in_lines();
+        let text = ran.to_lines();
         assert!(text.contains("exit_code: 0\n") && text.ends_with("\nstdout:\na \"b\"\nc\n"), "{text}");
-        assert_eq!(ToolOutput::text("a\nb").in_lines(), "a\nb");
-        let nested = ToolOutput::json(json!({"rows": [{"a": "x\ny"}, {"a": 2}]})).in_lines();
+        assert_eq!(ToolOutput::text("a\nb").to_lines(), "a\nb");
+        let nested = ToolOutput::json(json!({"rows": [{"a": "x\ny"}, {"a": 2}]})).to_lines();
         assert!(nested.lines().count() > 5 && serde_json::from_str::<Value>(&nested).is_ok(), "{nested}");
     }
 }

@@ -7,17 +7,22 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 
 use super::tool::ToolError;
-use crate::workspaces::{Expected, NewFile, RelativePath, Room, Workspace, WorkspaceError};
+use crate::workspaces::{Expected, NewFile, RelativePath, Workspace, WorkspaceError, WorkspaceQuota};
 
-/// A file of a workspace that is being written: whole under its name, or not there at all.
+/// A workspace file that is being written. It appears under its name only when complete.
 #[derive(Debug)]
 pub struct WorkspaceFile(NewFile);
 
 impl WorkspaceFile {
-    pub(super) async fn create(workspace: &Path, room: &Room, path: &str, mark: &str) -> Result<Self, ToolError> {
+    pub(super) async fn create(
+        workspace: &Path,
+        quota: &WorkspaceQuota,
+        path: &str,
+        mark: &str,
+    ) -> Result<Self, ToolError> {
         let (workspace, path, mark) = (workspace.to_path_buf(), RelativePath::parse_file(path)?, mark.to_owned());
-        let room = room.clone();
-        blocking(move || Workspace::open(&workspace)?.create(&path, &mark, &room).map(Self)).await
+        let quota = quota.clone();
+        blocking(move || Workspace::open(&workspace)?.create(&path, &mark, &quota).map(Self)).await
     }
 
     pub(super) async fn exists(workspace: &Path, path: &str) -> Result<bool, ToolError> {
@@ -25,18 +30,18 @@ impl WorkspaceFile {
         blocking(move || Workspace::open(&workspace)?.has_file(&path)).await
     }
 
-    /// The file with more in it.
+    /// Appends to the file.
     ///
     /// # Errors
-    /// The workspace is full, or the file cannot be written. Then it is gone.
+    /// The workspace is full, or the file cannot be written. The partial file is then removed.
     pub async fn append(mut self, piece: Bytes) -> Result<Self, ToolError> {
         blocking(move || self.0.append(&piece).map(|()| self)).await
     }
 
-    /// Gives it its name.
+    /// Publishes the file under its name.
     ///
     /// # Errors
-    /// It cannot be written. Then it is gone.
+    /// The file cannot be written; the partial file is then removed.
     pub async fn finish(self) -> Result<(), ToolError> {
         blocking(move || self.0.finish(&Expected::Anything).map(drop)).await
     }
@@ -75,8 +80,8 @@ mod tests {
 
     use super::*;
 
-    fn room(bytes: u64) -> Room {
-        Room::new(move || WorkspaceBounds { bytes, ..agentd_sandbox::Policy::default().workspace_bounds() })
+    fn quota(bytes: u64) -> WorkspaceQuota {
+        WorkspaceQuota::new(move || WorkspaceBounds { bytes, ..agentd_sandbox::Policy::default().workspace_bounds() })
     }
 
     fn names(folder: &Path) -> Vec<String> {
@@ -85,15 +90,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_is_there_whole_or_not_at_all() {
+    async fn file_appears_only_when_complete() {
         let root = tempfile::tempdir().unwrap();
-        let room = room(1 << 20);
-        let begin = || WorkspaceFile::create(root.path(), &room, "a/b.bin", "1");
+        let quota = quota(1 << 20);
+        let begin = || WorkspaceFile::create(root.path(), &quota, "a/b.bin", "1");
         let file = begin().await.unwrap().append(Bytes::from_static(b"hel")).await.unwrap();
         assert!(!WorkspaceFile::exists(root.path(), "a/b.bin").await.unwrap());
-        // Another begins where this one, as it seems, was killed.
+        // A second writer starts as if this one had been killed.
         let second = begin().await.unwrap().append(Bytes::from_static(b"hello")).await.unwrap();
-        assert!(file.finish().await.unwrap_err().to_string().contains("somebody else"));
+        assert!(file.finish().await.unwrap_err().to_string().contains("being modified"));
         second.finish().await.unwrap();
         assert_eq!(std::fs::read(root.path().join("a/b.bin")).unwrap(), b"hello");
         drop(begin().await.unwrap());
@@ -102,20 +107,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_is_too_large_for_the_workspace_is_gone() {
+    async fn file_that_exceeds_the_quota_is_removed() {
         let root = tempfile::tempdir().unwrap();
-        let file = WorkspaceFile::create(root.path(), &room(100), "b.bin", "1").await.unwrap();
+        let file = WorkspaceFile::create(root.path(), &quota(100), "b.bin", "1").await.unwrap();
         let file = file.append(vec![0; 100].into()).await.unwrap();
         assert!(file.append(vec![0; 1].into()).await.unwrap_err().to_string().contains("workspace_limit_mb"));
         assert_eq!(names(root.path()).len(), 0);
     }
 
     #[tokio::test]
-    async fn a_file_leaves_the_workspace_through_no_link() {
+    async fn files_do_not_follow_links_out_of_the_workspace() {
         let (root, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::os::unix::fs::symlink(outside.path(), root.path().join("attachments")).unwrap();
         for path in ["attachments/a/b.bin", "attachments/b.bin", "../b.bin", "/b.bin"] {
-            assert!(WorkspaceFile::create(root.path(), &room(1 << 20), path, "1").await.is_err(), "{path}");
+            assert!(WorkspaceFile::create(root.path(), &quota(1 << 20), path, "1").await.is_err(), "{path}");
         }
         std::os::unix::fs::symlink(outside.path().join("x"), root.path().join("link")).unwrap();
         assert!(WorkspaceFile::exists(root.path(), "link").await.is_err());

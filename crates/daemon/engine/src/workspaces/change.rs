@@ -1,51 +1,51 @@
-//! Making folders, giving another name, removing.
+//! Creates folders, renames and removes entries.
 
 use std::ffi::CString;
 use std::os::fd::AsFd;
 
-use agentd_sandbox::folder::{Need, remove};
+use agentd_sandbox::folder::{FolderAccess, remove};
 use rustix::fs::{AtFlags, FileType, RenameFlags, fsync, renameat, renameat_with, statat, unlinkat};
 use rustix::io::Errno;
 
-use super::room::Growth;
+use super::quota::Growth;
 use super::temporary::require_permanent_name;
 use super::workspace::file_type;
-use super::{Entry, RelativePath, Room, Workspace, WorkspaceError};
+use super::{Entry, RelativePath, Workspace, WorkspaceError, WorkspaceQuota};
 
-/// Of a folder that others fill while it is removed, no more is removed at a time.
-const MOST_REMOVED: usize = 10_000_000;
+/// Maximum number of entries removed in one operation, in case others fill the folder concurrently.
+const MAX_REMOVED_ENTRIES: usize = 10_000_000;
 
 impl Workspace {
-    /// Makes a folder and those on the way; one that is there already is fine.
+    /// Creates a folder and its parents; an existing one is no error.
     ///
     /// # Errors
-    /// Something on the way is no folder, or the workspace is full.
-    pub fn create_folder(&self, path: &RelativePath, room: &Room) -> Result<Entry, WorkspaceError> {
+    /// A parent is not a folder, or the workspace is full.
+    pub fn create_folder(&self, path: &RelativePath, quota: &WorkspaceQuota) -> Result<Entry, WorkspaceError> {
         let files = self.missing_folders(path)?;
-        self.require_room(room, Growth { files, bytes: 0 })?;
-        let folder = self.make_folder(path, room)?;
-        keep(&folder, path)?;
-        // So that the names on the way survive as well.
+        self.require_capacity(quota, Growth { files, bytes: 0 })?;
+        let folder = self.make_folder(path, quota)?;
+        sync_folder(&folder, path)?;
+        // Makes the names of the parents durable as well.
         let mut parent = path.clone();
         for _ in 0..files {
             let Some((above, _)) = parent.split() else { break };
-            keep(self.folder(&above)?, &above)?;
+            sync_folder(self.folder(&above)?, &above)?;
             parent = above;
         }
         self.entry(path)
     }
 
-    /// Gives something another path; what is at that path already stays.
+    /// Moves an entry to another path; an existing entry there is not replaced.
     ///
     /// # Errors
-    /// It is not there, the folder that it is to be in is not there, or the new path is taken.
+    /// The entry or the target folder does not exist, or the new path is taken.
     pub fn rename(&self, from: &RelativePath, to: &RelativePath) -> Result<Entry, WorkspaceError> {
         let (Some((folder, name)), Some((new_folder, new_name))) = (from.split(), to.split()) else {
             return Err(WorkspaceError::BadPath { problem: "must name something in the workspace" });
         };
         require_permanent_name(new_name)?;
         let (parent, new_parent) =
-            (self.folder_for(&folder, Need::Change)?, self.folder_for(&new_folder, Need::Change)?);
+            (self.folder_for(&folder, FolderAccess::Modify)?, self.folder_for(&new_folder, FolderAccess::Modify)?);
         let missing = |error| match error {
             Errno::NOENT => WorkspaceError::Missing { path: from.to_string() },
             Errno::EXIST | Errno::NOTEMPTY => WorkspaceError::Taken { path: to.to_string() },
@@ -64,7 +64,7 @@ impl Workspace {
             });
         }
         let moved = match renameat_with(&parent, name, &new_parent, new_name, RenameFlags::NOREPLACE) {
-            // Not every file system can; then what is there is looked at before.
+            // Not supported by every file system; the target is then checked beforehand.
             Err(Errno::INVAL | Errno::NOSYS) => match statat(&new_parent, new_name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(_) => Err(Errno::EXIST),
                 Err(Errno::NOENT) => renameat(&parent, name, &new_parent, new_name),
@@ -73,20 +73,20 @@ impl Workspace {
             outcome => outcome,
         };
         moved.map_err(missing)?;
-        keep(new_parent, to)?;
-        keep(parent, from)?;
+        sync_folder(new_parent, to)?;
+        sync_folder(parent, from)?;
         self.entry(to)
     }
 
-    /// Removes what a path stands for, links and devices included; a folder only if it is empty, or with what is in it.
+    /// Removes an entry, including links and devices. A folder that is not empty is only removed with `recursive`.
     ///
     /// # Errors
-    /// It is not there, or it is a folder that is not empty.
-    pub fn remove(&self, path: &RelativePath, recursive: bool, room: &Room) -> Result<(), WorkspaceError> {
+    /// The entry does not exist, or is a folder that is not empty.
+    pub fn remove(&self, path: &RelativePath, recursive: bool, quota: &WorkspaceQuota) -> Result<(), WorkspaceError> {
         let Some((folder, name)) = path.split() else {
             return Err(WorkspaceError::BadPath { problem: "must name something in the workspace" });
         };
-        let parent = self.folder_for(&folder, Need::Change)?;
+        let parent = self.folder_for(&folder, FolderAccess::Modify)?;
         let failed = |error| match error {
             Errno::NOENT => WorkspaceError::Missing { path: path.to_string() },
             Errno::NOTEMPTY | Errno::EXIST => WorkspaceError::NotEmpty { path: path.to_string() },
@@ -96,26 +96,26 @@ impl Workspace {
         let is_folder = file_type(&found) == FileType::Directory;
         if is_folder && recursive {
             let c_name = CString::new(name).map_err(|_| failed(Errno::INVAL))?;
-            let removed = remove(&parent, &c_name, &mut { MOST_REMOVED });
-            // Also of a folder that is gone in part.
-            room.shrank(&self.place.path);
-            let is_gone = removed.map_err(|source| WorkspaceError::Io { path: path.to_string(), source })?;
-            if !is_gone {
+            let removed = remove(&parent, &c_name, &mut { MAX_REMOVED_ENTRIES });
+            // Also after a partial removal.
+            quota.invalidate(&self.place.path);
+            let is_removed = removed.map_err(|source| WorkspaceError::Io { path: path.to_string(), source })?;
+            if !is_removed {
                 return Err(failed(Errno::NOTEMPTY));
             }
         } else {
             let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
             unlinkat(&parent, name, flags).map_err(failed)?;
-            room.shrank(&self.place.path);
+            quota.invalidate(&self.place.path);
         }
-        keep(parent, path)
+        sync_folder(parent, path)
     }
 }
 
-/// What was changed in a folder is there after a power cut, too.
-pub(super) fn keep(folder: impl AsFd, path: &RelativePath) -> Result<(), WorkspaceError> {
+/// Makes changes of a folder durable.
+pub(super) fn sync_folder(folder: impl AsFd, path: &RelativePath) -> Result<(), WorkspaceError> {
     match fsync(folder) {
-        // Not every file system knows it of folders.
+        // Not every file system supports it for folders.
         Ok(()) | Err(Errno::INVAL) => Ok(()),
         Err(error) => Err(path.failed(error)),
     }

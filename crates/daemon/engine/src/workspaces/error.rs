@@ -1,4 +1,4 @@
-//! Why a file was not read or written; a model reads the sentence.
+//! Errors of workspace operations; models read the messages.
 
 use std::io;
 
@@ -36,13 +36,11 @@ pub enum WorkspaceError {
     Taken { path: String },
     #[error("`{path}` is there already; read it, and write it with the version that you read")]
     Exists { path: String },
-    #[error(
-        "`{path}` is not the file that you know: it was changed or removed meanwhile; read it again before you write it"
-    )]
+    #[error("`{path}` was changed or removed in the meantime; read it again before you write it")]
     Changed { path: String },
     #[error("`{path}` is not empty; `recursive` removes what is in it, too")]
     NotEmpty { path: String },
-    #[error("somebody else writes `{path}` at the same time; try again when that is done")]
+    #[error("file `{path}` is being modified by another request; retry")]
     WrittenByOthers { path: String },
     #[error("`{path}` cannot be used: {source}")]
     Io { path: String, source: io::Error },

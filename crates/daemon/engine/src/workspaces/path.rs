@@ -1,4 +1,4 @@
-//! Paths as a model writes them: relative to the workspace, names only.
+//! Relative paths within a workspace, as provided by a model.
 
 use std::fmt;
 
@@ -8,18 +8,18 @@ use super::error::WorkspaceError;
 
 const MAX_PATH_BYTES: usize = 4_096;
 const MAX_NAME_BYTES: usize = 255;
-/// Folders nested deeper are reached by nobody.
+/// Maximum nesting depth.
 const MAX_NAMES: usize = 64;
 
-/// A path that holds nothing but names: no `..`, no root, nothing a kernel would read otherwise.
+/// A path that consists of names only: no `..`, no root, nothing with a special meaning for the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RelativePath(Vec<String>);
 
 impl RelativePath {
-    /// Reads a path. `.` and empty parts fall away; the workspace itself is the empty path.
+    /// Parses a path. `.` and empty parts are removed; the empty path is the workspace itself.
     ///
     /// # Errors
-    /// A sentence on what the path must not hold.
+    /// A sentence that describes the invalid part.
     pub fn parse(text: &str) -> Result<Self, WorkspaceError> {
         let bad = |problem| Err(WorkspaceError::BadPath { problem });
         if text.len() > MAX_PATH_BYTES {
@@ -50,7 +50,7 @@ impl RelativePath {
         Ok(Self(names))
     }
 
-    /// As [`Self::parse`], for what must be a file: not the workspace, no `/` at its end.
+    /// Variant of [`Self::parse`] for a file: not the workspace itself, no trailing `/`.
     pub fn parse_file(text: &str) -> Result<Self, WorkspaceError> {
         if text.ends_with('/') {
             return Err(WorkspaceError::BadPath { problem: "must name a file, without a `/` at its end" });
@@ -66,35 +66,35 @@ impl RelativePath {
         self.0.iter().map(String::as_str)
     }
 
-    /// Whether this is the last name.
+    /// Whether `name` is the last name.
     #[must_use]
     pub fn ends_with(&self, name: &str) -> bool {
         self.0.last().is_some_and(|last| last == name)
     }
 
-    /// Whether this is that path, or lies below it.
+    /// Whether this path equals `other` or is below it.
     pub(crate) fn starts_with(&self, other: &Self) -> bool {
         self.0.starts_with(&other.0)
     }
 
-    /// The last name; empty for the workspace itself.
+    /// Returns the last name; empty for the workspace itself.
     #[must_use]
     pub fn name(&self) -> &str {
         self.0.last().map_or("", String::as_str)
     }
 
-    /// The folder and the last name; `None` for the workspace itself.
+    /// Splits into the folder and the last name; `None` for the workspace itself.
     pub(super) fn split(&self) -> Option<(Self, &str)> {
         let (name, folder) = self.0.split_last()?;
         Some((Self(folder.to_vec()), name))
     }
 
-    /// One name deeper; `None` where that would be too deep. The name is one that a folder gave.
+    /// Appends a name read from a folder; `None` if the path would be too deep.
     pub(super) fn join(&self, name: &str) -> Option<Self> {
         (self.0.len() < MAX_NAMES).then(|| Self([self.0.as_slice(), &[name.to_owned()]].concat()))
     }
 
-    /// The path as far as the name at `depth`.
+    /// Returns the path up to the name at `depth`.
     pub(super) fn up_to(&self, depth: usize) -> String {
         self.0[..self.0.len().min(depth + 1)].join("/")
     }
@@ -108,7 +108,7 @@ impl fmt::Display for RelativePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.first().map(String::as_str) {
             None => f.write_str("."),
-            // As the name alone it would be taken for a home folder.
+            // A leading `~` would be taken for a home folder.
             Some("~") => write!(f, "./{}", self.0.join("/")),
             Some(_) => f.write_str(&self.0.join("/")),
         }
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_place_has_one_spelling() {
+    fn equivalent_paths_have_one_spelling() {
         for text in ["a/b", "./a/b", "a//b", "a/./b", "a/b/", "././a/b/."] {
             assert_eq!(RelativePath::parse(text).unwrap().to_string(), "a/b");
         }
@@ -137,7 +137,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_but_names_is_left(text in "[a./~\\x00-\\x20é]{0,40}") {
+        fn parsed_path_consists_of_names_only(text in "[a./~\\x00-\\x20é]{0,40}") {
             if let Ok(path) = RelativePath::parse(&text) {
                 for name in path.names() {
                     prop_assert!(!name.is_empty() && name != "." && name != ".." && !name.contains('/') && !name.contains('\0'));

@@ -1,4 +1,4 @@
-//! Reading.
+//! Reading of files.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -22,7 +22,7 @@ impl Workspace {
     /// Opens a file for reading.
     ///
     /// # Errors
-    /// It is not there, or is not a regular file with one name.
+    /// The file does not exist, or is not a regular file with one name.
     pub fn open_file(&self, path: &RelativePath) -> Result<OpenFile, WorkspaceError> {
         let Some((folder, name)) = path.split() else {
             return Err(WorkspaceError::IsFolder { path: path.to_string() });
@@ -34,8 +34,8 @@ impl Workspace {
             Errno::NXIO => WorkspaceError::Special { path: path.to_string() },
             error => path.failed(error),
         };
-        // Looked at before it is opened, because opening a device can do something; and looked at
-        // again afterwards, because by then it may be another.
+        // Checked before opening, because opening a device has side effects; checked again afterwards, because the file
+        // may have been swapped.
         let before = statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(missing)?;
         require_plain(&before, path)?;
         let file = folder::open_file(&parent, name).map_err(missing)?;
@@ -45,10 +45,10 @@ impl Workspace {
         Ok(OpenFile { file: file.into(), bytes, version: Version::of(&stat) })
     }
 
-    /// The whole of a file.
+    /// Reads a whole file.
     ///
     /// # Errors
-    /// As [`Self::open_file`], or it is longer than `limit` bytes.
+    /// See [`Self::open_file`]; also if it is longer than `limit` bytes.
     pub fn read(&self, path: &RelativePath, limit: u64) -> Result<Vec<u8>, WorkspaceError> {
         let file = self.open_file(path)?;
         let too_large = |bytes| WorkspaceError::TooLarge { path: path.to_string(), bytes, limit };
@@ -57,7 +57,7 @@ impl Workspace {
         }
         let mut content = Vec::with_capacity(usize::try_from(file.bytes).unwrap_or(0));
         let failed = |source: io::Error| WorkspaceError::Io { path: path.to_string(), source };
-        // It may grow while it is read.
+        // The file may grow while it is read.
         file.file.take(limit + 1).read_to_end(&mut content).map_err(failed)?;
         if content.len() as u64 > limit {
             return Err(too_large(content.len() as u64));

@@ -1,7 +1,7 @@
-//! What writers that were killed left half written.
+//! Removal of partial files of killed writers.
 //!
-//! Who writes a file holds a lock on it until it is whole; the kernel takes the lock back when the writer is gone,
-//! killed or not. So what is called half written and is locked by nobody is removed, also while other daemons work here.
+//! A writer holds a lock on its file until it is complete; the kernel releases the lock when the writer exits or is
+//! killed. Temporary files without a lock are therefore removed, even while other daemons run.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -13,10 +13,10 @@ use super::temporary::is_temporary_name;
 use super::workspace::file_type;
 use super::{RelativePath, Workspace};
 
-/// Removes what is left in the workspaces that lie in `agents`; answers how many files that were.
+/// Removes partial files in the workspaces below `agents`; returns their number.
 pub(crate) fn sweep(agents: &Path) -> usize {
     let entries = std::fs::read_dir(agents).into_iter().flatten().flatten();
-    // No name of an agent begins with a dot.
+    // Agent names have no leading dot.
     let named = entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
     let folders = named.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     folders.filter_map(|entry| Workspace::open(&entry.path()).ok()).map(|workspace| workspace.sweep()).sum()
@@ -26,14 +26,14 @@ impl Workspace {
     fn sweep(&self) -> usize {
         let (mut removed, mut waiting) = (0, vec![RelativePath::default()]);
         while let Some(path) = waiting.pop() {
-            // What cannot be looked at is left as it is.
+            // Unreadable folders are skipped.
             let Ok(folder) = self.folder(&path) else { continue };
             for entry in Dir::read_from(&folder).into_iter().flatten().flatten() {
                 let Ok(name) = entry.file_name().to_str() else { continue };
                 if matches!(name, "." | "..") {
                     continue;
                 }
-                // Not every file system says at once what something is.
+                // Not every file system reports the type of an entry.
                 let kind = match entry.file_type() {
                     FileType::Unknown => statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| file_type(&stat)),
                     kind => Ok(kind),
@@ -67,11 +67,11 @@ fn is_removed(folder: impl AsFd, name: &str) -> bool {
 mod tests {
     use std::os::unix::fs::symlink;
 
-    use super::super::Room;
+    use super::super::WorkspaceQuota;
     use super::*;
 
     #[test]
-    fn only_what_nobody_writes_any_more_goes() {
+    fn sweep_removes_only_abandoned_files() {
         let agents = tempfile::tempdir().unwrap();
         let inside = agents.path().join("scout/a/b");
         std::fs::create_dir_all(&inside).unwrap();
@@ -83,9 +83,9 @@ mod tests {
         std::fs::create_dir(agents.path().join("scout/.agentd-5.tmp")).unwrap();
         symlink(&inside, agents.path().join("scout/.agentd-6.tmp")).unwrap();
         symlink(&inside, agents.path().join("other")).unwrap();
-        let room = Room::new(|| agentd_sandbox::Policy::default().workspace_bounds());
+        let quota = WorkspaceQuota::new(|| agentd_sandbox::Policy::default().workspace_bounds());
         let workspace = Workspace::open(&agents.path().join("scout")).unwrap();
-        let mut written = workspace.create(&RelativePath::parse_file("a/new").unwrap(), "7", &room).unwrap();
+        let mut written = workspace.create(&RelativePath::parse_file("a/new").unwrap(), "7", &quota).unwrap();
         written.append(b"more").unwrap();
 
         assert_eq!(sweep(agents.path()), 2);

@@ -1,4 +1,4 @@
-//! Which state of a file somebody knows, so that nobody overwrites what he has not seen.
+//! Versions of files, to prevent lost updates.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use rustix::fs::Stat;
 
 use super::{RelativePath, WorkspaceError};
 
-/// One state of a file: another after each change.
+/// State of a file; differs after each change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Version {
     inode: u64,
@@ -25,14 +25,14 @@ impl Version {
         }
     }
 
-    /// When the content was changed last, in microseconds since 1970.
+    /// Returns the time of the last change of the content, in microseconds since 1970.
     #[must_use]
     pub fn modified_us(&self) -> i64 {
         i64::try_from(self.modified_ns.div_euclid(1_000)).unwrap_or(0)
     }
 }
 
-/// As it stands in an `ETag`, without the quotes.
+/// Formats the version as in an `ETag`, without the quotes.
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { inode, bytes, modified_ns, changed_ns } = self;
@@ -44,16 +44,16 @@ fn nanoseconds(seconds: i128, rest: i128) -> i128 {
     seconds * 1_000_000_000 + rest
 }
 
-/// What somebody who writes a file takes to be there.
+/// State of the target that a writer expects.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Expected {
     #[default]
     Anything,
-    /// No such file.
+    /// The file does not exist.
     Nothing,
-    /// Some file.
+    /// The file exists.
     Something,
-    /// One of these versions, as they are shown.
+    /// One of these versions, in the form of an `ETag`.
     OneOf(Vec<String>),
 }
 

@@ -1,4 +1,4 @@
-//! What lies in a folder.
+//! Listing of folders.
 
 use rustix::fs::{AtFlags, Dir, FileType, Stat, readlinkat, statat};
 
@@ -6,7 +6,7 @@ use super::temporary::is_temporary_name;
 use super::workspace::file_type;
 use super::{RelativePath, Version, Workspace, WorkspaceError};
 
-/// Of one folder, more entries than this are not looked at.
+/// Maximum number of entries of one folder that are listed.
 const MAX_ENTRIES: usize = 10_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum EntryKind {
     /// A regular file.
     File {
         bytes: u64,
-        /// Whether it has other names, which may lie outside.
+        /// Whether it has other names, which may be outside.
         has_many_names: bool,
     },
     Link {
@@ -31,29 +31,29 @@ pub struct Entry {
     pub version: Version,
 }
 
-/// The entries of one folder by name.
+/// Entries of one folder, sorted by name.
 #[derive(Debug, Default)]
 pub struct Listing {
     pub entries: Vec<Entry>,
-    /// How many were left out: too many, too deep, or with a name that is no text.
+    /// Number of omitted entries: too many, too deep, or with a name that is not text.
     pub left_out: usize,
 }
 
 impl Workspace {
-    /// The entries of a folder, as they are in this moment, but for what is being written.
+    /// Lists a folder without temporary files.
     ///
     /// # Errors
-    /// It is not there or is no folder.
+    /// The folder does not exist or is not a folder.
     pub fn list(&self, path: &RelativePath) -> Result<Listing, WorkspaceError> {
         let mut listing = self.list_all(path)?;
         listing.entries.retain(|entry| !is_temporary_name(entry.path.name()));
         Ok(listing)
     }
 
-    /// The same with files that are being written, or were when their writer was killed.
+    /// Lists a folder including temporary files.
     ///
     /// # Errors
-    /// It is not there or is no folder.
+    /// The folder does not exist or is not a folder.
     pub fn list_all(&self, path: &RelativePath) -> Result<Listing, WorkspaceError> {
         let folder = self.folder(path)?;
         let mut listing = Listing::default();
@@ -68,7 +68,7 @@ impl Workspace {
                 listing.left_out += 1;
                 continue;
             };
-            // Gone since the folder was read.
+            // Deleted since the folder was read.
             let Ok(stat) = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             match path.join(name) {
                 Some(path) => {
@@ -82,18 +82,18 @@ impl Workspace {
         Ok(listing)
     }
 
-    /// What the path stands for.
+    /// Returns the kind of an entry.
     ///
     /// # Errors
-    /// It is not there.
+    /// The entry does not exist.
     pub fn kind(&self, path: &RelativePath) -> Result<EntryKind, WorkspaceError> {
         if *path == RelativePath::default() { Ok(EntryKind::Folder) } else { Ok(self.entry(path)?.kind) }
     }
 
-    /// The same as an entry of its folder.
+    /// Returns an entry of a folder.
     ///
     /// # Errors
-    /// It is not there.
+    /// The entry does not exist.
     pub fn entry(&self, path: &RelativePath) -> Result<Entry, WorkspaceError> {
         let Some((parent, name)) = path.split() else {
             return Err(WorkspaceError::BadPath { problem: "must name something in the workspace" });

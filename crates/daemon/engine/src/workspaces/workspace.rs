@@ -1,58 +1,58 @@
-//! The handle of a workspace, and walking to what lies in it.
+//! Handle of a workspace, and resolution of paths in it.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use agentd_sandbox::folder::{Need, open_folder};
+use agentd_sandbox::folder::{FolderAccess, open_folder};
 use rustix::fs::{AtFlags, CWD, FileType, Stat, fstat, statat};
 use rustix::io::Errno;
 
 use super::{RelativePath, WorkspaceError};
 
-/// The folder of a workspace; another may take its place under the same path.
+/// Identity of a workspace folder; another may replace it under the same path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct FolderId {
     pub(super) path: PathBuf,
     pub(super) identity: (u64, u64),
 }
 
-/// The handle of an agent's folder.
+/// Handle of an agent's folder.
 #[derive(Debug)]
 pub struct Workspace {
-    /// By which the count of what it holds is found.
-    pub(super) place: Place,
+    /// Key of the cached size.
+    pub(super) place: FolderId,
     pub(super) root: OwnedFd,
-    /// Of the folder itself: who owns what is made in it.
+    /// Owner of the folder, and thus of new entries.
     owner: (u32, u32),
 }
 
 impl Workspace {
     /// # Errors
-    /// The folder is not there, or is none.
+    /// The folder does not exist or is not a folder.
     pub fn open(folder: &Path) -> Result<Self, WorkspaceError> {
         let failed = |source: Errno| WorkspaceError::Io { path: ".".to_owned(), source: source.into() };
-        // Code that works here needs all of it, too.
-        let root = open_folder(CWD, folder, Need::Change).map_err(failed)?;
+        // Code that runs here needs full access as well.
+        let root = open_folder(CWD, folder, FolderAccess::Modify).map_err(failed)?;
         let stat = fstat(&root).map_err(failed)?;
         Ok(Self {
-            place: Place { path: folder.to_path_buf(), identity: (stat.st_dev, stat.st_ino) },
+            place: FolderId { path: folder.to_path_buf(), identity: (stat.st_dev, stat.st_ino) },
             root,
             owner: (stat.st_uid, stat.st_gid),
         })
     }
 
-    /// The handle of a folder below, or of the workspace itself.
+    /// Opens a folder below, or the workspace itself.
     pub(super) fn folder(&self, path: &RelativePath) -> Result<OwnedFd, WorkspaceError> {
-        self.folder_for(path, Need::Look)
+        self.folder_for(path, FolderAccess::Read)
     }
 
-    pub(super) fn folder_for(&self, path: &RelativePath, need: Need) -> Result<OwnedFd, WorkspaceError> {
+    pub(super) fn folder_for(&self, path: &RelativePath, need: FolderAccess) -> Result<OwnedFd, WorkspaceError> {
         let mut folder = rustix::io::fcntl_dupfd_cloexec(&self.root, 0).map_err(|e| path.failed(e))?;
         for (depth, name) in path.names().enumerate() {
             folder = match open_folder(&folder, name, need) {
                 Ok(next) => next,
                 Err(Errno::NOENT) => return Err(WorkspaceError::Missing { path: path.up_to(depth) }),
-                // Which of the two it says for a link depends on the file system.
+                // The error for a link depends on the file system.
                 Err(Errno::NOTDIR | Errno::LOOP) => return Err(self.no_folder(&folder, path, depth, name)),
                 Err(error) => return Err(path.failed(error)),
             };
@@ -60,7 +60,7 @@ impl Workspace {
         Ok(folder)
     }
 
-    /// How many folders of this path are still to be made.
+    /// Returns the number of folders of this path that do not exist.
     pub(super) fn missing_folders(&self, path: &RelativePath) -> Result<u64, WorkspaceError> {
         let (mut missing, mut path) = (0, path.clone());
         loop {
@@ -74,7 +74,7 @@ impl Workspace {
         }
     }
 
-    /// Why what `name` stands for is no folder.
+    /// Returns the reason why `name` is not a folder.
     pub(super) fn no_folder(&self, parent: impl AsFd, path: &RelativePath, depth: usize, name: &str) -> WorkspaceError {
         let shown = path.up_to(depth);
         match statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -83,9 +83,9 @@ impl Workspace {
         }
     }
 
-    /// Hands what is new to the owner of the workspace. Only a daemon that runs as root can and
-    /// must.
-    pub(super) fn hand_over(&self, new: impl AsFd) -> Result<(), Errno> {
+    /// Changes the owner of a new entry to the owner of the workspace. Only a daemon that runs as root can and must do
+    /// this.
+    pub(super) fn chown_to_owner(&self, new: impl AsFd) -> Result<(), Errno> {
         if !rustix::process::geteuid().is_root() {
             return Ok(());
         }
@@ -102,7 +102,7 @@ pub(super) fn file_type(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// A regular file with one name, or why it is not.
+/// Verifies that an entry is a regular file with one name.
 pub(super) fn require_plain(stat: &Stat, path: &RelativePath) -> Result<(), WorkspaceError> {
     let path = || path.to_string();
     match file_type(stat) {

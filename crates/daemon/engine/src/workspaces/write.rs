@@ -1,44 +1,42 @@
-//! Writing.
+//! Atomic writes of files.
 
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 
-use agentd_sandbox::folder::{Need, open_folder};
+use agentd_sandbox::folder::{FolderAccess, open_folder};
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
-use super::room::Growth;
+use super::quota::Growth;
 use super::temporary::{lock_temporary, require_permanent_name, temporary_name};
 use super::workspace::require_plain;
-use super::{EntryKind, RelativePath, Room, Workspace, WorkspaceError};
+use super::{EntryKind, RelativePath, Workspace, WorkspaceError, WorkspaceQuota};
 
 const FOLDER_MODE: Mode = Mode::RWXU.union(Mode::RGRP).union(Mode::XGRP).union(Mode::ROTH).union(Mode::XOTH);
 pub(super) const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP).union(Mode::ROTH);
 pub(super) const NEW: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// What a write did.
+/// Result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
-    /// Whether there was no such file before.
+    /// Whether the file did not exist before.
     pub is_new: bool,
 }
 
 impl Workspace {
-    /// Puts `content` in the place of a file, whole or not at all. Folders on the way are made;
-    /// the permissions of a file that was there are kept. `mark` tells temporary names apart: it
-    /// must be new for each write.
+    /// Writes a file atomically. Missing parents are created; permissions of an existing file are kept. `mark` makes
+    /// the temporary name unique: it must be new for each write.
     ///
     /// # Errors
-    /// What is there is not a regular file with one name, it cannot be written, or the workspace is
-    /// full.
+    /// The existing entry is not a regular file with one name, the write failed, or the workspace is full.
     pub fn write(
         &self,
         path: &RelativePath,
         content: &[u8],
         mark: &str,
-        room: &Room,
+        quota: &WorkspaceQuota,
     ) -> Result<Written, WorkspaceError> {
         let Some((folder, name)) = path.split() else {
             return Err(WorkspaceError::IsFolder { path: path.to_string() });
@@ -62,36 +60,36 @@ impl Workspace {
             files: u64::from(found.is_none()),
             bytes: found.map_or(length, |stat| length.saturating_sub(stat.st_size)),
         };
-        self.require_room(room, Growth { files: growth.files + self.missing_folders(&folder)?, ..growth })?;
-        let folder = self.make_folder(&folder, room)?;
-        let beside = temporary_name(mark);
-        let written = self.write_beside(&folder, &beside, content, before.unwrap_or(FILE_MODE));
-        let renamed = written.and_then(|()| Ok(renameat(&folder, &beside, &folder, name)?));
+        self.require_capacity(quota, Growth { files: growth.files + self.missing_folders(&folder)?, ..growth })?;
+        let folder = self.make_folder(&folder, quota)?;
+        let temporary = temporary_name(mark);
+        let written = self.write_temporary(&folder, &temporary, content, before.unwrap_or(FILE_MODE));
+        let renamed = written.and_then(|()| Ok(renameat(&folder, &temporary, &folder, name)?));
         if let Err(source) = renamed {
-            let _ = unlinkat(&folder, &beside, AtFlags::empty());
+            let _ = unlinkat(&folder, &temporary, AtFlags::empty());
             return Err(WorkspaceError::Io { path: path.to_string(), source });
         }
-        room.grew(&self.place.path, growth);
+        quota.record_growth(&self.place.path, growth);
         Ok(Written { is_new: before.is_none() })
     }
 
-    fn write_beside(&self, folder: impl AsFd, name: &str, content: &[u8], mode: Mode) -> std::io::Result<()> {
+    fn write_temporary(&self, folder: impl AsFd, name: &str, content: &[u8], mode: Mode) -> std::io::Result<()> {
         let file = openat(folder, name, NEW, Mode::RUSR | Mode::WUSR)?;
         let mut file = File::from(file);
         lock_temporary(&file);
         file.write_all(content)?;
-        self.hand_over(&file)?;
-        // After the owner has changed, which takes permissions away.
+        self.chown_to_owner(&file)?;
+        // After the change of the owner, which clears permission bits.
         rustix::fs::fchmod(&file, mode)?;
-        // The name must not outlive the content when the power goes.
+        // The content must be durable before the name.
         file.sync_data()
     }
 
-    /// The handle of a folder, made where it is missing.
+    /// Opens a folder; creates it and its parents if missing.
     ///
     /// # Errors
-    /// Something on the way is no folder, or it cannot be made.
-    pub(super) fn make_folder(&self, path: &RelativePath, room: &Room) -> Result<OwnedFd, WorkspaceError> {
+    /// A parent is not a folder, or the folder cannot be created.
+    pub(super) fn make_folder(&self, path: &RelativePath, quota: &WorkspaceQuota) -> Result<OwnedFd, WorkspaceError> {
         let mut folder = rustix::io::fcntl_dupfd_cloexec(&self.root, 0).map_err(|e| path.failed(e))?;
         for (depth, name) in path.names().enumerate() {
             let is_new = match mkdirat(&folder, name, FOLDER_MODE) {
@@ -99,21 +97,21 @@ impl Workspace {
                 Err(Errno::EXIST) => false,
                 Err(error) => return Err(path.failed(error)),
             };
-            folder = match open_folder(&folder, name, Need::Change) {
+            folder = match open_folder(&folder, name, FolderAccess::Modify) {
                 Ok(next) => next,
                 Err(Errno::NOTDIR | Errno::LOOP) => return Err(self.no_folder(&folder, path, depth, name)),
                 Err(error) => return Err(path.failed(error)),
             };
             if is_new {
-                room.grew(&self.place.path, Growth { files: 1, bytes: 1 });
-                self.hand_over(&folder).map_err(|e| path.failed(e))?;
+                quota.record_growth(&self.place.path, Growth { files: 1, bytes: 1 });
+                self.chown_to_owner(&folder).map_err(|e| path.failed(e))?;
             }
         }
         Ok(folder)
     }
 
-    /// Removes files of one folder until at most `keep` are left and these hold at most
-    /// `keep_bytes`; the first by name go first. What is no regular file stays.
+    /// Removes files of one folder, in the order of their names, until at most `keep` files with at most `keep_bytes`
+    /// remain. Entries that are not regular files stay.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -122,7 +120,7 @@ impl Workspace {
         folder: &RelativePath,
         keep: usize,
         keep_bytes: u64,
-        room: &Room,
+        quota: &WorkspaceQuota,
     ) -> Result<(), WorkspaceError> {
         let handle = self.folder(folder)?;
         let files = self.list(folder)?.entries.into_iter().filter_map(|entry| match entry.kind {
@@ -137,9 +135,9 @@ impl Workspace {
                 break;
             }
             if let Some((_, name)) = path.split() {
-                // Somebody else may have removed it; a folder in its place is not removed.
+                // The file may be gone already; a folder in its place is not removed.
                 let _ = unlinkat(&handle, name, AtFlags::empty());
-                room.shrank(&self.place.path);
+                quota.invalidate(&self.place.path);
             }
             count -= 1;
             bytes = bytes.saturating_sub(size);

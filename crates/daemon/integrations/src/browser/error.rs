@@ -1,4 +1,4 @@
-//! What can go wrong with the browser.
+//! Errors of the browser.
 
 use agentd_base::{DomainError, ErrorKind, FieldProblem};
 use agentd_browser::VideoError;
@@ -16,11 +16,11 @@ pub enum BrowserError {
     #[error("viewer limit reached ({limit}); close a client of the stream first")]
     TooManyViewers { limit: usize },
     #[error("a video is being made already; wait for its end")]
-    VideoUnderWay,
+    VideoInProgress,
     #[error(transparent)]
     Video(VideoError),
     #[error("the daemon is going down; no video was made")]
-    GoingDown,
+    ShuttingDown,
     #[error("the request is not valid")]
     Invalid { problems: Vec<FieldProblem> },
     #[error("{0} (for the browser, `ssrf_allowlist` and `ssrf_blocklist` of its own settings hold as well)")]
@@ -32,7 +32,7 @@ pub enum BrowserError {
     #[error(transparent)]
     Agent(#[from] AgentError),
     #[error("there is no state `{0}`; GET /api/browser/auth-states lists them")]
-    NoAuthState(String),
+    AuthStateNotFound(String),
     #[error("what is in the state `{0}` was not in the backup that was restored; save it again or delete it")]
     AuthStateLost(String),
     #[error("there are {0} states already; delete one")]
@@ -44,15 +44,15 @@ pub enum BrowserError {
     #[error("a folder for files of the browser cannot be made")]
     Folder(#[source] std::io::Error),
     #[error("a recording runs; POST /api/browser/recording/stop ends it")]
-    RecordingRuns,
+    RecordingRunning,
     #[error("no recording runs; POST /api/browser/recording/start starts one")]
     NotRecording,
     #[error("there is no such recording, or no such step in it; GET /api/browser/recordings lists them")]
-    NoRecording,
+    RecordingNotFound,
     #[error("there are {MAX_RECORDINGS} recordings already; delete one")]
     TooManyRecordings,
     #[error("another replay runs; wait for its end")]
-    ReplayRuns,
+    ReplayRunning,
     #[error("the files of the recording cannot be used")]
     Recording(#[source] std::io::Error),
     #[error(transparent)]
@@ -84,21 +84,21 @@ impl DomainError for BrowserError {
         match self {
             Self::Invalid { problems } => ErrorKind::Invalid(problems.clone()),
             Self::Refused(_) => ErrorKind::Forbidden,
-            Self::NoAuthState(_) | Self::NoRecording => ErrorKind::NotFound,
+            Self::AuthStateNotFound(_) | Self::RecordingNotFound => ErrorKind::NotFound,
             Self::NotRunning
             | Self::AuthStateLost(_)
             | Self::TooManyAuthStates(_)
             | Self::HarRunning
             | Self::HarNotRunning
-            | Self::RecordingRuns
+            | Self::RecordingRunning
             | Self::NotRecording
             | Self::TooManyRecordings
-            | Self::ReplayRuns
-            | Self::VideoUnderWay
+            | Self::ReplayRunning
+            | Self::VideoInProgress
             | Self::Video(VideoError::TooLarge { .. } | VideoError::Empty) => ErrorKind::Conflict,
             Self::Vault(error) => error.kind(),
             Self::Store(error) => error.kind(),
-            Self::Proxy(_) | Self::TooManyViewers { .. } | Self::GoingDown | Self::Video(VideoError::NotBuilt) => {
+            Self::Proxy(_) | Self::TooManyViewers { .. } | Self::ShuttingDown | Self::Video(VideoError::NotBuilt) => {
                 ErrorKind::Unavailable
             }
             Self::Video(VideoError::Ended(_)) => ErrorKind::Upstream,
@@ -126,7 +126,7 @@ impl DomainError for BrowserError {
     fn code(&self) -> &'static str {
         match self {
             Self::NotRunning => "browser_not_running",
-            Self::NoAuthState(_) => "auth_state_not_found",
+            Self::AuthStateNotFound(_) => "auth_state_not_found",
             Self::AuthStateLost(_) => "auth_state_lost",
             Self::TooManyAuthStates(_) => "too_many_auth_states",
             Self::HarRunning => "har_running",
@@ -134,23 +134,23 @@ impl DomainError for BrowserError {
             Self::Vault(error) => error.code(),
             Self::Store(error) => error.code(),
             Self::TooManyViewers { .. } => "too_many_viewers",
-            Self::VideoUnderWay => "video_under_way",
+            Self::VideoInProgress => "video_under_way",
             Self::Video(VideoError::TooLarge { .. }) => "video_too_large",
             Self::Video(VideoError::Empty) => "nothing_to_show",
             Self::Video(VideoError::NotBuilt) => "video_unavailable",
             Self::Video(VideoError::Ended(_)) => "browser_ended",
-            Self::GoingDown => "going_down",
+            Self::ShuttingDown => "going_down",
             Self::Invalid { .. } => "invalid_request",
             Self::Refused(_) => "address_refused",
             Self::Proxy(_) => "browser_unavailable",
             Self::Folder(_) | Self::Recording(_) | Self::Video(_) => "internal_error",
             Self::File(_) => "file_refused",
             Self::Agent(error) => error.code(),
-            Self::RecordingRuns => "recording_running",
+            Self::RecordingRunning => "recording_running",
             Self::NotRecording => "not_recording",
-            Self::NoRecording => "recording_not_found",
+            Self::RecordingNotFound => "recording_not_found",
             Self::TooManyRecordings => "too_many_recordings",
-            Self::ReplayRuns => "replay_running",
+            Self::ReplayRunning => "replay_running",
             Self::Browser(error) => error.code(),
         }
     }

@@ -1,7 +1,7 @@
-//! The files of recordings: a folder each, with `recording.jsonl` (a header, then a line a step), a JPEG a step, and
-//! `summary.json` once it has ended.
+//! Files of recordings. Each has a folder with `recording.jsonl` (a header, then one line per step), a JPEG per step,
+//! and `summary.json` once it has ended.
 //!
-//! A step is on disk when its action is answered. A line that was cut off is none.
+//! A step is synced to disk before its action is answered. A truncated line is ignored.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -12,17 +12,17 @@ use std::sync::Arc;
 use agentd_browser::RecordedStep;
 use agentd_core::runtime::DataDir;
 
-use super::model::{KeptStep, RecordingHeader, RecordingId, RecordingState, RecordingSummary};
+use super::model::{RecordingHeader, RecordingId, RecordingState, RecordingSummary, StoredStep};
 
-const STEPS: &str = "recording.jsonl";
-const SUMMARY: &str = "summary.json";
-const NEW_SUMMARY: &str = "summary.json.new";
+const STEPS_FILE: &str = "recording.jsonl";
+const SUMMARY_FILE: &str = "summary.json";
+const TEMPORARY_SUMMARY_FILE: &str = "summary.json.new";
 
-/// Where recordings lie. Cheap to clone; its functions wait for the disk.
+/// Folder of recordings. Cheap to clone; its functions block.
 #[derive(Debug, Clone)]
 pub(super) struct RecordingFiles(Arc<DataDir>);
 
-/// A recording that is being written.
+/// Recording being written.
 #[derive(Debug)]
 pub(super) struct RecordingWriter {
     folder: PathBuf,
@@ -34,13 +34,13 @@ impl RecordingFiles {
         Self(data_dir)
     }
 
-    /// Below the data directory.
-    pub(super) fn path_of(&self, id: &RecordingId) -> String {
-        let path = self.folder(id).join(STEPS);
+    /// Returns the path of the steps file, relative to the data directory.
+    pub(super) fn relative_path(&self, id: &RecordingId) -> String {
+        let path = self.folder(id).join(STEPS_FILE);
         path.strip_prefix(self.0.root()).unwrap_or(&path).to_string_lossy().into_owned()
     }
 
-    pub(super) fn picture_path_of(&self, id: &RecordingId, index: u32) -> String {
+    pub(super) fn relative_picture_path(&self, id: &RecordingId, index: u32) -> String {
         let path = self.folder(id).join(picture_name(index));
         path.strip_prefix(self.0.root()).unwrap_or(&path).to_string_lossy().into_owned()
     }
@@ -49,19 +49,19 @@ impl RecordingFiles {
         self.0.recordings().join(id.as_str())
     }
 
-    /// Makes the folder and the file with its header.
+    /// Creates the folder and the file with its header.
     pub(super) fn create(&self, header: &RecordingHeader) -> io::Result<RecordingWriter> {
         let folder = self.folder(&header.recording_id);
         self.0.make_folder(&folder)?;
-        let mut file = private(OpenOptions::new().append(true).create_new(true)).open(folder.join(STEPS))?;
-        file.write_all(&line(header)?)?;
+        let mut file = owner_only(OpenOptions::new().append(true).create_new(true)).open(folder.join(STEPS_FILE))?;
+        file.write_all(&to_json_line(header)?)?;
         file.sync_all()?;
         sync_folder(&folder)?;
         sync_folder(&self.0.recordings())?;
         Ok(RecordingWriter { folder, file })
     }
 
-    /// The newest first. What is no recording is passed over.
+    /// Returns recordings, newest first; ignores anything else.
     pub(super) fn list(&self) -> io::Result<Vec<RecordingSummary>> {
         let mut ids = self.ids()?;
         ids.sort_unstable_by(|a, b| b.cmp(a));
@@ -69,7 +69,7 @@ impl RecordingFiles {
     }
 
     pub(super) fn count(&self) -> io::Result<usize> {
-        Ok(self.ids()?.iter().filter(|id| self.folder(id).join(STEPS).is_file()).count())
+        Ok(self.ids()?.iter().filter(|id| self.folder(id).join(STEPS_FILE).is_file()).count())
     }
 
     fn ids(&self) -> io::Result<Vec<RecordingId>> {
@@ -81,48 +81,49 @@ impl RecordingFiles {
         Ok(names.filter(|name| RecordingId::is_well_formed(name)).map(RecordingId::from).collect())
     }
 
-    /// None where there is no such recording. One that never ended is counted.
+    /// Returns the summary; `None` if the recording does not exist. Computed from the steps if the recording was
+    /// interrupted.
     pub(super) fn summary(&self, id: &RecordingId) -> io::Result<Option<RecordingSummary>> {
-        if !self.has(id) {
+        if !self.exists(id) {
             return Ok(None);
         }
-        match std::fs::read(self.folder(id).join(SUMMARY)) {
+        match std::fs::read(self.folder(id).join(SUMMARY_FILE)) {
             Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(self.read(id)?.map(|(summary, _)| summary)),
             Err(error) => Err(error),
         }
     }
 
-    fn has(&self, id: &RecordingId) -> bool {
-        RecordingId::is_well_formed(id.as_str()) && self.folder(id).join(STEPS).is_file()
+    fn exists(&self, id: &RecordingId) -> bool {
+        RecordingId::is_well_formed(id.as_str()) && self.folder(id).join(STEPS_FILE).is_file()
     }
 
-    /// With its steps.
-    pub(super) fn read(&self, id: &RecordingId) -> io::Result<Option<(RecordingSummary, Vec<KeptStep>)>> {
-        if !self.has(id) {
+    /// Returns the summary and the steps.
+    pub(super) fn read(&self, id: &RecordingId) -> io::Result<Option<(RecordingSummary, Vec<StoredStep>)>> {
+        if !self.exists(id) {
             return Ok(None);
         }
         let folder = self.folder(id);
-        let text = std::fs::read(folder.join(STEPS))?;
-        // What was being written when the daemon was killed has no end, and may be cut within a character.
+        let text = std::fs::read(folder.join(STEPS_FILE))?;
+        // An unfinished write has no line end, and may be truncated within a character.
         let end = text.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
         let mut lines = text[..end].split(|byte| *byte == b'\n');
         let header: RecordingHeader = serde_json::from_slice(lines.next().unwrap_or_default())?;
-        let steps: Vec<KeptStep> = lines.map(serde_json::from_slice).collect::<Result<_, _>>()?;
+        let steps: Vec<StoredStep> = lines.map(serde_json::from_slice).collect::<Result<_, _>>()?;
         let mut summary = RecordingSummary { state: RecordingState::Interrupted, ..RecordingSummary::new(header) };
         summary.size_bytes = text.len() as u64;
         for (index, kept) in (0..).zip(&steps) {
             let picture = std::fs::metadata(folder.join(picture_name(index))).map_or(0, |file| file.len());
             summary.add(&kept.step, picture);
         }
-        if let Ok(ended) = std::fs::read(folder.join(SUMMARY)) {
+        if let Ok(ended) = std::fs::read(folder.join(SUMMARY_FILE)) {
             summary = serde_json::from_slice(&ended)?;
         }
         Ok(Some((summary, steps)))
     }
 
     pub(super) fn picture(&self, id: &RecordingId, index: u32) -> io::Result<Option<Vec<u8>>> {
-        if !self.has(id) {
+        if !self.exists(id) {
             return Ok(None);
         }
         match std::fs::read(self.folder(id).join(picture_name(index))) {
@@ -131,13 +132,14 @@ impl RecordingFiles {
         }
     }
 
-    /// Whether there was one. The file with the steps goes first: without it there is no recording.
+    /// Deletes a recording; returns whether it existed. The steps file is deleted first, because it determines whether
+    /// the recording exists.
     pub(super) fn delete(&self, id: &RecordingId) -> io::Result<bool> {
-        if !self.has(id) {
+        if !self.exists(id) {
             return Ok(false);
         }
         let folder = self.folder(id);
-        std::fs::remove_file(folder.join(STEPS))?;
+        std::fs::remove_file(folder.join(STEPS_FILE))?;
         sync_folder(&folder)?;
         std::fs::remove_dir_all(&folder)?;
         Ok(true)
@@ -145,32 +147,32 @@ impl RecordingFiles {
 }
 
 impl RecordingWriter {
-    /// Answers how much was written, when it is on disk.
+    /// Appends a step; returns it with the number of bytes written after they are synced.
     pub(super) fn append(
         &mut self,
         index: u32,
         step: RecordedStep,
         picture: Option<&[u8]>,
-    ) -> io::Result<(KeptStep, u64)> {
+    ) -> io::Result<(StoredStep, u64)> {
         if let Some(jpeg) = picture {
-            private(OpenOptions::new().write(true).create(true).truncate(true))
+            owner_only(OpenOptions::new().write(true).create(true).truncate(true))
                 .open(self.folder.join(picture_name(index)))?
                 .write_all(jpeg)?;
         }
-        let kept = KeptStep { step, has_picture: picture.is_some() };
-        let line = line(&kept)?;
+        let kept = StoredStep { step, has_picture: picture.is_some() };
+        let line = to_json_line(&kept)?;
         self.file.write_all(&line)?;
         self.file.sync_data()?;
         Ok((kept, (line.len() + picture.map_or(0, <[u8]>::len)) as u64))
     }
 
-    /// Writes how it ended.
+    /// Writes the final summary.
     pub(super) fn finish(self, summary: &RecordingSummary) -> io::Result<()> {
-        let new = self.folder.join(NEW_SUMMARY);
-        let mut file = private(OpenOptions::new().write(true).create(true).truncate(true)).open(&new)?;
-        file.write_all(&line(summary)?)?;
+        let new = self.folder.join(TEMPORARY_SUMMARY_FILE);
+        let mut file = owner_only(OpenOptions::new().write(true).create(true).truncate(true)).open(&new)?;
+        file.write_all(&to_json_line(summary)?)?;
         file.sync_all()?;
-        std::fs::rename(&new, self.folder.join(SUMMARY))?;
+        std::fs::rename(&new, self.folder.join(SUMMARY_FILE))?;
         sync_folder(&self.folder)
     }
 }
@@ -179,13 +181,13 @@ fn picture_name(index: u32) -> String {
     format!("{index:04}.jpg")
 }
 
-fn line(value: &impl serde::Serialize) -> io::Result<Vec<u8>> {
+fn to_json_line(value: &impl serde::Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
     Ok(line)
 }
 
-fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+fn owner_only(options: &mut OpenOptions) -> &mut OpenOptions {
     options.mode(0o600)
 }
 
@@ -222,12 +224,12 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Whenever the daemon is killed, what was answered is there and nothing else.
+        /// Exactly the acknowledged steps survive a kill at any point.
         #[test]
-        fn a_file_that_was_cut_off_holds_what_was_whole(texts in proptest::collection::vec(".{0,20}", 0..6), cut in any::<prop::sample::Index>()) {
+        fn truncated_file_contains_exactly_its_complete_steps(texts in proptest::collection::vec(".{0,20}", 0..6), cut in any::<prop::sample::Index>()) {
             let (_folder, files, header) = files();
             let mut writer = files.create(&header).unwrap();
-            let path = files.folder(&header.recording_id).join(STEPS);
+            let path = files.folder(&header.recording_id).join(STEPS_FILE);
             let mut ends = vec![std::fs::metadata(&path).unwrap().len()];
             for (index, text) in (0..).zip(&texts) {
                 writer.append(index, step(u64::from(index), text), None).unwrap();
@@ -247,9 +249,9 @@ mod tests {
     }
 
     #[test]
-    fn names_that_lead_elsewhere_find_nothing() {
+    fn invalid_ids_find_nothing() {
         let (folder, files, header) = files();
-        std::fs::write(folder.path().join(STEPS), "{}\n").unwrap();
+        std::fs::write(folder.path().join(STEPS_FILE), "{}\n").unwrap();
         files.create(&header).unwrap();
         for id in ["..", "../x", "downloads", "", "rec_", "rec_01jd3000000000000000000000/../x"] {
             let id = RecordingId::from(id);

@@ -1,20 +1,19 @@
-//! One browser that the owner and the agents drive: Chromium of the machine, behind a filtering proxy.
+//! Browser of the owner and the agents: the machine's Chromium behind a filtering proxy.
 //!
 //! Invariants
-//! - There is one session. The first action starts it, 15 minutes without use or `POST /close` end it, and a Chromium
-//!   that has ended is started anew by the next action, whose answer says so.
-//! - Whatever a page loads goes through a proxy of its own (`net::FilteringProxy`), which holds it to the rules for
-//!   what a page can steer, and to the lists of the browser's settings, as they are at that moment.
-//! - What an action answers has happened; what could not be done is an error with what was missing.
-//! - The owner and each agent have an active tab of their own; cookies are those of the one session.
-//! - What a page says reaches an agent between marks that nobody outside can know.
-//! - No Chromium outlives the daemon.
+//! - There is at most one session. The first action starts it; `POST /close` or 15 minutes without use end it. If
+//!   Chromium has ended, the next action restarts it and reports that.
+//! - All requests of pages go through the session's own proxy (`net::FilteringProxy`), which enforces the rules for
+//!   untrusted requests and the lists of the browser settings, as currently configured.
+//! - A successful response means that the action has happened; a failure names what was missing.
+//! - The owner and each agent have their own active tab; cookies are shared in the session.
+//! - Text of a page reaches an agent enclosed in markers that outsiders cannot guess.
+//! - No Chromium process outlives the daemon.
 //!
-//! Where things go: what is done with the session is a file in `service/`, as `impl Browser`, that gets the session
-//! from `Browser::session` (starting it) or `Browser::running` (if there is one); its operations are a file in
-//! `routes/` with a line in `routes/mod.rs`.
+//! Structure: each group of operations is a file in `service/` as `impl Browser` and a file in `routes/` that is listed
+//! in `routes/mod.rs`. `Browser::session` starts the session if necessary; `Browser::running` returns it if it exists.
 //!
-//! Deliberately absent: how Chromium is driven (`agentd-browser`), and which addresses are private (`agentd-net`).
+//! Not part of this module: controlling Chromium (`agentd-browser`) and classifying addresses (`agentd-net`).
 
 mod error;
 mod files;
@@ -31,14 +30,14 @@ use std::sync::Arc;
 
 use agentd_core::parts::{Domain, DomainParts, ShutdownPhase, ShutdownStep};
 use agentd_core::runtime::{Binding, MetricList};
-use agentd_engine::tools::JoinsBuiltin;
+use agentd_engine::tools::BuiltinToolProvider;
 
 use routes::routes;
 use worker::CloseIdle;
 
 pub use error::BrowserError;
-pub use model::{ActionName, Actor, BrowserAction, KeptStep, RecordingId, RecordingState, RecordingSummary};
-pub use service::{Acted, Browser, BrowserDependencies, Session};
+pub use model::{ActionName, Actor, BrowserAction, RecordingId, RecordingState, RecordingSummary, StoredStep};
+pub use service::{Browser, BrowserDependencies, PerformedAction, Session};
 pub use settings::BrowserSettings;
 pub use tools::BrowserTools;
 
@@ -48,7 +47,7 @@ impl Domain for Browser {
             routes: routes().with_state(self.clone()),
             workers: vec![Box::new(CloseIdle::new(self.clone()))],
             metrics: MetricList::default(),
-            bindings: vec![Binding::new::<dyn JoinsBuiltin>(Arc::new(BrowserTools::new(self)))],
+            bindings: vec![Binding::new::<dyn BuiltinToolProvider>(Arc::new(BrowserTools::new(self)))],
             shutdown: vec![ShutdownStep::new(ShutdownPhase::Processes, self, async |browser, _| {
                 browser.close().await;
             })],

@@ -1,4 +1,4 @@
-//! The owner's settings of the browser.
+//! Browser settings.
 
 use agentd_base::Problems;
 use agentd_core::settings::{ResetGroup, SafetySetting, Section, SecuritySettings, Strength, section_patch};
@@ -6,44 +6,44 @@ use agentd_net::{HostPattern, NetPolicy};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Which browser is driven.
+/// Browser backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BrowserBackend {
-    /// The Chromium of this machine.
+    /// Chromium installed on this machine.
     #[default]
     Chromium,
 }
 
-/// How the browser runs, what is seen of it, and which addresses its pages may reach.
+/// Settings for the browser and for the addresses its pages may reach.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct BrowserSettings {
     pub backend: BrowserBackend,
-    /// Without a window. When it changes, the next action starts a new Chromium.
+    /// Whether Chromium runs without a window. After a change, the next action starts a new Chromium.
     pub headless: bool,
-    /// Whether an action answers with the snapshot after it.
+    /// Whether actions return a snapshot of the page.
     pub auto_snapshot: bool,
-    /// How long after a snapshot of this kind actions come without one: a script that acts quickly is not slowed down.
+    /// Minimum interval between automatic snapshots in milliseconds, so that fast scripts are not slowed down.
     #[schema(minimum = 100, maximum = 60_000)]
     pub snapshot_interval_ms: u32,
-    /// Frames a second of the stream.
+    /// Maximum number of stream frames per second.
     #[schema(minimum = 1, maximum = 2)]
     pub stream_fps: u32,
-    /// Quality of the stream's JPEG frames.
+    /// JPEG quality of stream frames.
     #[schema(minimum = 1, maximum = 100)]
     pub stream_quality: u32,
-    /// Hosts that pages may reach although their address is private or local: `host`, `*.host`, an IP address or a CIDR
-    /// block. `security.allowed_hosts` holds as well.
+    /// Hosts with private or local addresses that pages may reach: `host`, `*.host`, an IP address or a CIDR block.
+    /// `security.allowed_hosts` applies as well.
     #[schema(max_items = 500)]
     pub ssrf_allowlist: Vec<String>,
-    /// Hosts that pages may never reach; goes before all lists of allowed ones, and so does `security.blocked_hosts`.
+    /// Hosts that pages must not reach. Takes precedence over all allow lists, as does `security.blocked_hosts`.
     #[schema(max_items = 500)]
     pub ssrf_blocklist: Vec<String>,
 }
 
 section_patch!(
-    /// Any fields of the browser settings; those left out stay as they are.
+    /// Any subset of the browser settings; omitted fields keep their values.
     BrowserPatch, BrowserSettings
 );
 
@@ -63,9 +63,9 @@ impl Default for BrowserSettings {
 }
 
 impl BrowserSettings {
-    /// What pages may reach: by the lists of this section and by those of the security settings.
+    /// Returns the network policy of pages, combined from this section and the security settings.
     pub(super) fn net_policy(&self, security: &SecuritySettings) -> NetPolicy {
-        // Stored entries were checked when they came in, so nothing is dropped here.
+        // Stored entries were validated, so none is dropped here.
         let patterns = |list: &[String]| list.iter().filter_map(|entry| entry.parse().ok()).collect::<Vec<_>>();
         let mut policy = security.net_policy();
         policy.allowed_hosts.extend(patterns(&self.ssrf_allowlist));

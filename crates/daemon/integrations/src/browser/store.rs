@@ -1,4 +1,4 @@
-//! Rows of kept states of being signed in.
+//! Rows of saved login states.
 
 use agentd_store::{Read, Row, StoreError, Tx, args};
 
@@ -30,7 +30,7 @@ pub(super) async fn count_auth_states(read: &mut Read) -> Result<u64, StoreError
     read.fetch_one("SELECT COUNT(*) FROM browser_auth_states", args![]).await?.first()
 }
 
-/// The time of its making stays.
+/// Inserts or replaces a state; the creation time is retained.
 pub(super) async fn upsert_auth_state(tx: &mut Tx, state: &AuthState) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO browser_auth_states (name, cookie_count, origin_count, created_at, updated_at) \
@@ -42,7 +42,7 @@ pub(super) async fn upsert_auth_state(tx: &mut Tx, state: &AuthState) -> Result<
     .map(|_| ())
 }
 
-/// Whether there was one.
+/// Deletes a state; returns whether it existed.
 pub(super) async fn delete_auth_state(tx: &mut Tx, name: &str) -> Result<bool, StoreError> {
     Ok(tx.execute("DELETE FROM browser_auth_states WHERE name = $1", args![name]).await? > 0)
 }

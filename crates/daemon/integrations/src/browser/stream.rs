@@ -1,134 +1,134 @@
-//! One client of the stream, from its first frame to its last.
+//! Connection of one stream client.
 
 use std::time::Duration;
 
 use agentd_browser::Viewer;
-use agentd_web::Opener;
+use agentd_web::StreamCredential;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use bytes::Bytes;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::service::{Browser, ViewerPermit};
 
-/// A client has nothing to say.
+/// Maximum size of a client message; clients have nothing to send.
 pub(super) const MAX_FRAME_BYTES: usize = 4 << 10;
-const PING_EVERY: Duration = Duration::from_secs(20);
-/// A client that sends nothing for so long, not even the answer to a ping, is gone.
-const SILENT_AFTER: Duration = Duration::from_secs(60);
-/// A client whose pings come back later, or never, has a frame in so long all the same.
-const SLOWEST: Duration = Duration::from_secs(10);
-/// Whoever says something anyway is heard so often.
-const BETWEEN_MESSAGES: Duration = Duration::from_millis(50);
-const FAREWELL_LIMIT: Duration = Duration::from_secs(2);
-/// What the client sent before it read the close frame is read away for so long.
-const LINGER: Duration = Duration::from_secs(1);
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+/// Time without any message, including pongs, after which a client is disconnected.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Maximum time to wait for a pong before the next frame is sent.
+const PONG_TIMEOUT: Duration = Duration::from_secs(10);
+/// Minimum interval between processed messages of a client.
+const MESSAGE_INTERVAL: Duration = Duration::from_millis(50);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time to drain messages that the client sent before it read the close frame.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Why a client sees nothing any more.
+/// Reason why a stream ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
-    /// It went away by itself.
-    Gone,
-    /// It was not heard of for too long.
+    /// The client disconnected.
+    Disconnected,
+    /// The client was silent for too long.
     Silent,
-    /// Its credential is not good any more.
-    Refused,
+    /// The credential was revoked.
+    Revoked,
     BrowserClosed,
-    GoingDown,
+    ShuttingDown,
 }
 
 impl Ending {
     fn frame(self) -> CloseFrame {
         let (code, reason) = match self {
-            Self::Gone => (close_code::NORMAL, "bye"),
+            Self::Disconnected => (close_code::NORMAL, "bye"),
             Self::Silent => (close_code::POLICY, "the client was silent for too long"),
-            Self::Refused => (close_code::POLICY, "the credential is not good any more"),
+            Self::Revoked => (close_code::POLICY, "the credential is not good any more"),
             Self::BrowserClosed => (close_code::NORMAL, "the browser was closed"),
-            Self::GoingDown => (close_code::AWAY, "the daemon is going down"),
+            Self::ShuttingDown => (close_code::AWAY, "the daemon is going down"),
         };
         CloseFrame { code, reason: reason.into() }
     }
 }
 
-/// Shows the browser to a client that was let in.
-pub(super) async fn serve(browser: Browser, opener: Opener, permit: ViewerPermit, mut socket: WebSocket) {
+/// Serves an admitted client.
+pub(super) async fn serve(browser: Browser, credential: StreamCredential, permit: ViewerPermit, mut socket: WebSocket) {
     let ending = tokio::select! {
         biased;
-        () = browser.draining().cancelled() => Ending::GoingDown,
-        () = opener.until_refused() => Ending::Refused,
-        ending = show(&browser, &mut socket) => ending,
+        () = browser.draining().cancelled() => Ending::ShuttingDown,
+        () = credential.revoked() => Ending::Revoked,
+        ending = stream_frames(&browser, &mut socket) => ending,
     };
-    tracing::debug!(?ending, "a client of the stream left");
+    tracing::debug!(?ending, "browser stream client disconnected");
     drop(permit);
-    if ending != Ending::Gone {
-        let farewell = timeout(FAREWELL_LIMIT, socket.send(Message::Close(Some(ending.frame())))).await;
-        if matches!(farewell, Ok(Ok(()))) {
+    if ending != Ending::Disconnected {
+        let closed = timeout(CLOSE_TIMEOUT, socket.send(Message::Close(Some(ending.frame())))).await;
+        if matches!(closed, Ok(Ok(()))) {
             let reading = async { while let Some(Ok(_)) = socket.recv().await {} };
-            let _ = timeout(LINGER, reading).await;
+            let _ = timeout(DRAIN_TIMEOUT, reading).await;
         }
     }
 }
 
-async fn show(browser: &Browser, socket: &mut WebSocket) -> Ending {
+async fn stream_frames(browser: &Browser, socket: &mut WebSocket) -> Ending {
     let mut settings = browser.settings_changes();
     let mut viewer: Option<Viewer> = None;
-    // What was sent last has arrived.
-    let mut has_arrived = true;
-    let (mut heard, mut said) = (Instant::now(), Instant::now());
+    // Whether the last frame was acknowledged.
+    let mut is_acknowledged = true;
+    let (mut last_received, mut last_sent) = (Instant::now(), Instant::now());
     loop {
-        let look = async {
+        let next_event = async {
             match &mut viewer {
-                Some(viewer) => Seen::Frame(viewer.next().await),
-                None => Seen::Browser(browser.viewer().await),
+                Some(viewer) => ViewerEvent::Frame(viewer.next().await),
+                None => ViewerEvent::Browser(browser.viewer().await),
             }
         };
         let sent = tokio::select! {
-            seen = look, if has_arrived => match seen {
-                Seen::Browser(new) => {
+            event = next_event, if is_acknowledged => match event {
+                ViewerEvent::Browser(new) => {
                     viewer = Some(new);
                     continue;
                 }
-                Seen::Frame(None) => return Ending::BrowserClosed,
-                Seen::Frame(Some(jpeg)) => {
-                    has_arrived = false;
+                ViewerEvent::Frame(None) => return Ending::BrowserClosed,
+                ViewerEvent::Frame(Some(jpeg)) => {
+                    is_acknowledged = false;
                     send(socket, [Message::Binary(jpeg), Message::Ping(Bytes::new())]).await
                 }
             },
             message = socket.recv() => {
-                heard = Instant::now();
+                last_received = Instant::now();
                 match message {
-                    Some(Ok(Message::Pong(_))) => has_arrived = true,
-                    Some(Ok(Message::Ping(_) | Message::Text(_) | Message::Binary(_))) => sleep(BETWEEN_MESSAGES).await,
-                    Some(Ok(Message::Close(_)) | Err(_)) | None => return Ending::Gone,
+                    Some(Ok(Message::Pong(_))) => is_acknowledged = true,
+                    Some(Ok(Message::Ping(_) | Message::Text(_) | Message::Binary(_))) => sleep(MESSAGE_INTERVAL).await,
+                    Some(Ok(Message::Close(_)) | Err(_)) | None => return Ending::Disconnected,
                 }
                 continue;
             }
-            // It fails when the daemon ends, which is noticed elsewhere.
+            // Fails when the daemon shuts down, which is detected elsewhere.
             _ = settings.changed() => {
                 if let Some(viewer) = &mut viewer {
                     viewer.set_pace(browser.stream_pace());
                 }
                 continue;
             }
-            () = sleep_until(said + SLOWEST), if !has_arrived => {
-                has_arrived = true;
-                said = Instant::now();
+            () = sleep_until(last_sent + PONG_TIMEOUT), if !is_acknowledged => {
+                is_acknowledged = true;
+                last_sent = Instant::now();
                 continue;
             }
-            () = sleep_until((said + PING_EVERY).min(heard + SILENT_AFTER)) => {
-                if heard.elapsed() >= SILENT_AFTER {
+            () = sleep_until((last_sent + PING_INTERVAL).min(last_received + SILENCE_TIMEOUT)) => {
+                if last_received.elapsed() >= SILENCE_TIMEOUT {
                     return Ending::Silent;
                 }
                 send(socket, [Message::Ping(Bytes::new())]).await
             }
         };
-        said = Instant::now();
+        last_sent = Instant::now();
         if let Err(ending) = sent {
             return ending;
         }
     }
 }
 
-enum Seen {
+enum ViewerEvent {
     Browser(Viewer),
     Frame(Option<Bytes>),
 }
@@ -140,9 +140,9 @@ async fn send<const N: usize>(socket: &mut WebSocket, messages: [Message; N]) ->
         }
         Ok::<(), axum::Error>(())
     };
-    match timeout(SILENT_AFTER, sending).await {
+    match timeout(SILENCE_TIMEOUT, sending).await {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(_)) => Err(Ending::Gone),
+        Ok(Err(_)) => Err(Ending::Disconnected),
         Err(_) => Err(Ending::Silent),
     }
 }

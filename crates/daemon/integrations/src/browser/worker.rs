@@ -1,4 +1,4 @@
-//! Closes a browser that nobody uses, and removes what those of killed daemons left.
+//! Worker that closes an idle browser and removes leftovers of killed daemons.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,12 +16,12 @@ const INTERVAL: Duration = Duration::from_secs(60);
 
 pub(super) struct CloseIdle {
     browser: Browser,
-    has_looked: AtomicBool,
+    has_cleaned_up: AtomicBool,
 }
 
 impl CloseIdle {
     pub(super) fn new(browser: Browser) -> Self {
-        Self { browser, has_looked: AtomicBool::new(false) }
+        Self { browser, has_cleaned_up: AtomicBool::new(false) }
     }
 }
 
@@ -48,7 +48,7 @@ impl Worker for CloseIdle {
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         async move {
-            if !self.has_looked.swap(true, Ordering::Relaxed) {
+            if !self.has_cleaned_up.swap(true, Ordering::Relaxed) {
                 tokio::task::spawn_blocking(|| agentd_browser::remove_abandoned(&std::env::temp_dir())).await?;
             }
             let is_idle = self.browser.idle_at().is_some_and(|at| at <= self.browser.now());

@@ -1,4 +1,4 @@
-//! What can go wrong with channels.
+//! Errors of channels.
 
 use std::time::Duration;
 
@@ -23,9 +23,9 @@ pub enum ChannelError {
     Unverified { reason: &'static str },
     #[error("{problem}")]
     Malformed { problem: String },
-    /// Whoever asks may be anybody, and is not told why.
+    /// Returned to unauthenticated callers, so it does not contain the reason.
     #[error("the platform's keys cannot be had just now; send the request again later")]
-    KeysAway,
+    KeysUnavailable,
     #[error("the request is not valid")]
     Invalid { problems: Vec<FieldProblem> },
     #[error("there is no open pairing code `{code}`; GET /api/channels/pairings lists those there are")]
@@ -66,7 +66,7 @@ impl ChannelError {
         Self::Invalid { problems: vec![FieldProblem { field: field.to_owned(), message: message.into() }] }
     }
 
-    /// What became of the request that it refuses.
+    /// Returns the outcome counted for a rejected request.
     pub(super) fn outcome(&self) -> Outcome {
         match self {
             Self::Unverified { .. } => Outcome::Unsigned,
@@ -86,8 +86,8 @@ impl From<Rejection> for ChannelError {
             Rejection::Unverified(reason) => Self::Unverified { reason },
             Rejection::Malformed(problem) => Self::Malformed { problem },
             Rejection::Unavailable(problem) => {
-                tracing::info!(problem, "a request of a chat platform cannot be verified");
-                Self::KeysAway
+                tracing::info!(problem, "failed to verify chat platform request");
+                Self::KeysUnavailable
             }
         }
     }
@@ -113,7 +113,7 @@ impl DomainError for ChannelError {
             Self::Malformed { .. } => ErrorKind::Invalid(Vec::new()),
             Self::Invalid { problems } => ErrorKind::Invalid(problems.clone()),
             Self::TooFast { retry_after } => ErrorKind::TooMany(*retry_after),
-            Self::KeysAway | Self::Overloaded { .. } => ErrorKind::Unavailable,
+            Self::KeysUnavailable | Self::Overloaded { .. } => ErrorKind::Unavailable,
             Self::Send(SendError::NotSetUp(_)) => ErrorKind::Conflict,
             Self::Send(_) => ErrorKind::Upstream,
             Self::Settings(error) => error.kind(),
@@ -130,7 +130,7 @@ impl DomainError for ChannelError {
             Self::Off => "channel_off",
             Self::Unverified { .. } => "bad_signature",
             Self::Malformed { .. } | Self::Invalid { .. } => "invalid_request",
-            Self::KeysAway => "keys_away",
+            Self::KeysUnavailable => "keys_away",
             Self::PairingNotFound { .. } => "pairing_not_found",
             Self::SenderNotFound { .. } => "sender_not_found",
             Self::TooFast { .. } => "rate_limited",
@@ -146,7 +146,7 @@ impl DomainError for ChannelError {
     }
 }
 
-/// The platform that a path names.
+/// Parses the platform in a path.
 ///
 /// # Errors
 /// [`ChannelError::unknown_platform`].

@@ -1,36 +1,35 @@
-//! Chat platforms: people write to an agent where they already are, and are answered there.
+//! Chat platforms: users write to an agent on the platforms they use and are answered there.
 //!
-//! | status of a message | what happens next |
+//! | status of a message | next step |
 //! |---|---|
-//! | `pending` | its turn begins when those before it in its chat are answered and there is a permit at the provider |
-//! | `running` | the turn is under way, or waits for an approval |
-//! | `answered` | nothing: the answer is a notification, which says whether it went out |
-//! | `failed` | nothing: there was no answer, and the sender was told |
-//! | `dropped` | nothing: the channel was switched off meanwhile |
+//! | `pending` | its turn starts when earlier messages of its chat are answered and the provider has a permit |
+//! | `running` | the turn is running or waits for an approval |
+//! | `answered` | none; the answer is a notification with its own delivery status |
+//! | `failed` | none; there was no answer, and the sender was informed |
+//! | `dropped` | none; the channel was disabled meanwhile |
 //!
 //! Invariants
-//! - Nothing is read of a request, or kept, before it is verified as its platform documents it.
-//! - A message is one row for its platform and its id, stored before the platform is answered; however often it comes,
-//!   it has one turn. The end of its place in the queue, its row and the turn's session are one transaction; so are the
-//!   end of the turn and the answer that is to be sent.
-//! - What comes by a connection that the daemon opened is acknowledged after it was stored; one daemon holds it, under
-//!   a lease, and whoever takes it over goes on where it was (`service/connect.rs`).
-//! - A stranger is met with a pairing code unless the owner decided otherwise; what strangers write reaches no model,
-//!   and where somebody wrote whom the owner did not let in, all that was said stands between marks that nobody outside
-//!   can know.
-//! - The turn has the tools that change nothing, and those that the channel names. What acts asks in the chat, and only
-//!   the owner of the platform may answer, there and on that message (`service/approvals.rs`).
-//! - Files are fetched of those whom the owner let in, where a channel's `attachments` is on, before the turn begins; that
-//!   one cannot be had holds up no turn.
-//! - Of a turn that takes long the chat hears once that it goes on.
-//! - A chat or a thread is one conversation, and its messages are answered one after the other.
-//! - Settings of all platforms are one section of the settings, `channels`; credentials are write-only and kept in the
-//!   vault under their path (`discord.bot_token`).
-//! - Bounded: messages a minute of one sender and of a platform, how many turns wait, open codes, and how long messages
-//!   are kept.
+//! - A request is verified as its platform documents before anything of it is parsed or stored.
+//! - A message is one row per platform and message id, stored before the platform gets its response, so a repeated
+//!   delivery has only one turn. Completing the queue item, updating the row and creating the session are one
+//!   transaction; so are ending the turn and enqueueing the answer.
+//! - A message received over a connection is acknowledged after it was stored. One daemon holds a connection under a
+//!   lease; its successor resumes where it stopped (`service/connect.rs`).
+//! - Unknown senders get a pairing code unless the owner configured otherwise, and their messages do not reach a model.
+//!   If untrusted senders write in a chat, all of its text is enclosed in markers that outsiders cannot guess.
+//! - A turn may use read-only tools and the tools configured for the channel. Tools with side effects request approval
+//!   in the chat, and only the platform's owner can answer, in that chat and on that message (`service/approvals.rs`).
+//! - Files of trusted senders are fetched before the turn starts, if the channel's `attachments` is on. A file that
+//!   cannot be fetched does not block the turn.
+//! - A turn that takes long is announced once in the chat.
+//! - A chat or thread is one conversation, and its messages are answered one after the other.
+//! - The settings of all platforms form the section `channels`. Credentials are write-only and stored in the vault
+//!   under their path (`discord.bot_token`).
+//! - Limits apply to messages per minute of a sender and of a platform, waiting turns, open pairing codes, and
+//!   retention of messages.
 //!
-//! Deliberately absent: what platforms' requests look like (the crate `chat-platforms`), sending again (`notify`), and
-//! keeping what was said (`chat`).
+//! Not part of this module: the protocols of the platforms (crate `chat-platforms`), retries of deliveries (`notify`),
+//! and the storage of conversations (`chat`).
 
 mod error;
 mod model;
@@ -46,7 +45,7 @@ use std::time::Duration;
 
 use agentd_core::parts::{Domain, DomainParts, ShutdownPhase, ShutdownStep};
 use agentd_core::runtime::{Binding, Family, MetricList, PurgeWorker, QueueWorker, Sample};
-use agentd_engine::agents::OwnsAgentData;
+use agentd_engine::agents::AgentDataOwner;
 use agentd_engine::engine::TurnSink;
 
 use routes::routes;
@@ -61,13 +60,13 @@ pub use model::{
 pub use service::{ChannelDependencies, ChannelStatus, ChannelSummary, Channels};
 pub use store::ValidateChannels;
 
-/// Messages that wait for a permit at a provider are given back within this time.
+/// Time limit for returning messages that wait for a provider permit to the queue.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
 impl Domain for Channels {
     fn parts(&self) -> DomainParts {
         let mut bindings = vec![
-            Binding::new::<dyn OwnsAgentData>(Arc::new(self.clone())),
+            Binding::new::<dyn AgentDataOwner>(Arc::new(self.clone())),
             Binding::new::<dyn TurnSink>(Arc::new(self.clone())),
         ];
         bindings.extend(transports(self).map(Binding::new));
@@ -82,7 +81,7 @@ impl Domain for Channels {
             ],
             metrics: self.metrics(),
             bindings,
-            shutdown: vec![ShutdownStep::new(ShutdownPhase::Waiting, self, async |channels, _| {
+            shutdown: vec![ShutdownStep::new(ShutdownPhase::Queues, self, async |channels, _| {
                 channels.drain(DRAIN_LIMIT).await
             })],
         }
@@ -92,7 +91,7 @@ impl Domain for Channels {
 impl Channels {
     fn metrics(&self) -> MetricList {
         let mut metrics = MetricList::default();
-        let help = "Messages of chat platforms, and requests that were refused, by what became of them (accepted, \
+        let help = "Messages of chat platforms and rejected requests by outcome (accepted, \
                     repeated, unsigned, disabled, rate_limited, overloaded, invalid, failed), since the daemon started.";
         let family = Family::counter("svc_channel_messages_total", help).by(&["outcome"]);
         metrics.read(family, self, async |channels| Ok(Sample::each(channels.request_counts())));

@@ -1,4 +1,4 @@
-//! Sending messages to chat platforms, part by part.
+//! Delivery of messages to chat platforms, part by part.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use parking_lot::Mutex;
 use super::model::MessageDetails;
 use super::service::{Channel, Channels};
 
-/// Messages of which some parts were sent and others were not. When there are more, the memory of all is given up:
-/// the parts of one are then sent again.
+/// Maximum number of partially sent messages that are tracked. When exceeded, all are forgotten, and parts may be sent
+/// again.
 const MAX_PARTLY_SENT: usize = 1_000;
 
-/// One platform.
+/// Transport of one platform.
 #[derive(Debug)]
 pub(super) struct ChannelTransport {
     platform: Platform,
     channels: Channels,
-    /// How many parts the platform has. Kept by this process alone: what a kill comes between is sent again.
+    /// Number of sent parts per message. Held in memory only, so parts may be sent again after a kill.
     partly_sent: Mutex<HashMap<NotificationId, usize>>,
 }
 
-/// Lets notifications go to every platform.
+/// Returns the transports of all platforms.
 pub(super) fn transports(channels: &Channels) -> impl Iterator<Item = Arc<dyn Transport>> {
     Platform::ALL.into_iter().map(|platform| Arc::new(ChannelTransport::new(platform, channels.clone())) as _)
 }
@@ -45,7 +45,7 @@ impl ChannelTransport {
         };
         let sent = self.send_parts(&channel, message).await;
         let error = sent.as_ref().err().map(|failure| failure.message.clone());
-        self.channels.note_outcome(&channel, error).await;
+        self.channels.record_outcome(&channel, error).await;
         sent
     }
 
@@ -54,9 +54,9 @@ impl ChannelTransport {
             message.details.clone().and_then(|details| serde_json::from_value(details).ok());
         let address = match &details {
             Some(details) => details.address.clone(),
-            None => channel.adapter.address(&message.channel).map_err(DeliveryFailure::for_good)?,
+            None => channel.adapter.address(&message.channel).map_err(DeliveryFailure::permanent)?,
         };
-        let parts = rendered(channel.adapter.as_ref(), message);
+        let parts = render_parts(channel.adapter.as_ref(), message);
         let is_plain = is_plain(message.format);
         let done = self.partly_sent.lock().get(&message.id).copied().unwrap_or_default();
         let mut reference = None;
@@ -66,7 +66,7 @@ impl ChannelTransport {
             let part = Part { text: text.clone(), is_plain, buttons };
             let sent = channel.adapter.send(&address, &part).await.map_err(failure)?.id;
             if !is_last {
-                self.note_sent(&message.id, number + 1);
+                self.record_sent_parts(&message.id, number + 1);
             } else if let Some(approval) = details.as_ref().and_then(|details| details.approval_id.as_deref()) {
                 let recorded = self.channels.record_approval_message(approval, &sent).await;
                 recorded.map_err(|error| DeliveryFailure::later(error.to_string()))?;
@@ -77,7 +77,7 @@ impl ChannelTransport {
         Ok(Delivered { reference })
     }
 
-    fn note_sent(&self, id: &NotificationId, parts: usize) {
+    fn record_sent_parts(&self, id: &NotificationId, parts: usize) {
         let mut partly_sent = self.partly_sent.lock();
         if partly_sent.len() >= MAX_PARTLY_SENT {
             partly_sent.clear();
@@ -101,7 +101,7 @@ fn failure(error: SendError) -> DeliveryFailure {
         SendError::RateLimited { wait: Some(wait), .. } => Retry::After(*wait),
         SendError::RateLimited { wait: None, .. }
         | SendError::Later(_)
-        // The owner may mend these meanwhile.
+        // The owner may fix these meanwhile.
         | SendError::NotSetUp(_)
         | SendError::Credentials(_) => Retry::Later,
         SendError::Blocked(_) | SendError::Gone(_) | SendError::WindowClosed(_) | SendError::Refused(_) => Retry::Never,
@@ -113,28 +113,28 @@ fn is_plain(format: MessageFormat) -> bool {
     matches!(format, MessageFormat::Text | MessageFormat::Html)
 }
 
-/// The message in the platform's markup, below its subject unless it begins with that.
-fn rendered(adapter: &dyn ChatPlatform, message: &Outgoing) -> Vec<String> {
+/// Renders the message in the platform's markup, with its subject on top unless the body begins with it.
+fn render_parts(adapter: &dyn ChatPlatform, message: &Outgoing) -> Vec<String> {
     let subject = if message.body.starts_with(&message.subject) { "" } else { message.subject.as_str() };
     if is_plain(message.format) {
         return adapter.render_text(subject, &message.body);
     }
     let body = match message.format {
-        MessageFormat::Json => fenced("json", &message.body),
+        MessageFormat::Json => code_block("json", &message.body),
         _ => message.body.clone(),
     };
-    adapter.render(&if subject.is_empty() { body } else { format!("**{}**\n\n{body}", escaped(subject)) })
+    adapter.render(&if subject.is_empty() { body } else { format!("**{}**\n\n{body}", escape_markdown(subject)) })
 }
 
-/// A block of code in Markdown. Its fence is longer than any in the code.
-fn fenced(language: &str, code: &str) -> String {
+/// Formats a Markdown code block with a fence longer than any in the code.
+fn code_block(language: &str, code: &str) -> String {
     let longest = code.split(|character| character != '`').map(str::len).max().unwrap_or_default();
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}{language}\n{code}\n{fence}")
 }
 
-/// Text that means itself in Markdown.
-fn escaped(text: &str) -> String {
+/// Escapes text for Markdown.
+fn escape_markdown(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + text.len() / 8);
     for character in text.chars() {
         if character.is_ascii_punctuation() {
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_come_through_later_is_sent_again() {
+    fn temporary_errors_are_retried() {
         let wait = Some(Duration::from_secs(7));
         let limited = |wait| SendError::RateLimited { message: String::new(), wait };
         assert_eq!(failure(limited(wait)).retry, Retry::After(Duration::from_secs(7)));
@@ -164,13 +164,13 @@ mod tests {
     }
 
     #[test]
-    fn text_is_not_taken_for_markdown() {
-        assert_eq!(escaped("a *b* [c](d)"), "a \\*b\\* \\[c\\]\\(d\\)");
+    fn markdown_characters_are_escaped() {
+        assert_eq!(escape_markdown("a *b* [c](d)"), "a \\*b\\* \\[c\\]\\(d\\)");
     }
 
     #[test]
     fn fence_is_longer_than_those_in_the_code() {
-        assert_eq!(fenced("json", "{}"), "```json\n{}\n```");
-        assert_eq!(fenced("", "a ```` b"), "`````\na ```` b\n`````");
+        assert_eq!(code_block("json", "{}"), "```json\n{}\n```");
+        assert_eq!(code_block("", "a ```` b"), "`````\na ```` b\n`````");
     }
 }

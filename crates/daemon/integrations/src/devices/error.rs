@@ -1,4 +1,4 @@
-//! What can go wrong with devices.
+//! Errors of devices.
 
 use std::time::Duration;
 

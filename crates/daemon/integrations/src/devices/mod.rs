@@ -1,27 +1,28 @@
-//! Devices: other machines of the owner, paired by a one-time code, that lend their tools to agents
-//! and talk to agents over one WebSocket each.
+//! Devices: other machines of the owner, paired with a one-time code. A device provides tools to agents and chats with
+//! agents over one WebSocket connection.
 //!
 //! Invariants
-//! - Codes and tokens are stored as SHA-256 alone. A code is used once; of racing pairings one wins.
-//! - A token opens the socket and nothing else; no other credential opens the socket. It is looked
-//!   up at every connection.
-//! - A device has one connection, on whichever replica: a new one replaces the old. The row says
-//!   which, and a connection that is not in its row ends.
-//! - A revoked device's socket is closed before the answer here, and on other replicas as soon as
-//!   they hear of it.
-//! - What a device sends is bounded in size, number and pace; nothing that it sends or leaves out
-//!   holds up anybody else.
-//! - A call ends: with the device's answer, its time limit, or the end of the connection. It is made
-//!   once.
+//! - Only SHA-256 hashes of codes and tokens are stored. A code can be used once; of concurrent pairings with it, one
+//!   succeeds.
+//! - A device token is accepted by the WebSocket endpoint only, and that endpoint accepts no other credential. The
+//!   token is looked up for each connection.
+//! - A device has at most one connection across all replicas; a new connection replaces the old one. The device's row
+//!   holds the id of the current connection, and a connection that is no longer stored there ends.
+//! - When a device is revoked, its connection at this daemon is closed before the request completes, and its connection
+//!   at another replica as soon as that replica is notified.
+//! - Frames from a device are limited in size, number and rate; a slow or misbehaving device does not block other
+//!   devices.
+//! - Each call ends with the device's answer, with a timeout, or with the connection. It is sent at most once.
 //!
-//! | wrong codes | answer |
+//! | Wrong codes | Response |
 //! |---|---|
-//! | up to 5 in a minute from one network | 401 |
-//! | more | 429, without looking at the code |
-//! | 10 in all since a code was made | every open code is void |
+//! | up to 5 per minute from one network | 401 |
+//! | more | 429, without checking the code |
+//! | 10 in total since a code was created | all open codes are voided |
 //!
-//! With several replicas a device is connected to one of them, and only that one offers its tools.
-//! Deliberately absent: what a device lets its tools do, which is the device's own matter.
+//! With several replicas, a device is connected to one of them, and only that replica offers its tools.
+//!
+//! Not included: restrictions on what the tools of a device may do; the device is responsible for those.
 
 mod connection;
 mod error;
@@ -62,9 +63,9 @@ impl Domain for Devices {
 impl Devices {
     fn metrics(&self) -> MetricList {
         let mut metrics = MetricList::default();
-        let family = Family::gauge("svc_devices_connected", "Devices whose socket is open at this daemon.");
+        let family = Family::gauge("svc_devices_connected", "Devices connected to this daemon.");
         metrics.read(family, self, async |devices| Ok(Sample::one(u64::try_from(devices.connected())?)));
-        let help = "Calls of devices' tools by how they ended (done, failed, abandoned), since the daemon started.";
+        let help = "Calls to device tools by outcome (done, failed, abandoned) since the daemon started.";
         let family = Family::counter("svc_device_calls_total", help).by(&["status"]);
         metrics.read(family, self, async |devices| Ok(Sample::each(devices.call_counts().read())));
         metrics

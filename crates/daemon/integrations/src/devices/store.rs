@@ -1,4 +1,4 @@
-//! Rows of devices and of pairing. Hashes go in and out as 32 bytes; no plaintext reaches this module.
+//! Queries of devices and pairing codes. Codes and tokens are passed as SHA-256 hashes.
 
 use agentd_base::Timestamp;
 use agentd_store::{Read, Row, StoreError, Tx, args};
@@ -7,16 +7,16 @@ use super::model::{Device, DeviceId, PairingCodeId};
 
 type Hash = [u8; 32];
 
-/// A device, and where it is connected by its row.
+/// A device and its current connection.
 #[derive(Debug, Clone)]
 pub(super) struct DeviceRow {
     pub(super) device: Device,
     pub(super) token_hash: Vec<u8>,
-    /// The daemon that holds its socket.
+    /// The instance that the device is connected to.
     pub(super) connected_to: Option<String>,
 }
 
-/// A code that can still be used.
+/// A code that has not expired or been used.
 #[derive(Debug)]
 pub(super) struct OpenCode {
     pub(super) id: PairingCodeId,
@@ -47,7 +47,7 @@ pub(super) async fn find_by_token(read: &mut Read, hash: &Hash) -> Result<Option
     read.fetch_optional(sql, args![*hash]).await?.as_ref().map(device).transpose()
 }
 
-/// Every device, the oldest first.
+/// All devices, oldest first.
 pub(super) async fn list_devices(read: &mut Read) -> Result<Vec<DeviceRow>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM devices ORDER BY created_at, id");
     read.fetch_all(sql, args![]).await?.iter().map(device).collect()
@@ -79,21 +79,21 @@ pub(super) async fn delete_device(tx: &mut Tx, id: &DeviceId) -> Result<bool, St
     Ok(tx.execute("DELETE FROM devices WHERE id = $1", args![id]).await? > 0)
 }
 
-/// Makes a connection the one in force; `false` when the device is gone.
+/// Makes a connection the current one of the device. Returns `false` if the device does not exist.
 pub(super) async fn attach(tx: &mut Tx, id: &DeviceId, connection: &str, instance: &str) -> Result<bool, StoreError> {
     let now = tx.clock().now();
     let sql = "UPDATE devices SET connection_id = $2, connected_to = $3, last_seen_at = $4 WHERE id = $1";
     Ok(tx.execute(sql, args![id, connection, instance, now]).await? > 0)
 }
 
-/// Says that the device is still there; `false` when this connection is not in force any more.
+/// Updates the last seen time. Returns `false` if the connection is no longer the current one.
 pub(super) async fn touch(tx: &mut Tx, id: &DeviceId, connection: &str) -> Result<bool, StoreError> {
     let now = tx.clock().now();
     let sql = "UPDATE devices SET last_seen_at = $3 WHERE id = $1 AND connection_id = $2";
     Ok(tx.execute(sql, args![id, connection, now]).await? > 0)
 }
 
-/// Ends a connection, unless another one has taken its place.
+/// Clears the connection, unless another connection has replaced it.
 pub(super) async fn detach(tx: &mut Tx, id: &DeviceId, connection: &str) -> Result<(), StoreError> {
     let now = tx.clock().now();
     let sql = "UPDATE devices SET connection_id = NULL, connected_to = NULL, last_seen_at = $3 \
@@ -102,7 +102,7 @@ pub(super) async fn detach(tx: &mut Tx, id: &DeviceId, connection: &str) -> Resu
     Ok(())
 }
 
-/// The connection in force; the outer `None`: there is no such device.
+/// The id of the current connection. The outer `None` means that the device does not exist.
 pub(super) async fn find_connection(read: &mut Read, id: &DeviceId) -> Result<Option<Option<String>>, StoreError> {
     let row = read.fetch_optional("SELECT connection_id FROM devices WHERE id = $1", args![id]).await?;
     row.map(|row| row.get("connection_id")).transpose()
@@ -132,12 +132,12 @@ pub(super) async fn list_open_codes(read: &mut Read) -> Result<Vec<OpenCode>, St
     rows.iter().map(code).collect()
 }
 
-/// Uses a code up; `false` when it was used meanwhile.
+/// Deletes a code. Returns `false` if it was used concurrently.
 pub(super) async fn delete_code(tx: &mut Tx, id: &PairingCodeId) -> Result<bool, StoreError> {
     Ok(tx.execute("DELETE FROM device_pairing_codes WHERE id = $1", args![id]).await? > 0)
 }
 
-/// Voids the oldest codes beyond the newest `keep`.
+/// Deletes all codes except the newest `keep`.
 pub(super) async fn trim_codes(tx: &mut Tx, keep: u32) -> Result<u64, StoreError> {
     tx.execute(
         "DELETE FROM device_pairing_codes WHERE id NOT IN (SELECT id FROM device_pairing_codes \
@@ -152,7 +152,7 @@ pub(super) async fn count_wrong_try(tx: &mut Tx) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The newest wrong tries of a network after `since`, newest first.
+/// The failed attempts of a network after `since`, newest first.
 pub(super) async fn list_failures(
     read: &mut Read,
     network: &str,
@@ -171,17 +171,17 @@ pub(super) async fn insert_failure(tx: &mut Tx, id: &str, network: &str) -> Resu
     Ok(())
 }
 
-/// Whether there is anything to purge, so that an idle daemon writes nothing.
+/// Whether there are rows to purge, so that an idle daemon does not write.
 pub(super) async fn has_expired(
     read: &mut Read,
     failures_before: Timestamp,
-    most_failures: u32,
+    max_failures: u32,
 ) -> Result<bool, StoreError> {
     let now = read.clock().now();
     let sql = "SELECT (SELECT COUNT(*) FROM (SELECT 1 AS one FROM device_pairing_codes WHERE expires_at <= $1 LIMIT 1) AS c) \
                + (SELECT COUNT(*) FROM (SELECT 1 AS one FROM device_pairing_failures WHERE failed_at <= $2 LIMIT 1) AS f) \
                + (SELECT COUNT(*) FROM (SELECT 1 AS one FROM device_pairing_failures LIMIT 1 OFFSET $3) AS m) AS expired";
-    let row = read.fetch_one(sql, args![now, failures_before, most_failures]).await?;
+    let row = read.fetch_one(sql, args![now, failures_before, max_failures]).await?;
     Ok(row.get::<i64>("expired")? > 0)
 }
 
@@ -204,7 +204,7 @@ pub(super) async fn delete_older_failures(tx: &mut Tx, before: Timestamp, limit:
     .await
 }
 
-/// Deletes up to `limit` of the oldest failures that are more than `keep`.
+/// Deletes up to `limit` of the oldest failures in excess of `keep`.
 pub(super) async fn delete_surplus_failures(tx: &mut Tx, keep: u32, limit: u32) -> Result<u64, StoreError> {
     tx.execute(
         "DELETE FROM device_pairing_failures WHERE id IN (SELECT id FROM device_pairing_failures \

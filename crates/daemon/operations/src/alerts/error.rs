@@ -1,4 +1,4 @@
-//! Why an alert could not be made, found or changed.
+//! Errors of alerts.
 
 use agentd_automation::hooks::HookError;
 use agentd_automation::notify::NotifyError;

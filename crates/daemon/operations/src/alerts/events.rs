@@ -1,4 +1,4 @@
-//! What others hear of alerts.
+//! Events of alerts.
 
 use agentd_base::Timestamp;
 use agentd_store::NewEvent;
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use super::model::Alert;
 
-/// What ended a firing.
+/// Reason why a firing ended.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum EndedBy {
     Condition,
-    Hand,
-    TurnedOff,
+    Owner,
+    Disabled,
     Deleted,
 }
 
@@ -19,14 +19,14 @@ impl EndedBy {
     fn as_str(self) -> &'static str {
         match self {
             Self::Condition => "condition",
-            Self::Hand => "hand",
-            Self::TurnedOff => "turned_off",
+            Self::Owner => "hand",
+            Self::Disabled => "turned_off",
             Self::Deleted => "deleted",
         }
     }
 }
 
-/// `alert` as it was while it fired.
+/// Returns the event data; `alert` is its state while it fired.
 fn data(alert: &Alert, value: Option<f64>) -> Value {
     json!({
         "alert_id": alert.id,
@@ -36,7 +36,7 @@ fn data(alert: &Alert, value: Option<f64>) -> Value {
         "threshold": alert.threshold,
         "period_minutes": alert.period_minutes,
         "value": value,
-        "firing_since": alert.life.firing_since,
+        "firing_since": alert.lifecycle.firing_since,
     })
 }
 

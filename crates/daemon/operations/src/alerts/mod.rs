@@ -1,17 +1,17 @@
-//! Alerts: conditions over what the daemon does and what it costs, and telling somebody when one holds.
+//! Alerts: conditions over metrics and costs of the daemon, with notifications when they are met.
 //!
-//! `model/life` has the states and what leads from one to the next.
+//! `model/lifecycle` defines the states and their transitions.
 //!
 //! Invariants
-//! - A firing, its notices and where the alert stands are one transaction: a daemon that is killed anywhere neither
-//!   forgets a firing nor tells of it twice.
-//! - Of several daemons one evaluates, under a lease; the transaction that stores what came of it stores nothing if
-//!   another has taken over.
-//! - A figure that is not known is not given to a condition, so it can neither begin nor end a firing.
-//! - What is read for an evaluation is read once for each period, whatever the number of alerts.
-//! - A daemon without an alert that is turned on does nothing.
+//! - A firing, its notices and the new state of the alert are one transaction. A daemon that is killed at any point
+//!   neither loses a firing nor repeats its notice.
+//! - Only the daemon that holds the lease evaluates. A result is not stored if another daemon took over meanwhile.
+//! - A condition over an unknown value neither starts nor ends a firing.
+//! - An evaluation reads each metric once per period, independent of the number of alerts.
+//! - A daemon without enabled alerts does no work.
 //!
-//! Deliberately absent: counting and measuring (`rollups`, `monitoring::SystemProbe`), and sending (`notify`).
+//! Not part of this module: collecting metrics (`rollups`, `monitoring::SystemProbe`) and sending notifications
+//! (`notify`).
 
 mod error;
 mod events;
@@ -34,7 +34,7 @@ pub use model::{
     Alert, AlertChange, AlertDeliveryType, AlertId, AlertSeverity, AlertState, Delivery, Firing, FiringId,
 };
 pub use restored::ValidateAlerts;
-pub use service::{AlertSources, Alerts, ShownAlert};
+pub use service::{AlertSources, AlertWithValue, Alerts};
 
 impl Domain for Alerts {
     fn parts(&self) -> DomainParts {
@@ -51,7 +51,7 @@ impl Domain for Alerts {
 impl Alerts {
     fn metrics(&self) -> MetricList {
         let mut metrics = MetricList::default();
-        let family = Family::gauge("svc_alerts", "Alerts that are turned on, by where they stand.").by(&["state"]);
+        let family = Family::gauge("svc_alerts", "Enabled alerts by state.").by(&["state"]);
         metrics.read(family, self, async |alerts| Ok(Sample::each(alerts.count_by_state().await?)));
         metrics
     }

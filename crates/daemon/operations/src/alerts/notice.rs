@@ -1,4 +1,4 @@
-//! What people are told of an alert.
+//! Texts of notices.
 
 use agentd_automation::notify::{MessageFormat, Notification, PushDetails, Target};
 use agentd_base::Timestamp;
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::model::{Alert, AlertDeliveryType, AlertSeverity, CompiledCondition, Figure, NoticeKind};
 
-/// A message before it has somewhere to go.
+/// Message without a destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Text {
     pub(super) subject: String,
@@ -14,7 +14,7 @@ pub(super) struct Text {
     pub(super) format: MessageFormat,
 }
 
-/// Where to look first.
+/// Returns the recommended first diagnostic step.
 fn advice(figure: Option<Figure>) -> &'static str {
     match figure {
         Some(Figure::ErrorRate | Figure::RequestsPerMinute | Figure::LatencyP95Ms) => {
@@ -42,24 +42,25 @@ fn advice(figure: Option<Figure>) -> &'static str {
 
 fn headline(kind: NoticeKind) -> &'static str {
     match kind {
-        NoticeKind::Begun => "fires",
+        NoticeKind::Started => "fires",
         NoticeKind::Repeated => "still fires",
-        NoticeKind::SnoozeOver => "still fires after its snooze",
+        NoticeKind::SnoozeExpired => "still fires after its snooze",
         NoticeKind::Resolved => "is resolved",
     }
 }
 
 fn reason(kind: NoticeKind) -> &'static str {
     match kind {
-        NoticeKind::Begun => "begun",
+        NoticeKind::Started => "begun",
         NoticeKind::Repeated => "repeated",
-        NoticeKind::SnoozeOver => "snooze_over",
+        NoticeKind::SnoozeExpired => "snooze_over",
         NoticeKind::Resolved => "resolved",
     }
 }
 
-/// What a device shows, once for each alert; without a sound while it `is_quiet`, unless it is critical.
-pub(super) fn push(alert: &Alert, kind: NoticeKind, value: Option<f64>, is_quiet: bool) -> Notification {
+/// Builds the push notification, which replaces earlier ones of the alert. It is silent if `is_quiet`, unless the alert
+/// is critical.
+pub(super) fn build_push(alert: &Alert, kind: NoticeKind, value: Option<f64>, is_quiet: bool) -> Notification {
     let subject = format!("{} {}", alert.name, headline(kind));
     let value = value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
     let body = format!("{}: {value}, threshold {}", alert.condition, alert.threshold);
@@ -75,8 +76,8 @@ pub(super) fn push(alert: &Alert, kind: NoticeKind, value: Option<f64>, is_quiet
         .details(serde_json::to_value(details).unwrap_or_default())
 }
 
-/// `since`: when it began to fire.
-pub(super) fn text(
+/// Builds the message; `since` is the start of the firing.
+pub(super) fn build_text(
     alert: &Alert,
     condition: Option<&CompiledCondition>,
     kind: NoticeKind,
@@ -87,7 +88,7 @@ pub(super) fn text(
     let subject = format!("[{severity}] {} {}", alert.name, headline(kind));
     let first =
         condition.and_then(|condition| condition.figures().iter().copied().find(|figure| *figure != Figure::Threshold));
-    let what_to_do = match kind {
+    let instructions = match kind {
         NoticeKind::Resolved => "Nothing: the condition does not hold any more.".to_owned(),
         _ => format!(
             "{} Repeats stop with POST /api/monitoring/alerts/{id}/acknowledge, or for a while with …/{id}/snooze.",
@@ -107,14 +108,14 @@ pub(super) fn text(
             "threshold": alert.threshold,
             "period_minutes": alert.period_minutes,
             "firing_since": since,
-            "what_to_do": what_to_do,
+            "what_to_do": instructions,
         });
         return Text { subject, body: body.to_string(), format: MessageFormat::Json };
     }
     let value = value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
     let since = since.map_or_else(String::new, |since| format!("- Since: {since}\n"));
     let body = format!(
-        "{subject}\n\n- Condition: `{}`, over {} minutes\n- Value: {value}\n- Threshold: {}\n{since}\n{what_to_do}\n",
+        "{subject}\n\n- Condition: `{}`, over {} minutes\n- Value: {value}\n- Threshold: {}\n{since}\n{instructions}\n",
         alert.condition, alert.period_minutes, alert.threshold,
     );
     Text { subject, body, format: MessageFormat::Markdown }

@@ -1,4 +1,4 @@
-//! Validates alerts that come out of an archive as saving them does.
+//! Validation of alerts from a restored backup.
 
 use agentd_base::Problems;
 use agentd_core::runtime::ValidateRestored;
@@ -9,7 +9,7 @@ use futures_util::future::LocalBoxFuture;
 use super::model::{Alert, AlertChange, MAX_ALERTS};
 use super::store;
 
-/// Validates restored alerts by the rules that they are saved by.
+/// Validates restored alerts with the same rules as saving.
 #[derive(Debug)]
 pub struct ValidateAlerts;
 
@@ -23,18 +23,18 @@ async fn find_fault(read: &mut Read) -> Result<Option<String>, StoreError> {
     if store::count_alerts(read).await? > MAX_ALERTS {
         return Ok(Some(format!("it holds more than {MAX_ALERTS} alerts, which is the most that there can be")));
     }
-    Ok(store::list_alerts(read).await?.iter().find_map(fault_of))
+    Ok(store::list_alerts(read).await?.iter().find_map(describe_fault))
 }
 
-fn fault_of(alert: &Alert) -> Option<String> {
+fn describe_fault(alert: &Alert) -> Option<String> {
     let mut problems = Problems::new();
     alert.clone().apply(AlertChange::default(), false, &mut problems);
-    let life = &alert.life;
-    let is_whole =
-        life.state.is_open() == life.firing_id.is_some() && life.state.is_open() == life.firing_since.is_some();
+    let lifecycle = &alert.lifecycle;
+    let is_whole = lifecycle.state.is_open() == lifecycle.firing_id.is_some()
+        && lifecycle.state.is_open() == lifecycle.firing_since.is_some();
     problems.require(is_whole, "state", "does not go with when it began to fire");
     let found = problems.into_result().err()?;
-    let told: Vec<String> = found.iter().map(|problem| format!("{} {}", problem.field, problem.message)).collect();
-    let shown = alert.name.chars().take(80).collect::<String>().escape_debug().to_string();
-    Some(format!("the alert `{shown}` is not valid: {}", told.join("; ")))
+    let messages: Vec<String> = found.iter().map(|problem| format!("{} {}", problem.field, problem.message)).collect();
+    let display_name = alert.name.chars().take(80).collect::<String>().escape_debug().to_string();
+    Some(format!("the alert `{display_name}` is not valid: {}", messages.join("; ")))
 }

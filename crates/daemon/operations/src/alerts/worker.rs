@@ -1,19 +1,19 @@
-//! Evaluates, and forgets what is long over.
+//! Workers that evaluate alerts and purge old firings.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_core::runtime::{PurgesData, Retention, Worker, WorkerError, WorkerReport};
+use agentd_core::runtime::{PurgeTask, Retention, Worker, WorkerError, WorkerReport};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
-use super::service::{Alerts, EVALUATION_INTERVAL, FIRINGS_ARE_KEPT_FOR};
+use super::service::{Alerts, EVALUATION_INTERVAL, FIRING_RETENTION};
 
-const PURGED_AT_ONCE: u32 = 200;
+const PURGE_BATCH_SIZE: u32 = 200;
 
-/// At once after a change of alerts, and in its interval while one is turned on.
+/// Runs immediately after a change of alerts, and periodically while one is enabled.
 #[derive(Debug)]
 pub(super) struct EvaluateAlerts(pub(super) Alerts);
 
@@ -43,14 +43,14 @@ impl Worker for EvaluateAlerts {
     }
 }
 
-impl PurgesData for Alerts {
+impl PurgeTask for Alerts {
     const WORKER: &'static str = "alerts.purge";
     const DESCRIPTION: &'static str = "Deletes old firings of alerts.";
     const RETENTION: &'static [Retention] =
-        &[Retention { what: "Firings of alerts, the newest 1,000 at most", kept: FIRINGS_ARE_KEPT_FOR }];
+        &[Retention { what: "Firings of alerts, the newest 1,000 at most", kept: FIRING_RETENTION }];
     const INTERVAL: Duration = Duration::from_secs(600);
 
     async fn purge_batch(&self) -> Result<WorkerReport, WorkerError> {
-        Ok(WorkerReport::batch(self.purge(PURGED_AT_ONCE).await?, PURGED_AT_ONCE))
+        Ok(WorkerReport::batch(self.purge(PURGE_BATCH_SIZE).await?, PURGE_BATCH_SIZE))
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a backup.
+//! Errors of backups and restores.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use super::model::LeftOutList;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
-    /// The archive is not one, is cut off, or was changed. Nothing of the daemon was touched.
+    /// The archive is invalid, truncated or modified. The daemon was not changed.
     #[error("The archive cannot be used: {reason}; nothing was changed")]
     Archive { reason: String },
     #[error(
@@ -38,17 +38,17 @@ pub enum BackupError {
     Incomplete { left_out: LeftOutList },
     #[error("The daemon cannot be brought to rest for a restore: {reason}")]
     NotAtRest { reason: String },
-    /// They share the database, not the process that comes to rest.
+    /// Other daemons share the database but are not quiesced by this process.
     #[error(
         "Other daemons work on this database ({count}) and are not brought to rest by a restore; stop them, restore again, then start them; nothing was changed"
     )]
     OtherDaemons { count: u64 },
-    /// The database was replaced, what comes after it failed.
+    /// The database was replaced, but a later step failed.
     #[error(
         "The database was restored, but its files and secrets did not follow; restart the daemon, which finishes it"
     )]
     Unfinished { source: Box<BackupError> },
-    /// Somebody removed what waited to be put in place.
+    /// The prepared files were removed by another process.
     #[error(
         "The database was restored, but the files that waited in {} are gone; remove restore.json beside it to go on with the files as they are, then restore the archive again",
         .folder.display()
@@ -56,7 +56,7 @@ pub enum BackupError {
     FilesGone { folder: PathBuf },
     #[error("Reading or writing {what} failed; check the disk's space and permissions")]
     Files { what: String, source: io::Error },
-    /// Space is the owner's to make, so this is no failure of the daemon's.
+    /// The owner must free disk space; this is not an internal error.
     #[error("There is no space left for {what}; free some on the disk of the data directory, then try again")]
     DiskFull { what: String, source: io::Error },
     #[error("The secrets cannot be sealed: {reason}")]
@@ -75,7 +75,7 @@ pub enum BackupError {
     Full,
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// A stored secret cannot be opened.
+    /// A stored secret cannot be decrypted.
     #[error(transparent)]
     Vault(#[from] VaultError),
     #[error(transparent)]
@@ -95,7 +95,7 @@ impl BackupError {
         }
     }
 
-    /// What went wrong while the store wrote to or read from a file of ours.
+    /// Converts an error of the store while it read or wrote one of our files.
     pub(super) fn stream(what: &str, error: StoreError) -> Self {
         match error {
             StoreError::Stream { source } => Self::files(what)(io::Error::new(source.kind(), source)),
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_is_said_to_be_full() {
+    fn full_disk_is_reported_as_disk_full() {
         for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
             let stream = StoreError::Stream { source: Arc::new(io::Error::from(kind)) };
             for error in [BackupError::files("the dump")(kind.into()), BackupError::stream("the dump", stream)] {

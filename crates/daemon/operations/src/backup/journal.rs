@@ -1,20 +1,20 @@
-//! How the files follow the database, whatever moment the daemon is killed at.
+//! Restore journal: keeps files consistent with the database even if the daemon is killed at any point.
 //!
-//! A restore unpacks into `restore-<id>/` in the data directory. Before the database is replaced
-//! it writes `restore.json` with the database's id of that moment. A load gives the database a new
-//! id in its own transaction, so at the next start the journal tells which side won:
+//! A restore unpacks into `restore-<id>/` in the data directory. Before the database is replaced, it writes
+//! `restore.json` with the current database id. A load gives the database a new id in its own transaction, so the next
+//! start can tell from the journal which state is valid:
 //!
 //! | journal | database id | then |
 //! |---|---|---|
 //! | none | any | folders of unfinished restores are removed |
-//! | there | the journal's | the load did not happen: the journal and the folder are removed |
-//! | there | another | the load happened: secrets and folders are put in place, then both are removed |
+//! | present | the journal's | the load did not happen: the journal and the folder are removed |
+//! | present | another | the load happened: secrets and folders are put in place, then both are removed |
 //!
-//! Putting in place is repeatable: a folder moves only while it still waits, and what it replaces is
-//! moved aside first. Something under `replaced/` proves that a folder was on its way; one that is
-//! gone without that proof was taken away by somebody else, which is an error and no success.
+//! Putting folders in place is idempotent: a folder is moved only while it is still in the restore folder, and the
+//! folder it replaces is moved aside first. An entry under `replaced/` proves that a folder was being moved. A folder
+//! that is missing without this proof was removed by another process, which is an error.
 //!
-//! Whoever calls anything here holds the backup lock of the data directory, which replicas share.
+//! All functions require the backup lock of the data directory, which replicas share.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -29,9 +29,9 @@ use super::model::{FOLDERS, SecretName};
 
 const PREFIX: &str = "restore-";
 const REPLACED: &str = "replaced";
-const SEALED: &str = "secrets.json";
+const SECRETS_FILE: &str = "secrets.json";
 
-/// A secret as this daemon's vault seals it, for the time until the database was replaced.
+/// Secret encrypted by this daemon's vault, stored until the database is replaced.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SealedSecret {
     #[serde(flatten)]
@@ -41,20 +41,20 @@ pub(super) struct SealedSecret {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Journal {
-    /// The database's id before the load.
+    /// Database id before the load.
     database_id: String,
-    /// Name of the folder that waits.
+    /// Name of the prepared folder.
     folder: String,
 }
 
-/// A folder in the data directory that a restore prepares.
+/// Folder in the data directory that a restore prepares.
 #[derive(Debug, Clone)]
-pub(super) struct Waiting {
+pub(super) struct PreparedRestore {
     root: PathBuf,
     name: String,
 }
 
-impl Waiting {
+impl PreparedRestore {
     pub(super) fn create(data_dir: &DataDir, id: &str) -> Result<Self, BackupError> {
         let waiting = Self { root: data_dir.root().to_path_buf(), name: format!("{PREFIX}{id}") };
         data_dir.make_folder(&waiting.path()).map_err(BackupError::files("the folder of the restore"))?;
@@ -69,49 +69,49 @@ impl Waiting {
         self.root.join(&self.name)
     }
 
-    /// Keeps sealed secrets for when the database was replaced.
+    /// Stores encrypted secrets until the database is replaced.
     pub(super) fn write_secrets(&self, secrets: &[SealedSecret]) -> Result<(), BackupError> {
         let failed = || BackupError::files("the kept secrets");
         let text = serde_json::to_vec(secrets).map_err(|error| failed()(error.into()))?;
-        fs::write(self.path().join(SEALED), text).map_err(failed())
+        fs::write(self.path().join(SECRETS_FILE), text).map_err(failed())
     }
 
     pub(super) fn read_secrets(&self) -> Result<Vec<SealedSecret>, BackupError> {
         let failed = || BackupError::files("the kept secrets");
-        match fs::read(self.path().join(SEALED)) {
+        match fs::read(self.path().join(SECRETS_FILE)) {
             Ok(text) => serde_json::from_slice(&text).map_err(|error| failed()(error.into())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(failed()(error)),
         }
     }
 
-    /// From here on the next start looks at the database to know what is right.
+    /// Commits the restore: from here on, the next start decides by the database id.
     pub(super) fn commit(&self, database_id: &str) -> Result<(), BackupError> {
         let failed = || BackupError::files("the restore's journal");
         for folder in FOLDERS {
             fs::create_dir_all(self.path().join(folder)).map_err(failed())?;
         }
-        // Everything that was unpacked, before the journal that promises it.
+        // Syncs all unpacked files before the journal that refers to them.
         let folder = File::open(self.path()).map_err(failed())?;
         rustix::fs::syncfs(&folder).map_err(|error| failed()(error.into()))?;
         let journal = Journal { database_id: database_id.to_owned(), folder: self.name.clone() };
         let text = serde_json::to_vec(&journal).map_err(|error| failed()(error.into()))?;
         let path = journal_path(&self.root);
-        let fresh = path.with_extension("json.new");
-        let mut file = File::create(&fresh).map_err(failed())?;
+        let temporary = path.with_extension("json.new");
+        let mut file = File::create(&temporary).map_err(failed())?;
         file.write_all(&text).and_then(|()| file.sync_all()).map_err(failed())?;
-        fs::rename(&fresh, &path).map_err(failed())?;
+        fs::rename(&temporary, &path).map_err(failed())?;
         sync_folder(&self.root)
     }
 
-    /// Moves the folders to where they belong. May be called again after it was cut off.
-    pub(super) fn put_in_place(&self) -> Result<(), BackupError> {
+    /// Moves the folders to their final locations. Idempotent, so it can be repeated after an interruption.
+    pub(super) fn move_into_place(&self) -> Result<(), BackupError> {
         let replaced = self.path().join(REPLACED);
-        make_or_keep(&replaced).map_err(|error| self.missing("the folder of the restore", error))?;
+        create_dir_if_missing(&replaced).map_err(|error| self.missing("the folder of the restore", error))?;
         for folder in FOLDERS {
             let (new, place, old) = (self.path().join(folder), self.root.join(folder), replaced.join(folder));
             let failed = || BackupError::files(format!("the folder {folder}"));
-            // Every folder waited here, see `commit`: one that does not was moved already.
+            // `commit` created all folders here, so a missing one was already moved.
             if !exists(&new) {
                 if exists(&old) {
                     continue;
@@ -137,7 +137,7 @@ impl Waiting {
         }
     }
 
-    /// Forgets the restore: the journal first, so that nothing half removed is ever put in place.
+    /// Removes the restore: the journal first, so that a partially removed folder is never put in place.
     pub(super) fn remove(self) -> Result<(), BackupError> {
         let failed = || BackupError::files("the restore's journal");
         match fs::remove_file(journal_path(&self.root)) {
@@ -158,8 +158,8 @@ fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// Never the folders above it: that they are there is part of what is checked.
-fn make_or_keep(folder: &Path) -> io::Result<()> {
+/// Creates a folder but not its parents, whose existence is part of the check.
+fn create_dir_if_missing(folder: &Path) -> io::Result<()> {
     match fs::create_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         outcome => outcome,
@@ -170,20 +170,20 @@ fn sync_folder(folder: &Path) -> Result<(), BackupError> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(BackupError::files("the data directory"))
 }
 
-/// What is left behind is removed at the next start.
+/// Removes a folder; a remaining one is removed at the next start.
 fn remove_folder(path: &Path) {
     if let Err(error) = remove_path(path) {
-        tracing::warn!(path = %path.display(), %error, "a folder of a restore could not be removed");
+        tracing::warn!(path = %path.display(), %error, "failed to remove restore folder");
     }
 }
 
-/// What a cut-off restore left, told by the database's present id.
+/// State left by an interrupted restore, determined by the current database id.
 pub(super) enum Leftover {
     Nothing,
-    /// The load happened; the rest must follow.
-    ToFinish(Waiting),
-    /// The load did not happen.
-    ToForget(Waiting),
+    /// The database was replaced; the remaining steps must be completed.
+    Finish(PreparedRestore),
+    /// The database was not replaced.
+    Discard(PreparedRestore),
 }
 
 pub(super) fn find_leftover(data_dir: &DataDir, database_id: &str) -> Result<Leftover, BackupError> {
@@ -193,26 +193,26 @@ pub(super) fn find_leftover(data_dir: &DataDir, database_id: &str) -> Result<Lef
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Leftover::Nothing),
         Err(error) => return Err(BackupError::files("the restore's journal")(error)),
     };
-    // It is renamed into its place when complete, so anything else is not ours to guess about.
+    // The journal is renamed into place when complete, so any other content is an error.
     let journal: Journal =
         serde_json::from_slice(&text).map_err(|error| BackupError::files("the restore's journal")(error.into()))?;
-    let waiting = Waiting::of(data_dir, &journal);
-    Ok(if journal.database_id == database_id { Leftover::ToForget(waiting) } else { Leftover::ToFinish(waiting) })
+    let waiting = PreparedRestore::of(data_dir, &journal);
+    Ok(if journal.database_id == database_id { Leftover::Discard(waiting) } else { Leftover::Finish(waiting) })
 }
 
-/// Whether a restore left anything, or is under way.
+/// Returns whether a restore is running or left anything behind.
 pub(super) fn has_traces(data_dir: &DataDir) -> bool {
-    exists(&journal_path(data_dir.root())) || waiting_folders(data_dir).next().is_some()
+    exists(&journal_path(data_dir.root())) || restore_folders(data_dir).next().is_some()
 }
 
-/// Removes folders that no journal speaks of.
+/// Removes restore folders without a journal.
 pub(super) fn remove_abandoned(data_dir: &DataDir) {
-    for folder in waiting_folders(data_dir) {
+    for folder in restore_folders(data_dir) {
         remove_folder(&folder);
     }
 }
 
-fn waiting_folders(data_dir: &DataDir) -> impl Iterator<Item = PathBuf> {
+fn restore_folders(data_dir: &DataDir) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(data_dir.root()).into_iter().flatten().flatten();
     entries
         .filter(|entry| {
@@ -226,15 +226,15 @@ fn waiting_folders(data_dir: &DataDir) -> impl Iterator<Item = PathBuf> {
 mod tests {
     use super::*;
 
-    /// A data directory with an old state, and a restore that waits with a new one.
-    fn prepared() -> (tempfile::TempDir, DataDir, Waiting) {
+    /// Returns a data directory with an old state, and a prepared restore with a new one.
+    fn prepared() -> (tempfile::TempDir, DataDir, PreparedRestore) {
         let folder = tempfile::tempdir().unwrap();
         let data_dir = DataDir::open(&folder.path().join("data")).unwrap();
         for (name, text) in [("agents", "old"), ("recordings", "old")] {
             fs::create_dir(data_dir.root().join(name)).unwrap();
             fs::write(data_dir.root().join(name).join("file"), text).unwrap();
         }
-        let waiting = Waiting::create(&data_dir, "1").unwrap();
+        let waiting = PreparedRestore::create(&data_dir, "1").unwrap();
         for name in ["agents", "avatars"] {
             fs::create_dir(waiting.path().join(name)).unwrap();
             fs::write(waiting.path().join(name).join("file"), "new").unwrap();
@@ -251,13 +251,15 @@ mod tests {
     }
 
     #[test]
-    fn the_database_decides() {
+    fn database_id_decides_between_finish_and_discard() {
         let (_folder, data_dir, waiting) = prepared();
         assert!(matches!(find_leftover(&data_dir, "a").unwrap(), Leftover::Nothing));
         waiting.commit("a").unwrap();
-        assert!(matches!(find_leftover(&data_dir, "a").unwrap(), Leftover::ToForget(_)));
-        let Leftover::ToFinish(found) = find_leftover(&data_dir, "b").unwrap() else { panic!("to finish") };
-        found.put_in_place().unwrap();
+        assert!(matches!(find_leftover(&data_dir, "a").unwrap(), Leftover::Discard(_)));
+        let Leftover::Finish(found) = find_leftover(&data_dir, "b").unwrap() else {
+            panic!("expected Leftover::Finish")
+        };
+        found.move_into_place().unwrap();
         assert_eq!(state(&data_dir), new_state());
         found.remove().unwrap();
         assert!(matches!(find_leftover(&data_dir, "b").unwrap(), Leftover::Nothing));
@@ -266,12 +268,12 @@ mod tests {
     }
 
     #[test]
-    fn putting_in_place_can_be_cut_off_after_any_rename() {
-        // The renames of an undisturbed run, done one by one and then left.
+    fn put_in_place_resumes_after_any_rename() {
+        // Performs the first renames of an undisturbed run, then resumes.
         let renames: [(&str, &str); 6] = [
             ("agents", "restore-1/replaced/agents"),
             ("restore-1/agents", "agents"),
-            // Nothing is replaced here: a folder says so.
+            // Nothing is replaced here; an empty folder records it.
             ("empty", "restore-1/replaced/avatars"),
             ("restore-1/avatars", "avatars"),
             ("recordings", "restore-1/replaced/recordings"),
@@ -285,27 +287,27 @@ mod tests {
             for (from, to) in renames.iter().take(done) {
                 fs::rename(data_dir.root().join(from), data_dir.root().join(to)).unwrap();
             }
-            waiting.put_in_place().unwrap();
+            waiting.move_into_place().unwrap();
             assert_eq!(state(&data_dir), new_state(), "after {done} renames");
-            waiting.put_in_place().unwrap();
+            waiting.move_into_place().unwrap();
             assert_eq!(state(&data_dir), new_state(), "and once more");
         }
     }
 
     #[test]
-    fn files_that_were_taken_away_are_not_taken_for_moved() {
+    fn missing_files_are_not_mistaken_for_moved_ones() {
         for taken in ["", "agents", "avatars"] {
             let (_folder, data_dir, waiting) = prepared();
             waiting.commit("a").unwrap();
             fs::remove_dir_all(waiting.path().join(taken)).unwrap();
-            let outcome = waiting.put_in_place();
+            let outcome = waiting.move_into_place();
             assert!(matches!(outcome, Err(BackupError::FilesGone { .. })), "{taken}: {outcome:?}");
-            assert!(matches!(find_leftover(&data_dir, "b").unwrap(), Leftover::ToFinish(_)));
+            assert!(matches!(find_leftover(&data_dir, "b").unwrap(), Leftover::Finish(_)));
         }
     }
 
     #[test]
-    fn abandoned_folders_go_and_nothing_else() {
+    fn only_abandoned_folders_are_removed() {
         let (_folder, data_dir, waiting) = prepared();
         assert!(has_traces(&data_dir));
         remove_abandoned(&data_dir);

@@ -1,29 +1,30 @@
-//! Backup and restore of everything that the daemon keeps, on a running daemon, from either
-//! database into either.
+//! Backup and restore of all data of a running daemon, between any combination of databases.
 //!
-//! An archive is a gzip-compressed tar file that ordinary tools can read. In this order it holds
-//! `manifest.json` (what this is, and the names of the stored secrets), `database.jsonl` (the
-//! store's logical dump without the secrets), `secrets.sealed` (only with a passphrase), the
-//! folders `agents/`, `avatars/` and `recordings/`, and last `contents.jsonl`: a line for each
-//! entry before it with its size and SHA-256.
+//! An archive is a gzip-compressed tar file that ordinary tools can read. It contains, in this order: `manifest.json`
+//! (description, and names of the stored secrets), `database.jsonl` (logical dump of the store without secrets),
+//! `secrets.sealed` (only with a passphrase), the folders `agents/`, `avatars/` and `recordings/`, and
+//! `contents.jsonl`, which lists all previous entries with size and SHA-256.
 //!
-//! Invariants: nothing is changed before the whole archive was read and every hash agreed; the
-//! database is replaced in one transaction; a journal makes the files follow the database,
-//! whatever moment the daemon is killed at; one daemon at a time works on backups among all that
-//! share a data directory; symlinks are stored as links and never followed, and
-//! only those that stay within their workspace; what cannot be read fails a backup, unless it may be
-//! incomplete, and is named; holes in files stay holes, and a file with several names stays one;
-//! whatever a backup wrote can be restored where there is room for it;
-//! memory does not grow with what is stored;
-//! every domain validates its restored rows by its own types before they are committed.
+//! Invariants
+//! - Nothing is changed before the whole archive was read and every hash matched.
+//! - The database is replaced in one transaction, and a journal keeps the files consistent with it even if the daemon
+//!   is killed.
+//! - Only one daemon per data directory works on backups at a time.
+//! - Symlinks are stored as links and never followed; only links within their workspace are stored.
+//! - Unreadable files fail a backup, unless it may be incomplete; they are listed in the manifest.
+//! - Sparse files remain sparse, and hard links are preserved.
+//! - Every backup can be restored, given enough disk space.
+//! - Memory usage is independent of the amount of data.
+//! - Every domain validates its restored rows with its own types before they are committed.
 //!
-//! The daemon keeps archives itself in `backups/` of the data directory, which is no part of any: made when asked or
-//! once a day, uploaded, restored over HTTP. One is listed once it is whole and checked; whoever works on it holds the
-//! lock, and what a killed daemon left of one is removed. What is being done stands in a file beside them.
+//! The daemon stores archives in `backups/` of the data directory, which is not part of archives. They are created on
+//! request or daily, uploaded, and restored over HTTP. An archive is listed only when it is complete and verified.
+//! Operations hold the lock, and partial archives of killed daemons are removed. The state of the current operation is
+//! stored in a file next to the archives.
 //!
-//! Deliberately absent: models, which can be fetched again; the key file, without which the
-//! sealed secrets of the data directory are worthless to a thief; signatures: an archive is as
-//! trustworthy as the place where its owner keeps it.
+//! Not part of an archive: models, which can be downloaded again; and the key file, without which the encrypted secrets
+//! of the data directory are useless to a thief. Archives are not signed: an archive is as trustworthy as the place
+//! where it is stored.
 
 mod archive;
 mod backups;

@@ -1,4 +1,4 @@
-//! What an archive says of itself, and the rules for the names in it.
+//! Manifest of an archive, and the rules for names in archives.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -9,25 +9,25 @@ use agentd_base::{Secret, Timestamp};
 use serde::{Deserialize, Serialize};
 
 pub(super) const FORMAT: &str = "agentd-backup";
-/// Since 2: files with holes, files with several names, and what was left out.
+/// Version 2 added sparse files, hard links and the list of omitted files.
 pub(super) const FORMAT_VERSION: u32 = 2;
 pub(super) const MANIFEST: &str = "manifest.json";
 pub(super) const DATABASE: &str = "database.jsonl";
 pub(super) const SECRETS: &str = "secrets.sealed";
 pub(super) const CONTENTS: &str = "contents.jsonl";
-/// What travels besides the database.
+/// Archived folders of the data directory.
 pub(super) const FOLDERS: [&str; 3] = ["agents", "avatars", "recordings"];
-/// Folders deeper than this are left out, and said to be.
+/// Maximum folder depth; deeper folders are omitted and reported.
 pub(super) const MAX_DEPTH: usize = 100;
 
-/// The name of a stored secret, such as `providers` / `openai`.
+/// Name of a stored secret, such as `providers` / `openai`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SecretName {
     pub scope: String,
     pub name: String,
 }
 
-/// A secret with its plaintext.
+/// Secret with its plaintext.
 #[derive(Debug, Clone)]
 pub(super) struct StoredSecret {
     pub(super) name: SecretName,
@@ -39,33 +39,33 @@ pub(super) struct StoredSecret {
 pub struct Manifest {
     pub format: String,
     pub format_version: u32,
-    /// Of the program that made it.
+    /// Version of the program that created it.
     pub version: String,
     pub created_at: Timestamp,
-    /// `sqlite` or `postgres`; for people, the dump fits both.
+    /// `sqlite` or `postgres`, for information; the dump can be loaded into both.
     pub database: String,
-    /// Whether `secrets.sealed` is in it.
+    /// Whether the archive contains `secrets.sealed`.
     pub has_secrets: bool,
-    /// What was stored as a secret, so that a restore can say what must be entered again.
+    /// Names of all stored secrets, so that a restore can report which must be entered again.
     pub secrets: Vec<SecretName>,
     #[serde(default)]
     pub left_out: LeftOut,
-    /// The hash of the database, sealed with the key of the daemon that made it, in hex: so that this daemon knows its
-    /// own archives. Rows of another one may say that a secret is to be sent elsewhere.
+    /// Hash of the database, encrypted with the key of the creating daemon, in hex. It identifies archives of this
+    /// daemon. Rows of another daemon could direct a secret to another destination.
     #[serde(default)]
     pub database_mark: Option<String>,
 }
 
-/// What lies in the folders and is not in the archive.
+/// Files in the archived folders that are not in the archive.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// What belongs into it and could not be read.
+    /// Files that could not be read.
     pub unreadable: LeftOutList,
-    /// What no archive carries: links that lead out of their workspace, pipes, sockets, devices.
+    /// Files that are never archived: links out of their workspace, pipes, sockets and devices.
     pub excluded: LeftOutList,
 }
 
-/// How much, and the first of it.
+/// Number of omitted files, and the first of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LeftOutList {
     pub total: u64,
@@ -79,27 +79,27 @@ pub struct LeftOutPath {
 }
 
 impl LeftOutList {
-    /// Of each kind so many are named.
-    const NAMED: usize = 20;
-    /// Of each name so much is shown.
-    const SHOWN_CHARACTERS: usize = 500;
+    /// Maximum number of listed files per reason.
+    const MAX_LISTED: usize = 20;
+    /// Maximum number of characters of a listed path.
+    const MAX_PATH_CHARACTERS: usize = 500;
 
     pub(super) fn add(&mut self, path: &Path, reason: &str) {
         self.total += 1;
-        if self.first.len() < Self::NAMED {
-            let path = shown(path).chars().take(Self::SHOWN_CHARACTERS).collect();
+        if self.first.len() < Self::MAX_LISTED {
+            let path = display_path(path).chars().take(Self::MAX_PATH_CHARACTERS).collect();
             self.first.push(LeftOutPath { path, reason: reason.to_owned() });
         }
     }
 
-    /// Those that are counted and not named.
+    /// Returns the number of files that are counted but not listed.
     #[must_use]
     pub fn unnamed(&self) -> u64 {
         self.total.saturating_sub(self.first.len() as u64)
     }
 }
 
-/// As one sentence's part.
+/// Formats the list as part of a sentence.
 impl fmt::Display for LeftOutList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, LeftOutPath { path, reason }) in self.first.iter().enumerate() {
@@ -113,7 +113,7 @@ impl fmt::Display for LeftOutList {
     }
 }
 
-/// A line of `contents.jsonl`. Paths that are no UTF-8 are written as [`shown`] does.
+/// Line of `contents.jsonl`. Paths that are not UTF-8 are encoded as in [`display_path`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Entry {
@@ -125,7 +125,7 @@ pub(super) enum Entry {
     Folder {
         path: String,
     },
-    /// `size` is how long the file is, `sha256` that of the map of its extents and what is in them.
+    /// `size` is the real size of the file; `sha256` covers the map of its extents and their data.
     SparseFile {
         path: String,
         size: u64,
@@ -135,7 +135,7 @@ pub(super) enum Entry {
         path: String,
         target: String,
     },
-    /// One more name of a file that is in the archive before it.
+    /// Another name of a file earlier in the archive.
     HardLink {
         path: String,
         target: String,
@@ -145,7 +145,7 @@ pub(super) enum Entry {
     },
 }
 
-/// What a restore did.
+/// Result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoreReport {
     pub created_at: Timestamp,
@@ -154,14 +154,14 @@ pub struct RestoreReport {
     pub rows: u64,
     pub files: u64,
     pub bytes: u64,
-    /// Secrets that came out of the archive, or were here already.
+    /// Secrets restored from the archive or already present.
     pub secrets_present: Vec<SecretName>,
-    /// Secrets that the archive's daemon had and this one does not: to be entered again.
+    /// Secrets of the archive's daemon that this daemon lacks and that must be entered again.
     pub secrets_missing: Vec<SecretName>,
 }
 
-/// A path as text, without loss: a backslash is doubled, a byte that is no UTF-8 is `\xNN`.
-pub(super) fn shown(path: &Path) -> String {
+/// Encodes a path as text without loss: backslashes are doubled, and bytes that are not UTF-8 become `\xNN`.
+pub(super) fn display_path(path: &Path) -> String {
     let mut text = String::new();
     for chunk in path.as_os_str().as_bytes().utf8_chunks() {
         text.push_str(&chunk.valid().replace('\\', "\\\\"));
@@ -172,10 +172,10 @@ pub(super) fn shown(path: &Path) -> String {
     text
 }
 
-/// A path of the archive as one below the folder that it is unpacked in, or what is wrong with it.
+/// Validates a path of the archive and returns it relative to the unpack folder, or describes what is wrong.
 pub(super) fn safe_path(bytes: &[u8]) -> Result<PathBuf, String> {
     let path = Path::new(OsStr::from_bytes(bytes));
-    let refuse = |why: &str| Err(format!("the name `{}` {why}", shown(path).escape_debug()));
+    let refuse = |why: &str| Err(format!("the name `{}` {why}", display_path(path).escape_debug()));
     if bytes.is_empty() || bytes.contains(&0) {
         return refuse("is no name");
     }
@@ -187,7 +187,7 @@ pub(super) fn safe_path(bytes: &[u8]) -> Result<PathBuf, String> {
             _ => return refuse("leads out of the archive"),
         }
     }
-    // `a//b`, `a/./b` and `a/` name the same thing in another way: only one of them is ours.
+    // `a//b`, `a/./b` and `a/` are other spellings of the same path; only the canonical one is accepted.
     let is_plain = clean.as_os_str().as_bytes() == bytes.strip_suffix(b"/").unwrap_or(bytes);
     let mut parts = clean.components();
     let first = parts.next().map(|part| part.as_os_str().to_owned()).unwrap_or_default();
@@ -206,14 +206,14 @@ pub(super) fn safe_path(bytes: &[u8]) -> Result<PathBuf, String> {
     Ok(clean)
 }
 
-/// What is wrong with a symlink, if anything is: a link stands below the folder of an agent and stays
-/// inside it, whatever other links its target leads through.
-pub(super) fn fault_of_link(path: &Path, target: &Path) -> Option<&'static str> {
-    // Folder, name, and then what is the agent's own.
+/// Returns what is wrong with a symlink, if anything. A link must be below an agent's folder and stay inside it,
+/// whatever other links its target passes through.
+pub(super) fn link_fault(path: &Path, target: &Path) -> Option<&'static str> {
+    // Folder, agent name, and then the agent's own files.
     let Some(depth) = path.components().count().checked_sub(3) else {
         return Some("is a link where a folder belongs");
     };
-    // Steps up come first. Then each further step leads deeper, or through a link that stays inside too.
+    // Upward steps come first. Each further step leads deeper, or through a link that stays inside as well.
     let mut parts = target.components().filter(|part| *part != Component::CurDir).peekable();
     let mut steps_up = 0;
     while parts.next_if_eq(&Component::ParentDir).is_some() {
@@ -223,8 +223,8 @@ pub(super) fn fault_of_link(path: &Path, target: &Path) -> Option<&'static str> 
     (!is_inside).then_some("is a link that leads out of its folder")
 }
 
-/// What is wrong with one more name of a file, if anything is: both lie in the same agent's folder.
-pub(super) fn fault_of_hard_link(path: &Path, target: &Path) -> Option<&'static str> {
+/// Returns what is wrong with a hard link, if anything. Both names must be in the same agent's folder.
+pub(super) fn hard_link_fault(path: &Path, target: &Path) -> Option<&'static str> {
     let folder = |path: &Path| {
         let parts: Vec<_> = path.iter().take(2).map(OsStr::to_owned).collect();
         (path.components().count() > 2).then_some(parts)
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refuses_every_way_out() {
+    fn path_outside_the_archive_is_rejected() {
         for name in [
             "",
             "/",
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_what_a_backup_writes() {
+    fn paths_written_by_a_backup_are_accepted() {
         for name in ["manifest.json", "database.jsonl", "agents/", "agents/a b/ü.txt", "avatars/x.png", "agents/..."] {
             assert!(safe_path(name.as_bytes()).is_ok(), "{name:?}");
         }
@@ -274,8 +274,8 @@ mod tests {
     }
 
     #[test]
-    fn links_stay_where_they_are() {
-        let fault = |path: &str, target: &str| fault_of_link(Path::new(path), Path::new(target));
+    fn link_must_stay_in_its_workspace() {
+        let fault = |path: &str, target: &str| link_fault(Path::new(path), Path::new(target));
         for (path, target) in [
             ("agents/ada/link", "notes.txt"),
             ("agents/ada/link", "./deep/er"),
@@ -292,7 +292,7 @@ mod tests {
             ("agents/ada/link", "../bob"),
             ("agents/ada/deep/link", "../../ada"),
             ("agents/ada/link", "deep/../../../x"),
-            // Through a link to `.`, this leads out although its text does not.
+            // Through a link to `.`, this target leaves the folder although its text does not.
             ("agents/ada/link", "here/here/../.."),
         ] {
             assert!(fault(path, target).is_some(), "{path} {target}");
@@ -300,8 +300,8 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_its_names_in_one_workspace() {
-        let fault = |path: &str, target: &str| fault_of_hard_link(Path::new(path), Path::new(target));
+    fn hard_link_must_stay_in_its_workspace() {
+        let fault = |path: &str, target: &str| hard_link_fault(Path::new(path), Path::new(target));
         assert_eq!(fault("agents/ada/deep/name", "agents/ada/file"), None);
         for (path, target) in [
             ("agents/ada/name", "agents/bob/file"),
@@ -316,7 +316,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_taken_stays_inside(bytes in prop::collection::vec(any::<u8>(), 0..40), inside in any::<bool>()) {
+        fn accepted_path_stays_inside(bytes in prop::collection::vec(any::<u8>(), 0..40), inside in any::<bool>()) {
             let name = if inside { [b"agents/".as_slice(), &bytes].concat() } else { bytes };
             if let Ok(path) = safe_path(&name) {
                 prop_assert!(path.components().all(|part| matches!(part, Component::Normal(_))));
@@ -325,11 +325,11 @@ mod tests {
         }
 
         #[test]
-        fn different_names_are_shown_differently(
+        fn different_names_are_encoded_differently(
             left in prop::collection::vec(prop::sample::select(vec![b'\\', b'x', b'f', 0xff, b'a', 0xc3, 0xbc]), 0..6),
             right in prop::collection::vec(prop::sample::select(vec![b'\\', b'x', b'f', 0xff, b'a', 0xc3, 0xbc]), 0..6),
         ) {
-            let show = |bytes: &[u8]| shown(Path::new(OsStr::from_bytes(bytes)));
+            let show = |bytes: &[u8]| display_path(Path::new(OsStr::from_bytes(bytes)));
             prop_assert_eq!(left == right, show(&left) == show(&right));
         }
     }

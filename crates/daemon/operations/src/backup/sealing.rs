@@ -1,4 +1,4 @@
-//! Secrets under a passphrase: Argon2id makes the key, XChaCha20-Poly1305 seals.
+//! Encryption of secrets with a passphrase: key derivation with Argon2id, encryption with XChaCha20-Poly1305.
 
 use agentd_base::{Entropy, Secret};
 use argon2::{Algorithm, Argon2, Params, Version};
@@ -11,20 +11,20 @@ use serde::{Deserialize, Serialize};
 use super::error::BackupError;
 use super::model::{SecretName, StoredSecret};
 
-/// A passphrase that can be tried out by the thousand protects nothing.
-pub(super) const MIN_PASSPHRASE: usize = 8;
-/// Bound into the seal, so that it opens as nothing else.
+/// Minimum length, because short passphrases can be found by brute force.
+pub(super) const MIN_PASSPHRASE_CHARACTERS: usize = 8;
+/// Associated data of the encryption, which binds the ciphertext to its purpose.
 const PURPOSE: &[u8] = b"agentd backup secrets 1";
 /// 64 MiB and three passes: the second recommended option of RFC 9106, section 4.
 const MEMORY_KIB: u32 = 64 * 1024;
 const PASSES: u32 = 3;
-/// What an archive may ask of the machine that opens it.
+/// Maximum cost that an archive may demand for decryption.
 const MAX_MEMORY_KIB: u32 = 256 * 1024;
 const MAX_PASSES: u32 = 10;
-/// More than this is no list of keys.
+/// Maximum size of the encrypted secrets; larger ones are rejected.
 pub(super) const MAX_SEALED_BYTES: u64 = 16 * 1024 * 1024;
 
-/// The file `secrets.sealed`.
+/// Content of the file `secrets.sealed`.
 #[derive(Serialize, Deserialize)]
 struct Sealed {
     kdf: String,
@@ -36,21 +36,21 @@ struct Sealed {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Plain {
+struct PlaintextSecret {
     #[serde(flatten)]
     name: SecretName,
     secret: String,
 }
 
-/// Takes about a second and 64 MiB: call it where blocking is allowed.
+/// Encrypts secrets. Takes about a second and 64 MiB, and blocks.
 pub(super) fn seal(secrets: &[StoredSecret], passphrase: &Secret, entropy: &Entropy) -> Result<Vec<u8>, BackupError> {
     let (salt, nonce) = (entropy.bytes::<16>(), entropy.bytes::<24>());
-    let plain: Vec<Plain> = secrets
+    let plain: Vec<PlaintextSecret> = secrets
         .iter()
-        .map(|stored| Plain { name: stored.name.clone(), secret: stored.secret.expose().to_owned() })
+        .map(|stored| PlaintextSecret { name: stored.name.clone(), secret: stored.secret.expose().to_owned() })
         .collect();
     let failed = |reason: &str| BackupError::Sealing { reason: reason.to_owned() };
-    // Wiped when dropped, as the plaintexts in it must not linger.
+    // `Secret` wipes the plaintexts when it is dropped.
     let plain = Secret::new(serde_json::to_string(&plain).map_err(|_| failed("they are no text"))?);
     let cipher = cipher(passphrase, &salt, MEMORY_KIB, PASSES).ok_or_else(|| failed("the passphrase is too long"))?;
     let sealed = cipher
@@ -67,7 +67,7 @@ pub(super) fn seal(secrets: &[StoredSecret], passphrase: &Secret, entropy: &Entr
     serde_json::to_vec(&file).map_err(|_| failed("they cannot be written"))
 }
 
-/// The reverse of [`seal`].
+/// Decrypts the output of [`seal`].
 pub(super) fn open(file: &[u8], passphrase: &Secret) -> Result<Vec<StoredSecret>, BackupError> {
     let broken = || BackupError::archive("secrets.sealed is damaged");
     let file: Sealed = serde_json::from_slice(file).map_err(|_| broken())?;
@@ -81,7 +81,7 @@ pub(super) fn open(file: &[u8], passphrase: &Secret) -> Result<Vec<StoredSecret>
     let plain = cipher
         .decrypt(&XNonce::from(nonce), Payload { msg: &sealed, aad: PURPOSE })
         .map_err(|_| BackupError::WrongPassphrase)?;
-    let plain: Vec<Plain> = serde_json::from_slice(&plain).map_err(|_| broken())?;
+    let plain: Vec<PlaintextSecret> = serde_json::from_slice(&plain).map_err(|_| broken())?;
     Ok(plain.into_iter().map(|plain| StoredSecret { name: plain.name, secret: Secret::new(plain.secret) }).collect())
 }
 
@@ -94,10 +94,10 @@ fn cipher(passphrase: &Secret, salt: &[u8], memory_kib: u32, passes: u32) -> Opt
     Some(XChaCha20Poly1305::new(&Key::from(key)))
 }
 
-pub(super) fn check_length(passphrase: Option<&Secret>) -> Result<(), BackupError> {
+pub(super) fn check_passphrase(passphrase: Option<&Secret>) -> Result<(), BackupError> {
     match passphrase {
-        Some(text) if text.expose().chars().count() < MIN_PASSPHRASE => {
-            Err(BackupError::ShortPassphrase { minimum: MIN_PASSPHRASE })
+        Some(text) if text.expose().chars().count() < MIN_PASSPHRASE_CHARACTERS => {
+            Err(BackupError::ShortPassphrase { minimum: MIN_PASSPHRASE_CHARACTERS })
         }
         _ => Ok(()),
     }
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn opens_with_its_passphrase_alone() {
+    fn secrets_open_only_with_their_passphrase() {
         let passphrase = Secret::new("correct horse".into());
         let file = seal(&secrets(), &passphrase, &Entropy::seeded(1)).unwrap();
         assert!(!String::from_utf8_lossy(&file).contains("very-secret"));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn does_not_let_an_archive_take_the_machine_down() {
+    fn excessive_cost_parameters_are_rejected() {
         let file = seal(&secrets(), &Secret::new("correct horse".into()), &Entropy::seeded(1)).unwrap();
         let mut greedy: Sealed = serde_json::from_slice(&file).unwrap();
         greedy.memory_kib = u32::MAX;

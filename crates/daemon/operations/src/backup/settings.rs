@@ -1,11 +1,11 @@
-//! The owner's settings of backups.
+//! Backup settings.
 
 use agentd_base::Problems;
 use agentd_core::settings::{ResetGroup, Section, section_patch};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Whether the daemon makes backups by itself.
+/// Schedule of automatic backups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BackupSchedule {
@@ -15,26 +15,26 @@ pub enum BackupSchedule {
     Daily,
 }
 
-/// When backups are made, and how much room they may take.
+/// Settings for automatic backups and their storage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct BackupSettings {
-    /// Whether a backup is made every day. It holds no secrets, since nobody is there to enter a passphrase; files that
-    /// cannot be read are left out and counted.
+    /// Whether a backup is created every day. Scheduled backups contain no secrets, because no passphrase can be
+    /// entered; unreadable files are omitted and counted.
     pub schedule: BackupSchedule,
-    /// At which hour, in the time zone of the profile. The first one is made soon after it is turned on.
+    /// Hour of the backup in the profile's time zone. After enabling the schedule, the first backup is created soon.
     #[schema(maximum = 23)]
     pub hour: u32,
-    /// How many daily backups are kept; older ones are deleted once a new one is there.
+    /// Number of retained daily backups; older ones are deleted after a new one was created.
     #[schema(minimum = 1, maximum = 30)]
     pub keep: u32,
-    /// How much all backups that the daemon keeps may take together. The limit of the disk holds as well.
+    /// Maximum total size of all stored backups in MiB. The free space of the disk applies as well.
     #[schema(minimum = 10, maximum = 10_485_760)]
     pub limit_mb: u32,
 }
 
 section_patch!(
-    /// Any fields of the backup settings; those left out stay as they are.
+    /// Any subset of the backup settings; omitted fields keep their values.
     BackupPatch, BackupSettings
 );
 

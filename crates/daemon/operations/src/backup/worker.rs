@@ -1,5 +1,5 @@
-//! A backup every day, where the owner wants it. Needs no lease of its own: who works on backups holds the lock of the
-//! data directory, and looks under it whether the day's backup is there.
+//! Worker that creates the daily backup. It needs no lease, because backups hold the lock of the data directory and
+//! check under it whether the slot already has one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use agentd_store::Recorder;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::backups::{Backups, Wanted, has_daily};
+use super::backups::{BackupRequest, Backups, has_daily};
 use super::error::BackupError;
 use super::kept::{WorkKind, WorkState};
 use super::service::Unreadable;
 use super::settings::{BackupSchedule, BackupSettings};
 
-/// A slot further back than this is not looked for; there is one every day.
-const LOOKED_BACK: Duration = Duration::from_secs(2 * 24 * 60 * 60);
-/// How soon one that came to nothing is tried again.
-const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(60 * 60);
+/// Maximum age of the latest slot; a slot occurs every day.
+const MAX_LOOKBACK: Duration = Duration::from_secs(2 * 24 * 60 * 60);
+/// Delay before a failed backup is retried.
+const RETRY_DELAY: Duration = Duration::from_secs(60 * 60);
 
 #[derive(Debug)]
 pub(super) struct DailyBackup {
@@ -45,18 +45,18 @@ impl DailyBackup {
             return Ok(WorkerReport::IDLE);
         }
         self.next.note(Some(now + self.interval()));
-        if self.came_to_nothing_since(now - TRIED_AGAIN_AFTER, now).await? {
+        if self.has_failed_since(now - RETRY_DELAY, now).await? {
             return Ok(WorkerReport::IDLE);
         }
-        let wanted = Wanted { passphrase: None, unreadable: Unreadable::LeaveOut, unless_since: Some(slot) };
+        let wanted = BackupRequest { passphrase: None, unreadable: Unreadable::LeaveOut, unless_since: Some(slot) };
         match self.backups.make(wanted, Recorder::none()).await {
-            // It goes on by itself.
+            // The backup continues in the background.
             Ok(_) | Err(BackupError::Busy) => Ok(WorkerReport::IDLE),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// The slot that is due and the one after it; `None` where no backup is to be made.
+    /// Returns the latest slot and the next one; `None` if the schedule is off.
     fn slots(&self, settings: &BackupSettings, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
         if settings.schedule == BackupSchedule::Off {
             return None;
@@ -64,17 +64,17 @@ impl DailyBackup {
         let profile = self.backups.all_settings().profile();
         let spec = ScheduleSpec::cron(format!("0 {} * * *", settings.hour), profile.timezone.clone());
         let schedule: Schedule = spec.check(&Zone::UTC).ok()?;
-        Some((schedule.latest_between(now - LOOKED_BACK, now, now)?, schedule.next_after(now, now)?))
+        Some((schedule.latest_between(now - MAX_LOOKBACK, now, now)?, schedule.next_after(now, now)?))
     }
 
-    /// Whether a daily backup failed a moment ago: a full disk is not emptied by trying every minute, and what kills
-    /// the daemon must not do so every minute.
-    async fn came_to_nothing_since(&self, since: Timestamp, now: Timestamp) -> Result<bool, BackupError> {
+    /// Returns whether a daily backup failed recently. Retrying every minute would not free a full disk, and might kill
+    /// the daemon repeatedly.
+    async fn has_failed_since(&self, since: Timestamp, now: Timestamp) -> Result<bool, BackupError> {
         let Some(last) = self.backups.work().await? else { return Ok(false) };
         let is_daily = last.work.kind == WorkKind::Backup && last.work.name.starts_with("daily-");
-        let came_to_nothing = matches!(last.work.state, WorkState::Failed | WorkState::Interrupted);
+        let has_failed = matches!(last.work.state, WorkState::Failed | WorkState::Interrupted);
         let is_recent = last.work.ended_at.is_some_and(|ended| ended > since && ended <= now);
-        Ok(is_daily && came_to_nothing && is_recent)
+        Ok(is_daily && has_failed && is_recent)
     }
 }
 
@@ -92,7 +92,7 @@ impl Worker for DailyBackup {
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
-        // Settings are written.
+        // Changes of settings wake the worker.
         Some(self.next.at())
     }
 

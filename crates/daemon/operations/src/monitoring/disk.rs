@@ -1,4 +1,4 @@
-//! Whether the disk that holds what the daemon keeps takes more.
+//! Health check of the disk that stores the daemon's data.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -10,12 +10,12 @@ use futures_util::future::BoxFuture;
 
 use super::probe::{DATABASE_ID, DatabaseCheck};
 
-/// The database with the disk: a full one is the end of both. Readiness asks the database alone, since the daemon
-/// serves while only the last of the disk is left.
+/// Combined check of the database and the disk. Readiness only checks the database, because the daemon still serves
+/// requests when the disk is nearly full.
 #[derive(Debug, Clone)]
 pub(super) struct StorageCheck {
     database: DatabaseCheck,
-    /// The folder that all workspaces are in, and where it will be.
+    /// Parent folder of all workspaces, and the folder that will contain it.
     folders: [PathBuf; 2],
 }
 
@@ -26,18 +26,18 @@ impl StorageCheck {
 
     async fn disk(&self) -> ComponentHealth {
         let [workspaces, root] = self.folders.clone();
-        let look = move || {
+        let read_space = move || {
             let folder = File::open(workspaces).or_else(|_| File::open(root))?;
             Space::at(folder).map_err(std::io::Error::from)
         };
-        match tokio::task::spawn_blocking(look).await {
+        match tokio::task::spawn_blocking(read_space).await {
             Ok(Ok(space)) => space.shortage().map_or_else(ComponentHealth::healthy, |shortage| {
                 ComponentHealth::degraded(format!(
                     "Nothing more is written into workspaces: {shortage}; make room on the disk that holds the data directory"
                 ))
             }),
             Ok(Err(error)) => {
-                tracing::warn!(%error, "what the disk has left is not known");
+                tracing::warn!(%error, "failed to read free disk space");
                 ComponentHealth::degraded("What the disk has left is not known now; the daemon's log says why")
             }
             Err(_) => ComponentHealth::degraded("What the disk has left is not known now"),

@@ -1,4 +1,4 @@
-//! Why the daemon is not ready, or a figure cannot be had.
+//! Errors of monitoring, and reasons why the daemon is not ready.
 
 use agentd_base::{DomainError, ErrorKind, FieldProblem};
 use agentd_core::auth::AuthError;
@@ -9,7 +9,7 @@ use agentd_store::StoreError;
 
 use super::readiness::Phase;
 
-/// Why a figure cannot be had.
+/// Error of a monitoring request.
 #[derive(Debug, thiserror::Error)]
 pub enum MonitoringError {
     #[error("there is no component `{id}`; the components are {known}")]
@@ -60,7 +60,7 @@ impl DomainError for MonitoringError {
     }
 }
 
-/// Answered as 503. `Display` says what it waits for and what a person can do.
+/// Reason for a 503 response. `Display` says what the daemon waits for and what the operator can do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotReady {
     #[error("The daemon is starting or migrating its database; it gets ready by itself")]
@@ -69,13 +69,13 @@ pub enum NotReady {
     Draining,
     #[error("The daemon is restoring a backup; it is ready again when that is done")]
     Restoring,
-    /// A component that the daemon cannot serve without.
+    /// A critical component failed.
     #[error("{message}")]
     Component { code: &'static str, message: String },
 }
 
 impl NotReady {
-    /// `None` for a phase in which work is taken.
+    /// Returns `None` for a phase in which requests are accepted.
     #[must_use]
     pub fn from_phase(phase: Phase) -> Option<Self> {
         match phase {

@@ -1,16 +1,17 @@
-//! Health and figures: the probes, the public health answer, the index, the metrics, and what the machine does.
+//! Health and metrics: probes, public health endpoints, the API index, Prometheus metrics, and the state of the
+//! machine.
 //!
-//! Invariants: `/health/live` and `/health` never touch the database; however often the public
-//! endpoints are asked, the database is asked at most once a second for each of them; every label
-//! of every metric has a bounded number of values; a counter never goes back within a process.
-//! A metric costs memory once, not for each request: histograms are fixed arrays of counters.
-//! A figure of a period is read from the buckets of `rollups`, and so costs by the period and not by what happened in
-//! it. What is unknown is null.
+//! Invariants: `/health/live` and `/health` never access the database. Each public endpoint queries the database at
+//! most once a second, independent of the request rate. Every label of every metric has a bounded number of values, and
+//! a counter never decreases within a process.
+//! A metric costs memory once and not per request: histograms are fixed arrays of counters. A value over a period is
+//! read from the buckets of `rollups`, so its cost depends on the period and not on the number of events. Unknown
+//! values are null.
 //!
-//! Deliberately absent: sampling in the background. What can be read is read when somebody asks.
+//! Nothing is sampled in the background; values are read when they are requested.
 //!
-//! What monitoring wants to know of domains that it may not name comes through the traits
-//! [`ReportsBootstrap`], [`ReportsQueue`], and `agentd_core::runtime::HealthCheck`, wired in `compose`.
+//! Domains that monitoring must not depend on implement [`ReportsBootstrap`], [`ReportsQueue`], and
+//! `agentd_core::runtime::HealthCheck`, wired in `compose`.
 
 mod disk;
 mod error;
@@ -36,7 +37,7 @@ pub use model::{
     UsageTotals, UsageView,
 };
 pub use readiness::{Phase, Readiness, RestoreGuard};
-pub use routes::{Gate, refuse_unless_ready, starting_routes};
+pub use routes::{Gate, reject_unless_ready, starting_routes};
 pub use service::{FigureSources, Monitoring, ReportsBootstrap, ReportsQueue, TokensPeriod};
 pub use system::{SystemLoad, SystemProbe};
 

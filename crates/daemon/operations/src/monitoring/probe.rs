@@ -1,4 +1,4 @@
-//! Asks the critical components how they do, at most once a second, whoever asks and how often.
+//! Checks the critical components at most once a second, independent of the number of requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use tokio::sync::Mutex;
 
 use super::error::NotReady;
 
-/// A component that takes longer is away.
-const TIME_LIMIT: Duration = Duration::from_secs(2);
+/// Maximum duration of a check; a slower component counts as unavailable.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
 type Outcome = Result<(), NotReady>;
 
@@ -28,8 +28,7 @@ impl Probe {
         Self { clock, checks, last: Mutex::new(None) }
     }
 
-    /// The state of the critical components. Callers that come while it is being found out wait
-    /// for that one answer.
+    /// Returns the state of the critical components. Concurrent callers share one check.
     pub(super) async fn outcome(&self) -> Outcome {
         let mut last = self.last.lock().await;
         if let Some((then, outcome)) = &*last
@@ -37,12 +36,12 @@ impl Probe {
         {
             return outcome.clone();
         }
-        let outcome = self.ask().await;
+        let outcome = self.run_checks().await;
         *last = Some((self.clock.now(), outcome.clone()));
         outcome
     }
 
-    /// What was found last, however long ago. Asks nobody.
+    /// Returns the last result, whatever its age, without a new check.
     pub(super) fn last_outcome(&self) -> Outcome {
         match self.last.try_lock() {
             Ok(last) => last.as_ref().map_or(Ok(()), |(_, outcome)| outcome.clone()),
@@ -50,9 +49,9 @@ impl Probe {
         }
     }
 
-    async fn ask(&self) -> Outcome {
+    async fn run_checks(&self) -> Outcome {
         for check in self.checks.iter().filter(|check| check.is_critical()) {
-            let health = tokio::time::timeout(TIME_LIMIT, check.check()).await.unwrap_or_else(|_| {
+            let health = tokio::time::timeout(CHECK_TIMEOUT, check.check()).await.unwrap_or_else(|_| {
                 ComponentHealth::unhealthy(format!("{} does not answer; it is asked again every second", check.name()))
             });
             if health.status == HealthStatus::Unhealthy {
@@ -67,7 +66,7 @@ impl Probe {
 
 pub(super) const DATABASE_ID: &str = "db";
 
-/// Whether the database can be read and written, a full disk included.
+/// Checks that the database can be read and written, which includes a full disk.
 #[derive(Debug, Clone)]
 pub(super) struct DatabaseCheck(pub(super) Db);
 
@@ -95,7 +94,7 @@ impl HealthCheck for DatabaseCheck {
     }
 }
 
-/// What the public may read: never an address, a path or a statement.
+/// Describes an error for the public: without addresses, paths and statements.
 fn describe(error: &StoreError) -> String {
     match error {
         StoreError::Unavailable { reason, .. } => {
@@ -116,7 +115,7 @@ mod tests {
 
     #[derive(Default)]
     struct Switch {
-        is_away: AtomicBool,
+        is_unavailable: AtomicBool,
         asked: AtomicUsize,
     }
 
@@ -135,13 +134,14 @@ mod tests {
 
         fn check(&self) -> BoxFuture<'_, ComponentHealth> {
             self.asked.fetch_add(1, Ordering::SeqCst);
-            let is_away = self.is_away.load(Ordering::SeqCst);
-            async move { if is_away { ComponentHealth::unhealthy("gone") } else { ComponentHealth::healthy() } }.boxed()
+            let is_unavailable = self.is_unavailable.load(Ordering::SeqCst);
+            async move { if is_unavailable { ComponentHealth::unhealthy("gone") } else { ComponentHealth::healthy() } }
+                .boxed()
         }
     }
 
     #[tokio::test]
-    async fn asks_once_a_second_and_comes_back_by_itself() {
+    async fn probe_checks_at_most_once_a_second_and_recovers() {
         let clock = MockClock::new(Timestamp::from_micros(1_800_000_000_000_000));
         let switch = Arc::new(Switch::default());
         let probe = Probe::new(clock.clock(), vec![Arc::clone(&switch) as Arc<dyn HealthCheck>]);
@@ -149,17 +149,17 @@ mod tests {
             assert_eq!(probe.outcome().await, Ok(()));
         }
         assert_eq!(switch.asked.load(Ordering::SeqCst), 1);
-        switch.is_away.store(true, Ordering::SeqCst);
+        switch.is_unavailable.store(true, Ordering::SeqCst);
         clock.advance(Duration::from_secs(1));
         let gone = NotReady::Component { code: "database_unavailable", message: "gone".to_owned() };
         assert_eq!(probe.outcome().await, Err(gone.clone()));
         assert_eq!(probe.last_outcome(), Err(gone));
-        switch.is_away.store(false, Ordering::SeqCst);
+        switch.is_unavailable.store(false, Ordering::SeqCst);
         clock.advance(Duration::from_secs(1));
         assert_eq!(probe.outcome().await, Ok(()));
         assert_eq!(switch.asked.load(Ordering::SeqCst), 3);
         clock.set(Timestamp::from_micros(1_700_000_000_000_000));
         assert_eq!(probe.outcome().await, Ok(()));
-        assert_eq!(switch.asked.load(Ordering::SeqCst), 4, "a clock set back does not freeze the answer");
+        assert_eq!(switch.asked.load(Ordering::SeqCst), 4, "a clock set back does not freeze the result");
     }
 }

@@ -1,5 +1,5 @@
-//! Whether the daemon may be sent work, as the life cycle knows it. What the life cycle cannot
-//! know, a database that went away, is the probe's business.
+//! Readiness according to the life cycle of the daemon. Failing components, such as the database, are detected by the
+//! probe.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -7,19 +7,19 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// Where the daemon stands between its start and its end.
+/// Phase in the life cycle of the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Phase {
     Starting = 0,
     Ready = 1,
     Restoring = 2,
-    /// Final: whatever else happens, a draining daemon ends.
+    /// Final: a draining daemon always shuts down.
     Draining = 3,
 }
 
 impl Phase {
-    /// The word on the wire.
+    /// Returns the serialized name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -35,23 +35,23 @@ impl Phase {
 struct Shared {
     phase: AtomicU8,
     started: Instant,
-    requests_under_way: AtomicUsize,
-    one_ended: Notify,
+    in_flight: AtomicUsize,
+    request_ended: Notify,
 }
 
-/// Set by the life cycle, read by the probes. Cheap to clone.
+/// Set by the life cycle and read by the probes. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Readiness(Arc<Shared>);
 
 impl Readiness {
-    /// A daemon that has just begun to start. Its uptime counts from here.
+    /// Creates the state of a starting daemon. Its uptime counts from here.
     #[must_use]
     pub fn starting() -> Self {
         Self(Arc::new(Shared {
             phase: AtomicU8::new(Phase::Starting as u8),
             started: Instant::now(),
-            requests_under_way: AtomicUsize::new(0),
-            one_ended: Notify::new(),
+            in_flight: AtomicUsize::new(0),
+            request_ended: Notify::new(),
         }))
     }
 
@@ -78,8 +78,8 @@ impl Readiness {
         self.0.phase.store(Phase::Draining as u8, Ordering::SeqCst);
     }
 
-    /// Makes the daemon unready for a restore, until the guard is dropped. `None` when it is not
-    /// ready: still starting, going down, or in another restore.
+    /// Suspends readiness for a restore until the guard is dropped. Returns `None` if the daemon is starting, draining
+    /// or already restoring.
     #[must_use]
     pub fn begin_restore(&self) -> Option<RestoreGuard> {
         self.change(Phase::Ready, Phase::Restoring).then(|| RestoreGuard(self.clone()))
@@ -89,22 +89,22 @@ impl Readiness {
         self.0.phase.compare_exchange(from as u8, to as u8, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Counts a request until the answer is dropped; `None` when the daemon takes none now.
-    pub(super) fn admit(&self) -> Option<Admitted> {
-        // Counted before the phase is read: a restore that begins in between either sees the
-        // request or is seen by it.
-        self.0.requests_under_way.fetch_add(1, Ordering::SeqCst);
-        let admitted = Admitted(self.clone());
+    /// Counts a request until the permit is dropped; returns `None` if the daemon accepts none.
+    pub(super) fn admit(&self) -> Option<AdmissionPermit> {
+        // Counted before the phase is read, so that a restore starting in between either sees the request or rejects
+        // it.
+        self.0.in_flight.fetch_add(1, Ordering::SeqCst);
+        let admitted = AdmissionPermit(self.clone());
         matches!(self.phase(), Phase::Ready | Phase::Draining).then_some(admitted)
     }
 
-    /// Waits until every admitted request was answered, or the time is up; whether all were.
+    /// Waits until all admitted requests are answered or the time limit is reached; returns whether all were answered.
     pub async fn wait_until_quiet(&self, limit: Duration) -> bool {
         let quiet = async {
             loop {
-                let mut ended = std::pin::pin!(self.0.one_ended.notified());
+                let mut ended = std::pin::pin!(self.0.request_ended.notified());
                 ended.as_mut().enable();
-                if self.0.requests_under_way.load(Ordering::SeqCst) == 0 {
+                if self.0.in_flight.load(Ordering::SeqCst) == 0 {
                     return;
                 }
                 ended.await;
@@ -114,7 +114,7 @@ impl Readiness {
     }
 }
 
-/// The daemon restores; dropping this makes it ready again, unless it is going down by then.
+/// Marks a running restore. Dropping it makes the daemon ready again, unless it is draining.
 #[derive(Debug)]
 pub struct RestoreGuard(Readiness);
 
@@ -124,14 +124,14 @@ impl Drop for RestoreGuard {
     }
 }
 
-/// A request that is being answered.
+/// Request in progress.
 #[derive(Debug)]
-pub struct Admitted(Readiness);
+pub struct AdmissionPermit(Readiness);
 
-impl Drop for Admitted {
+impl Drop for AdmissionPermit {
     fn drop(&mut self) {
-        if self.0.0.requests_under_way.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.0.0.one_ended.notify_waiters();
+        if self.0.0.in_flight.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.0.0.request_ended.notify_waiters();
         }
     }
 }
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restore_ends_ready_unless_the_daemon_goes_down_meanwhile() {
+    fn restore_ends_ready_unless_the_daemon_drains() {
         let readiness = Readiness::starting();
         assert!(readiness.begin_restore().is_none(), "not while starting");
         readiness.set_ready();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn quiet_is_when_the_last_admitted_request_ended() {
+    async fn wait_until_quiet_ends_with_the_last_request() {
         let readiness = Readiness::starting();
         readiness.set_ready();
         let (first, second) = (readiness.admit().unwrap(), readiness.admit().unwrap());

@@ -1,11 +1,11 @@
-//! What the figures read from the database.
+//! Queries of monitoring.
 
 use agentd_base::Timestamp;
 use agentd_store::{Read, StoreError, args};
 use serde_json::Value;
 
-/// How many items wait, are worked on or were given up, by queue. Finished ones are not counted:
-/// they are many and say nothing.
+/// Counts waiting, leased and dead-lettered items by queue. Finished items are many and irrelevant, so they are not
+/// counted.
 pub(super) async fn list_queue_depths(read: &mut Read) -> Result<Vec<(String, String, u64)>, StoreError> {
     let rows = read
         .fetch_all(
@@ -19,8 +19,8 @@ pub(super) async fn list_queue_depths(read: &mut Read) -> Result<Vec<(String, St
     rows.iter().map(|row| Ok((row.get("queue")?, row.get("status")?, row.get("items")?))).collect()
 }
 
-/// How many events of each type there were since then, and when the last one was. Jumps from type to type: what is
-/// older than that is not gone through.
+/// Counts events by type since a time, with the time of the last event. Skips from type to type in the index, so older
+/// events are not scanned.
 pub(super) async fn count_events(
     read: &mut Read,
     since: Timestamp,
@@ -41,7 +41,7 @@ pub(super) async fn count_events(
     Ok(counted)
 }
 
-/// An event as it is shown.
+/// Event row.
 #[derive(Debug)]
 pub(super) struct EventRow {
     pub(super) id: String,
@@ -49,7 +49,7 @@ pub(super) struct EventRow {
     pub(super) data: Value,
 }
 
-/// The newest first.
+/// Returns the newest events first.
 pub(super) async fn list_recent_events(
     read: &mut Read,
     event_type: &str,

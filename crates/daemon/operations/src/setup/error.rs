@@ -1,4 +1,4 @@
-//! What can go wrong: whatever the domains behind the steps say, a step over two of them in one.
+//! Errors of the setup wizard, mostly those of the domains behind its steps.
 
 use agentd_base::{DomainError, ErrorKind, FieldProblem};
 use agentd_core::auth::AuthError;

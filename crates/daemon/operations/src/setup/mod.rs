@@ -1,11 +1,10 @@
-//! The setup wizard: the few steps from an empty daemon to one that answers, over HTTP.
+//! Setup wizard: the steps from an empty daemon to one that answers, over HTTP.
 //!
-//! Every step does what its own endpoint elsewhere does and keeps no state of its own: what is done
-//! is read from the account, the providers, the agents and the keys. Steps may come in any order and
-//! be left out. Each is open to anyone only until the first API key exists; afterwards it needs a
-//! full credential, except that `complete` can never be done twice.
+//! Each step does the same as its regular endpoint and stores no state of its own; progress is derived from the
+//! account, the providers, the agents and the keys. Steps can be done in any order or skipped. They are public until
+//! the first API key exists; after that they require full access, and `complete` can only succeed once.
 //!
-//! Deliberately absent: anything that a credential could not do by the ordinary endpoints.
+//! The wizard offers nothing that the regular endpoints do not.
 
 mod error;
 mod model;

@@ -1,9 +1,9 @@
-//! How far the wizard has come.
+//! Progress of the wizard.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// A step of the wizard, in the order in which people take them.
+/// Step of the wizard, in the usual order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
@@ -13,21 +13,21 @@ pub enum Step {
     Complete,
 }
 
-/// What is done.
+/// Completed steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// An account was made.
+    /// Whether an account exists.
     pub account: bool,
-    /// A model can be used.
+    /// Whether a model is available.
     pub provider: bool,
-    /// An agent exists.
+    /// Whether an agent exists.
     pub agent: bool,
-    /// An API key was made.
+    /// Whether an API key exists.
     pub complete: bool,
 }
 
 impl Progress {
-    /// The first step that is not done; `None` once a key exists, for then the wizard is over.
+    /// Returns the first incomplete step; `None` once a key exists, which completes the wizard.
     #[must_use]
     pub fn next(self) -> Option<Step> {
         if self.complete {
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_step_is_the_first_that_is_not_done() {
+    fn next_step_is_the_first_incomplete_one() {
         let progress = |account, provider, agent, complete| Progress { account, provider, agent, complete }.next();
         assert_eq!(progress(false, false, false, false), Some(Step::Account));
         assert_eq!(progress(false, true, true, false), Some(Step::Account));

@@ -18,7 +18,7 @@ use utoipa::ToSchema;
 use super::model::{Progress, Step};
 use super::service::{ProviderChoice, Setup};
 
-/// Every step; open until the first key exists.
+/// Returns the routes of all steps, which are public until the first key exists.
 #[must_use]
 pub(super) fn routes() -> Routes<Setup> {
     Routes::new().open_until_first_key(
@@ -28,23 +28,23 @@ pub(super) fn routes() -> Routes<Setup> {
             .routes(routes!(setup_provider))
             .routes(routes!(setup_agent))
             .routes(routes!(setup_complete))
-            // So that the access rule of these steps, and not that of all other paths, applies to unknown steps.
+            // Applies the access rule of the steps to unknown steps as well.
             .route("/api/setup/{step}", axum::routing::post(async || not_found())),
     )
 }
 
-/// What is done.
+/// Completed steps of the wizard.
 #[derive(Debug, Serialize, ToSchema)]
 struct SetupStatus {
-    /// An account was made.
+    /// Whether an account exists.
     account: bool,
-    /// A model can be used: a vendor is set up, or the model inside is there.
+    /// Whether a model is available: a provider is configured, or the local model is installed.
     provider: bool,
-    /// An agent exists.
+    /// Whether an agent exists.
     agent: bool,
-    /// An API key was made: the wizard is over.
+    /// Whether an API key exists, which completes the wizard.
     complete: bool,
-    /// The first step that is not done; null when the wizard is over.
+    /// First incomplete step; null when the wizard is complete.
     #[schema(required = true)]
     next: Option<Step>,
 }
@@ -56,16 +56,16 @@ impl From<Progress> for SetupStatus {
     }
 }
 
-/// What the wizard has done
+/// Get setup status
 #[utoipa::path(post, path = "/api/setup/status", operation_id = "setup_status", tag = "setup",
     responses((status = 200, description = "Every step", body = SetupStatus)))]
 async fn setup_status(State(setup): State<Setup>) -> ApiResult<Json<SetupStatus>> {
     Ok(Json(setup.progress().await?.into()))
 }
 
-/// Make the account
+/// Create the account
 ///
-/// The same as `POST /api/auth/register`.
+/// Same as `POST /api/auth/register`.
 #[utoipa::path(post, path = "/api/setup/account", operation_id = "setup_account", tag = "setup",
     request_body = RegisterRequest,
     params(IdempotencyKey),
@@ -85,24 +85,24 @@ async fn setup_account(
     let delivery = SessionDelivery::requested(request.cookie, page)?;
     let recorder = record_secret_once(&once, |made: &LoggedIn| made.user.id.to_string());
     let logged_in =
-        setup.make_account(&caller, request.username, request.password, delivery.complete(origin), recorder).await?;
-    Ok(RegisteredUser::answer(logged_in, &delivery))
+        setup.create_account(&caller, request.username, request.password, delivery.complete(origin), recorder).await?;
+    Ok(RegisteredUser::response(logged_in, &delivery))
 }
 
-/// Where replies are to come from.
+/// Provider of the models.
 #[derive(Debug, Deserialize, ToSchema)]
 struct SetupProvider {
-    /// Id of a provider, as `GET /api/providers` lists them; `local` is the model inside.
+    /// Id of a provider as listed by `GET /api/providers`; `local` for the local model.
     #[schema(min_length = 1, max_length = 64)]
     provider: String,
-    /// The vendor's key. May be left out where a `base_url` names a server that wants none, and for
-    /// what is set up already, unless `base_url` now leads to another server.
+    /// API key of the provider. Can be omitted if `base_url` names a server that needs none, or if the provider is
+    /// already configured and `base_url` still leads to the same server.
     #[schema(value_type = Option<String>, format = Password, min_length = 1, max_length = 4096, write_only)]
     api_key: Option<Secret>,
-    /// As the vendor's own SDK takes it; OpenAI's ends in `/v1`.
+    /// Base URL as used by the vendor's SDK; for OpenAI it ends in `/v1`.
     #[schema(max_length = 2048)]
     base_url: Option<String>,
-    /// The provider's own name of a model.
+    /// Model name of the provider.
     #[schema(min_length = 1, max_length = 200)]
     model: Option<String>,
 }
@@ -120,7 +120,7 @@ impl Validate<Setup> for SetupProvider {
     }
 }
 
-/// Set a provider up and make it the default
+/// Configure the default provider
 #[utoipa::path(post, path = "/api/setup/provider", operation_id = "setup_provider", tag = "setup",
     request_body = SetupProvider,
     responses(
@@ -134,9 +134,9 @@ async fn setup_provider(
     Ok(Json(setup.progress().await?.into()))
 }
 
-/// Make an agent
+/// Create an agent
 ///
-/// The same as `POST /api/agents`.
+/// Same as `POST /api/agents`.
 #[utoipa::path(post, path = "/api/setup/agent", operation_id = "setup_agent", tag = "setup",
     request_body = AgentFields,
     params(IdempotencyKey),
@@ -150,27 +150,27 @@ async fn setup_agent(
     Validated(Json(fields)): Validated<Json<AgentFields>>,
 ) -> ApiResult<(StatusCode, Json<AgentView>)> {
     let recorder = record_once(&once, StatusCode::CREATED, |agent: &Agent| AgentView::from(agent));
-    let agent = setup.make_agent(fields.into(), recorder).await?;
+    let agent = setup.create_agent(fields.into(), recorder).await?;
     Ok((StatusCode::CREATED, Json(AgentView::from(&agent))))
 }
 
-/// How the first key is to be called.
+/// Name of the first API key.
 #[derive(Debug, Deserialize, ToSchema)]
 struct SetupComplete {
-    /// `first` when left out.
+    /// Name of the key; default `first`.
     #[schema(min_length = 1, max_length = 100)]
     key_name: Option<String>,
 }
 
-/// End the wizard with the first API key
+/// Complete the setup
 ///
-/// The key has the scope `full` and is shown once. Once a key exists, however it was made: 409.
+/// Creates the first API key with the scope `full`; it is shown once. Returns 409 if a key already exists.
 #[utoipa::path(post, path = "/api/setup/complete", operation_id = "setup_complete", tag = "setup",
     request_body = SetupComplete,
     params(IdempotencyKey),
     responses(
         (status = 200, description = "The key, shown once", body = CreatedKey),
-        (status = 409, description = "A key was made before", body = ErrorBody),
+        (status = 409, description = "A key already exists", body = ErrorBody),
     ))]
 async fn setup_complete(
     State(setup): State<Setup>,

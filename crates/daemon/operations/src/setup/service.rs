@@ -1,4 +1,4 @@
-//! The steps, each through the façade of its domain.
+//! Steps of the wizard, each through the facade of its domain.
 
 use agentd_base::{FieldProblem, Patch, Secret, SecretUpdate};
 use agentd_core::auth::{Auth, IssuedKey, LoggedIn, LoginOrigin, NewKey};
@@ -24,14 +24,14 @@ pub struct Setup {
     agents: Agents,
 }
 
-/// Where replies are to come from.
+/// Provider of the models.
 #[derive(Debug, Clone)]
 pub struct ProviderChoice {
-    /// One of the vendors, or `local`.
+    /// Id of a vendor, or `local`.
     pub provider: String,
     pub api_key: Option<Secret>,
     pub base_url: Option<String>,
-    /// The provider's own name of a model.
+    /// Model name of the provider.
     pub model: Option<String>,
 }
 
@@ -40,10 +40,10 @@ impl Setup {
         Detached::new(Self { db, settings, auth, providers, agents })
     }
 
-    /// What is done.
+    /// Returns the completed steps.
     ///
     /// # Errors
-    /// The database is away.
+    /// The database is unavailable.
     pub async fn progress(&self) -> Result<Progress, SetupError> {
         let state = self.auth.bootstrap_state().await?;
         Ok(Progress {
@@ -54,7 +54,7 @@ impl Setup {
         })
     }
 
-    /// Whether some model would answer a request that names none.
+    /// Returns whether a model is available for a request without a model name.
     async fn has_model(&self) -> Result<bool, SetupError> {
         match self.providers.resolve(ModelPreference::default()).await {
             Ok(_) => Ok(true),
@@ -63,11 +63,11 @@ impl Setup {
         }
     }
 
-    /// Makes the account.
+    /// Creates the account.
     ///
     /// # Errors
-    /// As [`Auth::register`].
-    pub async fn make_account(
+    /// Same as [`Auth::register`].
+    pub async fn create_account(
         &self,
         caller: &Caller,
         username: String,
@@ -78,29 +78,29 @@ impl Setup {
         Ok(self.auth.register(caller, username, password, origin, recorder).await?)
     }
 
-    /// Sets a provider up and makes it the default, with the model if one is named: both or
-    /// neither. The model inside is only chosen: a model is then one of its files.
+    /// Configures a provider and makes it the default, with the model if given, atomically. For the local provider, the
+    /// model is one of its files.
     ///
     /// # Errors
-    /// `Invalid` with every bad field, or as [`Providers::set_key`]; then nothing has changed.
+    /// `Invalid` with all invalid fields, or as [`Providers::set_key`]; nothing is changed then.
     pub async fn choose_provider(&self, choice: ProviderChoice) -> Result<(), SetupError> {
         if self.providers.check_id(&choice.provider).is_err() {
             return Err(SetupError::Invalid(self.provider_problems(choice).await));
         }
         let ProviderChoice { provider, api_key, base_url, model } = choice;
         let found = self.providers.get(&provider).await?;
-        let is_inside = found.local.is_some();
+        let is_local = found.local.is_some();
         let mut problems = Vec::new();
         let mut prepared = None;
-        if !is_inside || api_key.is_some() || base_url.is_some() {
-            match self.providers.prepare(&found.id, change_of(api_key, base_url)) {
+        if !is_local || api_key.is_some() || base_url.is_some() {
+            match self.providers.prepare(&found.id, provider_change(api_key, base_url)) {
                 Ok(provider) => prepared = Some(provider),
                 Err(ProviderError::Invalid(found)) => problems = found,
                 Err(error) => return Err(error.into()),
             }
         }
         let mut default = Map::from_iter([("default_provider".to_owned(), Value::from(found.id))]);
-        if is_inside {
+        if is_local {
             default.insert("default_model".to_owned(), Value::Null);
             default.extend(model.map(|file| ("local_model".to_owned(), Value::from(file))));
         } else {
@@ -119,7 +119,7 @@ impl Setup {
             match settings.write(tx, &default).await {
                 Ok(written) if problems.is_empty() => return Ok(written),
                 Ok(_) => {}
-                Err(SettingsError::Invalid(found)) => problems.extend(found.into_iter().map(as_asked)),
+                Err(SettingsError::Invalid(found)) => problems.extend(found.into_iter().map(rename_field)),
                 Err(error) => return Err(error.into()),
             }
             Err(SetupError::Invalid(problems))
@@ -128,11 +128,11 @@ impl Setup {
         if let Some(provider) = &prepared {
             self.providers.written(provider);
         }
-        self.settings.put_in_force(written).await;
+        self.settings.apply_committed(written).await;
         Ok(())
     }
 
-    /// What is wrong with a choice, as far as that shows without making it.
+    /// Returns the problems of a choice, as far as they can be determined without applying it.
     pub async fn provider_problems(&self, choice: ProviderChoice) -> Vec<FieldProblem> {
         let ProviderChoice { provider, api_key, base_url, model } = choice;
         let mut problems = Vec::new();
@@ -141,35 +141,35 @@ impl Setup {
             Err(known) => {
                 let message = format!("must be one of {known}");
                 problems.push(FieldProblem { field: "provider".to_owned(), message });
-                // Key and base URL are validated alike for all vendors.
+                // Key and base URL are validated in the same way for all vendors.
                 Vendor::Openai.id()
             }
         };
         if (id != LOCAL || api_key.is_some() || base_url.is_some())
-            && let Err(ProviderError::Invalid(found)) = self.providers.prepare(id, change_of(api_key, base_url))
+            && let Err(ProviderError::Invalid(found)) = self.providers.prepare(id, provider_change(api_key, base_url))
         {
             problems.extend(found);
         }
         if let Some(model) = model {
             let field = if id == LOCAL { "local_model" } else { "default_model" };
             let change = PartialObject(Map::from_iter([(field.to_owned(), Value::from(model))]));
-            problems.extend(self.settings.problems::<AgentSettings>(change).await.into_iter().map(as_asked));
+            problems.extend(self.settings.problems::<AgentSettings>(change).await.into_iter().map(rename_field));
         }
         problems
     }
 
-    /// Makes an agent.
+    /// Creates an agent.
     ///
     /// # Errors
-    /// As [`Agents::create`].
-    pub async fn make_agent(&self, wanted: CreateAgent, recorder: Recorder<Agent>) -> Result<Agent, SetupError> {
+    /// Same as [`Agents::create`].
+    pub async fn create_agent(&self, wanted: CreateAgent, recorder: Recorder<Agent>) -> Result<Agent, SetupError> {
         Ok(self.agents.create(wanted, recorder).await?)
     }
 
-    /// Makes the first API key, which ends bootstrap and the wizard.
+    /// Creates the first API key, which ends bootstrap mode and completes the wizard.
     ///
     /// # Errors
-    /// As [`Auth::create_first_key`].
+    /// Same as [`Auth::create_first_key`].
     pub async fn complete(
         &self,
         caller: &Caller,
@@ -181,7 +181,7 @@ impl Setup {
     }
 }
 
-fn change_of(api_key: Option<Secret>, base_url: Option<String>) -> ProviderChange {
+fn provider_change(api_key: Option<Secret>, base_url: Option<String>) -> ProviderChange {
     ProviderChange {
         api_key: api_key.map_or(Patch::Keep, |key| Patch::Set(SecretUpdate::New(key))),
         base_url: base_url.map_or(Patch::Keep, Patch::Set),
@@ -189,8 +189,8 @@ fn change_of(api_key: Option<Secret>, base_url: Option<String>) -> ProviderChang
     }
 }
 
-/// A problem of a setting under the name that the wizard has for it.
-fn as_asked(problem: FieldProblem) -> FieldProblem {
+/// Maps the field of a settings problem to the field of the wizard.
+fn rename_field(problem: FieldProblem) -> FieldProblem {
     let field = match problem.field.as_str() {
         "default_model" | "local_model" => "model".to_owned(),
         "default_provider" => "provider".to_owned(),

@@ -1,4 +1,4 @@
-//! `/api/openapi.json`, and the page that shows it.
+//! OpenAPI document, and the Swagger UI that displays it.
 
 use std::io::Read;
 use std::sync::{Arc, OnceLock};
@@ -17,21 +17,21 @@ use utoipa::openapi::OpenApi;
 const PAGE: &str = include_str!("documentation.html");
 const INITIALIZER: &str = include_str!("documentation.js");
 const SCRIPT: &str = "text/javascript; charset=utf-8";
-/// Swagger UI sets styles through the CSSOM and draws its icons from `data:` URLs; nothing of it is inline.
+/// Swagger UI sets styles through the CSSOM and uses icons from `data:` URLs; it needs nothing inline.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const CACHED: &str = "public, max-age=86400";
 
-/// Files of Swagger UI by name, with their types, as the build packed them.
+/// Files of Swagger UI with their content types, compressed at build time.
 const FILES: [(&str, &str, &[u8]); 2] = [
     ("swagger-ui.css", "text/css; charset=utf-8", include_bytes!(concat!(env!("OUT_DIR"), "/swagger-ui.css.gz"))),
     ("swagger-ui-bundle.js", SCRIPT, include_bytes!(concat!(env!("OUT_DIR"), "/swagger-ui-bundle.js.gz"))),
 ];
 
-/// Makes the OpenAPI document of the daemon.
+/// Builds the OpenAPI document of the daemon.
 pub type DescribeApi = dyn Fn() -> OpenApi + Send + Sync;
 
-/// The pages. The document is made when it is first asked for, so that the start of the daemon does not wait for it.
+/// Documentation pages. The document is built on first request, so that it does not delay the start of the daemon.
 #[derive(Debug, Clone)]
 pub struct Pages {
     describe: Slot<DescribeApi>,
@@ -43,14 +43,14 @@ impl Pages {
         Detached::new(Self { describe: slots.create(), document: Arc::default() })
     }
 
-    /// The document as JSON.
+    /// Returns the document as JSON.
     fn document(&self) -> Bytes {
         let json = || Some(Bytes::from(self.describe.get()?().to_json().ok()?));
         self.document.get_or_init(|| json().unwrap_or_default()).clone()
     }
 }
 
-/// The OpenAPI document of this daemon.
+/// Get the OpenAPI document
 #[utoipa::path(
     get,
     path = "/api/openapi.json",
@@ -62,7 +62,7 @@ pub(super) async fn get_openapi(State(pages): State<Pages>) -> Response {
     ([(CONTENT_TYPE, "application/json")], pages.document()).into_response()
 }
 
-/// The page that shows this document, for people
+/// Get the API documentation
 #[utoipa::path(
     get,
     path = "/api/docs",

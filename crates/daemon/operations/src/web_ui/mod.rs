@@ -1,7 +1,6 @@
-//! What a browser sees: the page, or the start page with the first steps where that was not built, and the
-//! documentation of the API.
+//! Web UI and API documentation. If the UI was not built, a start page with the first steps is served instead.
 //!
-//! Invariant: everything comes from the daemon itself; nothing is loaded from anywhere else.
+//! Invariant: everything is served by the daemon itself; nothing is loaded from other hosts.
 
 mod documentation;
 mod page;
@@ -25,7 +24,7 @@ impl Domain for Pages {
     }
 }
 
-/// The pages and the document; all public.
+/// Returns the routes of the pages and the document, which are public.
 fn routes() -> Routes<Pages> {
     Routes::new().public(
         ApiRouter::new()

@@ -1,7 +1,7 @@
-//! The page, as `make ui` has built it and the build of the daemon packed it.
+//! Web UI as built by `make ui` and compressed at build time.
 //!
-//! Its links can be shared: whatever path is no other's shows it, and it reads the path itself. Files under `assets/`
-//! carry a hash of their content in the name, so they are kept for good.
+//! Links can be shared: every path without another route serves the UI, which reads the path itself. Files under
+//! `assets/` have a content hash in their name and are cached permanently.
 
 use std::io::Read;
 
@@ -17,30 +17,29 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 struct PageFile {
-    /// `assets/index-3fa1.js`
+    /// Path of the file, such as `assets/index-3fa1.js`.
     name: &'static str,
-    /// As gzip.
+    /// Content, compressed with gzip.
     packed: &'static [u8],
 }
 
 include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
-/// Shown if the daemon was built without the page: the first four steps, ready to copy.
+/// Served if the daemon was built without the UI.
 const START_PAGE: &str = include_str!("start.html");
 const INDEX: &str = "index.html";
 const ASSETS: &str = "assets/";
-/// First parts of paths that are not the page's, whether or not there is something at them.
-const NOT_THE_PAGE: [&str; 6] = ["api", "health", "v1", "mcp", "assets", ".well-known"];
-/// Nothing inline, nothing evaluated, nothing from or to elsewhere: what a model wrote must not run, nor lead away what
-/// the page shows.
+/// First path segments that never serve the UI.
+const RESERVED_SEGMENTS: [&str; 6] = ["api", "health", "v1", "mcp", "assets", ".well-known"];
+/// Forbids inline code, evaluation and other origins, so that model output cannot run or leak what the page shows.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
                       media-src 'self' blob:; connect-src 'self'; font-src 'self'; worker-src 'self'; \
                       manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
-/// The page, for people
+/// Get the web UI
 ///
-/// Every path that is not under `/api`, `/health`, `/v1` or `/mcp` answers it, too. Where the daemon was built without
-/// it, this is a plain page with the first steps.
+/// Also served for every path outside `/api`, `/health`, `/v1` and `/mcp`. If the daemon was built without the UI, a
+/// plain page with the first steps is returned.
 #[utoipa::path(
     get,
     path = "/",
@@ -48,14 +47,14 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
     tag = "service",
     responses(
         (status = 200, description = "The page", body = String, content_type = "text/html"),
-        (status = 304, description = "It is the one of `If-None-Match`"),
+        (status = 304, description = "Unchanged since `If-None-Match`"),
     ),
 )]
 pub(super) async fn get_page(headers: HeaderMap) -> Response {
     show_page(FILES, &headers)
 }
 
-/// What a request gets that no route answers; `None` where it asks for nothing of the page.
+/// Returns the response for a request without a route; `None` if it does not ask for the UI.
 #[must_use]
 pub fn page_of(request: &Request) -> Option<Response> {
     find_page(FILES, request)
@@ -70,11 +69,12 @@ fn find_page(files: &[PageFile], request: &Request) -> Option<Response> {
         return Some(send(file, request.headers()));
     }
     let first = path.split('/').next().unwrap_or_default();
-    (!NOT_THE_PAGE.contains(&first) && takes_html(request.headers())).then(|| show_page(files, request.headers()))
+    (!RESERVED_SEGMENTS.contains(&first) && accepts_html(request.headers()))
+        .then(|| show_page(files, request.headers()))
 }
 
-/// Programs that ask for JSON are better told that there is nothing.
-fn takes_html(headers: &HeaderMap) -> bool {
+/// Returns whether the client accepts HTML. Clients that ask for JSON get a 404 instead of the UI.
+fn accepts_html(headers: &HeaderMap) -> bool {
     let Some(accepted) = headers.get(ACCEPT).and_then(|value| value.to_str().ok()) else { return true };
     accepted.contains("text/html") || accepted.contains("*/*")
 }
@@ -109,7 +109,7 @@ fn is_plain(host: &str) -> bool {
 
 fn send(file: &PageFile, headers: &HeaderMap) -> Response {
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).unwrap_or_default();
-    // Weak, since packed and unpacked it is the same.
+    // A weak tag, because compressed and uncompressed responses share it.
     let tag = format!("W/\"{}\"", hex::encode(&sha256(file.packed)[..12]));
     let is_asset = file.name.starts_with(ASSETS);
     let cached = if is_asset { "public, max-age=31536000, immutable" } else { "no-cache" };
@@ -179,7 +179,7 @@ mod tests {
         ]
     }
 
-    fn ask(path: &str, headers: &[(&str, &str)]) -> Option<Response> {
+    fn get(path: &str, headers: &[(&str, &str)]) -> Option<Response> {
         let request = Request::get(path);
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         find_page(&files(), &request.body(Body::empty()).unwrap())
@@ -194,45 +194,45 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn any_path_of_nobody_shows_the_page_and_each_file_is_there() {
+    async fn unknown_paths_serve_the_ui_and_files_are_found() {
         for path in ["/", "/chat/conv_1", "/agents/ada/files/notes.md", "/index.html", "/apiary"] {
-            let page = ask(path, &[("accept", "text/html,*/*;q=0.8")]).unwrap();
+            let page = get(path, &[("accept", "text/html,*/*;q=0.8")]).unwrap();
             assert_eq!(header(&page, "cache-control"), "no-cache", "{path}");
             assert_eq!(header(&page, "content-type"), "text/html; charset=utf-8");
             assert!(header(&page, "content-security-policy").starts_with("default-src 'none'; script-src 'self'; "));
             assert_eq!(text(page).await, "<div id=page>");
         }
-        let script = ask("/assets/index-1a.js", &[]).unwrap();
+        let script = get("/assets/index-1a.js", &[]).unwrap();
         assert_eq!(header(&script, "cache-control"), "public, max-age=31536000, immutable");
         assert_eq!(header(&script, "content-type"), "text/javascript; charset=utf-8");
         assert_eq!(text(script).await, "run()");
-        assert_eq!(header(&ask("/manifest.webmanifest", &[]).unwrap(), "cache-control"), "no-cache");
+        assert_eq!(header(&get("/manifest.webmanifest", &[]).unwrap(), "cache-control"), "no-cache");
     }
 
     #[test]
-    fn what_is_not_the_pages_is_not_answered_with_it() {
+    fn reserved_paths_and_json_clients_do_not_get_the_ui() {
         for path in ["/assets/index-0b.js", "/api/nothing", "/api", "/v1/models", "/mcp", "/health/x", "/.well-known/x"]
         {
-            assert!(ask(path, &[]).is_none(), "{path}");
+            assert!(get(path, &[]).is_none(), "{path}");
         }
-        assert!(ask("/agents", &[("accept", "application/json")]).is_none());
+        assert!(get("/agents", &[("accept", "application/json")]).is_none());
         let post = Request::post("/chat").body(Body::empty()).unwrap();
         assert!(find_page(&files(), &post).is_none());
     }
 
     #[tokio::test]
-    async fn files_are_sent_packed_and_only_where_they_are_new() {
-        let packed = ask("/", &[("accept-encoding", "br, gzip")]).unwrap();
+    async fn files_are_sent_compressed_and_only_if_modified() {
+        let packed = get("/", &[("accept-encoding", "br, gzip")]).unwrap();
         assert_eq!(header(&packed, "content-encoding"), "gzip");
         let tag = header(&packed, "etag");
-        let known = ask("/chat", &[("if-none-match", &format!("\"x\", {tag}"))]).unwrap();
+        let known = get("/chat", &[("if-none-match", &format!("\"x\", {tag}"))]).unwrap();
         assert_eq!((known.status(), header(&known, "etag")), (StatusCode::NOT_MODIFIED, tag));
         assert_eq!(text(known).await, "");
-        assert_eq!(ask("/", &[("if-none-match", "\"x\"")]).unwrap().status(), StatusCode::OK);
+        assert_eq!(get("/", &[("if-none-match", "\"x\"")]).unwrap().status(), StatusCode::OK);
     }
 
     #[test]
-    fn the_page_is_no_large_part_of_the_program() {
+    fn ui_size_is_limited() {
         let weight: usize = FILES.iter().map(|file| file.packed.len()).sum();
         assert!(weight <= 1_500_000, "the page has {weight} bytes");
     }

@@ -1,4 +1,4 @@
-//! Lists of options, boxes to check, files.
+//! Form controls: select options, checkboxes and file inputs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use super::keyboard::gone;
+use super::keyboard::element_gone;
 use super::locate::Needs;
 use super::pointer::Click;
 use crate::BrowserError;
@@ -32,7 +32,7 @@ impl Tab {
         index: Option<u32>,
         deadline: Deadline,
     ) -> Result<(), BrowserError> {
-        let (by, wanted) = match (value, label, index) {
+        let (by, expected) = match (value, label, index) {
             (Some(value), None, None) => ("value", Value::from(value)),
             (None, Some(label), None) => ("label", Value::from(label)),
             (None, None, Some(index)) => ("index", Value::from(index)),
@@ -47,12 +47,12 @@ impl Tab {
                 }
                 other => other?,
             };
-            let arguments = [Argument::Element(&ready.element), json!(by).into(), wanted.clone().into()];
+            let arguments = [Argument::Element(&ready.element), json!(by).into(), expected.clone().into()];
             let limit = deadline.remaining();
             let selected = match self.invoke::<Selected>(&ready.element.frame, "select", &arguments, limit).await {
                 Ok(Invoked::Done(selected)) => selected,
-                Ok(Invoked::Gone) => return Err(gone(selector, deadline)),
-                // The time was over just when it was looked once more: what was missing before is the reason.
+                Ok(Invoked::Gone) => return Err(element_gone(selector, deadline)),
+                // The deadline passed during the last attempt: report what was missing before.
                 Err(BrowserError::Timeout { waited_ms, .. }) if missing.is_some() => {
                     let (selector, missing) = (shortened(selector), missing.unwrap_or_default());
                     return Err(BrowserError::NotActionable { selector, missing, waited_ms });
@@ -66,7 +66,7 @@ impl Tab {
                 return Ok(());
             }
             missing = selected.missing;
-            // Options may be loaded after the list.
+            // Options may be loaded after the list itself.
             tokio::time::sleep(Duration::from_millis(100).min(deadline.remaining())).await;
         }
     }
@@ -74,17 +74,17 @@ impl Tab {
     pub(super) async fn set_checked(
         &self,
         selector: &str,
-        wanted: bool,
+        expected: bool,
         deadline: Deadline,
     ) -> Result<(), BrowserError> {
         let element = self.attached(selector, deadline).await?;
-        if self.is_checked(selector, &element, deadline).await? == wanted {
+        if self.is_checked(selector, &element, deadline).await? == expected {
             return Ok(());
         }
         self.click(selector, Click::SINGLE, deadline).await?;
-        // A re-render may have put another element in its place.
+        // A re-render may have replaced the element.
         let element = self.attached(selector, deadline).await?;
-        if self.is_checked(selector, &element, deadline).await? == wanted {
+        if self.is_checked(selector, &element, deadline).await? == expected {
             return Ok(());
         }
         Err(BrowserError::NotActionable {
@@ -98,7 +98,7 @@ impl Tab {
         let arguments = [Argument::Element(element)];
         match self.invoke::<Option<bool>>(&element.frame, "checked", &arguments, deadline.remaining()).await? {
             Invoked::Done(Some(checked)) => Ok(checked),
-            Invoked::Gone => Err(gone(selector, deadline)),
+            Invoked::Gone => Err(element_gone(selector, deadline)),
             Invoked::Done(None) => {
                 Err(BrowserError::Invalid(format!("`{}` is nothing that can be checked", shortened(selector))))
             }
@@ -115,14 +115,14 @@ impl Tab {
         let arguments = [Argument::Element(&element)];
         match self.invoke::<bool>(&element.frame, "isFileInput", &arguments, deadline.remaining()).await? {
             Invoked::Done(true) => {}
-            Invoked::Gone => return Err(gone(selector, deadline)),
+            Invoked::Gone => return Err(element_gone(selector, deadline)),
             Invoked::Done(false) => {
                 return Err(BrowserError::Invalid(format!("`{}` takes no file", shortened(selector))));
             }
         }
         let number = self.shared.uploads.fetch_add(1, Ordering::Relaxed);
-        let (folder, most, file) = (Arc::clone(&self.shared.folder), self.shared.upload_bytes, path.to_path_buf());
-        let copied = tokio::task::spawn_blocking(move || folder.lend(&file, number, most)).await;
+        let (folder, max_bytes, file) = (Arc::clone(&self.shared.folder), self.shared.upload_bytes, path.to_path_buf());
+        let copied = tokio::task::spawn_blocking(move || folder.copy_upload(&file, number, max_bytes)).await;
         let name = path.file_name().unwrap_or_default().display();
         let copy = copied
             .map_err(std::io::Error::other)

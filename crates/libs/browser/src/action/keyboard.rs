@@ -1,4 +1,4 @@
-//! Keys and text.
+//! Keyboard input: keys and text.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use super::locate::Needs;
 use super::shortcuts;
 use crate::BrowserError;
 use crate::selector::shortened;
-use crate::shared::QUICK;
+use crate::shared::COMMAND_TIMEOUT;
 use crate::tab::{Argument, Deadline, Element, Invoked, Tab};
 
 const MAX_TEXT_BYTES: usize = 1 << 20;
-/// Longer text is put in at once: keys are two events a character.
+/// Maximum number of characters typed as keys, which take two events each; longer text is inserted in one step.
 const MAX_KEYS: usize = 2_000;
 const MAX_DELAY: Duration = Duration::from_secs(1);
 
@@ -29,8 +29,10 @@ impl Tab {
         deadline: Deadline,
     ) -> Result<(), BrowserError> {
         if text.len() > MAX_TEXT_BYTES || delay.is_some_and(|delay| delay > MAX_DELAY) {
-            let most = MAX_DELAY.as_millis();
-            return Err(BrowserError::Invalid(format!("a text has {MAX_TEXT_BYTES} bytes at most, a delay {most} ms")));
+            let max_ms = MAX_DELAY.as_millis();
+            return Err(BrowserError::Invalid(format!(
+                "a text has {MAX_TEXT_BYTES} bytes at most, a delay {max_ms} ms"
+            )));
         }
         let needs = Needs { enabled: true, editable: true, ..Needs::default() };
         let ready = self.ready(selector, needs, deadline).await?;
@@ -41,18 +43,18 @@ impl Tab {
         self.focus_on(selector, element, deadline).await?;
         let place = [Argument::Element(element), json!(clear).into()];
         let placed = self.invoke::<bool>(&element.frame, "place", &place, deadline.remaining()).await?;
-        let Invoked::Done(has_text) = placed else { return Err(gone(selector, deadline)) };
+        let Invoked::Done(has_text) = placed else { return Err(element_gone(selector, deadline)) };
         if clear && has_text && text.is_empty() {
-            let (delete, modifiers) = keys::chord("Delete")?;
+            let (delete, modifiers) = keys::parse_chord("Delete")?;
             return self.press(&delete, modifiers).await;
         }
         if delay.is_none() && text.chars().count() > MAX_KEYS {
             return self.insert(text, deadline).await;
         }
         for character in text.chars() {
-            match keys::of_character(character) {
+            match keys::key_for_character(character) {
                 Some((key, shifted)) => self.press(&key, if shifted { keys::SHIFT } else { 0 }).await?,
-                // No key of the keyboard writes it.
+                // No key produces this character.
                 None => self.insert(&character.to_string(), deadline).await?,
             }
             if let Some(delay) = delay {
@@ -71,7 +73,7 @@ impl Tab {
         selector: Option<&str>,
         deadline: Deadline,
     ) -> Result<(), BrowserError> {
-        let (pressed, modifiers) = keys::chord(key)?;
+        let (pressed, modifiers) = keys::parse_chord(key)?;
         shortcuts::check(key, &pressed, modifiers)?;
         if let Some(selector) = selector {
             self.focus(selector, deadline).await?;
@@ -94,7 +96,7 @@ impl Tab {
         let arguments = [Argument::Element(element)];
         match self.invoke::<bool>(&element.frame, "focus", &arguments, deadline.remaining()).await? {
             Invoked::Done(true) => Ok(()),
-            Invoked::Gone => Err(gone(selector, deadline)),
+            Invoked::Gone => Err(element_gone(selector, deadline)),
             Invoked::Done(false) => Err(BrowserError::NotActionable {
                 selector: shortened(selector),
                 missing: "it does not take the focus".to_owned(),
@@ -103,7 +105,7 @@ impl Tab {
         }
     }
 
-    /// Dates, colours and sliders are set as a whole: their parts are no text.
+    /// Sets the value of a date, colour or slider input, which cannot be typed as text.
     async fn set_value(
         &self,
         selector: &str,
@@ -114,7 +116,7 @@ impl Tab {
         let arguments = [Argument::Element(element), json!(text).into()];
         match self.invoke::<bool>(&element.frame, "setValue", &arguments, deadline.remaining()).await? {
             Invoked::Done(true) => Ok(()),
-            Invoked::Gone => Err(gone(selector, deadline)),
+            Invoked::Gone => Err(element_gone(selector, deadline)),
             Invoked::Done(false) => Err(BrowserError::Invalid(format!(
                 "`{}` does not take this value; dates are written 2030-12-31, times 23:59, colours #0088ff",
                 shortened(selector)
@@ -126,7 +128,7 @@ impl Tab {
         self.call::<IgnoredAny>("Input.insertText", json!({"text": text}), deadline.remaining()).await.map(|_| ())
     }
 
-    /// Sends a key down and up, each when the page has handled it.
+    /// Sends key down and key up, and waits until the page has handled both.
     ///
     /// Without `nativeVirtualKeyCode` Chromium gives the key to the page only and never runs a shortcut of its own.
     async fn press(&self, key: &Key, modifiers: u32) -> Result<(), BrowserError> {
@@ -143,15 +145,16 @@ impl Tab {
         };
         let down = if key.text.is_some() { "keyDown" } else { "rawKeyDown" };
         let (down, up) = (event(down, key.text.as_deref()), event("keyUp", None));
-        // Sent together; the browser keeps the order.
-        let pressed = self.call::<IgnoredAny>("Input.dispatchKeyEvent", down, QUICK);
-        let released = self.call::<IgnoredAny>("Input.dispatchKeyEvent", up, QUICK);
+        // Sent together; the browser preserves their order.
+        let pressed = self.call::<IgnoredAny>("Input.dispatchKeyEvent", down, COMMAND_TIMEOUT);
+        let released = self.call::<IgnoredAny>("Input.dispatchKeyEvent", up, COMMAND_TIMEOUT);
         self.input_sent.store(true, Ordering::Relaxed);
         tokio::try_join!(pressed, released).map(|_| ())
     }
 }
 
-pub(super) fn gone(selector: &str, deadline: Deadline) -> BrowserError {
+/// Returns the error for an element that disappeared while an action used it.
+pub(super) fn element_gone(selector: &str, deadline: Deadline) -> BrowserError {
     BrowserError::NotActionable {
         selector: shortened(selector),
         missing: "it went away while it was used".to_owned(),

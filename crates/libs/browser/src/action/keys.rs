@@ -1,26 +1,26 @@
-//! Keys of a keyboard with the US layout, as events describe them.
+//! Keys of a US keyboard layout, as described by keyboard events.
 
 use crate::BrowserError;
 
-/// One key.
+/// Key with the properties of its keyboard event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Key {
-    /// What the page reads.
+    /// `KeyboardEvent.key`.
     pub(super) key: String,
-    /// Where it is on the keyboard.
+    /// `KeyboardEvent.code`, the physical key.
     pub(super) code: String,
     pub(super) virtual_code: u32,
-    /// What it writes.
+    /// Text that the key inserts.
     pub(super) text: Option<String>,
 }
 
-/// Bits of `modifiers`.
+/// Bits of the `modifiers` field of an input event.
 pub(super) const ALT: u32 = 1;
 pub(super) const CONTROL: u32 = 2;
 pub(super) const META: u32 = 4;
 pub(super) const SHIFT: u32 = 8;
 
-/// Name, code, virtual code, text.
+/// Named keys: name, code, virtual code, text.
 const NAMED: &[(&str, &str, u32, &str)] = &[
     ("Enter", "Enter", 13, "\r"),
     ("Tab", "Tab", 9, ""),
@@ -45,7 +45,7 @@ const NAMED: &[(&str, &str, u32, &str)] = &[
     ("Space", "Space", 32, " "),
 ];
 
-/// Plain and shifted characters with their codes.
+/// Punctuation keys: plain character, shifted character, code, virtual code.
 const PUNCTUATION: &[(char, char, &str, u32)] = &[
     ('`', '~', "Backquote", 192),
     ('-', '_', "Minus", 189),
@@ -61,8 +61,8 @@ const PUNCTUATION: &[(char, char, &str, u32)] = &[
 ];
 const SHIFTED_DIGITS: &str = ")!@#$%^&*(";
 
-/// The key that writes a character, and whether with Shift; none where no key does.
-pub(super) fn of_character(character: char) -> Option<(Key, bool)> {
+/// Returns the key that produces a character and whether it needs Shift, or `None` if no key produces it.
+pub(super) fn key_for_character(character: char) -> Option<(Key, bool)> {
     let key = |code: String, virtual_code: u32| Key {
         key: character.to_string(),
         code,
@@ -70,8 +70,8 @@ pub(super) fn of_character(character: char) -> Option<(Key, bool)> {
         text: Some(character.to_string()),
     };
     match character {
-        '\n' | '\r' => of_name("Enter").map(|key| (key, false)),
-        '\t' => of_name("Tab").map(|key| (key, false)),
+        '\n' | '\r' => key_by_name("Enter").map(|key| (key, false)),
+        '\t' => key_by_name("Tab").map(|key| (key, false)),
         ' ' => Some((key("Space".to_owned(), 32), false)),
         'a'..='z' | 'A'..='Z' => {
             let upper = character.to_ascii_uppercase();
@@ -90,7 +90,7 @@ pub(super) fn of_character(character: char) -> Option<(Key, bool)> {
     }
 }
 
-fn of_name(name: &str) -> Option<Key> {
+fn key_by_name(name: &str) -> Option<Key> {
     if let Some(number) = name.strip_prefix('F').and_then(|number| number.parse::<u32>().ok())
         && (1..=12).contains(&number)
     {
@@ -106,8 +106,8 @@ fn of_name(name: &str) -> Option<Key> {
     })
 }
 
-/// `Control+Shift+A`: the key and the modifiers that are held.
-pub(super) fn chord(text: &str) -> Result<(Key, u32), BrowserError> {
+/// Parses a chord such as `Control+Shift+A` into the key and the modifiers.
+pub(super) fn parse_chord(text: &str) -> Result<(Key, u32), BrowserError> {
     let unknown = || {
         BrowserError::Invalid(format!(
             "`{}` is no key; keys are characters, names as `Enter`, `ArrowDown`, `F2`, and these after `Control+`, \
@@ -127,14 +127,14 @@ pub(super) fn chord(text: &str) -> Result<(Key, u32), BrowserError> {
         };
         rest = then;
     }
-    let mut letters = rest.chars();
-    let (mut key, shifted) = match (letters.next(), letters.next()) {
-        (Some(character), None) => of_character(character).ok_or_else(unknown)?,
-        _ => (of_name(rest).ok_or_else(unknown)?, false),
+    let mut characters = rest.chars();
+    let (mut key, shifted) = match (characters.next(), characters.next()) {
+        (Some(character), None) => key_for_character(character).ok_or_else(unknown)?,
+        _ => (key_by_name(rest).ok_or_else(unknown)?, false),
     };
     let is_command = modifiers & (ALT | CONTROL | META) != 0;
     if is_command && key.code.starts_with("Key") && modifiers & SHIFT == 0 {
-        // `Control+A` is how people write the key that is `a`.
+        // `Control+A` conventionally means the key `a`.
         key.key = key.key.to_ascii_lowercase();
     } else if shifted {
         modifiers |= SHIFT;
@@ -158,27 +158,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chords_are_read_as_they_are_written() {
-        let read = |text: &str| chord(text).map(|(key, modifiers)| (key.key, key.code, key.text, modifiers)).unwrap();
-        assert_eq!(read("a"), ("a".into(), "KeyA".into(), Some("a".into()), 0));
-        assert_eq!(read("Control+A"), ("a".into(), "KeyA".into(), None, CONTROL));
-        assert_eq!(read("Control+Shift+A"), ("A".into(), "KeyA".into(), None, CONTROL | SHIFT));
-        assert_eq!(read("Control+a"), ("a".into(), "KeyA".into(), None, CONTROL));
-        assert_eq!(read("Shift+b"), ("B".into(), "KeyB".into(), Some("B".into()), SHIFT));
-        assert_eq!(read("+"), ("+".into(), "Equal".into(), Some("+".into()), SHIFT));
-        assert_eq!(read("Control++"), ("+".into(), "Equal".into(), None, CONTROL | SHIFT));
-        assert_eq!(read("%").1, "Digit5");
-        assert_eq!(read("Enter").2.as_deref(), Some("\r"));
-        assert_eq!(read("F12").1, "F12");
+    fn parse_chord_returns_key_and_modifiers() {
+        let parse =
+            |text: &str| parse_chord(text).map(|(key, modifiers)| (key.key, key.code, key.text, modifiers)).unwrap();
+        assert_eq!(parse("a"), ("a".into(), "KeyA".into(), Some("a".into()), 0));
+        assert_eq!(parse("Control+A"), ("a".into(), "KeyA".into(), None, CONTROL));
+        assert_eq!(parse("Control+Shift+A"), ("A".into(), "KeyA".into(), None, CONTROL | SHIFT));
+        assert_eq!(parse("Control+a"), ("a".into(), "KeyA".into(), None, CONTROL));
+        assert_eq!(parse("Shift+b"), ("B".into(), "KeyB".into(), Some("B".into()), SHIFT));
+        assert_eq!(parse("+"), ("+".into(), "Equal".into(), Some("+".into()), SHIFT));
+        assert_eq!(parse("Control++"), ("+".into(), "Equal".into(), None, CONTROL | SHIFT));
+        assert_eq!(parse("%").1, "Digit5");
+        assert_eq!(parse("Enter").2.as_deref(), Some("\r"));
+        assert_eq!(parse("F12").1, "F12");
         for text in ["", "Hyper+a", "Entr", "é", "F13", "Control+"] {
-            assert_eq!(chord(text).unwrap_err().code(), "invalid_action", "{text}");
+            assert_eq!(parse_chord(text).unwrap_err().code(), "invalid_action", "{text}");
         }
     }
 
     proptest! {
         #[test]
-        fn nothing_that_is_written_panics(text in ".{0,40}") {
-            let _ = chord(&text);
+        fn parse_chord_never_panics(text in ".{0,40}") {
+            let _ = parse_chord(&text);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! From a selector to an element that can be acted on.
+//! Resolution of a selector to an element that is ready for an action.
 
 use std::time::Duration;
 
@@ -12,38 +12,38 @@ use crate::selector::{Selector, shortened};
 use crate::snapshot::shown_name;
 use crate::tab::{Argument, Deadline, Element, FrameId, Invoked, Tab};
 
-/// One frame that hangs must not keep the others from being searched.
+/// Time limit for a search in one frame, so that a hanging frame does not block the search in the others.
 const SEARCH_LIMIT: Duration = Duration::from_secs(2);
-/// Between two looks; the last one goes on.
-const PAUSES_MS: [u64; 5] = [0, 20, 50, 100, 200];
-/// Where an element is brought to, look after look: something may stick to an edge and cover it.
+/// Delays between attempts in milliseconds; the last one repeats.
+const RETRY_DELAYS_MS: [u64; 5] = [0, 20, 50, 100, 200];
+/// Scroll alignments in the order in which they are tried: a sticky header may cover the element at one edge.
 const ALIGNMENTS: [&str; 4] = ["nearest", "center", "end", "start"];
 
-/// What an action asks of an element.
+/// Requirements of an action on its element.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Needs {
     pub(super) enabled: bool,
     pub(super) editable: bool,
-    /// It gets an event at its point.
+    /// The element receives events at its point.
     pub(super) hit: bool,
-    /// What would get the events of the mouse instead gets none.
+    /// Blocks mouse events that would reach another element instead.
     pub(super) guard: bool,
 }
 
-/// An element that is ready, and the point of it in the page.
+/// Element that is ready for an action, with its point in page coordinates.
 #[derive(Debug)]
 pub(super) struct Ready {
     pub(super) element: Element,
     pub(super) x: f64,
     pub(super) y: f64,
-    /// `text` or `value`, for what can be written into.
+    /// `text` or `value` for an editable element.
     pub(super) editing: Option<String>,
     pub(super) draggable: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Looked {
+struct Readiness {
     missing: Option<String>,
     scroll: bool,
     x: f64,
@@ -53,7 +53,7 @@ struct Looked {
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
-struct Seen {
+struct MatchCounts {
     attached: usize,
     visible: usize,
 }
@@ -80,20 +80,19 @@ struct QueriedName {
 }
 
 impl QueriedNode {
-    /// Compares names as snapshots show them: white space, quotes and characters without a visible form do not tell
-    /// them apart.
-    fn is_called(&self, name: &str) -> bool {
+    /// Compares names as snapshots show them: white space, quotes and invisible characters are ignored.
+    fn has_name(&self, name: &str) -> bool {
         shown_name(self.name.as_ref().map_or("", |name| &name.value)) == shown_name(name)
     }
 }
 
-/// What one frame has.
-enum Found {
+/// Search result in one frame.
+enum FrameMatch {
     One(Element),
     Many(usize),
 }
 
-/// What several frames have together.
+/// Combined search result of several frames.
 pub(crate) enum Matches {
     None,
     One(Element),
@@ -101,14 +100,14 @@ pub(crate) enum Matches {
 }
 
 impl Tab {
-    /// Waits until the element is ready.
+    /// Waits until the element is ready for the action.
     pub(super) async fn ready(&self, selector: &str, needs: Needs, deadline: Deadline) -> Result<Ready, BrowserError> {
         let parsed = Selector::parse(selector)?;
         let mut missing = None;
         let mut scrolls = 0;
         let mut must_scroll = false;
-        for look in 0.. {
-            pause(look, deadline).await;
+        for attempt in 0.. {
+            pause(attempt, deadline).await;
             if deadline.is_over() {
                 let missing = missing.unwrap_or_else(|| "no element matches it".to_owned());
                 let waited_ms = deadline.waited_ms();
@@ -117,33 +116,33 @@ impl Tab {
             let Some(element) = self.find(&parsed, selector).await? else { continue };
             let scroll = must_scroll.then(|| ALIGNMENTS[scrolls % ALIGNMENTS.len()]);
             scrolls += usize::from(must_scroll);
-            let looked = match self.look(&element, &parsed, needs, scroll, deadline).await {
-                Ok(Invoked::Done(looked)) => looked,
+            let readiness = match self.check_readiness(&element, &parsed, needs, scroll, deadline).await {
+                Ok(Invoked::Done(readiness)) => readiness,
                 Ok(Invoked::Gone) => continue,
-                // The last look had no time left; an earlier one may have seen something.
+                // The last attempt ran out of time; keep the reason of an earlier one.
                 Err(BrowserError::Timeout { .. }) => {
                     missing.get_or_insert_with(|| "its page is too busy to answer".to_owned());
                     continue;
                 }
                 Err(error) => return Err(error),
             };
-            match looked.missing {
+            match readiness.missing {
                 None => {
-                    let Looked { x, y, editing, draggable, .. } = looked;
+                    let Readiness { x, y, editing, draggable, .. } = readiness;
                     return Ok(Ready { element, x, y, editing, draggable });
                 }
                 Some(reason) => missing = Some(reason),
             }
-            must_scroll = looked.scroll;
+            must_scroll = readiness.scroll;
         }
         Err(deadline.timeout("the element"))
     }
 
-    /// Waits for the one element, in whatever state it is.
+    /// Waits until exactly one element matches, in any state.
     pub(crate) async fn attached(&self, selector: &str, deadline: Deadline) -> Result<Element, BrowserError> {
         let parsed = Selector::parse(selector)?;
-        for look in 0.. {
-            pause(look, deadline).await;
+        for attempt in 0.. {
+            pause(attempt, deadline).await;
             if deadline.is_over() {
                 break;
             }
@@ -155,7 +154,7 @@ impl Tab {
         Err(BrowserError::NotActionable { selector: shortened(selector), missing, waited_ms: deadline.waited_ms() })
     }
 
-    /// The element of a picture, and where its frame begins in the page; a frame is as it is shown.
+    /// Returns the element to capture and the origin of its frame in page coordinates. Scrolls a frame into view.
     pub(crate) async fn origin_of(
         &self,
         selector: &str,
@@ -165,7 +164,7 @@ impl Tab {
         if ready.element.frame == self.main_frame() {
             return Ok((ready.element, (0.0, 0.0)));
         }
-        match self.to_page(&ready.element.frame, 0.0, 0.0, false).await? {
+        match self.to_page_point(&ready.element.frame, 0.0, 0.0, false).await? {
             Invoked::Done(origin) => Ok((ready.element, (origin.x, origin.y))),
             Invoked::Gone => Err(deadline.timeout("the element's frame")),
         }
@@ -178,19 +177,19 @@ impl Tab {
         deadline: Deadline,
     ) -> Result<(), BrowserError> {
         let parsed = Selector::parse(selector)?;
-        for look in 0.. {
-            pause(look, deadline).await;
+        for attempt in 0.. {
+            pause(attempt, deadline).await;
             if deadline.is_over() {
                 break;
             }
-            let seen = self.seen(&parsed).await?;
-            let is_there = match wanted {
-                ElementState::Visible => seen.visible > 0,
-                ElementState::Hidden => seen.visible == 0,
-                ElementState::Attached => seen.attached > 0,
-                ElementState::Detached => seen.attached == 0,
+            let counts = self.count_matches(&parsed).await?;
+            let is_reached = match wanted {
+                ElementState::Visible => counts.visible > 0,
+                ElementState::Hidden => counts.visible == 0,
+                ElementState::Attached => counts.attached > 0,
+                ElementState::Detached => counts.attached == 0,
             };
-            if is_there {
+            if is_reached {
                 return Ok(());
             }
         }
@@ -203,19 +202,19 @@ impl Tab {
         Err(deadline.timeout(format!("that `{}` is {what}", shortened(selector))))
     }
 
-    /// How many elements of all frames match.
-    async fn seen(&self, selector: &Selector) -> Result<Seen, BrowserError> {
+    /// Counts matching elements in all frames.
+    async fn count_matches(&self, selector: &Selector) -> Result<MatchCounts, BrowserError> {
         let frames = self.state.borrow().frame_ids();
         let Some((kind, value, exact)) = selector.in_page() else {
             let element = match self.find_all(&frames, selector).await {
                 Err(BrowserError::StaleRef { .. }) => None,
                 Err(error) => return Err(error),
                 Ok(found) => found.into_iter().find_map(|found| match found {
-                    Found::One(element) => Some(element),
-                    Found::Many(_) => None,
+                    FrameMatch::One(element) => Some(element),
+                    FrameMatch::Many(_) => None,
                 }),
             };
-            let Some(element) = element else { return Ok(Seen::default()) };
+            let Some(element) = element else { return Ok(MatchCounts::default()) };
             #[derive(Deserialize)]
             struct States {
                 attached: bool,
@@ -224,25 +223,28 @@ impl Tab {
             let states =
                 self.invoke::<States>(&element.frame, "states", &[Argument::Element(&element)], SEARCH_LIMIT).await?;
             return Ok(match states {
-                Invoked::Done(states) => Seen { attached: states.attached.into(), visible: states.visible.into() },
-                Invoked::Gone => Seen::default(),
+                Invoked::Done(states) => {
+                    MatchCounts { attached: states.attached.into(), visible: states.visible.into() }
+                }
+                Invoked::Gone => MatchCounts::default(),
             });
         };
         let arguments = [json!(kind), json!(value), json!(exact)].map(Argument::Value);
-        let searched =
-            join_all(frames.iter().map(|frame| self.invoke::<Seen>(frame, "anyVisible", &arguments, SEARCH_LIMIT)))
-                .await;
-        let mut all = Seen::default();
-        for seen in searched {
-            if let Some(Invoked::Done(seen)) = quiet(seen)? {
-                all.attached += seen.attached;
-                all.visible += seen.visible;
+        let searched = join_all(
+            frames.iter().map(|frame| self.invoke::<MatchCounts>(frame, "anyVisible", &arguments, SEARCH_LIMIT)),
+        )
+        .await;
+        let mut all = MatchCounts::default();
+        for counts in searched {
+            if let Some(Invoked::Done(counts)) = skip_unavailable(counts)? {
+                all.attached += counts.attached;
+                all.visible += counts.visible;
             }
         }
         Ok(all)
     }
 
-    /// The one element that is meant; none where there is none yet.
+    /// Returns the matching element, or `None` if no element matches yet.
     async fn find(&self, parsed: &Selector, selector: &str) -> Result<Option<Element>, BrowserError> {
         let frames = self.state.borrow().frame_ids();
         match self.matches(&frames, parsed, selector).await? {
@@ -252,7 +254,7 @@ impl Tab {
         }
     }
 
-    /// What matches in these frames.
+    /// Searches these frames.
     pub(crate) async fn matches(
         &self,
         frames: &[FrameId],
@@ -265,27 +267,27 @@ impl Tab {
             }
             other => other,
         })?;
-        let count = found.iter().map(|found| if let Found::Many(count) = found { *count } else { 1 }).sum();
+        let count = found.iter().map(|found| if let FrameMatch::Many(count) = found { *count } else { 1 }).sum();
         if count > 1 {
             return Ok(Matches::Many(count));
         }
         let one =
-            found.into_iter().find_map(|found| if let Found::One(element) = found { Some(element) } else { None });
+            found.into_iter().find_map(|found| if let FrameMatch::One(element) = found { Some(element) } else { None });
         Ok(one.map_or(Matches::None, Matches::One))
     }
 
-    async fn find_all(&self, frames: &[FrameId], selector: &Selector) -> Result<Vec<Found>, BrowserError> {
+    async fn find_all(&self, frames: &[FrameId], selector: &Selector) -> Result<Vec<FrameMatch>, BrowserError> {
         if let Selector::Reference { number, .. } = selector {
-            return Ok(vec![Found::One(self.referenced(*number).await?)]);
+            return Ok(vec![FrameMatch::One(self.referenced(*number).await?)]);
         }
         let mut all = Vec::new();
         for found in join_all(frames.iter().map(|frame| self.find_in(frame, selector))).await {
-            all.extend(quiet(found)?.flatten());
+            all.extend(skip_unavailable(found)?.flatten());
         }
         Ok(all)
     }
 
-    async fn find_in(&self, frame: &FrameId, selector: &Selector) -> Result<Option<Found>, BrowserError> {
+    async fn find_in(&self, frame: &FrameId, selector: &Selector) -> Result<Option<FrameMatch>, BrowserError> {
         if let Selector::Role { role, name } = selector {
             return self.find_by_role(frame, role, name.as_deref()).await;
         }
@@ -296,10 +298,10 @@ impl Tab {
         };
         if let Some(object) = found.object_id {
             let Some(session) = self.session_of(frame) else { return Ok(None) };
-            return Ok(Some(Found::One(Element { frame: frame.clone(), session, object })));
+            return Ok(Some(FrameMatch::One(Element { frame: frame.clone(), session, object })));
         }
         let count = found.value.as_u64().and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
-        Ok((count > 0).then_some(Found::Many(count)))
+        Ok((count > 0).then_some(FrameMatch::Many(count)))
     }
 
     async fn find_by_role(
@@ -307,7 +309,7 @@ impl Tab {
         frame: &FrameId,
         role: &str,
         name: Option<&str>,
-    ) -> Result<Option<Found>, BrowserError> {
+    ) -> Result<Option<FrameMatch>, BrowserError> {
         let Invoked::Done(document) = self.invoke_raw(frame, "document", &[], false, SEARCH_LIMIT).await? else {
             return Ok(None);
         };
@@ -315,32 +317,32 @@ impl Tab {
         let parameters = json!({"objectId": document.object_id, "role": role});
         let queried: QueriedTree =
             match self.call_in(&session, "Accessibility.queryAXTree", parameters, SEARCH_LIMIT).await {
-                // The document went meanwhile.
+                // The document was replaced in the meantime.
                 Err(BrowserError::Protocol(_)) => return Ok(None),
                 other => other?,
             };
-        let is_meant = |node: &&QueriedNode| !node.ignored && name.is_none_or(|name| node.is_called(name));
+        let is_meant = |node: &&QueriedNode| !node.ignored && name.is_none_or(|name| node.has_name(name));
         let nodes: Vec<i64> = queried.nodes.iter().filter(is_meant).filter_map(|node| node.node).collect();
         match nodes.as_slice() {
             [] => Ok(None),
             [node] => match self.resolve(frame, *node).await? {
-                Invoked::Done(element) => Ok(Some(Found::One(element))),
+                Invoked::Done(element) => Ok(Some(FrameMatch::One(element))),
                 Invoked::Gone => Ok(None),
             },
-            nodes => Ok(Some(Found::Many(nodes.len()))),
+            nodes => Ok(Some(FrameMatch::Many(nodes.len()))),
         }
     }
 
-    /// Looks at an element once; where it is ready, at the frames around it.
-    async fn look(
+    /// Checks an element once and, if it is ready, the frames that contain it.
+    async fn check_readiness(
         &self,
         element: &Element,
         parsed: &Selector,
         needs: Needs,
         scroll: Option<&str>,
         deadline: Deadline,
-    ) -> Result<Invoked<Looked>, BrowserError> {
-        // What is pointed at is where it is: bringing it elsewhere would point at something else.
+    ) -> Result<Invoked<Readiness>, BrowserError> {
+        // An element addressed by a point must not be scrolled: the point would hit another element.
         let at = parsed.point();
         let scroll = if at.is_some() { None } else { scroll };
         let needed = json!({
@@ -348,26 +350,32 @@ impl Tab {
             "scroll": scroll, "at": at,
         });
         let arguments = [Argument::Element(element), Argument::Value(needed)];
-        let looked = self.invoke::<Looked>(&element.frame, "ready", &arguments, deadline.remaining()).await?;
-        let Invoked::Done(mut looked) = looked else { return Ok(Invoked::Gone) };
-        if looked.missing.is_some() {
-            return Ok(Invoked::Done(looked));
+        let readiness = self.invoke::<Readiness>(&element.frame, "ready", &arguments, deadline.remaining()).await?;
+        let Invoked::Done(mut readiness) = readiness else { return Ok(Invoked::Gone) };
+        if readiness.missing.is_some() {
+            return Ok(Invoked::Done(readiness));
         }
-        match self.to_page(&element.frame, looked.x, looked.y, needs.hit).await? {
+        match self.to_page_point(&element.frame, readiness.x, readiness.y, needs.hit).await? {
             Invoked::Gone => Ok(Invoked::Gone),
-            Invoked::Done(Looked { missing: Some(missing), scroll, .. }) => {
-                Ok(Invoked::Done(Looked { missing: Some(missing), scroll, ..looked }))
+            Invoked::Done(Readiness { missing: Some(missing), scroll, .. }) => {
+                Ok(Invoked::Done(Readiness { missing: Some(missing), scroll, ..readiness }))
             }
-            Invoked::Done(Looked { x, y, .. }) => {
-                (looked.x, looked.y) = (x, y);
-                Ok(Invoked::Done(looked))
+            Invoked::Done(Readiness { x, y, .. }) => {
+                (readiness.x, readiness.y) = (x, y);
+                Ok(Invoked::Done(readiness))
             }
         }
     }
 
-    /// A point of a frame as a point of the page, through all frames around it.
-    async fn to_page(&self, frame: &FrameId, x: f64, y: f64, hit: bool) -> Result<Invoked<Looked>, BrowserError> {
-        let mut at = Looked { x, y, ..Looked::default() };
+    /// Converts a point of a frame to page coordinates, through all parent frames.
+    async fn to_page_point(
+        &self,
+        frame: &FrameId,
+        x: f64,
+        y: f64,
+        hit: bool,
+    ) -> Result<Invoked<Readiness>, BrowserError> {
+        let mut at = Readiness { x, y, ..Readiness::default() };
         let mut frame = frame.clone();
         loop {
             let parent = self.state.borrow().frames.get(&frame).map(|frame| frame.parent.clone());
@@ -379,7 +387,8 @@ impl Tab {
             };
             let Invoked::Done(owner) = self.resolve(&parent, node).await? else { return Ok(Invoked::Gone) };
             let arguments = [Argument::Element(&owner), json!(at.x).into(), json!(at.y).into(), json!(hit).into()];
-            let Invoked::Done(next) = self.invoke::<Looked>(&parent, "through", &arguments, SEARCH_LIMIT).await? else {
+            let Invoked::Done(next) = self.invoke::<Readiness>(&parent, "through", &arguments, SEARCH_LIMIT).await?
+            else {
                 return Ok(Invoked::Gone);
             };
             if next.missing.is_some() {
@@ -390,8 +399,8 @@ impl Tab {
     }
 }
 
-/// What makes one frame not count, but the others still do.
-fn quiet<T>(found: Result<T, BrowserError>) -> Result<Option<T>, BrowserError> {
+/// Maps an error that affects only one frame to `None`, so that the other frames are still searched.
+fn skip_unavailable<T>(found: Result<T, BrowserError>) -> Result<Option<T>, BrowserError> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(BrowserError::Timeout { .. } | BrowserError::Protocol(_)) => Ok(None),
@@ -399,8 +408,8 @@ fn quiet<T>(found: Result<T, BrowserError>) -> Result<Option<T>, BrowserError> {
     }
 }
 
-pub(crate) async fn pause(look: usize, deadline: Deadline) {
-    let pause = Duration::from_millis(PAUSES_MS[look.min(PAUSES_MS.len() - 1)]);
+pub(crate) async fn pause(attempt: usize, deadline: Deadline) {
+    let pause = Duration::from_millis(RETRY_DELAYS_MS[attempt.min(RETRY_DELAYS_MS.len() - 1)]);
     if !pause.is_zero() {
         tokio::time::sleep(pause.min(deadline.remaining())).await;
     }

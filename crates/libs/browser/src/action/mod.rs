@@ -1,8 +1,8 @@
-//! What can be done on a page.
+//! Actions on a page.
 //!
-//! An action that needs an element waits until the element is attached, visible, still for two
-//! frames, enabled, and the one that receives an event at its point; then it sends real events of
-//! the mouse or the keyboard. Whatever is missing at the end of its time is said.
+//! An action on an element waits until the element is attached, visible, stable for two frames and enabled. The element
+//! must also be the one that receives events at its point. Then the action sends real mouse or keyboard events. A
+//! timeout error states which condition was not met.
 
 mod forms;
 mod keyboard;
@@ -20,12 +20,12 @@ use crate::tab::{Dialog, LoadState};
 pub const DEFAULT_TIMEOUT_MS: u64 = 10_000;
 pub const MAX_TIMEOUT_MS: u64 = 60_000;
 
-/// An action and how long it may wait.
+/// Action with its time limit.
 #[derive(Debug, Clone, Deserialize)]
 pub struct ActionRequest {
     #[serde(flatten)]
     pub action: Action,
-    /// At most [`MAX_TIMEOUT_MS`].
+    /// Time limit in milliseconds, up to [`MAX_TIMEOUT_MS`]; default [`DEFAULT_TIMEOUT_MS`].
     pub timeout_ms: Option<u64>,
 }
 
@@ -35,13 +35,13 @@ impl From<Action> for ActionRequest {
     }
 }
 
-/// What can be done on a page.
+/// Action on a page.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum Action {
     Goto {
         url: String,
-        /// Default: the load of the page.
+        /// State to wait for; default: `load`.
         wait_until: Option<LoadState>,
     },
     Click {
@@ -56,15 +56,15 @@ pub enum Action {
     Hover {
         selector: String,
     },
-    /// Up to 2,000 characters as keys, longer text at once.
+    /// Types up to 2,000 characters as keys; inserts longer text in one step.
     TypeText {
         selector: String,
         text: String,
-        /// Replaces what is there.
+        /// Whether the existing text is replaced.
         clear: Option<bool>,
         delay_ms: Option<u64>,
     },
-    /// `Enter`, `Control+A`; to the element, or to what has the focus.
+    /// Presses a key or chord such as `Enter` or `Control+A`, in the element or in the focused one.
     PressKey {
         key: String,
         selector: Option<String>,
@@ -81,7 +81,7 @@ pub enum Action {
     Uncheck {
         selector: String,
     },
-    /// By pixels, with the wheel, over the element or the middle of the page.
+    /// Scrolls by pixels with the mouse wheel, over the element or the centre of the page.
     Scroll {
         #[serde(default)]
         x: f64,
@@ -102,17 +102,17 @@ pub enum Action {
     Blur {
         selector: String,
     },
-    /// Answers the dialog that is open, or the next one.
+    /// Answers the open dialog, or else the next one.
     HandleDialog {
         accept: bool,
         prompt_text: Option<String>,
     },
     WaitForSelector {
         selector: String,
-        /// Default: visible.
+        /// State to wait for; default: `visible`.
         state: Option<ElementState>,
     },
-    /// With `url`, for an address that contains it.
+    /// Waits for a navigation; with `url`, to an address that contains it.
     WaitForNavigation {
         url: Option<String>,
     },
@@ -129,7 +129,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The parameters that name elements.
+    /// Returns the selector parameters with their names.
     pub fn selectors_mut(&mut self) -> Vec<(&'static str, &mut String)> {
         match self {
             Self::Click { selector }
@@ -160,7 +160,7 @@ impl Action {
     }
 }
 
-/// What is waited for.
+/// Element state to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = AwaitedState)]
@@ -172,7 +172,7 @@ pub enum ElementState {
     Detached,
 }
 
-/// How a page is after an action.
+/// State of the page after an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ActionOutcome {
     pub ok: bool,
@@ -180,10 +180,9 @@ pub struct ActionOutcome {
     pub title: String,
     pub duration_ms: u64,
     pub tab_id: String,
-    /// The last dialog that came up meanwhile, or one before that nobody answered in time; one without an answer is
-    /// open.
+    /// Last dialog opened during the action, or an earlier one that timed out. A dialog without an answer is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dialog: Option<Dialog>,
-    /// Whether the page went somewhere else.
+    /// Whether the page navigated.
     pub navigated: bool,
 }

@@ -1,34 +1,34 @@
-//! One action, from its request to its outcome.
+//! Execution of an action, from the request to the outcome.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{Action, ActionOutcome, ActionRequest, DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS};
 use crate::action::pointer::Click;
-use crate::tab::{Deadline, Invoked, LoadState, OBJECTS, Tab, TabState};
+use crate::tab::{ACTION_OBJECT_GROUP, Deadline, Invoked, LoadState, Tab, TabState};
 use crate::{BrowserError, address};
 
 const DEFAULT_IDLE_MS: u64 = 500;
-/// After its time an action may still say what was missing; a page that hangs does not let it.
+/// Time after the deadline in which an action can still report what was missing; a hanging page cannot.
 const GRACE: Duration = Duration::from_millis(500);
-/// For a title, which is nice to have.
+/// Time limit for reading the title, which is optional.
 const TITLE_LIMIT: Duration = Duration::from_secs(1);
-const TITLE_LOOKS: usize = 10;
-const TITLE_PAUSE: Duration = Duration::from_millis(10);
+const TITLE_ATTEMPTS: usize = 10;
+const TITLE_RETRY_DELAY: Duration = Duration::from_millis(10);
 
-/// What had happened in a tab before an action.
+/// Counters of a tab before an action.
 #[derive(Debug, Clone, Copy)]
-struct Before {
+struct Baseline {
     navigations: u64,
     dialogs: u64,
     refusals: u64,
 }
 
 impl Tab {
-    /// Does one thing, when those that came before are done.
+    /// Performs an action after all earlier actions in this tab are done.
     ///
     /// # Errors
-    /// Says what was missing; see [`BrowserError`].
+    /// [`BrowserError`], which states what was missing.
     pub async fn act(&self, request: impl Into<ActionRequest>) -> Result<ActionOutcome, BrowserError> {
         let request = request.into();
         let limit = request.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS);
@@ -36,47 +36,47 @@ impl Tab {
             return Err(BrowserError::Invalid(format!("timeout_ms is 1 to {MAX_TIMEOUT_MS}")));
         }
         let deadline = Deadline::after(Duration::from_millis(limit));
-        // A dialog is answered while an action waits for it.
+        // A dialog must be answered while another action waits for it.
         if let Action::HandleDialog { accept, prompt_text } = request.action {
-            let before = self.before();
+            let baseline = self.baseline();
             self.handle_dialog(accept, prompt_text, deadline).await?;
-            return self.outcome(before, deadline).await;
+            return self.outcome(baseline, deadline).await;
         }
         let _turn = tokio::time::timeout(deadline.remaining(), self.turn.lock())
             .await
             .map_err(|_| deadline.timeout("the end of another action in this tab"))?;
-        let before = self.before();
+        let baseline = self.baseline();
         self.input_sent.store(false, Ordering::Relaxed);
-        self.state.send_modify(TabState::forget_own_loads);
+        self.state.send_modify(TabState::reset_own_loads);
         let performed = self.guarded(self.perform(&request.action, deadline));
         let done = match tokio::time::timeout(deadline.remaining() + GRACE, performed).await {
             Ok(done) => done,
             Err(_) => Err(deadline.timeout("an answer of the page")),
         };
         let sessions = self.sessions();
-        self.release_objects(OBJECTS, &sessions);
+        self.release_objects(ACTION_OBJECT_GROUP, &sessions);
         match done {
             Ok(()) => {}
-            // The action was done, and the page asks something because of it.
-            Err(BrowserError::DialogOpen { .. }) if self.before().dialogs != before.dialogs => {}
-            // The page closed its window because of what was done in it.
+            // The action succeeded, and the page opened a dialog in response.
+            Err(BrowserError::DialogOpen { .. }) if self.baseline().dialogs != baseline.dialogs => {}
+            // The page closed its window in response to the action.
             Err(BrowserError::NoTab(_)) if self.input_sent.load(Ordering::Relaxed) => {}
             Err(error) => return Err(error),
         }
-        self.outcome(before, deadline).await
+        self.outcome(baseline, deadline).await
     }
 
-    /// How the page is after something that is no action of its own.
-    pub(crate) async fn outcome_of(
+    /// Runs work that is not an [`Action`], and returns the state of the page afterwards.
+    pub(crate) async fn run_with_outcome(
         &self,
         work: impl Future<Output = Result<(), BrowserError>>,
         deadline: Deadline,
     ) -> Result<ActionOutcome, BrowserError> {
-        let before = self.before();
+        let baseline = self.baseline();
         let done = work.await;
-        self.release_objects(OBJECTS, &self.sessions());
+        self.release_objects(ACTION_OBJECT_GROUP, &self.sessions());
         done?;
-        self.outcome(before, deadline).await
+        self.outcome(baseline, deadline).await
     }
 
     async fn perform(&self, action: &Action, deadline: Deadline) -> Result<(), BrowserError> {
@@ -116,33 +116,33 @@ impl Tab {
         }
     }
 
-    fn before(&self) -> Before {
+    fn baseline(&self) -> Baseline {
         let state = self.state.borrow();
-        Before { navigations: state.navigations, dialogs: state.dialog_count, refusals: state.refusals }
+        Baseline { navigations: state.navigations, dialogs: state.dialog_count, refusals: state.refusals }
     }
 
-    /// A navigation that the action began is waited for, so that the next one finds its page.
-    async fn settle(&self, before: Before, deadline: Deadline) {
-        let arrived = self.until(deadline, "the page", |state| {
-            let has_left = state.navigations != before.navigations;
+    /// Waits for a navigation that the action started, so that the next action finds its page.
+    async fn settle(&self, baseline: Baseline, deadline: Deadline) {
+        let arrived = self.wait_until(deadline, "the page", |state| {
+            let has_left = state.navigations != baseline.navigations;
             (!state.is_navigating && (!has_left || state.reached.contains(&LoadState::DomContentLoaded))).then_some(())
         });
-        // A page that takes longer than the action may is no failure of the action.
+        // A slow page is not a failure of the action.
         let _ = arrived.await;
     }
 
-    /// The title of the page that an action led to; what the browser says of it, where it does not answer.
-    async fn settled_title(&self, before: Before, deadline: Deadline) -> String {
-        for _ in 0..TITLE_LOOKS {
-            self.settle(before, deadline).await;
-            let seen = self.before().navigations;
+    /// Returns the title of the page after the action, or the browser's last known title if the page does not answer.
+    async fn settled_title(&self, baseline: Baseline, deadline: Deadline) -> String {
+        for _ in 0..TITLE_ATTEMPTS {
+            self.settle(baseline, deadline).await;
+            let seen = self.baseline().navigations;
             let limit = TITLE_LIMIT.min(deadline.remaining());
             match self.invoke::<String>(&self.main_frame(), "title", &[], limit).await {
-                // It went elsewhere meanwhile.
-                Ok(Invoked::Done(_)) if self.before().navigations != seen => {}
+                // The page navigated in the meantime.
+                Ok(Invoked::Done(_)) if self.baseline().navigations != seen => {}
                 Ok(Invoked::Done(title)) => return title,
                 Ok(Invoked::Gone) | Err(BrowserError::Protocol(_)) => {
-                    tokio::time::sleep(TITLE_PAUSE.min(deadline.remaining())).await
+                    tokio::time::sleep(TITLE_RETRY_DELAY.min(deadline.remaining())).await
                 }
                 Err(_) => break,
             }
@@ -151,17 +151,17 @@ impl Tab {
     }
 
     /// # Errors
-    /// [`BrowserError::AddressRefused`] if the action led to such an address.
-    async fn outcome(&self, before: Before, deadline: Deadline) -> Result<ActionOutcome, BrowserError> {
-        let title = self.settled_title(before, deadline).await;
-        if let Some(url) = self.state.borrow().refused_since(before.refusals) {
+    /// [`BrowserError::AddressRefused`] if the action led to a refused address.
+    async fn outcome(&self, baseline: Baseline, deadline: Deadline) -> Result<ActionOutcome, BrowserError> {
+        let title = self.settled_title(baseline, deadline).await;
+        if let Some(url) = self.state.borrow().refused_since(baseline.refusals) {
             return Err(address::refused(url));
         }
         let mut dialog = None;
         self.state.send_if_modified(|state| {
-            // The browser tells of titles with navigations alone; a script may have set another one.
+            // The browser reports titles only on navigation; a script may have changed it.
             title.clone_into(&mut state.title);
-            let is_new = state.dialog_count != before.dialogs;
+            let is_new = state.dialog_count != baseline.dialogs;
             dialog = if is_new { state.dialogs.back().cloned() } else { state.unreported.take() };
             false
         });
@@ -173,7 +173,7 @@ impl Tab {
             duration_ms: deadline.waited_ms(),
             tab_id: self.id().to_owned(),
             dialog,
-            navigated: state.navigations != before.navigations,
+            navigated: state.navigations != baseline.navigations,
         })
     }
 }

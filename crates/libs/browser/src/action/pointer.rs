@@ -1,4 +1,4 @@
-//! The mouse: clicks, hovering, the wheel, dragging.
+//! Mouse input: clicks, hovering, the wheel and dragging.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 
 use super::locate::{Needs, Ready};
 use crate::BrowserError;
-use crate::cdp::Heard;
+use crate::cdp::Delivery;
 use crate::selector::shortened;
-use crate::shared::QUICK;
+use crate::shared::COMMAND_TIMEOUT;
 use crate::tab::{Argument, Deadline, Invoked, Tab};
 
-/// Between press and release a dragged thing is moved in so many steps.
+/// Number of mouse moves between press and release of a drag.
 const DRAG_STEPS: u32 = 5;
-/// For the browser to say that a page's own drag and drop has begun.
-const DRAG_BEGIN: Duration = Duration::from_millis(500);
+/// Time limit for the browser to report that a native drag has started.
+const DRAG_START_TIMEOUT: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Click {
@@ -50,7 +50,7 @@ impl Tab {
             let ready = self.ready(selector, needs, deadline).await?;
             match self.click_at(&ready, click).await? {
                 None => return Ok(()),
-                // Something got between; nothing was clicked, so it is tried again.
+                // Another element covered it; nothing was clicked, so try again.
                 Some(cover) if deadline.is_over() => {
                     return Err(BrowserError::NotActionable {
                         selector: shortened(selector),
@@ -63,22 +63,23 @@ impl Tab {
         }
     }
 
-    /// Clicks; what was there instead, if the element was not.
+    /// Clicks. Returns a description of the element that received the events instead, if any.
     pub(super) async fn click_at(&self, ready: &Ready, click: Click) -> Result<Option<String>, BrowserError> {
         let (x, y) = (ready.x, ready.y);
-        let mut sent = vec![mouse("mouseMoved", x, y, json!({}))];
+        let mut sent = vec![mouse_event("mouseMoved", x, y, json!({}))];
         for count in 1..=click.count {
             let button = json!({"button": click.button, "clickCount": count, "buttons": 0});
             let pressed = json!({"button": click.button, "clickCount": count, "buttons": if click.button == "left" { 1 } else { 2 }});
-            sent.push(mouse("mousePressed", x, y, pressed));
-            sent.push(mouse("mouseReleased", x, y, button));
+            sent.push(mouse_event("mousePressed", x, y, pressed));
+            sent.push(mouse_event("mouseReleased", x, y, button));
         }
-        // The browser keeps their order. Waiting for each would cost a frame: moves are handled once a frame.
-        let events = sent.into_iter().map(|event| self.call::<IgnoredAny>("Input.dispatchMouseEvent", event, QUICK));
+        // The browser preserves their order. Awaiting each would cost a frame: moves are handled once per frame.
+        let events =
+            sent.into_iter().map(|event| self.call::<IgnoredAny>("Input.dispatchMouseEvent", event, COMMAND_TIMEOUT));
         self.input_sent.store(true, Ordering::Relaxed);
         try_join_all(events).await?;
-        // A page that went elsewhere has taken the guard with it.
-        match self.invoke::<Option<String>>(&ready.element.frame, "disarm", &[], QUICK).await? {
+        // The guard is gone if the page navigated.
+        match self.invoke::<Option<String>>(&ready.element.frame, "disarm", &[], COMMAND_TIMEOUT).await? {
             Invoked::Done(blocked) => Ok(blocked),
             Invoked::Gone => Ok(None),
         }
@@ -110,10 +111,10 @@ impl Tab {
                 Invoked::Gone => return Err(deadline.timeout("a page that can be scrolled")),
             },
         };
-        let wheel = mouse("mouseWheel", point.x, point.y, json!({"deltaX": x, "deltaY": y}));
+        let wheel = mouse_event("mouseWheel", point.x, point.y, json!({"deltaX": x, "deltaY": y}));
         self.call::<IgnoredAny>("Input.dispatchMouseEvent", wheel, deadline.remaining()).await?;
-        // The next frames show it.
-        self.invoke::<IgnoredAny>(&main, "frames", &[], QUICK).await.map(|_| ())
+        // Wait for the frames that show the new position.
+        self.invoke::<IgnoredAny>(&main, "frames", &[], COMMAND_TIMEOUT).await.map(|_| ())
     }
 
     pub(super) async fn scroll_to(&self, selector: &str, deadline: Deadline) -> Result<(), BrowserError> {
@@ -129,12 +130,12 @@ impl Tab {
         deadline: Deadline,
     ) -> Result<(), BrowserError> {
         let needs = Needs { hit: true, ..Needs::default() };
-        // The target is looked for first: a drag that is begun must end somewhere.
+        // Check the target first: a drag that has started must be dropped somewhere.
         self.ready(target, needs, deadline).await?;
         let from = self.ready(source, needs, deadline).await?;
         let intercept = async |enabled: bool| {
             let parameters = json!({"enabled": enabled});
-            self.call::<IgnoredAny>("Input.setInterceptDrags", parameters, QUICK).await.map(|_| ())
+            self.call::<IgnoredAny>("Input.setInterceptDrags", parameters, COMMAND_TIMEOUT).await.map(|_| ())
         };
         intercept(true).await?;
         let dragged = self.drag(&from, target, deadline).await;
@@ -147,18 +148,18 @@ impl Tab {
         let mut drags = self.shared.connection.subscribe(session, &["Input.dragIntercepted"], 4);
         self.move_to(from.x, from.y, 0).await?;
         let button = json!({"button": "left", "clickCount": 1, "buttons": 1});
-        let pressed = mouse("mousePressed", from.x, from.y, button);
-        self.call::<IgnoredAny>("Input.dispatchMouseEvent", pressed, QUICK).await?;
-        // Far enough to be a drag.
+        let pressed = mouse_event("mousePressed", from.x, from.y, button);
+        self.call::<IgnoredAny>("Input.dispatchMouseEvent", pressed, COMMAND_TIMEOUT).await?;
+        // Move far enough to start a drag.
         self.move_to(from.x + 3.0, from.y + 3.0, 1).await?;
         self.move_to(from.x + 8.0, from.y + 8.0, 1).await?;
         let mut data = None;
         if from.draggable
-            && let Ok(Some(Heard::Event(event))) = tokio::time::timeout(DRAG_BEGIN, drags.next()).await
+            && let Ok(Some(Delivery::Event(event))) = tokio::time::timeout(DRAG_START_TIMEOUT, drags.next()).await
         {
             data = event.read::<DragIntercepted>().map(|drag| drag.data);
         }
-        // Where it is now: what is dragged may have moved things.
+        // Locate the target again: the dragged element may have moved it.
         let to = match self.ready(target, Needs { hit: data.is_some(), ..Needs::default() }, deadline).await {
             Ok(ready) => ready,
             Err(error) => {
@@ -176,27 +177,27 @@ impl Tab {
         };
         for kind in ["dragEnter", "dragOver", "drop"] {
             let parameters = json!({"type": kind, "x": to.x, "y": to.y, "data": data});
-            self.call::<IgnoredAny>("Input.dispatchDragEvent", parameters, QUICK).await?;
+            self.call::<IgnoredAny>("Input.dispatchDragEvent", parameters, COMMAND_TIMEOUT).await?;
         }
         self.release(to.x, to.y).await
     }
 
     async fn release(&self, x: f64, y: f64) -> Result<(), BrowserError> {
-        let released = mouse("mouseReleased", x, y, json!({"button": "left", "clickCount": 1}));
-        self.call::<IgnoredAny>("Input.dispatchMouseEvent", released, QUICK).await.map(|_| ())
+        let released = mouse_event("mouseReleased", x, y, json!({"button": "left", "clickCount": 1}));
+        self.call::<IgnoredAny>("Input.dispatchMouseEvent", released, COMMAND_TIMEOUT).await.map(|_| ())
     }
 
     async fn move_to(&self, x: f64, y: f64, buttons: u32) -> Result<(), BrowserError> {
         let button = if buttons == 0 { "none" } else { "left" };
-        let moved = mouse("mouseMoved", x, y, json!({"button": button, "buttons": buttons}));
-        self.call::<IgnoredAny>("Input.dispatchMouseEvent", moved, QUICK).await.map(|_| ())
+        let moved = mouse_event("mouseMoved", x, y, json!({"button": button, "buttons": buttons}));
+        self.call::<IgnoredAny>("Input.dispatchMouseEvent", moved, COMMAND_TIMEOUT).await.map(|_| ())
     }
 }
 
-fn mouse(kind: &str, x: f64, y: f64, more: Value) -> Value {
+fn mouse_event(kind: &str, x: f64, y: f64, extra: Value) -> Value {
     let mut event = json!({"type": kind, "x": x, "y": y});
-    if let (Value::Object(event), Value::Object(more)) = (&mut event, more) {
-        event.extend(more);
+    if let (Value::Object(event), Value::Object(extra)) = (&mut event, extra) {
+        event.extend(extra);
     }
     event
 }

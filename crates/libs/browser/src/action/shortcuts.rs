@@ -61,7 +61,7 @@ mod tests {
     use crate::action::keys;
 
     fn checked(text: &str) -> Result<(), BrowserError> {
-        let (key, modifiers) = keys::chord(text).unwrap();
+        let (key, modifiers) = keys::parse_chord(text).unwrap();
         check(text, &key, modifiers)
     }
 
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_pages_are_not_refused() {
+    fn page_shortcuts_are_permitted() {
         for text in [
             "1",
             "Alt+ArrowLeft",

@@ -1,4 +1,4 @@
-//! The rule against a real Chromium. Addresses are opened past `goto`, as Chromium's own pages would open them.
+//! Address rule against a real Chromium. Addresses are opened without `goto`, as Chromium's own pages open them.
 
 use std::future::Future;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use crate::cdp::CdpError;
-use crate::shared::QUICK;
+use crate::shared::COMMAND_TIMEOUT;
 use crate::tab::Deadline;
 use crate::{Action, Area, Browser, BrowserError, BrowserOptions, Context, ImageFormat, Tab};
 
@@ -35,11 +35,14 @@ async fn goto(tab: &Tab, url: &str) {
     tab.act(Action::Goto { url: url.to_owned(), wait_until: None }).await.unwrap();
 }
 
-/// Navigates past the check of `goto`.
+/// Navigates without the check of `goto`.
 async fn navigate(tab: &Tab, url: &str) -> Result<(), CdpError> {
     let connection = &tab.shared.connection;
     let parameters = json!({"url": url});
-    connection.call::<IgnoredAny>(Some(&tab.main_session()), "Page.navigate", parameters, QUICK).await.map(|_| ())
+    connection
+        .call::<IgnoredAny>(Some(&tab.main_session()), "Page.navigate", parameters, COMMAND_TIMEOUT)
+        .await
+        .map(|_| ())
 }
 
 async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
@@ -76,13 +79,13 @@ fn refused_address_in_an_opened_tab_is_replaced_and_never_read() {
                 })
             };
             navigate(&tab, url).await.unwrap();
-            let read = tokio::time::timeout(QUICK, reader).await.expect("the address stayed").unwrap();
+            let read = tokio::time::timeout(COMMAND_TIMEOUT, reader).await.expect("the address stayed").unwrap();
             let is_of_page = |text: &String| text.starts_with(PAGE) || text.starts_with("about:blank");
             assert!(read.iter().all(is_of_page), "{url}: {read:?}");
             eventually("the blank page", || tab.info().url == "about:blank").await;
         }
         goto(&tab, PAGE).await;
-        assert_eq!(tab.info_now().await.title, "page");
+        assert_eq!(tab.refresh_info().await.title, "page");
     });
 }
 
@@ -91,11 +94,11 @@ fn action_that_leads_to_a_refused_address_is_an_error() {
     run(async |context| {
         let tab = context.open_tab().await.unwrap();
         goto(&tab, PAGE).await;
-        let deadline = Deadline::after(QUICK);
-        let leads_there = async { navigate(&tab, "chrome://version/").await.map_err(BrowserError::from) };
-        assert_refused(tab.outcome_of(leads_there, deadline).await);
+        let deadline = Deadline::after(COMMAND_TIMEOUT);
+        let navigation = async { navigate(&tab, "chrome://version/").await.map_err(BrowserError::from) };
+        assert_refused(tab.run_with_outcome(navigation, deadline).await);
         eventually("the blank page", || tab.info().url == "about:blank").await;
-        // The history still has the refused page.
+        // The history still contains the refused page.
         let refusals = tab.state.borrow().refusals;
         assert_refused(tab.act(Action::GoBack).await);
         assert_eq!(tab.state.borrow().refusals, refusals, "nothing was opened");
@@ -110,26 +113,28 @@ fn tab_that_chromium_opens_with_a_refused_address_is_closed() {
         let connection = context.shared().connection.clone();
         for url in REFUSED {
             let parameters = json!({"url": url, "browserContextId": context.id()});
-            let created: Value = connection.call(None, "Target.createTarget", parameters, QUICK).await.unwrap();
+            let created: Value =
+                connection.call(None, "Target.createTarget", parameters, COMMAND_TIMEOUT).await.unwrap();
             let id = created["targetId"].as_str().unwrap().to_owned();
             let started = Instant::now();
             loop {
-                let targets: Value = connection.call(None, "Target.getTargets", json!({}), QUICK).await.unwrap();
+                let targets: Value =
+                    connection.call(None, "Target.getTargets", json!({}), COMMAND_TIMEOUT).await.unwrap();
                 if !targets["targetInfos"].as_array().unwrap().iter().any(|target| target["targetId"] == *id) {
                     break;
                 }
-                assert!(started.elapsed() < QUICK, "{url} stayed open");
+                assert!(started.elapsed() < COMMAND_TIMEOUT, "{url} stayed open");
                 if let Ok(tab) = context.tab(&id) {
                     assert!(tab.snapshot(true).await.is_err(), "{url} was read");
                 }
             }
         }
         assert_eq!(context.tabs().len(), 1);
-        // A tab of a page that goes there later is closed as well.
+        // A popup that navigates to a refused address later is closed as well.
         let script = "data:text/html,<button onclick=\"window.open('about:blank')\">open</button>";
         goto(&tab, script).await;
         tab.act(Action::Click { selector: "text=open".to_owned() }).await.unwrap();
-        let popup = context.wait_for_tab(QUICK, |info| info.opener_id.is_some()).await.unwrap();
+        let popup = context.wait_for_tab(COMMAND_TIMEOUT, |info| info.opener_id.is_some()).await.unwrap();
         let _ = navigate(&popup, "file:///etc/passwd").await;
         eventually("the end of the tab", || context.tabs().len() == 1).await;
     });

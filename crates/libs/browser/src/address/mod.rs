@@ -1,34 +1,34 @@
-//! Addresses that tabs may show.
+//! Permitted addresses of tabs.
 //!
-//! The rule of `goto` applies to every tab, whatever led it to its address: links, scripts, popups, the history, or
-//! Chromium itself. Pages of Chromium read files and change settings, which no page of the web can do.
+//! The rule of `goto` applies to every navigation: links, scripts, popups, the history and Chromium itself. Chromium's
+//! internal pages read files and change settings, which web pages cannot.
 
 use url::Url;
 
 use crate::BrowserError;
 
-/// The permitted addresses as error messages name them.
+/// Permitted addresses for error messages.
 pub(crate) const PERMITTED: &str = "http, https, data, blob and about:blank";
-/// Chromium's page for a navigation that failed.
+/// Page that Chromium shows after a failed navigation.
 const ERROR_PAGE: &str = "chrome-error://chromewebdata/";
 
 /// Whether `goto` may open an address.
 pub(crate) fn is_openable(url: &Url) -> bool {
     match url.scheme() {
         "http" | "https" | "data" => true,
-        // A blob has the rights of the origin in its path.
+        // A blob has the privileges of the origin in its path.
         "blob" => ["http://", "https://", "null/"].iter().any(|origin| url.path().starts_with(origin)),
         "about" => url.path() == "blank",
         _ => false,
     }
 }
 
-/// Whether a tab may show an address: one that `goto` may open, Chromium's error page, or none yet.
+/// Whether a tab may show an address: an openable one, Chromium's error page, or no address yet.
 pub(crate) fn is_permitted(url: &str) -> bool {
     url.is_empty() || url == ERROR_PAGE || Url::parse(url).is_ok_and(|url| is_openable(&url))
 }
 
-/// Error for a tab that went to an address which tabs may not show. It names the scheme only.
+/// Returns the error for a tab that navigated to a refused address. It contains only the scheme.
 pub(crate) fn refused(url: &str) -> BrowserError {
     let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
     BrowserError::AddressRefused { scheme: crate::selector::shortened(scheme) }

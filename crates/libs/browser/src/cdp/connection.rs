@@ -1,4 +1,4 @@
-//! The connection: commands with their answers, events to who asked for them, one end for all.
+//! DevTools connection: matches responses to commands, and dispatches events to subscribers.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,15 +14,15 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot};
 
 use super::framing::{Framed, Framing, MAX_MESSAGE_BYTES};
-use super::halves::without_halves;
 use super::message::{Event, Incoming, Outgoing, SessionId};
 use super::subscription::{Subscriber, Subscription};
+use super::surrogates::replace_lone_surrogates;
 
-/// Commands that wait to be written; the next caller waits.
-const OUTGOING: usize = 256;
-const READ_BYTES: usize = 256 << 10;
+/// Maximum number of commands queued for writing; further callers wait.
+const QUEUE_CAPACITY: usize = 256;
+const READ_BUFFER_BYTES: usize = 256 << 10;
 
-/// Why a command has no answer.
+/// Failure of a command.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum CdpError {
     #[error("the connection to Chromium has ended: {0}")]
@@ -37,17 +37,16 @@ pub(crate) enum CdpError {
     Form { method: &'static str, message: String },
 }
 
-/// Sees every event before whatever Chromium says after it is delivered. It is called by the task
-/// that reads, so it must not block.
+/// Receives every event before later messages are delivered. It is called by the reading task, so it must not block.
 pub(crate) trait Observer: Send + Sync + 'static {
     fn event(&self, event: &Event);
-    /// Nothing comes any more.
+    /// The connection has ended; no further events follow.
     fn ended(&self, reason: &str);
 }
 
 type Answer = Result<Box<RawValue>, Failure>;
 
-/// Why an answer is none.
+/// Failed response to a command.
 enum Failure {
     Refused(String),
     TooLong,
@@ -66,7 +65,7 @@ struct Inner {
     outgoing: mpsc::Sender<Vec<u8>>,
 }
 
-/// A connection to one Chromium. Cheap to clone.
+/// Connection to one Chromium. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Connection(Arc<Inner>);
 
@@ -76,7 +75,7 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// Takes a command that nobody waits for any more off the list.
+/// Removes a command from the pending list when its caller stops caller.
 struct Pending<'a> {
     inner: &'a Inner,
     id: u64,
@@ -89,26 +88,26 @@ impl Drop for Pending<'_> {
 }
 
 impl Connection {
-    /// Starts the tasks that read and write. They end with the pipe, or when `end` is called.
+    /// Starts the tasks that read and write. They end with the pipe or with a call of `end`.
     pub(crate) fn start(
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
         observer: Arc<dyn Observer>,
     ) -> Self {
-        let (outgoing, queue) = mpsc::channel(OUTGOING);
+        let (outgoing, queue) = mpsc::channel(QUEUE_CAPACITY);
         let inner = Arc::new(Inner { state: Mutex::default(), next_id: AtomicU64::new(1), outgoing });
         let connection = Self(inner);
-        let for_reader = connection.clone();
+        let reader_connection = connection.clone();
         tokio::spawn(async move {
-            let reason = for_reader.read_all(reader, &*observer).await;
-            for_reader.end(&reason);
+            let reason = reader_connection.read_all(reader, &*observer).await;
+            reader_connection.end(&reason);
             observer.ended(&reason);
         });
-        // Only the connection's users keep it open for writing: the task holds no sender.
-        let for_writer = Arc::downgrade(&connection.0);
+        // The task holds no sender, so that dropping all connection handles closes the pipe.
+        let writer_connection = Arc::downgrade(&connection.0);
         tokio::spawn(async move {
             if let Err(error) = write_all(writer, queue).await
-                && let Some(inner) = for_writer.upgrade()
+                && let Some(inner) = writer_connection.upgrade()
             {
                 Self(inner).end(&format!("its pipe could not be written to ({error})"));
             }
@@ -116,7 +115,8 @@ impl Connection {
         connection
     }
 
-    /// Sends a command and waits for its answer. Dropping the future gives the answer up, not the command.
+    /// Sends a command and waits for its response. Dropping the future discards the response but does not cancel the
+    /// command.
     pub(crate) async fn call<R: DeserializeOwned>(
         &self,
         session: Option<&str>,
@@ -128,7 +128,7 @@ impl Connection {
         serde_json::from_str(raw.get()).map_err(|error| CdpError::Form { method, message: error.to_string() })
     }
 
-    /// The answer as it came.
+    /// Sends a command and returns the raw response.
     pub(crate) async fn call_raw(
         &self,
         session: Option<&str>,
@@ -150,7 +150,7 @@ impl Connection {
         }
         let _pending = Pending { inner: &self.0, id };
         let answered = tokio::time::timeout(limit, async {
-            // It fails only after the end, and then the receiver says so.
+            // Fails only after the connection has ended, which the receiver reports.
             let _ = self.0.outgoing.send(message).await;
             receiver.await
         });
@@ -165,7 +165,7 @@ impl Connection {
         }
     }
 
-    /// Events from now on: of one session or of all, of these methods; at most `capacity` wait.
+    /// Subscribes to these methods, of one session or of all. At most `capacity` events are buffered.
     pub(crate) fn subscribe(
         &self,
         session: Option<SessionId>,
@@ -180,12 +180,12 @@ impl Connection {
         subscription
     }
 
-    /// Whether nothing comes any more.
+    /// Whether the connection has ended.
     pub(crate) fn is_ended(&self) -> bool {
         self.0.state.lock().ended.is_some()
     }
 
-    /// Fails every command that waits and every later one. The first reason stays.
+    /// Fails every pending and later command. The first reason is kept.
     pub(crate) fn end(&self, reason: &str) {
         let mut state = self.0.state.lock();
         state.ended.get_or_insert_with(|| reason.into());
@@ -197,7 +197,7 @@ impl Connection {
         let mut framing = Framing::new(MAX_MESSAGE_BYTES);
         loop {
             let buffer = framing.buffer();
-            buffer.reserve(READ_BYTES);
+            buffer.reserve(READ_BUFFER_BYTES);
             match reader.read_buf(buffer).await {
                 Ok(0) => return "it has closed its pipe".to_owned(),
                 Ok(_) => {}
@@ -207,35 +207,35 @@ impl Connection {
                 match framing.next() {
                     None => break,
                     Some(Framed::Whole(message)) => self.deliver(message, observer),
-                    Some(Framed::TooLong(beginning)) => self.pass_over(&beginning),
+                    Some(Framed::TooLong(beginning)) => self.skip_oversized(&beginning),
                 }
             }
         }
     }
 
     fn answer(&self, id: u64, answer: Answer) {
-        let waiting = self.0.state.lock().pending.remove(&id);
-        if let Some(waiting) = waiting {
-            // It fails where nobody waits any more.
-            let _ = waiting.send(answer);
+        let caller = self.0.state.lock().pending.remove(&id);
+        if let Some(caller) = caller {
+            // Fails if the caller has stopped caller.
+            let _ = caller.send(answer);
         }
     }
 
-    /// Whoever waits for an answer that is too long is told; an event is lost.
-    fn pass_over(&self, beginning: &[u8]) {
+    /// Fails the command whose response is too long; an event is dropped.
+    fn skip_oversized(&self, beginning: &[u8]) {
         let id = id_of(beginning);
-        tracing::warn!(is_answer = id.is_some(), "a message of Chromium was too long");
+        tracing::warn!(is_answer = id.is_some(), "oversized Chromium message dropped");
         if let Some(id) = id {
             self.answer(id, Err(Failure::TooLong));
         }
     }
 
     fn deliver(&self, message: &[u8], observer: &dyn Observer) {
-        let message = without_halves(message);
+        let message = replace_lone_surrogates(message);
         let incoming: Incoming<'_> = match serde_json::from_slice(&message) {
             Ok(incoming) => incoming,
             Err(error) => {
-                tracing::warn!(%error, "a message of Chromium could not be read");
+                tracing::warn!(%error, "failed to parse Chromium message");
                 return;
             }
         };
@@ -250,7 +250,7 @@ impl Connection {
     }
 }
 
-/// Of the answer that begins so.
+/// Reads the command ID from the beginning of a response.
 fn id_of(beginning: &[u8]) -> Option<u64> {
     let digits = beginning.strip_prefix(b"{\"id\":")?;
     let end = digits.iter().position(|byte| !byte.is_ascii_digit())?;

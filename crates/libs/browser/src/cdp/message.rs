@@ -1,4 +1,4 @@
-//! What is written to Chromium, and what it writes.
+//! Messages of the DevTools protocol.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// An attached target's session, as Chromium names it.
+/// Session ID of an attached target.
 pub(crate) type SessionId = Arc<str>;
 
 #[derive(Debug, Serialize)]
@@ -19,7 +19,7 @@ pub(crate) struct Outgoing<'a, P> {
     pub(crate) session_id: Option<&'a str>,
 }
 
-/// An answer or an event; which of them, `id` decides.
+/// Response or event; a response has an `id`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Incoming<'a> {
@@ -44,7 +44,7 @@ pub(crate) struct Refusal<'a> {
     pub(crate) data: Option<Cow<'a, str>>,
 }
 
-/// Something that happened. The parameters are read by who knows the method.
+/// Protocol event. Its parameters are parsed by the handler of the method.
 #[derive(Debug, Clone)]
 pub(crate) struct Event {
     pub(crate) session: Option<SessionId>,
@@ -58,12 +58,10 @@ impl Event {
         Self { session: session.map(Arc::from), method: method.into(), params: params.into() }
     }
 
-    /// `None` where Chromium's form is not the expected one; that is logged.
+    /// Parses the parameters. Logs and returns `None` if they do not have the expected form.
     pub(crate) fn read<'a, P: Deserialize<'a>>(&'a self) -> Option<P> {
         serde_json::from_str(self.params.get())
-            .inspect_err(
-                |error| tracing::warn!(method = %self.method, %error, "an event of Chromium could not be read"),
-            )
+            .inspect_err(|error| tracing::warn!(method = %self.method, %error, "failed to parse Chromium event"))
             .ok()
     }
 }

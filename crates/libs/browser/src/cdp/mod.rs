@@ -1,21 +1,23 @@
-//! The client of the Chrome DevTools Protocol: raw JSON over a pair of pipes.
+//! Client of the Chrome DevTools Protocol: raw JSON over a pair of pipes.
 //!
-//! Invariants: a command has a time limit and one outcome; the end of the pipe ends every command
-//! and subscription; a message has a greatest size, and a page that makes one longer costs its command
-//! alone; a listener that is too slow is told how many events it did not get.
+//! Invariants
+//! - A command has a time limit and exactly one outcome.
+//! - The end of the pipe ends every command and subscription.
+//! - The message size is limited; an oversized response fails only its command.
+//! - A slow subscriber is told how many events it missed.
 //!
-//! Deliberately absent: types for the whole protocol. Chromium changes it faster than such types
-//! follow, and one unknown value makes them lose the event; only what is used is read.
+//! Deliberately absent: types for the whole protocol. Chromium changes it too fast, and one unknown value would lose
+//! the event. Only the fields in use are parsed.
 
 mod connection;
 mod framing;
-mod halves;
 mod message;
 mod subscription;
+mod surrogates;
 
 pub(crate) use connection::{CdpError, Connection, Observer};
 pub(crate) use message::{Event, SessionId};
-pub(crate) use subscription::{Heard, Subscription};
+pub(crate) use subscription::{Delivery, Subscription};
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Events for one listener, in a bounded buffer. What did not fit is counted and told.
+//! Events for one subscriber, in a bounded buffer. Events that did not fit are counted and reported.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::message::{Event, SessionId};
 
-/// The connection's side.
+/// Sending side, held by the connection.
 #[derive(Debug)]
 pub(crate) struct Subscriber {
     session: Option<SessionId>,
@@ -16,19 +16,19 @@ pub(crate) struct Subscriber {
     lost: Arc<AtomicU64>,
 }
 
-/// The listener's side.
+/// Receiving side, held by the subscriber.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     receiver: mpsc::Receiver<Event>,
     lost: Arc<AtomicU64>,
 }
 
-/// What a listener gets.
+/// Item received from a subscription.
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub(crate) enum Delivery {
     Event(Event),
-    /// That many events came while the buffer was full, after those heard before and ahead of the next.
-    Lost(u64),
+    /// Number of events that were dropped at this position because the buffer was full.
+    Lagged(u64),
 }
 
 impl Subscriber {
@@ -42,14 +42,14 @@ impl Subscriber {
         (Self { session, methods, sender, lost: Arc::clone(&lost) }, Subscription { receiver, lost })
     }
 
-    /// False once nobody listens.
+    /// Delivers an event. Returns false once the subscription was dropped.
     pub(super) fn offer(&self, event: &Event) -> bool {
-        let is_meant = self.methods.contains(&&*event.method)
+        let matches = self.methods.contains(&&*event.method)
             && self.session.as_ref().is_none_or(|session| event.session.as_ref() == Some(session));
-        if !is_meant {
+        if !matches {
             return !self.sender.is_closed();
         }
-        // While something is lost and not told yet, later events are lost as well: the gap stays one.
+        // Drop later events as well until the loss is reported, so that the gap is contiguous.
         if self.lost.load(Ordering::Acquire) == 0 {
             match self.sender.try_send(event.clone()) {
                 Ok(()) => return true,
@@ -63,15 +63,15 @@ impl Subscriber {
 }
 
 impl Subscription {
-    /// The next event; `None` after the end of the connection.
-    pub(crate) async fn next(&mut self) -> Option<Heard> {
+    /// Returns the next item, or `None` after the connection has ended.
+    pub(crate) async fn next(&mut self) -> Option<Delivery> {
         if let Ok(event) = self.receiver.try_recv() {
-            return Some(Heard::Event(event));
+            return Some(Delivery::Event(event));
         }
         let lost = self.lost.swap(0, Ordering::AcqRel);
         if lost > 0 {
-            return Some(Heard::Lost(lost));
+            return Some(Delivery::Lagged(lost));
         }
-        self.receiver.recv().await.map(Heard::Event)
+        self.receiver.recv().await.map(Delivery::Event)
     }
 }

@@ -1,22 +1,22 @@
-//! The arguments of Chromium, each with its reason.
+//! Command line arguments of Chromium with their reasons.
 
 use std::ffi::OsString;
 use std::path::Path;
 
 use crate::{BrowserOptions, ChromiumSandbox};
 
-/// Always given.
+/// Arguments that are always passed.
 const ALWAYS: &[&str] = &[
-    // Commands come over two inherited pipes; no port is open to other users of the machine.
+    // Commands use two inherited pipes; no port is open to other users of the machine.
     "--remote-debugging-pipe",
-    // No page, question or tour of its own.
+    // No start page, prompt or tour.
     "--no-startup-window",
     "--no-first-run",
     "--no-default-browser-check",
     "--disable-default-apps",
     "--disable-search-engine-choice-screen",
     "--disable-infobars",
-    // Requests that no page asked for: updates, experiments, safe browsing lists, sync, crash and usage reports.
+    // No requests of the browser itself: updates, experiments, safe browsing lists, sync, crash and usage reports.
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-component-extensions-with-background-pages",
@@ -30,60 +30,61 @@ const ALWAYS: &[&str] = &[
     "--metrics-recording-only",
     "--no-pings",
     "--safebrowsing-disable-auto-update",
-    // What Chromium still sends on its own goes nowhere: connecting to this address fails at once. Contexts, in which
-    // pages are, have proxies of their own.
+    // Remaining requests of the browser itself fail: no connection to this address succeeds. Contexts, which contain
+    // the pages, have their own proxies.
     "--proxy-server=http://255.255.255.255:1",
     "--proxy-bypass-list=<-loopback>",
-    // Names are resolved by the proxy, when something is really asked for.
+    // Names are resolved by the proxy, and only for actual requests.
     "--dns-prefetch-disable",
-    // WebRTC sends UDP past a proxy otherwise.
+    // Otherwise WebRTC would send UDP past the proxy.
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
-    // Pages that nobody looks at must run as those that somebody does: several tabs are worked in at once.
+    // Hidden pages must run like visible ones: several tabs are used concurrently.
     "--disable-backgrounding-occluded-windows",
     "--disable-renderer-backgrounding",
     "--disable-background-timer-throttling",
-    // Windows of the browser that no page event reports: they would wait for a person.
+    // No browser windows that would wait for a user and that no page event reports.
     "--disable-hang-monitor",
     "--disable-prompt-on-repost",
     "--noerrdialogs",
-    // The desktop's key ring asks a person; the profile is thrown away anyway.
+    // The desktop keyring would prompt the user; the profile is temporary anyway.
     "--password-store=basic",
     "--mute-audio",
-    // Each site in a process of its own, however little memory there is.
+    // Each site has its own process, regardless of available memory.
     "--site-per-process",
-    // A page that has drawn nothing yet takes events all the same; they would be dropped.
+    // Events are accepted before the first paint; otherwise they would be dropped.
     "--allow-pre-commit-input",
-    // A wheel's way is gone at once, not over many frames.
+    // The wheel scrolls immediately, not over many frames.
     "--disable-smooth-scrolling",
-    // The same colours in pictures on every machine.
+    // Screenshots have the same colours on every machine.
     "--force-color-profile=srgb",
 ];
 
-/// Features that send something to somebody, put windows of their own over a page, or hide what a page does.
-const FEATURES_OFF: &[&str] = &[
+/// Disabled features: they send data to third parties, cover pages with their own windows, or hide page activity.
+const DISABLED_FEATURES: &[&str] = &[
     "AutofillServerCommunication",
-    // A page that comes back from it reports no loading.
+    // A page restored from it reports no load.
     "BackForwardCache",
     "CertificateTransparencyComponentUpdater",
     "DialMediaRouteProvider",
-    // An address with `http` is meant so.
+    // An explicit `http` URL must not be upgraded.
     "HttpsUpgrades",
     "InterestFeedContentSuggestions",
     "LensOverlay",
     "MediaRouter",
     "OptimizationHints",
-    // Holds the first frame of a page back, and with it every wait for frames.
+    // Delays the first frame of a page, and with it every wait for frames.
     "PaintHolding",
     "Translate",
 ];
 
-/// Below this shared memory on disk is slower but does not run out (containers get 64 MiB).
-const ENOUGH_SHARED_MEMORY: u64 = 1 << 30;
+/// Minimum shared memory in bytes. Below it, shared memory files go to disk, which is slower but does not run out
+/// (containers have 64 MiB).
+const MIN_SHARED_MEMORY_BYTES: u64 = 1 << 30;
 
 pub(super) fn arguments(options: &BrowserOptions, profile: &Path) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = ALWAYS.iter().map(OsString::from).collect();
     let mut add = |argument: String| arguments.push(argument.into());
-    add(format!("--disable-features={}", FEATURES_OFF.join(",")));
+    add(format!("--disable-features={}", DISABLED_FEATURES.join(",")));
     add(format!("--renderer-process-limit={}", options.limits.renderers));
     add(format!("--window-size={},{}", options.viewport.0, options.viewport.1));
     if options.headless {
@@ -92,7 +93,7 @@ pub(super) fn arguments(options: &BrowserOptions, profile: &Path) -> Vec<OsStrin
     if options.sandbox == ChromiumSandbox::Off {
         add("--no-sandbox".to_owned());
     }
-    if !has_shared_memory() {
+    if !has_enough_shared_memory() {
         add("--disable-dev-shm-usage".to_owned());
     }
     let mut data_directory = OsString::from("--user-data-dir=");
@@ -101,6 +102,6 @@ pub(super) fn arguments(options: &BrowserOptions, profile: &Path) -> Vec<OsStrin
     arguments
 }
 
-fn has_shared_memory() -> bool {
-    rustix::fs::statvfs("/dev/shm").is_ok_and(|system| system.f_bavail * system.f_frsize >= ENOUGH_SHARED_MEMORY)
+fn has_enough_shared_memory() -> bool {
+    rustix::fs::statvfs("/dev/shm").is_ok_and(|system| system.f_bavail * system.f_frsize >= MIN_SHARED_MEMORY_BYTES)
 }

@@ -1,7 +1,7 @@
-//! The temporary folder of one Chromium: the profile, files on their way in and out.
+//! Temporary directory of one Chromium: the profile, uploads and downloads.
 //!
-//! The folder itself is the daemon's and locked by it; what is in it belongs to Chromium's user. A
-//! folder that no living process has locked was left by a daemon that was killed, and is removed.
+//! The directory belongs to the daemon, which locks it; its contents belong to Chromium's user. An unlocked directory
+//! was left by a killed daemon and is removed.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -41,7 +41,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Removes it while others may still hold this handle; its browser is gone.
+    /// Removes the directory after its browser has ended, even if other handles exist.
     pub(super) fn remove(&self) -> io::Result<()> {
         remove(&self.directory)
     }
@@ -50,7 +50,7 @@ impl Folder {
         self.directory.join(PROFILE)
     }
 
-    /// Where Chromium writes downloads, under names that it makes.
+    /// Directory where Chromium writes downloads, under generated names.
     pub(crate) fn downloads(&self) -> PathBuf {
         self.directory.join(DOWNLOADS)
     }
@@ -59,22 +59,22 @@ impl Folder {
         self.directory.join(UPLOADS)
     }
 
-    /// Copies a file to where Chromium's user can read it. `number` is unique for this Chromium.
-    pub(crate) fn lend(&self, file: &Path, number: u64, most: u64) -> io::Result<PathBuf> {
+    /// Copies a file to a location that Chromium's user can read. `number` must be unique for this Chromium.
+    pub(crate) fn copy_upload(&self, file: &Path, number: u64, max_bytes: u64) -> io::Result<PathBuf> {
         let name = file.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let source = File::open(file)?;
         let metadata = source.metadata()?;
         if !metadata.is_file() {
             return Err(io::Error::other("it is not a file"));
         }
-        if metadata.len() > most {
-            return Err(io::Error::other(format!("it is larger than {most} bytes")));
+        if metadata.len() > max_bytes {
+            return Err(io::Error::other(format!("it is larger than {max_bytes} bytes")));
         }
         let folder = self.uploads().join(number.to_string());
         fs::DirBuilder::new().mode(0o700).create(&folder)?;
         let path = folder.join(name);
         let mut copy = fs::OpenOptions::new().write(true).create_new(true).open(&path)?;
-        io::copy(&mut io::Read::take(source, most), &mut copy)?;
+        io::copy(&mut io::Read::take(source, max_bytes), &mut copy)?;
         copy.set_permissions(Permissions::from_mode(0o400))?;
         chown(&path, self.user, self.user)?;
         chown(&folder, self.user, self.user)?;
@@ -84,24 +84,24 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What could not be removed is abandoned, and found as such.
+        // Anything that remains is removed later as an abandoned directory.
         let _ = self.remove();
     }
 }
 
-/// The lock last: what is left when this fails, by a process that still writes, is found by it later.
+/// Removes the lock file last: if removal fails because a process still writes, the remainder is found later.
 fn remove(directory: &Path) -> io::Result<()> {
-    let gone = |removed: io::Result<()>| match removed {
+    let ignore_missing = |removed: io::Result<()>| match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     };
     for part in PARTS {
-        gone(fs::remove_dir_all(directory.join(part)))?;
+        ignore_missing(fs::remove_dir_all(directory.join(part)))?;
     }
-    gone(fs::remove_dir_all(directory))
+    ignore_missing(fs::remove_dir_all(directory))
 }
 
-/// Removes the folders of browsers whose daemons were killed. Blocks.
+/// Removes directories left by killed daemons. Blocks.
 pub fn remove_abandoned(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
@@ -112,12 +112,12 @@ pub fn remove_abandoned(parent: &Path) {
         if !is_ours {
             continue;
         }
-        // Without a lock file it is just being made.
+        // Without a lock file it is still being created.
         let Ok(lock) = File::open(path.join(LOCK)) else { continue };
         if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
             && let Err(error) = remove(&path)
         {
-            tracing::warn!(path = %path.display(), %error, "an abandoned folder of a browser could not be removed");
+            tracing::warn!(path = %path.display(), %error, "failed to remove abandoned browser directory");
         }
     }
 }

@@ -1,9 +1,10 @@
-//! One running Chromium, from its start to its removal.
+//! Chromium process, from its start to its removal.
 //!
-//! Invariants: it is a process group of its own and is killed as one when this handle is dropped,
-//! when it stops answering, and when the daemon dies; its folder is removed once it is gone. Before that,
-//! the page that works most is ended alone: mostly it is what keeps the browser from answering. As root
-//! the daemon gives it a user of its own; its own sandbox is on unless the options say otherwise.
+//! Invariants
+//! - Chromium is a separate process group. It is killed when this handle is dropped, when it stops responding, and when
+//!   the daemon dies. Its directory is removed afterwards.
+//! - Before an unresponsive Chromium is killed, its busiest renderer is killed alone, since it is usually the cause.
+//! - A root daemon runs it as a dedicated user. Chromium's sandbox is on unless the options disable it.
 
 mod busy;
 mod find;
@@ -35,27 +36,27 @@ pub(crate) use folder::Folder;
 pub use folder::remove_abandoned;
 
 const START_LIMIT: Duration = Duration::from_secs(30);
-/// How often it is asked whether it is there.
-const HEARTBEAT: Duration = Duration::from_secs(5);
-/// Niceness of a Chromium that gives way to other programs.
+/// Interval between health checks.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
+/// Nice value of a Chromium with lowered priority.
 const LOW_PRIORITY: i32 = 5;
-/// The most that the kernel gives an ordinary user.
-const PIPE_BYTES: usize = 1 << 20;
-/// What is kept of what it writes about itself.
-const KEPT_MESSAGES: usize = 8 << 10;
-/// Chromium speaks through descriptors 3 and 4; the shell puts the pipes there.
+/// Maximum pipe size that the kernel permits for an unprivileged user.
+const PIPE_SIZE_BYTES: usize = 1 << 20;
+/// Maximum number of bytes retained from the end of its standard error.
+const MAX_STDERR_BYTES: usize = 8 << 10;
+/// Shell command that connects the pipes to descriptors 3 and 4, which Chromium uses for the protocol.
 const REDIRECT: &str = r#"exec "$@" 3<&0 4>&1 </dev/null >/dev/null"#;
 
 #[derive(Debug)]
 pub(crate) struct Chromium {
     pub(crate) connection: Connection,
     pub(crate) folder: Arc<Folder>,
-    /// As it names itself, `Chrome/156.0.0.0`.
+    /// Version as reported by Chromium, for example `Chrome/156.0.0.0`.
     pub(crate) version: String,
     pub(crate) pid: u32,
-    /// Taking or dropping it ends the process.
+    /// Ends the process when taken or dropped.
     stop: Mutex<Option<oneshot::Sender<()>>>,
-    /// Ends when the process and its folder are gone.
+    /// Task that finishes when the process and its directory are gone.
     watching: tokio::sync::Mutex<JoinHandle<()>>,
 }
 
@@ -71,7 +72,7 @@ impl Chromium {
         observer: Arc<dyn Observer>,
     ) -> Result<Self, BrowserError> {
         let program = find_chromium(options.executable.as_deref())?;
-        let user = user::own_user()?;
+        let user = user::dedicated_user()?;
         let parent = options.temporary_directory.clone();
         let folder = tokio::task::spawn_blocking(move || Folder::create(&parent, user))
             .await
@@ -87,10 +88,10 @@ impl Chromium {
         else {
             return Err(BrowserError::Unavailable("its pipes are missing".to_owned()));
         };
-        // Trees and pictures are megabytes: fewer turns between two processes. A smaller pipe works as well.
-        let _ = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE_BYTES);
+        // Trees and screenshots are megabytes: a larger pipe saves context switches. A smaller one works as well.
+        let _ = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE_SIZE_BYTES);
         let messages = Arc::new(Mutex::new(Vec::new()));
-        let reading = tokio::spawn(keep_last(stderr, Arc::clone(&messages)));
+        let reading = tokio::spawn(collect_stderr(stderr, Arc::clone(&messages)));
         let connection = Connection::start(stdout, stdin, observer);
         let pid = child.pid();
         let (stop, stopped) = oneshot::channel();
@@ -107,35 +108,35 @@ impl Chromium {
             }),
             Err(error) => {
                 drop(stop);
-                // What it said last is read to its end, which comes with the end of the process.
-                let _ = tokio::time::timeout(HEARTBEAT, reading).await;
-                Err(BrowserError::Unavailable(why_not_started(&error, &messages.lock())))
+                // Read its standard error to the end, which comes with the end of the process.
+                let _ = tokio::time::timeout(HEARTBEAT_INTERVAL, reading).await;
+                Err(BrowserError::Unavailable(start_failure_reason(&error, &messages.lock())))
             }
         }
     }
 
-    /// Ends it, and waits until nothing is left of it.
+    /// Ends the process and waits until it and its directory are gone.
     pub(crate) async fn end(&self) {
         self.connection.end("it was closed");
         self.stop.lock().take();
         let mut watching = self.watching.lock().await;
-        // One that has ended and was waited for may not be asked again.
+        // A finished task must not be polled again.
         if !watching.is_finished()
             && let Err(error) = (&mut *watching).await
         {
-            tracing::error!(%error, "the task that ends Chromium failed");
+            tracing::error!(%error, "Chromium supervision task failed");
         }
     }
 
-    /// Lets other programs of the machine go first from now on.
+    /// Lowers the priority of the process group below other programs.
     pub(crate) fn lower_priority(&self) {
         let leader = i32::try_from(self.pid).ok().and_then(Pid::from_raw).filter(|_| !self.is_ended());
         if let Err(error) = leader.map_or(Ok(()), |leader| setpriority_pgrp(Some(leader), LOW_PRIORITY)) {
-            tracing::debug!(%error, "priority of Chromium not lowered");
+            tracing::debug!(%error, "failed to lower Chromium priority");
         }
     }
 
-    /// Whether it has ended, or is about to be killed.
+    /// Whether it has ended or is about to be killed.
     pub(crate) fn is_ended(&self) -> bool {
         self.connection.is_ended()
     }
@@ -156,7 +157,7 @@ fn request(
         ("TMPDIR".into(), profile.clone().into()),
         ("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into()),
         ("LANG".into(), "C.UTF-8".into()),
-        // There is no desktop to ask; a bus that is not there is looked for otherwise.
+        // Prevents a search for a desktop bus, which does not exist here.
         ("DBUS_SESSION_BUS_ADDRESS".into(), "disabled:".into()),
         ("DBUS_SYSTEM_BUS_ADDRESS".into(), "disabled:".into()),
     ];
@@ -178,7 +179,7 @@ fn request(
     Ok(request)
 }
 
-/// Ends the connection with the process and the process with its handle; kills one that hangs.
+/// Ends the connection when the process exits, and the process when its handle is dropped or it stops responding.
 async fn watch(
     child: Child,
     connection: Connection,
@@ -188,26 +189,26 @@ async fn watch(
 ) {
     let reason = tokio::select! {
         outcome = child.wait() => format!("its process {outcome}"),
-        // Resolves when the handle is dropped as well.
+        // Also resolves when the handle is dropped.
         _ = &mut stopped => "it was closed".to_owned(),
         reason = heartbeat(&connection, answer_time, child.pid()) => reason,
     };
     connection.end(&reason);
     child.kill();
     child.wait().await;
-    tracing::debug!(%reason, "Chromium has ended");
-    // Removing a profile is thousands of calls to the file system.
+    tracing::debug!(%reason, "Chromium ended");
+    // Removing a profile takes thousands of file system calls.
     let removed = tokio::task::spawn_blocking(move || folder.remove()).await;
     if let Err(error) = removed.map_err(std::io::Error::other).flatten() {
-        tracing::warn!(%error, "the temporary folder of a browser could not be removed");
+        tracing::warn!(%error, "failed to remove temporary browser directory");
     }
 }
 
 async fn heartbeat(connection: &Connection, answer_time: Duration, pid: u32) -> String {
-    // While it starts it may take its time; whoever starts it is told how that came out.
+    // During startup it may be slow; `start` reports a failure.
     let _ = connection.call::<IgnoredAny>(None, "Browser.getVersion", json!({}), START_LIMIT).await;
     loop {
-        tokio::time::sleep(HEARTBEAT.min(answer_time)).await;
+        tokio::time::sleep(HEARTBEAT_INTERVAL.min(answer_time)).await;
         let mut alive = pin!(connection.call::<IgnoredAny>(None, "Browser.getVersion", json!({}), answer_time));
         let answered = match tokio::time::timeout(answer_time / 2, &mut alive).await {
             Ok(answered) => answered,
@@ -222,18 +223,18 @@ async fn heartbeat(connection: &Connection, answer_time: Duration, pid: u32) -> 
     }
 }
 
-/// Reads what Chromium writes about itself, so that it is never held up, and keeps the end of it.
-async fn keep_last(mut stderr: pipe::Receiver, messages: Arc<Mutex<Vec<u8>>>) {
+/// Drains standard error, so that Chromium is never blocked, and retains its end.
+async fn collect_stderr(mut stderr: pipe::Receiver, messages: Arc<Mutex<Vec<u8>>>) {
     let mut piece = vec![0; 4096];
     while let Ok(length @ 1..) = stderr.read(&mut piece).await {
         let mut kept = messages.lock();
         kept.extend_from_slice(&piece[..length]);
-        let excess = kept.len().saturating_sub(KEPT_MESSAGES);
+        let excess = kept.len().saturating_sub(MAX_STDERR_BYTES);
         kept.drain(..excess);
     }
 }
 
-fn why_not_started(error: &CdpError, messages: &[u8]) -> String {
+fn start_failure_reason(error: &CdpError, messages: &[u8]) -> String {
     let messages = String::from_utf8_lossy(messages);
     if messages.contains("No usable sandbox") || messages.contains("without --no-sandbox") {
         return "this machine lets Chromium have no sandbox; allow unprivileged user namespaces, or install \

@@ -1,4 +1,4 @@
-//! What each session is told, so that pages, frames and workers see the same browser.
+//! Emulation commands for each session, so that pages, frames and workers present the same browser.
 
 use serde_json::{Value, json};
 
@@ -6,19 +6,19 @@ use super::user_agent::{shared_worker_script, user_agent_override};
 use super::{ColorScheme, Emulation, Profile};
 use crate::BrowserError;
 
-/// What a session is of.
+/// Kind of target that a session is attached to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Page,
-    /// A frame with a process of its own.
+    /// Out-of-process frame.
     Frame,
-    /// Of one page. What is held of its requests is held by the page.
+    /// Dedicated worker. Its requests are intercepted by the page.
     Worker,
-    /// A service worker or a shared one.
+    /// Service worker or shared worker.
     SharedWorker,
 }
 
-/// The device and its user.
+/// Emulated device and user.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Appearance {
     pub(crate) emulation: Emulation,
@@ -28,8 +28,8 @@ pub(crate) struct Appearance {
 type Command = (&'static str, Value);
 
 impl Appearance {
-    /// `viewport` where none is emulated, `chromium` as it names itself. A session that is new is as a browser is from
-    /// the start; another one may have been told something else before.
+    /// Returns the commands that apply the appearance to a session. `viewport` is the size without emulation,
+    /// `chromium` the reported version. A new session has the defaults; others may need earlier overrides reset.
     pub(crate) fn commands(&self, kind: Kind, viewport: (u32, u32), chromium: &str, is_new: bool) -> Vec<Command> {
         let Self { emulation, profile } = self;
         let mut commands = Vec::new();
@@ -48,7 +48,7 @@ impl Appearance {
             add(true, "Runtime.evaluate", json!({"expression": shared_worker_script(&user_agent)}));
         }
         if matches!(kind, Kind::Page | Kind::Frame) {
-            let [locale, timezone] = self.of_process();
+            let [locale, timezone] = self.process_overrides();
             add(profile.locale.is_some(), locale.0, locale.1);
             add(profile.timezone.is_some(), timezone.0, timezone.1);
             let touches = if emulation.is_mobile { 5 } else { 1 };
@@ -62,7 +62,7 @@ impl Appearance {
             let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
             add(profile.color_scheme.is_some(), "Emulation.setEmulatedMedia", media);
             match profile.geolocation {
-                Some(place) => add(true, "Emulation.setGeolocationOverride", json!(place)),
+                Some(position) => add(true, "Emulation.setGeolocationOverride", json!(position)),
                 None => add(false, "Emulation.clearGeolocationOverride", json!({})),
             }
         }
@@ -72,14 +72,14 @@ impl Appearance {
         commands
     }
 
-    /// What all parts of a process have together, workers as well. It goes with the session that it came through.
-    pub(crate) fn of_process(&self) -> [Command; 2] {
+    /// Returns the overrides that apply to a whole process, including workers. They end with the session that set them.
+    pub(crate) fn process_overrides(&self) -> [Command; 2] {
         let locale = self.profile.locale.as_ref().map_or(json!({}), |locale| json!({"locale": locale}));
         let timezone = json!({"timezoneId": self.profile.timezone.as_deref().unwrap_or_default()});
         [("Emulation.setLocaleOverride", locale), ("Emulation.setTimezoneOverride", timezone)]
     }
 
-    pub(crate) fn has_of_process(&self) -> bool {
+    pub(crate) fn has_process_overrides(&self) -> bool {
         self.profile.locale.is_some() || self.profile.timezone.is_some()
     }
 
@@ -104,7 +104,7 @@ impl Appearance {
     }
 }
 
-/// Whether Chromium says that another part of the same process has this already, with the same value.
-pub(crate) fn is_shared(error: &BrowserError) -> bool {
+/// Whether Chromium reports that another target of the same process has already set this override.
+pub(crate) fn is_already_in_effect(error: &BrowserError) -> bool {
     matches!(error, BrowserError::Protocol(message) if message.contains("already in effect"))
 }

@@ -2,41 +2,41 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::user_agent::wrong_user_agent;
+use super::user_agent::user_agent_problem;
 
-const SIZES: std::ops::RangeInclusive<u32> = 50..=4_096;
-const MAX_SCALE: f64 = 5.0;
-/// Of one side: a page is drawn and held whole.
-const MAX_PIXELS: f64 = 8_192.0;
+const VIEWPORT_RANGE: std::ops::RangeInclusive<u32> = 50..=4_096;
+const MAX_SCALE_FACTOR: f64 = 5.0;
+/// Maximum length of one side in physical pixels, since a page is rendered and held in memory as a whole.
+const MAX_SIDE_PIXELS: f64 = 8_192.0;
 
-/// A device.
+/// Emulated device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Emulation {
-    /// None for one of no preset.
+    /// Preset that the device is based on, if any.
     pub preset: Option<Preset>,
-    /// Width and height of a page; none for what the browser was started with.
+    /// Width and height of the page in CSS pixels; default: the size the browser was started with.
     pub viewport: Option<(u32, u32)>,
-    /// Of the whole screen; none for one as large as the page.
+    /// Width and height of the screen; default: the size of the page.
     pub screen: Option<(u32, u32)>,
     pub device_scale_factor: f64,
-    /// Also that it is touched.
+    /// Whether it is a mobile device with touch input.
     pub is_mobile: bool,
     pub user_agent: Option<String>,
 }
 
-/// A device of a kind that many people have.
+/// Preset of a common device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preset {
     /// Windows, 1920 × 1080.
     Desktop,
-    /// A `MacBook`, 1440 × 900 with two pixels a point.
+    /// `MacBook`, 1440 × 900, device scale factor 2.
     Laptop,
-    /// An iPad of the 10th generation, upright.
+    /// iPad (10th generation), portrait.
     Ipad,
-    /// An iPhone 15, upright.
+    /// iPhone 15, portrait.
     Iphone,
-    /// A Pixel 8, upright.
+    /// Pixel 8, portrait.
     Pixel,
 }
 
@@ -45,12 +45,12 @@ struct Device {
     screen: (u32, u32),
     scale: f64,
     is_mobile: bool,
-    /// `CHROME` is the major version of the Chromium that runs.
+    /// User agent in which `CHROME` stands for the major version of the running Chromium.
     user_agent: &'static str,
 }
 
 impl Default for Emulation {
-    /// Nothing is emulated.
+    /// No emulation.
     fn default() -> Self {
         Self {
             preset: None,
@@ -64,7 +64,7 @@ impl Default for Emulation {
 }
 
 impl Emulation {
-    /// As a Chromium, as it names itself, says it.
+    /// Returns the user agent for this version of Chromium.
     #[must_use]
     pub fn user_agent_in(&self, chromium: &str) -> Option<String> {
         let user_agent = self.user_agent.clone()?;
@@ -76,24 +76,27 @@ impl Emulation {
     }
 
     /// # Errors
-    /// What is wrong, each with the field's name.
+    /// Problems, each with the name of the field.
     pub fn check(&self) -> Result<(), Vec<(&'static str, String)>> {
         let mut problems = Vec::new();
         if let Some((width, height)) = self.viewport
-            && !(SIZES.contains(&width) && SIZES.contains(&height))
+            && !(VIEWPORT_RANGE.contains(&width) && VIEWPORT_RANGE.contains(&height))
         {
-            problems.push(("viewport", format!("must be from {} to {} wide and high", SIZES.start(), SIZES.end())));
+            problems.push((
+                "viewport",
+                format!("must be from {} to {} wide and high", VIEWPORT_RANGE.start(), VIEWPORT_RANGE.end()),
+            ));
         }
-        if !(self.device_scale_factor >= 0.5 && self.device_scale_factor <= MAX_SCALE) {
-            problems.push(("device_scale_factor", format!("must be from 0.5 to {MAX_SCALE}")));
+        if !(self.device_scale_factor >= 0.5 && self.device_scale_factor <= MAX_SCALE_FACTOR) {
+            problems.push(("device_scale_factor", format!("must be from 0.5 to {MAX_SCALE_FACTOR}")));
         }
         let pixels =
             self.viewport.map_or(0.0, |(width, height)| f64::from(width.max(height)) * self.device_scale_factor);
-        if pixels > MAX_PIXELS {
-            let problem = format!("must make no side of the viewport longer than {MAX_PIXELS} pixels");
+        if pixels > MAX_SIDE_PIXELS {
+            let problem = format!("must make no side of the viewport longer than {MAX_SIDE_PIXELS} pixels");
             problems.push(("device_scale_factor", problem));
         }
-        problems.extend(self.user_agent.as_deref().and_then(wrong_user_agent).map(|problem| ("user_agent", problem)));
+        problems.extend(self.user_agent.as_deref().and_then(user_agent_problem).map(|problem| ("user_agent", problem)));
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 }

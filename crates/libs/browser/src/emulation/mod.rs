@@ -1,17 +1,17 @@
-//! What a browser says that it is: its screen, its user agent, its place, its language.
+//! Emulation of the device and the user: screen, user agent, location and language.
 //!
 //! Invariants
-//! - The parts fit each other: the user agent that headers, pages and workers see, the client hints of that very
-//!   browser (none for one that has none), and the languages of a locale in both.
-//! - The user agents of presets that are Chrome have the version of the Chromium that runs.
+//! - All parts are consistent. Headers, pages and workers see the same user agent. Client hints match it, or are absent
+//!   if the browser has none. The locale determines the languages everywhere.
+//! - Chrome user agents of presets contain the version of the running Chromium.
 //!
-//! Deliberately absent: hiding that Chromium is driven.
+//! Deliberately absent: hiding that Chromium is automated.
 
 mod commands;
 mod devices;
 mod profile;
 mod user_agent;
 
-pub(crate) use commands::{Appearance, Kind, is_shared};
+pub(crate) use commands::{Appearance, Kind, is_already_in_effect};
 pub use devices::{Emulation, Preset};
 pub use profile::{ColorScheme, Geolocation, Profile};

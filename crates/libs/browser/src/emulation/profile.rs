@@ -1,14 +1,14 @@
-//! Who uses the browser, and where.
+//! User profile: user agent, language, time zone, location and extra headers.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::user_agent::wrong_user_agent;
-use crate::network::wrong_headers;
+use super::user_agent::user_agent_problem;
+use crate::network::header_problem;
 
-/// Headers that belong to a connection, or that a page's own request decides.
-const OTHERS_HEADERS: &[&str] = &[
+/// Headers set by the connection or by the page's own request.
+const BROWSER_HEADERS: &[&str] = &[
     "connection",
     "content-encoding",
     "content-length",
@@ -24,27 +24,27 @@ const OTHERS_HEADERS: &[&str] = &[
     "upgrade",
 ];
 
-/// What is set is as it says; the rest is the browser's own.
+/// User profile. Fields that are not set keep the browser's default.
 #[derive(Clone, PartialEq, Default)]
 pub struct Profile {
-    /// Wins over the one of a device.
+    /// Overrides the user agent of the device.
     pub user_agent: Option<String>,
-    /// Language and region, `de-CH`.
+    /// Language tag with optional region, for example `de-CH`.
     pub locale: Option<String>,
-    /// A name of IANA, `Europe/Zurich`; whether there is such a zone is the caller's to know.
+    /// IANA name, for example `Europe/Zurich`; the caller checks that the zone exists.
     pub timezone: Option<String>,
     pub geolocation: Option<Geolocation>,
     pub color_scheme: Option<ColorScheme>,
-    /// Sent with every request, to whomever it goes.
+    /// Headers sent with every request, to any server.
     pub extra_headers: BTreeMap<String, String>,
 }
 
-/// Pages that ask where they are, are told this without asking anybody.
+/// Location reported to pages, without a permission prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Geolocation {
     pub latitude: f64,
     pub longitude: f64,
-    /// Metres.
+    /// Accuracy in metres.
     pub accuracy: f64,
 }
 
@@ -55,7 +55,7 @@ pub enum ColorScheme {
     Dark,
 }
 
-/// Headers can carry credentials.
+/// Omits headers, which can contain credentials.
 impl std::fmt::Debug for Profile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Profile").field("locale", &self.locale).finish_non_exhaustive()
@@ -64,32 +64,35 @@ impl std::fmt::Debug for Profile {
 
 impl Profile {
     /// # Errors
-    /// What is wrong, each with the field's name.
+    /// Problems, each with the name of the field.
     pub fn check(&self) -> Result<(), Vec<(&'static str, String)>> {
         let mut problems = Vec::new();
         let mut add = |field, problem: Option<String>| problems.extend(problem.map(|problem| (field, problem)));
-        add("user_agent", self.user_agent.as_deref().and_then(wrong_user_agent));
+        add("user_agent", self.user_agent.as_deref().and_then(user_agent_problem));
         let is_locale = self.locale.as_deref().is_none_or(is_locale);
         add("locale", (!is_locale).then(|| "must be a language tag such as `de` or `de-CH`".to_owned()));
-        if let Some(place) = self.geolocation {
-            let is_there = place.latitude.abs() <= 90.0 && place.longitude.abs() <= 180.0;
+        if let Some(position) = self.geolocation {
+            let is_valid_position = position.latitude.abs() <= 90.0 && position.longitude.abs() <= 180.0;
             let problem = "must have a latitude from -90 to 90 and a longitude from -180 to 180";
-            add("geolocation", (!is_there).then(|| problem.to_owned()));
-            let is_near = (0.0..=1e6).contains(&place.accuracy);
-            add("geolocation", (!is_near).then(|| "must have an accuracy from 0 to 1,000,000 metres".to_owned()));
+            add("geolocation", (!is_valid_position).then(|| problem.to_owned()));
+            let is_valid_accuracy = (0.0..=1e6).contains(&position.accuracy);
+            add(
+                "geolocation",
+                (!is_valid_accuracy).then(|| "must have an accuracy from 0 to 1,000,000 metres".to_owned()),
+            );
         }
-        add("extra_headers", wrong_headers(&self.extra_headers).or_else(|| self.others_header()));
+        add("extra_headers", header_problem(&self.extra_headers).or_else(|| self.reserved_header_problem()));
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 
-    fn others_header(&self) -> Option<String> {
+    fn reserved_header_problem(&self) -> Option<String> {
         self.extra_headers.keys().find_map(|name| {
             let lower = name.to_ascii_lowercase();
             match lower.as_str() {
                 "user-agent" => Some("`User-Agent` has a field of its own, `user_agent`".to_owned()),
                 "accept-language" => Some("`Accept-Language` follows from `locale`".to_owned()),
                 other
-                    if OTHERS_HEADERS.contains(&other)
+                    if BROWSER_HEADERS.contains(&other)
                         || ["proxy-", "sec-"].iter().any(|start| other.starts_with(start)) =>
                 {
                     Some(format!("`{name}` is set by the browser itself"))
@@ -99,7 +102,7 @@ impl Profile {
         })
     }
 
-    /// As headers and pages name them: the locale, and its language alone.
+    /// Returns the value of `Accept-Language`: the locale, then its language alone.
     pub(super) fn languages(&self) -> Option<String> {
         let locale = self.locale.as_deref()?;
         Some(match locale.split_once('-') {
@@ -124,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_is_named_all_at_once() {
+    fn check_reports_all_problems() {
         let profile = Profile {
             user_agent: Some("a\nb".to_owned()),
             locale: Some("german".to_owned()),
@@ -139,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn locales_are_language_tags() {
+    fn locale_must_be_a_language_tag() {
         for tag in ["de", "de-CH", "zh-Hant-TW", "es-419", "fil"] {
             assert!(is_locale(tag), "{tag}");
         }

@@ -1,15 +1,15 @@
-//! A user agent with all that must fit it.
+//! User agent with consistent client hints and platform.
 
 use serde_json::{Value, json};
 
 const MAX_USER_AGENT_BYTES: usize = 500;
 
-/// What a text of a user agent says of its browser.
+/// Properties parsed from a user agent string.
 #[derive(Debug, PartialEq, Eq)]
 struct Parts<'a> {
     platform: Platform,
     is_mobile: bool,
-    /// Of a browser made of Chromium: its version, and its name if it is no Chrome.
+    /// Version of a Chromium-based browser; `None` for other browsers.
     chrome: Option<&'a str>,
     brand: &'static str,
 }
@@ -26,7 +26,7 @@ enum Platform {
 
 impl Platform {
     /// `navigator.platform`
-    fn of_navigator(self) -> &'static str {
+    fn navigator_platform(self) -> &'static str {
         match self {
             Self::Windows => "Win32",
             Self::MacOs => "MacIntel",
@@ -37,8 +37,8 @@ impl Platform {
         }
     }
 
-    /// The name and the version in client hints.
-    fn of_hints(self) -> (&'static str, &'static str) {
+    /// Platform name and version in client hints.
+    fn hint_platform(self) -> (&'static str, &'static str) {
         match self {
             Self::Windows => ("Windows", "15.0.0"),
             Self::MacOs => ("macOS", "14.5.0"),
@@ -50,7 +50,7 @@ impl Platform {
 }
 
 impl<'a> Parts<'a> {
-    fn of(user_agent: &'a str) -> Self {
+    fn parse(user_agent: &'a str) -> Self {
         let has = |word: &str| user_agent.contains(word);
         let platform = if has("Windows") {
             Platform::Windows
@@ -77,7 +77,7 @@ impl<'a> Parts<'a> {
         Self { platform, is_mobile: has("Mobile"), chrome: chrome.filter(|version| !version.is_empty()), brand }
     }
 
-    /// What a browser of this kind tells of itself in headers; those not made of Chromium tell nothing.
+    /// Returns the client hints; `None` for a browser that is not based on Chromium.
     fn hints(&self) -> Option<Value> {
         let version = self.chrome?;
         let major = version.split('.').next().unwrap_or(version);
@@ -88,7 +88,7 @@ impl<'a> Parts<'a> {
                 {"brand": self.brand, "version": version},
             ])
         };
-        let (platform, platform_version) = self.platform.of_hints();
+        let (platform, platform_version) = self.platform.hint_platform();
         let is_android = self.platform == Platform::Android;
         Some(json!({
             "brands": brands(major, "8"),
@@ -104,15 +104,15 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The parameters of `Emulation.setUserAgentOverride`; without a user agent Chromium keeps its own.
+/// Returns the parameters of `Emulation.setUserAgentOverride`. Without a user agent Chromium keeps its own.
 pub(super) fn user_agent_override(user_agent: Option<&str>, languages: Option<&str>) -> Value {
     let mut parameters = json!({"userAgent": ""});
     if let Some(languages) = languages {
         parameters["acceptLanguage"] = languages.into();
     }
     if let Some(user_agent) = user_agent {
-        let parts = Parts::of(user_agent);
-        parameters["platform"] = parts.platform.of_navigator().into();
+        let parts = Parts::parse(user_agent);
+        parameters["platform"] = parts.platform.navigator_platform().into();
         if let Some(hints) = parts.hints() {
             parameters["userAgentMetadata"] = hints;
         }
@@ -121,19 +121,21 @@ pub(super) fn user_agent_override(user_agent: Option<&str>, languages: Option<&s
     parameters
 }
 
-/// Chromium overrides the headers and the hints of shared workers, but not what they see of themselves.
+/// Returns a script that overrides `navigator` in shared workers, where Chromium overrides only headers and hints.
 pub(super) fn shared_worker_script(user_agent: &str) -> String {
     let version = user_agent.split_once('/').map_or(user_agent, |(_, version)| version);
-    let seen = json!({
-        "userAgent": user_agent, "appVersion": version, "platform": Parts::of(user_agent).platform.of_navigator(),
+    let overrides = json!({
+        "userAgent": user_agent,
+        "appVersion": version,
+        "platform": Parts::parse(user_agent).platform.navigator_platform(),
     });
     format!(
-        "for (const [name, value] of Object.entries({seen})) Object.defineProperty(WorkerNavigator.prototype, name, \
+        "for (const [name, value] of Object.entries({overrides})) Object.defineProperty(WorkerNavigator.prototype, name, \
          {{get: () => value, configurable: true, enumerable: true}})"
     )
 }
 
-pub(super) fn wrong_user_agent(user_agent: &str) -> Option<String> {
+pub(super) fn user_agent_problem(user_agent: &str) -> Option<String> {
     if user_agent.is_empty() || user_agent.len() > MAX_USER_AGENT_BYTES {
         return Some(format!("must have 1 to {MAX_USER_AGENT_BYTES} bytes"));
     }
@@ -147,7 +149,7 @@ mod tests {
     use crate::Preset;
 
     #[test]
-    fn presets_fit_themselves_and_the_chromium_that_runs() {
+    fn presets_are_consistent_with_the_running_chromium() {
         let of = |preset: Preset| {
             user_agent_override(preset.emulation().user_agent_in("Chrome/156.0.8078.108").as_deref(), None)
         };
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_agent_of_ones_own_gets_the_hints_of_its_version() {
+    fn custom_user_agent_gets_hints_of_its_version() {
         let text = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/120.0.1.2 \
                     Safari/537.36 Edg/120.0.3.4";
         let edge = user_agent_override(Some(text), Some("de-DE,de"));

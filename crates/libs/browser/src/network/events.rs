@@ -1,4 +1,4 @@
-//! Events of Chromium's network, as far as they are read.
+//! Events of the `Network` domain, reduced to the fields in use.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,9 +14,9 @@ pub(super) struct WillBeSent<'a> {
     pub(super) request_id: RequestId,
     #[serde(borrow)]
     pub(super) request: Request<'a>,
-    /// Seconds on Chromium's own clock.
+    /// Monotonic time in seconds.
     pub(super) timestamp: f64,
-    /// Seconds since 1970.
+    /// Seconds since the Unix epoch.
     pub(super) wall_time: f64,
     #[serde(borrow, default, rename = "type")]
     pub(super) kind: Option<Cow<'a, str>>,
@@ -78,7 +78,7 @@ pub(super) struct Failed<'a> {
 impl Failed<'_> {
     pub(super) fn reason(&self) -> String {
         let reason = self.blocked_reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-        super::cut(&format!("{}{reason}", self.error_text), 200)
+        super::truncate(&format!("{}{reason}", self.error_text), 200)
     }
 }
 
@@ -131,7 +131,7 @@ pub(super) struct SocketMessage {
 #[serde(rename_all = "camelCase")]
 pub(super) struct SocketData {
     pub(super) opcode: f64,
-    /// Of bytes, in base64.
+    /// Text, or base64 for a binary message.
     pub(super) payload_data: String,
 }
 
@@ -144,13 +144,13 @@ pub(super) struct SocketEnded<'a> {
     pub(super) error_message: Cow<'a, str>,
 }
 
-/// What a number of the protocol says of bytes.
+/// Converts a protocol number to a byte count.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "negative and huge ones saturate")]
 pub(super) fn bytes(number: f64) -> u64 {
     number as u64
 }
 
-/// What its seconds say.
+/// Converts wall time in seconds to a timestamp.
 pub(super) fn time(wall_seconds: f64) -> agentd_base::Timestamp {
     #[allow(clippy::cast_possible_truncation, reason = "saturates")]
     agentd_base::Timestamp::from_micros((wall_seconds * 1e6) as i64)
@@ -160,7 +160,7 @@ pub(super) fn status(number: i64) -> Option<u16> {
     u16::try_from(number).ok().filter(|status| *status > 0)
 }
 
-/// `data:` is no request, though Chromium tells of it.
+/// Whether a URL causes a request. Chromium also reports `data:` URLs, which do not.
 pub(super) fn is_sent(url: &str) -> bool {
     !url.starts_with("data:")
 }

@@ -1,4 +1,4 @@
-//! Requests that Chromium asks us about, because a mock may be meant for them.
+//! Intercepted requests that a mock may answer.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use super::events::RequestId;
 use super::mocks::Mock;
 use crate::Environment;
 use crate::cdp::{Connection, Event};
-use crate::shared::QUICK;
+use crate::shared::COMMAND_TIMEOUT;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -43,68 +43,71 @@ impl Request<'_> {
     }
 }
 
-/// Answers it, or lets it go on its way.
-pub(crate) fn paused(event: &Event, environment: &Environment, connection: &Connection) {
-    let Some(it) = event.read::<Paused<'_>>() else { return };
-    let mock = environment.mocks.lock().find(&it.request.url);
+/// Fulfills a paused request from a mock, or continues paused.
+pub(crate) fn handle_paused_request(event: &Event, environment: &Environment, connection: &Connection) {
+    let Some(paused) = event.read::<Paused<'_>>() else { return };
+    let mock = environment.mocks.lock().find(&paused.request.url);
     let (method, parameters) = match &mock {
-        None => ("Fetch.continueRequest", json!({"requestId": it.request_id})),
+        None => ("Fetch.continueRequest", json!({"requestId": paused.request_id})),
         Some(mock) => {
-            if let Some(id) = &it.network_id {
-                environment.log.lock().mocked(id, &it.request.url);
+            if let Some(id) = &paused.network_id {
+                environment.log.lock().mocked(id, &paused.request.url);
                 if let Some(har) = environment.har.lock().as_mut() {
                     har.mocked(id);
                 }
             }
-            ("Fetch.fulfillRequest", answer(mock, &it))
+            ("Fetch.fulfillRequest", answer(mock, &paused))
         }
     };
     let (connection, session) = (connection.clone(), event.session.clone());
-    let id = it.request_id.into_owned();
+    let id = paused.request_id.into_owned();
     tokio::spawn(async move {
-        let told = connection.call::<IgnoredAny>(session.as_deref(), method, parameters, QUICK).await;
-        if let Err(error) = told {
-            tracing::debug!(%error, "a request that was held could not be answered");
-            // It is not to hang; mostly its page is gone.
+        let outcome = connection.call::<IgnoredAny>(session.as_deref(), method, parameters, COMMAND_TIMEOUT).await;
+        if let Err(error) = outcome {
+            tracing::debug!(%error, "failed to answer intercepted request");
+            // Do not leave the request hanging; usually its page is gone.
             let parameters = json!({"requestId": id, "errorReason": "Failed"});
-            let _ = connection.call::<IgnoredAny>(session.as_deref(), "Fetch.failRequest", parameters, QUICK).await;
+            let _ = connection
+                .call::<IgnoredAny>(session.as_deref(), "Fetch.failRequest", parameters, COMMAND_TIMEOUT)
+                .await;
         }
     });
 }
 
-fn answer(mock: &Mock, it: &Paused<'_>) -> Value {
-    // Asked before a request to another site: who mocks the answer wants the request to be made.
-    let asks_first = &*it.request.method == "OPTIONS" && it.request.header("access-control-request-method").is_some();
+fn answer(mock: &Mock, paused: &Paused<'_>) -> Value {
+    // A CORS preflight: a mock for the request implies that it is permitted.
+    let is_preflight =
+        &*paused.request.method == "OPTIONS" && paused.request.header("access-control-request-method").is_some();
     let mut headers: Vec<(String, String)> =
-        if asks_first { preflight(&it.request) } else { mock.headers.clone().into_iter().collect() };
+        if is_preflight { preflight_headers(&paused.request) } else { mock.headers.clone().into_iter().collect() };
     let has =
         |headers: &[(String, String)], name: &str| headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
-    if let Some(origin) = other_origin(&it.request).filter(|_| !has(&headers, "access-control-allow-origin")) {
+    if let Some(origin) = cross_origin(&paused.request).filter(|_| !has(&headers, "access-control-allow-origin")) {
         headers.push(("access-control-allow-origin".to_owned(), origin.to_owned()));
         headers.push(("access-control-allow-credentials".to_owned(), "true".to_owned()));
         headers.push(("vary".to_owned(), "Origin".to_owned()));
     }
-    let (status, body) = if asks_first { (204, "") } else { (mock.status_code, mock.body.as_str()) };
-    if !asks_first && !has(&headers, "content-type") {
+    let (status, body) = if is_preflight { (204, "") } else { (mock.status_code, mock.body.as_str()) };
+    if !is_preflight && !has(&headers, "content-type") {
         headers.push(("content-type".to_owned(), content_type(body).to_owned()));
     }
     let headers = headers.iter().map(|(name, value)| json!({"name": name, "value": value}));
     json!({
-        "requestId": it.request_id,
+        "requestId": paused.request_id,
         "responseCode": status,
         "responseHeaders": headers.collect::<Vec<_>>(),
         "body": STANDARD.encode(body),
     })
 }
 
-/// Who asks, where that is another site than the one that is asked.
-fn other_origin<'a>(request: &'a Request<'_>) -> Option<&'a str> {
+/// Returns the origin of a cross-origin request.
+fn cross_origin<'a>(request: &'a Request<'_>) -> Option<&'a str> {
     let origin = request.header("origin")?;
     let own = Url::parse(&request.url).ok()?.origin().ascii_serialization();
     (origin != own).then_some(origin)
 }
 
-fn preflight(request: &Request<'_>) -> Vec<(String, String)> {
+fn preflight_headers(request: &Request<'_>) -> Vec<(String, String)> {
     let method = request.header("access-control-request-method").unwrap_or("GET");
     let mut headers = vec![("access-control-allow-methods".to_owned(), method.to_owned())];
     if let Some(names) = request.header("access-control-request-headers") {
@@ -113,7 +116,7 @@ fn preflight(request: &Request<'_>) -> Vec<(String, String)> {
     headers
 }
 
-/// Of a body without one: browsers guess otherwise, and guess texts to be pages.
+/// Returns the content type for a body without one. Otherwise browsers would sniff text as HTML.
 fn content_type(body: &str) -> &'static str {
     match body.trim_start().chars().next() {
         Some('{' | '[') => "application/json",

@@ -1,4 +1,4 @@
-//! Answers of our own, in place of a server's.
+//! Mock responses that replace those of a server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use super::pattern::UrlPattern;
 use crate::BrowserError;
 
 pub const MAX_MOCKS: usize = 100;
-/// Bodies and headers of all mocks.
+/// Maximum total size of the bodies and headers of all mocks.
 pub const MAX_MOCK_BYTES: usize = 16 << 20;
 const MAX_PATTERN_BYTES: usize = 2_000;
 const MAX_HEADERS: usize = 100;
 const MAX_HEADER_BYTES: usize = 16 << 10;
 
-/// What requests to some addresses are answered with; they are not sent.
+/// Response to requests that match a URL pattern; such requests are not sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Mock {
-    /// With `*` for anything without a slash and `**` for anything.
+    /// Pattern in which `*` matches anything but a slash and `**` matches anything.
     pub url_pattern: String,
     pub status_code: u16,
     pub body: String,
@@ -33,7 +33,7 @@ pub(crate) struct Mocks(Vec<Arc<Mock>>);
 
 impl Mock {
     /// # Errors
-    /// What is wrong, each with the field's name.
+    /// Problems, each with the name of the field.
     pub fn new(
         url_pattern: String,
         status_code: u16,
@@ -51,7 +51,7 @@ impl Mock {
         if !(200..=599).contains(&status_code) {
             problems.push(("status_code", "must be from 200 to 599".to_owned()));
         }
-        if let Some(problem) = wrong_headers(&headers) {
+        if let Some(problem) = header_problem(&headers) {
             problems.push(("headers", problem));
         }
         let pattern = UrlPattern::new(&url_pattern);
@@ -92,20 +92,20 @@ impl Mocks {
         before - self.0.len()
     }
 
-    /// The one that was made last counts.
+    /// Returns the matching mock that was added last.
     pub(super) fn find(&self, url: &str) -> Option<Arc<Mock>> {
         self.0.iter().rev().find(|mock| mock.pattern.matches(url)).cloned()
     }
 
-    /// What Chromium is to ask us about; `None` for nothing.
+    /// Returns the patterns of requests that Chromium must pause; `None` if there are no mocks.
     pub(crate) fn interception(&self) -> Option<Value> {
-        let patterns = self.0.iter().map(|mock| json!({"urlPattern": mock.pattern.coarse()}));
+        let patterns = self.0.iter().map(|mock| json!({"urlPattern": mock.pattern.chromium_pattern()}));
         (!self.0.is_empty()).then(|| json!({"patterns": patterns.collect::<Vec<_>>()}))
     }
 }
 
-/// Why these cannot be headers of HTTP.
-pub(crate) fn wrong_headers(headers: &BTreeMap<String, String>) -> Option<String> {
+/// Returns a problem that makes these headers invalid for HTTP.
+pub(crate) fn header_problem(headers: &BTreeMap<String, String>) -> Option<String> {
     if headers.len() > MAX_HEADERS {
         return Some(format!("must have at most {MAX_HEADERS} entries"));
     }
@@ -115,10 +115,10 @@ pub(crate) fn wrong_headers(headers: &BTreeMap<String, String>) -> Option<String
     };
     let is_value = |value: &str| value.trim() == value && value.chars().all(|c| matches!(c, ' '..='~' | '\t'));
     if let Some(name) = headers.keys().find(|name| !is_name(name)) {
-        return Some(format!("`{}` is no name of a header", super::cut(name, 100)));
+        return Some(format!("`{}` is no name of a header", super::truncate(name, 100)));
     }
     if let Some((name, _)) = headers.iter().find(|(_, value)| !is_value(value)) {
-        return Some(format!("the value of `{}` has characters that a header cannot have", super::cut(name, 100)));
+        return Some(format!("the value of `{}` has characters that a header cannot have", super::truncate(name, 100)));
     }
     let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
     (bytes > MAX_HEADER_BYTES).then(|| format!("must have at most {MAX_HEADER_BYTES} bytes in all"))
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_all_at_once() {
+    fn new_reports_all_problems() {
         let headers = BTreeMap::from([("a b".to_owned(), "x\r\ny".to_owned())]);
         let problems = Mock::new("x".repeat(3_000), 99, String::new(), headers).unwrap_err();
         let fields: Vec<_> = problems.iter().map(|(field, _)| *field).collect();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_one_counts_and_they_are_bounded() {
+    fn last_mock_wins_and_limits_apply() {
         let mut mocks = Mocks::default();
         assert!(mocks.interception().is_none());
         mocks.add(mock("**", "all")).unwrap();

@@ -1,13 +1,11 @@
-//! What pages, frames, workers, popups and sockets request: a list of the last requests, a HAR, and answers of our own
-//! in place of a server's.
+//! Network activity of pages, frames, workers, popups and sockets: request log, HAR recording and mock responses.
 //!
 //! Invariants
-//! - A redirect is an entry of its own. What a page says of itself is cut: an address of a megabyte is no more than
-//!   2,000 bytes here.
-//! - Requests are intercepted only while there are mocks, and only those that a mock may be meant for.
-//! - Bodies are kept only while a HAR is recorded, those of texts, and no more in all than the HAR says.
+//! - A redirect is a separate entry. Text from pages is truncated, URLs at 2,000 bytes.
+//! - Requests are intercepted only if a mock may match them.
+//! - Only text bodies are retained, only while a HAR is recorded, and up to the limit of the HAR.
 //!
-//! Deliberately absent: deciding what may be reached, which is the proxy's.
+//! Deliberately absent: access control, which is the task of the proxy.
 
 mod events;
 mod har;
@@ -17,16 +15,16 @@ mod mocks;
 mod pattern;
 
 pub(crate) use har::HarRecorder;
-pub(crate) use interception::paused;
+pub(crate) use interception::handle_paused_request;
 pub(crate) use log::NetworkLog;
 pub use log::{NetworkRequest, RequestFilter};
 pub use mocks::{MAX_MOCK_BYTES, MAX_MOCKS, Mock};
-pub(crate) use mocks::{Mocks, wrong_headers};
+pub(crate) use mocks::{Mocks, header_problem};
 
-/// Cuts a text of a page.
-fn cut(text: &str, most: usize) -> String {
-    if text.len() <= most {
+/// Truncates text from a page.
+fn truncate(text: &str, max_bytes: usize) -> String {
+    if text.len() <= max_bytes {
         return text.to_owned();
     }
-    format!("{}…", &text[..text.floor_char_boundary(most)])
+    format!("{}…", &text[..text.floor_char_boundary(max_bytes)])
 }

@@ -1,6 +1,6 @@
-//! Patterns of addresses: `*` is anything without a slash, `**` anything at all.
+//! URL patterns: `*` matches anything but a slash, `**` matches anything.
 
-/// A pattern, in pieces.
+/// Parsed pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UrlPattern {
     pieces: Vec<Piece>,
@@ -31,30 +31,30 @@ impl UrlPattern {
         Self { pieces }
     }
 
-    /// Whether it is the whole address, but for its fragment, which no server sees.
+    /// Whether the pattern matches the whole URL without its fragment, which is not sent to servers.
     pub(super) fn matches(&self, url: &str) -> bool {
         let url = url.split('#').next().unwrap_or_default();
-        // The ends of what the pieces before can be; bytes, because pieces are whole characters. One step a byte and
-        // piece, whatever the pattern is.
+        // Marks the byte positions where a match of the previous pieces can end. The cost is one step per byte and
+        // piece, for any pattern.
         let mut ends = vec![false; url.len() + 1];
         ends[0] = true;
         for piece in &self.pieces {
             ends = match piece {
                 Piece::Text(text) => after_text(&ends, url, text),
-                Piece::WithinSegment => spread(&ends, url, |byte| byte != b'/'),
-                Piece::Anything => spread(&ends, url, |_| true),
+                Piece::WithinSegment => after_wildcard(&ends, url, |byte| byte != b'/'),
+                Piece::Anything => after_wildcard(&ends, url, |_| true),
             };
         }
         ends[url.len()]
     }
 
-    /// Chromium's own form, which knows one kind of `*` and takes more than is meant.
-    pub(super) fn coarse(&self) -> String {
+    /// Returns a Chromium pattern, which has one kind of `*` and may match more URLs.
+    pub(super) fn chromium_pattern(&self) -> String {
         let pieces = self.pieces.iter().map(|piece| match piece {
             Piece::Text(text) => text.replace('\\', "\\\\").replace('?', "\\?"),
             Piece::WithinSegment | Piece::Anything => "*".to_owned(),
         });
-        // Chromium compares with the fragment.
+        // Chromium includes the fragment.
         pieces.chain(["*".to_owned()]).collect()
     }
 }
@@ -69,10 +69,10 @@ fn after_text(ends: &[bool], url: &str, text: &str) -> Vec<bool> {
     after
 }
 
-fn spread(ends: &[bool], url: &str, passes: impl Fn(u8) -> bool) -> Vec<bool> {
+fn after_wildcard(ends: &[bool], url: &str, is_matched: impl Fn(u8) -> bool) -> Vec<bool> {
     let mut after = ends.to_vec();
     for (index, byte) in url.bytes().enumerate() {
-        after[index + 1] |= after[index] && passes(byte);
+        after[index + 1] |= after[index] && is_matched(byte);
     }
     after
 }
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_star_stays_within_a_segment_and_two_do_not() {
+    fn one_star_matches_within_a_segment_and_two_across() {
         let cases = [
             ("**", "https://a.example/x/y?z", true),
             ("https://a.example/*", "https://a.example/x", true),
@@ -104,13 +104,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_of_stars_takes_no_longer_than_its_length() {
+    fn matching_takes_linear_time_per_piece() {
         let pattern = UrlPattern::new(&"*a".repeat(500));
         assert!(!pattern.matches(&"a".repeat(499)) && pattern.matches(&"a".repeat(2_000)));
     }
 
     #[test]
-    fn chromium_is_told_a_pattern_that_takes_at_least_as_much() {
-        assert_eq!(UrlPattern::new("**/x?y\\*").coarse(), "*/x\\?y\\\\**");
+    fn chromium_pattern_matches_at_least_as_much() {
+        assert_eq!(UrlPattern::new("**/x?y\\*").chromium_pattern(), "*/x\\?y\\\\**");
     }
 }

@@ -1,10 +1,10 @@
-// Runs in an isolated world of each frame: the page's scripts cannot see or change it.
+// Runs in an isolated world of each frame, which scripts of the page can neither see nor change.
 (() => {
   const MAX_TEXT = 40;
   const squeeze = (text) => (text || '').replace(/\s+/g, ' ').trim();
-  // As a snapshot shows it: without characters that have no visible form.
+  // Returns text as shown in a snapshot, without invisible characters.
   const shown = (text) => squeeze((text || '').replace(/[\p{Cf}\p{Default_Ignorable_Code_Point}]/gu, ''));
-  // The parent in the tree that is drawn: out of slots and shadow roots.
+  // Returns the parent in the flat tree, across slots and shadow roots.
   const parentOf = (node) =>
     node.assignedSlot || node.parentElement || (node.parentNode instanceof ShadowRoot ? node.parentNode.host : null);
   const closest = (element, test) => {
@@ -14,7 +14,7 @@
   const isWithin = (node, ancestor) => closest(node, (at) => at === ancestor) !== null;
 
   const UNSEEN = 'script,style,noscript,template';
-  // The text of an element as a person would read it: scripts have text as well.
+  // Returns the text of an element as displayed, without the text of scripts.
   const textOf = (element) => {
     if (!element.querySelector(UNSEEN)) return element.textContent;
     const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
@@ -46,7 +46,7 @@
       return Array.from({ length: found.snapshotLength }, (_, at) => found.snapshotItem(at)).filter(
         (node) => node.nodeType === Node.ELEMENT_NODE);
     },
-    // The smallest elements with the text.
+    // Returns the innermost elements with the text.
     text: (value, exact) => {
       const wanted = exact ? shown(value) : shown(value).toLowerCase();
       const has = (text) => exact ? shown(text) === wanted : shown(text).toLowerCase().includes(wanted);
@@ -67,7 +67,7 @@
       visit(document.documentElement);
       return found;
     },
-    // A frame is what is there in the page around it.
+    // At the position of a frame, the element of the page is the frame.
     point: (value) => {
       if (window !== top) return [];
       const { x, y } = pointedAt(value);
@@ -76,13 +76,13 @@
     },
   };
 
-  // What a snapshot may list, and the frames; of elements with a role those that something can be done with.
+  // Selects elements that a snapshot may list, and frames. Elements with a role must be interactive.
   const NATIVE = 'a[href],area[href],button,input:not([type=hidden]),select,textarea,option,summary,iframe,frame,video,' +
     'audio,[contenteditable]:not([contenteditable=false]),' + ['button', 'link', 'textbox', 'searchbox',
       'combobox', 'listbox', 'option', 'checkbox', 'radio', 'switch', 'slider', 'spinbutton', 'menuitem',
       'menuitemcheckbox', 'menuitemradio', 'tab', 'treeitem'].map((role) => `[role~="${role}"]`).join();
   const USABLE = `${NATIVE},[tabindex]`;
-  // The clickable elements that were found last, with their names.
+  // Clickable elements found by the last search, with their names.
   let clickable = new Map();
   const isUsable = (element) => {
     if (clickable.has(element)) return true;
@@ -97,7 +97,7 @@
 
   const isVisible = (element) => {
     if (!element.checkVisibility({ visibilityProperty: true, contentVisibilityAuto: true })) {
-      // What is drawn by its children alone has no box of its own.
+      // An element that only its children draw has no box of its own.
       if (getComputedStyle(element).display !== 'contents') return false;
       return [...element.children].some(isVisible);
     }
@@ -105,7 +105,7 @@
     return width > 0 && height > 0;
   };
 
-  // How long styles are looked at, and how many elements without a role are listed.
+  // Time limit for examining styles, and maximum number of listed elements without a role.
   const [STYLES_MS, MAX_CLICKABLE, MAX_NAME] = [300, 500, 300];
   const nameOf = (element) => {
     const picture = element.querySelector('img[alt],svg title');
@@ -114,7 +114,7 @@
     return said.slice(0, MAX_NAME);
   };
   const isDrawn = (element) => element.matches('img,svg,canvas,i') || element.querySelector('img,svg,canvas,i') !== null;
-  // Whether it shows more than elements with a role.
+  // Whether the element shows more than its elements with a role.
   const hasOwnContent = (element) => {
     const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT | NodeFilter.SHOW_ELEMENT);
     while (walker.nextNode()) {
@@ -126,7 +126,7 @@
   };
   const isRendered = (element) => element.checkVisibility({ visibilityProperty: true });
   const BOXES = 'input[type=checkbox],input[type=radio],input[type=file]';
-  // Elements that look or behave as if they could be clicked, in reading order.
+  // Returns elements that look or behave as if they were clickable, in reading order.
   const candidatesOf = (listening) => {
     const heard = new Set(listening.filter((element) => element instanceof Element && element.ownerDocument === document));
     const until = performance.now() + STYLES_MS;
@@ -139,7 +139,7 @@
       }
       const label = closest(element, (at) => at.localName === 'label');
       const control = label && label.control;
-      // A hidden box is used by its label, and a shown one is listed itself.
+      // A hidden checkbox is used through its label, and a visible one is listed itself.
       if (control && isRendered(control)) continue;
       if (control && label === element && control.matches(BOXES)) isMarked = true;
       const hasHandler = heard.has(element) || element.hasAttribute('onclick');
@@ -160,10 +160,10 @@
     const found = new Map();
     for (const [element, { isMarked, hasHandler, holds, holdsHandler }] of candidatesOf(listening)) {
       if (found.size === MAX_CLICKABLE) break;
-      // The outermost of nested ones.
+      // Of nested elements the outermost one counts.
       if (closest(parentOf(element), (at) => found.has(at))) continue;
       const holdsNative = element.querySelector(NATIVE) !== null;
-      // One listener for everything inside, or a style around what has handlers: those inside are meant.
+      // A delegated listener, or a style around elements with handlers: the inner elements count.
       if (!isMarked && (holds || holdsNative)) continue;
       if (!hasHandler && holdsHandler) continue;
       if (holdsNative && !hasOwnContent(element)) continue;
@@ -194,7 +194,7 @@
     return label && label.control && !element.matches('input,select,textarea,button') ? label.control : element;
   };
 
-  // Whether a frame came; a page that is not drawn, or on a busy machine, has none.
+  // Whether an animation frame occurred; a page that is not drawn, or on a busy machine, has none.
   const frame = () => new Promise((done) => {
     const late = setTimeout(() => done(false), 250);
     requestAnimationFrame(() => { clearTimeout(late); done(true); });
@@ -208,7 +208,7 @@
     return [x, y, width, height].join();
   };
 
-  // The middle of what is in the viewport of the first box that has an area there.
+  // Returns the centre of the visible part of the first box with an area in the viewport.
   const pointOf = (element) => {
     let boxes = [...element.getClientRects()];
     if (!boxes.length) boxes = [...element.children].flatMap((child) => [...child.getClientRects()]);
@@ -220,11 +220,11 @@
     return null;
   };
 
-  // The label that is shown in place of a box or a file input, which some pages hide to draw it anew.
+  // Returns the label shown in place of a checkbox or file input, which some pages hide to style it.
   const labelInPlaceOf = (element) =>
     element.matches(BOXES) ? [...element.labels].find(isVisible) : null;
 
-  // In percent of what is shown.
+  // Point in percent of the viewport.
   const pointedAt = (text) => {
     const [x, y] = text.split(',').map(Number);
     return { x: innerWidth * x / 100, y: innerHeight * y / 100 };
@@ -241,8 +241,8 @@
   };
 
   const receives = (element, hit) => isWithin(hit, element) || controlOf(hit) === element || controlOf(element) === hit;
-  // Text in a slot of the element belongs to the host of its shadow root, and so does the point. Which of the two
-  // gets the event, the guard sees.
+  // Text in a slot of the element belongs to the host of its shadow root, and so does the point. The guard detects
+  // which of the two receives the event.
   const mayReceive = (element, hit) =>
     receives(element, hit) || (element.getRootNode().host === hit && element.querySelector('slot') !== null);
 
@@ -254,7 +254,7 @@
     guard = null;
     return blocked;
   };
-  // From now on an event of the mouse that would reach another element reaches none.
+  // Blocks mouse events that would reach another element, from now on.
   const arm = (element) => {
     disarm();
     guard = { blocked: null, decided: false };
@@ -282,10 +282,10 @@
   };
 
   return {
-    // For recording.js.
+    // Helpers for recording.js.
     helpers: { roots, squeeze, textOf, closest, parentOf, isVisible, find },
 
-    // The one element, or how many there are.
+    // Returns the only matching element, or the number of matches.
     find(kind, value, exact) {
       const found = find[kind](value, exact);
       return found.length === 1 ? found[0] : found.length;
@@ -295,7 +295,7 @@
 
     documents: () => [document],
 
-    // What a person would click although it has no role; `listening` are the elements that listen for a press.
+    // Returns clickable elements without a role; `listening` are the elements with press listeners.
     clickable(...listening) {
       clickable = findClickable(listening);
       return [...clickable.keys()];
@@ -307,7 +307,7 @@
 
     elementCount: () => document.getElementsByTagName('*').length,
 
-    // A piece of what may be listed, in reading order; what a shadow root holds comes before what is put into it.
+    // Returns a batch of listable elements in reading order; the contents of a shadow root precede slotted elements.
     usable(from, count) {
       const found = [];
       const visit = (root) => {
@@ -330,10 +330,10 @@
       return { attached: found.length, visible: found.filter(isVisible).length };
     },
 
-    // Whether it can be acted on, and where.
+    // Checks whether the element is ready for an action, and returns its point.
     async ready(element, needs) {
       if (!element.isConnected) return { missing: 'it is gone', gone: true };
-      // What is at a point is seen there, however it is drawn and wherever it goes next.
+      // An element addressed by a point is visible there, and may move afterwards.
       const isPointedAt = needs.at !== null;
       const label = isPointedAt ? null : labelInPlaceOf(element);
       let target = isPointedAt || isVisible(element) ? element : label;
@@ -346,8 +346,8 @@
       }
       if (label && !pointOf(target) && needs.scroll) target = label;
       if (needs.scroll) target.scrollIntoView({ block: needs.scroll, inline: 'center', behavior: 'instant' });
-      // Its box in the frame that is shown and in the next one: animations move with frames alone. One that begins
-      // with the next frame is at its start there, so the frame after that counts too.
+      // Compares the box in the current and the next animation frame, since animations change only with frames. An
+      // animation that starts with the next frame is at its start there, so the following frame is compared as well.
       const before = boxOf(target);
       let drawn = await frame();
       if (!isPointedAt && element.isConnected && isAnimated(target)) {
@@ -375,7 +375,7 @@
 
     disarm,
 
-    // From a point in a frame to the same point in the page around it.
+    // Converts a point in a frame to the page around it.
     through(owner, x, y, needsHit) {
       const box = owner.getBoundingClientRect();
       const style = getComputedStyle(owner);
@@ -395,7 +395,7 @@
 
     blur: (element) => { element.blur(); return deepActive() !== element; },
 
-    // Puts the caret at the end, or marks everything.
+    // Places the caret at the end, or selects everything.
     place(element, all) {
       if (element.isContentEditable) {
         const selection = getSelection();
@@ -461,7 +461,7 @@
 
     title: () => document.title.slice(0, 1000),
 
-    // More of a text is shown to nobody.
+    // Longer text is never shown.
     html: () => document.documentElement ? document.documentElement.outerHTML.slice(0, 1 << 24) : '',
   };
 })()

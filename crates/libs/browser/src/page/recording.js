@@ -1,4 +1,4 @@
-// What recordings and their replay ask of a page; added to the functions of in_page.js, in the same world.
+// Functions for recordings and their replay, added to those of in_page.js in the same world.
 (page) => {
   const { roots, squeeze, textOf, closest, parentOf, isVisible, find } = page.helpers;
 
@@ -15,11 +15,11 @@
   const cut = (text) => squeeze(text).slice(0, MAX_LABEL);
   const kindOf = (element) => {
     if (element.localName !== 'input') return '';
-    // A field that shows its password is the same field.
+    // A field with a revealed password is the same field.
     return element.type === 'password' ? 'text' : element.type;
   };
 
-  // The pieces of text in an element, without those in what is left out.
+  // Returns the text pieces in an element, without those in `leftOut`.
   const pieces = (element, leftOut) => {
     const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
     const found = [];
@@ -48,7 +48,7 @@
     return cut(textOf(element)) || cut(element.getAttribute('alt') || element.getAttribute('title') || (image && image.alt));
   };
 
-  // What stands in it is a secret, also while the page shows it.
+  // Whether the contents of a field are secret, even if the page shows them.
   const SECRET_USES = /^(current-password|new-password|one-time-code|cc-number|cc-csc)$/;
   const SECRET_NAMES = /pass(word|wort|code|phrase|wd)|contrase|mot.?de.?passe|\b(pin|otp|cvc|cvv)\b|secret/i;
   const isSecret = (element) => {
@@ -60,7 +60,7 @@
       [element.name, element.id, labelOf(element)].some((name) => SECRET_NAMES.test((name || '').replace(/[_-]/g, ' ')));
   };
 
-  // All that are called the same; those that are shown, if any is.
+  // Returns all elements with the same label, or only the visible ones if there are any.
   const alike = (tag, kind, label) => {
     const found = [];
     for (const root of roots()) {
@@ -77,24 +77,24 @@
     return twins.includes(element) ? twins : [element];
   };
 
-  // How many of the twins are in each element around them.
+  // Counts the twins in each of their ancestors.
   const countAround = (twins) => {
     const counts = new Map();
     for (const twin of twins) for (let at = twin; at; at = parentOf(at)) counts.set(at, (counts.get(at) || 0) + 1);
     return counts;
   };
-  // The largest element around a twin that has no other one in it.
+  // Returns the largest ancestor of a twin that contains no other twin.
   const surroundings = (element, counts, most) => {
     let [at, levels] = [element, 0];
     while (levels < most && parentOf(at) && counts.get(parentOf(at)) === 1) [at, levels] = [parentOf(at), levels + 1];
     return { at, levels };
   };
 
-  // Texts around an element that tell it from those that are called the same, and how far up they are.
+  // Returns texts around an element that distinguish it from its twins, and their level.
   const keysOf = (element, twins, label) => {
     if (twins.length === 1) {
       if (label) return { keys: [], levels: 0 };
-      // It is called nothing: what stands beside it says what it is.
+      // An element without label is identified by the texts beside it.
       for (let [at, levels] = [parentOf(element), 1]; at; [at, levels] = [parentOf(at), levels + 1]) {
         const beside = pieces(at, element);
         if (beside.length) return { keys: beside.slice(0, MAX_KEYS), levels };
@@ -110,7 +110,7 @@
   };
   const hasKeys = (element, counts, keys, levels) => {
     if (!keys.length) return true;
-    // A little further than then: somebody may have wrapped it.
+    // Search slightly further than recorded, since a wrapper may have been added.
     const around = new Set(pieces(surroundings(element, counts, levels + 1).at, element));
     return keys.every((key) => around.has(key));
   };
@@ -120,13 +120,13 @@
     for (const character of text) hash = Math.imul(hash ^ character.codePointAt(0), 0x01000193) >>> 0;
     return hash;
   };
-  // A number that stands for the attributes, for what has nothing else.
+  // Hash of the attributes, for elements that nothing else distinguishes.
   const markOf = (element) => {
     const isTyped = element.matches(FIELDS) && !['radio', 'checkbox', ...BUTTONS].includes(element.type);
     const names = element.getAttributeNames().filter((name) => !(isTyped && name === 'value')).sort();
     return hashOf(names.map((name) => `${name}=${element.getAttribute(name)}`).join('\n'));
   };
-  // And one for the texts beside it that its twins may have as well.
+  // Hash of the neighbouring texts, which the twins may share.
   const aroundOf = (element, twins) =>
     twins.length > 1 ? hashOf(pieces(surroundings(element, countAround(twins), Infinity).at, element).join('\n')) : null;
 
@@ -141,7 +141,7 @@
     const name = TEST_IDS.find((at) => element.getAttribute(at));
     return name ? `[${name}=${quoted(element.getAttribute(name))}]` : null;
   };
-  // Numbers and hashes in an id are those of today.
+  // Numbers and hashes in an ID change with each build or session.
   const idOf = (element) => element.id && !/\d{3,}|^:|[0-9a-f]{8,}/i.test(element.id) ? '#' + CSS.escape(element.id) : null;
   const placeOf = (element) => {
     const same = element.parentNode ? [...element.parentNode.children].filter((at) => at.localName === element.localName) : [];
@@ -164,7 +164,7 @@
       element.ownerSVGElement || element.localName === 'svg' ? whole : name);
   };
 
-  // Selectors of one element, from what changes least to what changes most; those that are unique now.
+  // Returns the currently unique selectors of an element, from most to least stable.
   const alternativesOf = (element, label) => {
     const found = [];
     const add = (kind, selector) => {
@@ -177,7 +177,7 @@
       add('attribute', attribute('name', element.getAttribute('name')) && tag + attribute('name', element.name) + attribute('value', element.getAttribute('value')));
     for (const name of ['name', 'placeholder', 'alt', 'title', 'href']) {
       const value = element.getAttribute(name);
-      // What is behind a question mark is of that one visit.
+      // The query belongs to a single visit.
       if (value && !(name === 'href' && /[?#]/.test(value))) add('attribute', tag + attribute(name, value));
     }
     if (label && label.length < MAX_LABEL && !label.includes('"')) {
@@ -192,7 +192,8 @@
   };
 
   const LIFTED_TO = 'button,a[href],summary,[role=button],[role=link],[role=menuitem],[role=tab],[role=option]';
-  // The control that something is all of, or a part of a button: a click on its text is one on it.
+  // Returns the control that the element is the whole of, or the button that contains it: a click on its text is a
+  // click on the button.
   const subjectOf = (element) => {
     const control = closest(element, (at) => at.matches(LIFTED_TO));
     if (!control || control === element) return element;
@@ -201,7 +202,7 @@
     return label && labelOf(control) === label ? control : element;
   };
 
-  // What is concealed while a picture is taken, and how to show it again.
+  // Concealed elements with the functions that reveal them again.
   let concealed = null;
   const restore = () => {
     if (!concealed) return;
@@ -219,7 +220,7 @@
     while (walker.nextNode()) if (!walker.currentNode.parentElement?.closest(UNSEEN)) text += walker.currentNode.data;
     return text;
   };
-  // The smallest elements that show one of the secrets, and fields that may.
+  // Returns the innermost elements that show one of the secrets, and fields that may contain one.
   const showing = (secrets) => {
     const shows = (text) => secrets.some((secret) => text.includes(secret));
     const found = [];
@@ -242,7 +243,7 @@
   return Object.assign(page, {
     subject: (element) => subjectOf(element),
 
-    // What an element is, and by what it can be found again.
+    // Describes an element with the means to find it again.
     described(element) {
       const label = labelOf(element);
       const twins = twinsOf(element);
@@ -256,7 +257,7 @@
       };
     },
 
-    // The same as far as it is compared.
+    // Returns the properties that are compared.
     compared(element, keys, levels) {
       const twins = twinsOf(element);
       return {
@@ -266,7 +267,7 @@
       };
     },
 
-    // The one that is called so, with these texts around it; or how many there are.
+    // Returns the only element with this label and these texts around it, or the number of matches.
     called(tag, kind, label, keys, levels) {
       const twins = alike(tag, kind, label);
       const counts = countAround(twins);
@@ -274,7 +275,7 @@
       return found.length === 1 ? found[0] : found.length;
     },
 
-    // Whether what has the focus takes secrets.
+    // Whether the focused element takes secrets.
     focusIsSecret() {
       let active = document.activeElement;
       while (active && active.shadowRoot && active.shadowRoot.activeElement) active = active.shadowRoot.activeElement;
@@ -288,12 +289,12 @@
         priority: element.style.getPropertyPriority('-webkit-text-security'),
       }));
       for (const { element } of styles) element.style.setProperty('-webkit-text-security', 'disc', 'important');
-      // Whoever asked for it may be gone before the picture is there.
+      // The caller may be gone before the picture is taken.
       concealed = { styles, late: setTimeout(restore, 5000) };
       return true;
     },
 
-    // Whether everything was concealed until now.
+    // Returns whether everything stayed concealed until now.
     reveal(secrets) {
       if (!concealed) return false;
       const isConcealed = (element) => getComputedStyle(element).getPropertyValue('-webkit-text-security') === 'disc';

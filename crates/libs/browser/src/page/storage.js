@@ -1,9 +1,9 @@
-// Runs in an empty page of a site: what the site has stored, in the form that Playwright gives it, and back.
+// Runs in an empty page of an origin; saves and restores its storage in Playwright's format.
 (() => {
   const MAX_DATABASES = 50;
-  // Of a value; its form is up to three times as deep.
+  // Maximum depth of a value; its encoded form is up to three times as deep.
   const MAX_DEPTH = 20;
-  // For all databases together: a page may hold one for as long as it likes.
+  // Time limit for all databases together, since a page may block one indefinitely.
   const PATIENCE_MS = 5000;
   const WORDS = { null: null, NaN, Infinity, '-Infinity': -Infinity, '-0': -0 };
   const ARRAYS = {
@@ -22,7 +22,7 @@
   };
   const fromBase64 = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 
-  // A value under its name where JSON says all of it, or else its form.
+  // Stores a value under its name if JSON represents it exactly, or else its encoded form.
   const written = (name, value) => {
     const known = new Map();
     let isPlain = true;
@@ -48,7 +48,7 @@
       if (Array.isArray(value)) return { a: Array.from(value, inner), id };
       if (value instanceof Map) return special({ m: Array.from(value, ([k, v]) => ({ k: inner(k), v: inner(v) })), id });
       if (value instanceof Set) return special({ s: Array.from(value, inner), id });
-      // Files, keys of WebCrypto and others.
+      // Files, WebCrypto keys and others cannot be serialized.
       if (Object.getPrototypeOf(value) !== Object.prototype) throw new Error('it has no form');
       return { o: Object.keys(value).map((k) => ({ k, v: inner(value[k]) })), id };
     };
@@ -116,7 +116,7 @@
   });
   const databaseOf = async (name, budget) => {
     const opening = indexedDB.open(name);
-    // It went meanwhile, and none is made in its place.
+    // The database was deleted in the meantime; do not create it.
     opening.onupgradeneeded = () => opening.transaction.abort();
     const database = await asked(opening);
     try {
@@ -158,7 +158,7 @@
   };
 
   return {
-    // All of it, in `most` characters; what does not fit, or has no form, is left out as a whole database.
+    // Returns all storage in up to `most` characters; a database that does not fit or cannot be serialized is omitted.
     async save(most) {
       const budget = { left: most };
       const [databases, leftOut] = [[], []];
@@ -178,7 +178,7 @@
       return { items: Object.entries(localStorage), databases, left_out: leftOut.slice(0, MAX_DATABASES) };
     },
 
-    // Throws for what no browser takes.
+    // Throws for values that the browser rejects.
     check(databases) {
       for (const record of databases.flatMap(({ stores }) => stores).flatMap(({ records }) => records)) {
         structuredClone(valueIn(record, 'value'));

@@ -1,29 +1,29 @@
-// Encodes pictures as a video and muxes it into an MP4 file, in a page that reaches nothing. `muxing` is mp4-muxer.
+// Encodes pictures as a video and muxes it into an MP4 file, in a page without network access. `muxing` is mp4-muxer.
 ((muxing) => {
-  // The first one that this Chromium can encode is used. H.264 plays everywhere.
+  // Codecs in order of preference; the first supported one is used. H.264 plays everywhere.
   const CODECS = [
     ['avc', 'avc1.640033'],
     ['avc', 'avc1.420033'],
     ['vp9', 'vp09.00.51.08'],
     ['av1', 'av01.0.13M.08'],
   ];
-  // Chromium's encoders control the rate; text stays sharp with this many bits for each pixel that may change.
+  // Target bits per changed pixel, which keep text sharp. Chromium's encoders control the rate.
   const BITS_PER_PIXEL = 1.5;
   const [MIN_BITRATE, MAX_BITRATE] = [1_000_000, 25_000_000];
   const MAX_QUEUE = 2;
-  // A picture that stays is encoded again this often: some players cannot seek within a longer one.
+  // Interval after which an unchanged picture is encoded again, since some players cannot seek within a longer one.
   const MAX_PICTURE_MS = 1_000;
   const KEY_FRAME_INTERVAL_MS = 10_000;
   const MAX_SOURCE_SIDE = 16_384;
-  // Sides of a video, without its caption. Chroma is stored for two by two pixels.
+  // Dimensions of a video without its caption. They are even, since chroma is stored for two by two pixels.
   const [MIN_SIDE, MAX_SIDE] = [16, 1_920];
   const CAPTION = { height: 32, margin: 8, font: '16px system-ui, sans-serif', color: '#ebebeb', ellipsis: '…' };
-  // Bytes of the file that one answer carries.
+  // Maximum number of file bytes per response.
   const MAX_ANSWER_BYTES = 8 << 20;
 
   const even = (side) => Math.max(side & ~1, MIN_SIDE);
 
-  // The largest size of the same shape within bounds, and at most `maxScale` times as large.
+  // Returns the largest size with the same aspect ratio within bounds, scaled up at most `maxScale` times.
   const fitted = (width, height, maxWidth, maxHeight, maxScale) => {
     const scale = Math.min(maxWidth / width, maxHeight / height, maxScale);
     const scaled = (side, bound) => Math.min(Math.max(Math.round(side * scale), 1), bound);
@@ -61,7 +61,7 @@
     throw new Failure('encoder', 'this Chromium encodes neither H.264 nor VP9 nor AV1');
   };
 
-  // The words that fit, cut between what a reader sees as letters.
+  // Returns the text that fits, truncated at grapheme boundaries.
   const shortened = (context, caption, room) => {
     const fits = (text) => context.measureText(text).width <= room;
     if (fits(caption)) return caption;
@@ -79,16 +79,16 @@
     constructor({ framesPerSecond, maxPictures, hasCaptions }) {
       Object.assign(this, { framesPerSecond, maxPictures });
       this.captionHeight = hasCaptions ? CAPTION.height : 0;
-      // What was written and not fetched yet: bytes with their place in the file.
+      // Written but unfetched bytes with their file positions.
       this.pieces = [];
-      // When the picture on the canvas began; null before the first one.
+      // Start time of the picture on the canvas; null before the first one.
       this.from = null;
       this.nextKeyFrame = 0;
       this.failed = new Promise((_, fail) => { this.fail = fail; });
       this.failed.catch(() => {});
     }
 
-    // The first picture decides the size.
+    // The first picture determines the size.
     async begin(picture) {
       const [width, height] = fitted(picture.width, picture.height, MAX_SIDE, MAX_SIDE, 1).map(even);
       Object.assign(this, { width, height });
@@ -100,7 +100,7 @@
       this.muxer = new muxing.Muxer({
         target: new muxing.StreamTarget({ onData }),
         video: { codec: name, ...size },
-        // What a player needs first stands first.
+        // The metadata precedes the media data (fast start).
         fastStart: { expectedVideoChunks: this.maxPictures },
       });
       this.encoder = new VideoEncoder({
@@ -121,7 +121,7 @@
       context.fillStyle = '#000';
       context.fillRect(0, 0, this.canvas.width, this.canvas.height);
       if (even(picture.width) === width && even(picture.height) === height) {
-        // At most a row and a column do not fit.
+        // At most one row and one column are cropped.
         context.drawImage(picture, 0, 0);
         if (this.captionHeight > 0) context.fillRect(0, height, width, this.captionHeight);
       } else {
@@ -151,7 +151,7 @@
       }
     }
 
-    // Encodes what is on the canvas until `end`, and repeats it as often as that takes.
+    // Encodes the canvas until `end`, repeatedly if necessary.
     async encodeUntil(end) {
       while (this.from < end) {
         const duration = Math.min(end - this.from, MAX_PICTURE_MS);
@@ -166,7 +166,7 @@
         await this.begin(picture);
         this.from = 0;
       } else {
-        // Each picture has a time of its own.
+        // Timestamps must be distinct.
         await this.encodeUntil(Math.max(at, this.from + 1));
       }
       this.draw(picture, caption);
@@ -178,7 +178,7 @@
       const rest = Math.max(end - this.from, 2);
       const tail = rest % MAX_PICTURE_MS || MAX_PICTURE_MS;
       await this.encodeUntil(this.from + rest - tail);
-      // The muxer takes the last picture to last as long as the one before it.
+      // The muxer gives the last picture the duration of the previous one.
       await this.encode(this.from, tail / 2);
       await this.encode(this.from + tail / 2, tail / 2);
       await Promise.race([this.encoder.flush(), this.failed]);
@@ -186,7 +186,7 @@
       this.muxer.finalize();
     }
 
-    // Some of what was written; whoever asks asks again while there is more.
+    // Returns some of the written bytes; the caller repeats the call while there are more.
     take() {
       const taken = [];
       let left = MAX_ANSWER_BYTES;

@@ -1,4 +1,4 @@
-//! An element as it is kept.
+//! Description of a recorded element.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -7,14 +7,14 @@ use super::model::{Alternative, AlternativeKind, Compared, Fingerprint, Recorded
 use crate::BrowserError;
 use crate::action::locate::Matches;
 use crate::selector::Selector;
-use crate::shared::QUICK;
+use crate::shared::COMMAND_TIMEOUT;
 use crate::snapshot::Pin;
 use crate::tab::{Argument, Element, FrameId, Invoked, Tab};
 
-/// Longer names are texts.
-const MAX_NAME: usize = 200;
-/// What a point of them means is not what their middle means, which a replay would act on.
-const SURFACES: [&str; 8] = ["html", "body", "iframe", "frame", "object", "embed", "canvas", "video"];
+/// Maximum length of a name in a selector; longer names are running text.
+const MAX_NAME_CHARS: usize = 200;
+/// Elements in which a point cannot be replaced by the centre, which a replay would use.
+const SURFACE_TAGS: [&str; 8] = ["html", "body", "iframe", "frame", "object", "embed", "canvas", "video"];
 
 #[derive(Debug, Deserialize)]
 struct Described {
@@ -23,48 +23,51 @@ struct Described {
     is_secret: bool,
 }
 
-/// An element that an action is about to be done to.
-pub(super) struct Aimed<'t> {
+/// Described and pinned element that an action is about to be performed on.
+pub(super) struct DescribedTarget<'t> {
     pub(super) pin: Pin<'t>,
     pub(super) target: RecordedTarget,
-    /// Whether what is typed into it is a secret.
+    /// Whether text typed into it is a secret.
     pub(super) is_secret: bool,
 }
 
 impl Tab {
-    /// The control that an element is all of, or the element.
+    /// Returns the control that the element belongs to, or the element itself.
     pub(super) async fn subject_of(&self, element: &Element) -> Result<Option<Element>, BrowserError> {
         let arguments = [Argument::Element(element)];
-        let Invoked::Done(found) = self.invoke_raw(&element.frame, "subject", &arguments, false, QUICK).await? else {
+        let Invoked::Done(found) =
+            self.invoke_raw(&element.frame, "subject", &arguments, false, COMMAND_TIMEOUT).await?
+        else {
             return Ok(None);
         };
         let (frame, session) = (element.frame.clone(), element.session.clone());
         Ok(found.object_id.map(|object| Element { frame, session, object }))
     }
 
-    /// Describes the subject of an element and gives it a number. None where it went meanwhile.
-    pub(super) async fn aim_at(
+    /// Describes the subject of an element and pins it. Returns `None` if the element disappeared.
+    pub(super) async fn describe_target(
         &self,
         element: &Element,
         parameter: &str,
         given: &str,
-    ) -> Result<Option<Aimed<'_>>, BrowserError> {
+    ) -> Result<Option<DescribedTarget<'_>>, BrowserError> {
         let Some(subject) = self.subject_of(element).await? else { return Ok(None) };
         let arguments = [Argument::Element(&subject)];
-        let Invoked::Done(described) = self.invoke::<Described>(&subject.frame, "described", &arguments, QUICK).await?
+        let Invoked::Done(described) =
+            self.invoke::<Described>(&subject.frame, "described", &arguments, COMMAND_TIMEOUT).await?
         else {
             return Ok(None);
         };
         let parsed = Selector::parse(given)?;
         let Fingerprint { tag, kind, .. } = &described.fingerprint;
-        let is_surface = SURFACES.contains(&tag.as_str()) || kind == "range";
+        let is_surface = SURFACE_TAGS.contains(&tag.as_str()) || kind == "range";
         if parsed.point().is_some() && is_surface {
             let reason = format!("`{given}` is in `{tag}`, where no replay would find it; name an element");
             return Err(BrowserError::Invalid(reason));
         }
         let Some(pin) = self.pin(&subject).await? else { return Ok(None) };
         let mut alternatives = Vec::new();
-        if !parsed.is_passing() {
+        if !parsed.is_transient() {
             alternatives.push(Alternative { kind: AlternativeKind::Given, selector: given.to_owned() });
         }
         let (test_ids, others): (Vec<_>, Vec<_>) =
@@ -74,7 +77,7 @@ impl Tab {
             alternatives.push(Alternative { kind: AlternativeKind::Role, selector });
         }
         let fingerprint = described.fingerprint;
-        alternatives.push(Alternative { kind: AlternativeKind::Label, selector: shown(&fingerprint) });
+        alternatives.push(Alternative { kind: AlternativeKind::Label, selector: describe_fingerprint(&fingerprint) });
         alternatives.extend(others);
         let mut seen = Vec::new();
         alternatives.retain(|found| {
@@ -82,19 +85,19 @@ impl Tab {
             seen.push(found.selector.clone());
             is_new
         });
-        let (role, name) = (pin.role.clone(), pin.name.chars().take(MAX_NAME).collect());
+        let (role, name) = (pin.role.clone(), pin.name.chars().take(MAX_NAME_CHARS).collect());
         let frame_url = self.frame_url(&subject.frame);
         let parameter = parameter.to_owned();
         let target = RecordedTarget { parameter, role, name, frame_url, fingerprint, alternatives };
-        Ok(Some(Aimed { pin, target, is_secret: described.is_secret }))
+        Ok(Some(DescribedTarget { pin, target, is_secret: described.is_secret }))
     }
 
-    /// By role and name, where no other element of its frame has both.
+    /// Returns a selector by role and name if it is unique within the frame.
     async fn role_selector(&self, frame: &FrameId, pin: &Pin<'_>) -> Result<Option<String>, BrowserError> {
         let length = pin.name.chars().count();
         if pin.role.is_empty()
             || length == 0
-            || length > MAX_NAME
+            || length > MAX_NAME_CHARS
             || !pin.role.bytes().all(|byte| byte.is_ascii_alphanumeric())
         {
             return Ok(None);
@@ -106,7 +109,7 @@ impl Tab {
         Ok(matches!(found, Matches::One(_)).then_some(selector))
     }
 
-    /// Without what changes from visit to visit; none for the page itself.
+    /// Returns the URL of a frame without query and fragment; `None` for the main frame.
     pub(super) fn frame_url(&self, frame: &FrameId) -> Option<String> {
         let state = self.state.borrow();
         if *frame == state.main_frame {
@@ -116,23 +119,24 @@ impl Tab {
         Some(url.split(['?', '#']).next().unwrap_or_default().chars().take(2_000).collect())
     }
 
-    pub(super) async fn compared(
+    pub(super) async fn compare_element(
         &self,
         element: &Element,
         fingerprint: &Fingerprint,
     ) -> Result<Option<Compared>, BrowserError> {
         let arguments = [Argument::Element(element), json!(fingerprint.keys).into(), json!(fingerprint.levels).into()];
-        match self.invoke(&element.frame, "compared", &arguments, QUICK).await? {
+        match self.invoke(&element.frame, "compared", &arguments, COMMAND_TIMEOUT).await? {
             Invoked::Done(compared) => Ok(Some(compared)),
             Invoked::Gone => Ok(None),
         }
     }
 
-    /// Whether the focus is where a secret is typed.
+    /// Whether the focused element takes a secret.
     pub(super) async fn focus_is_secret(&self) -> Result<bool, BrowserError> {
         let frames = self.state.borrow().frame_ids();
         for frame in frames {
-            if let Invoked::Done(Value::Bool(true)) = self.invoke(&frame, "focusIsSecret", &[], QUICK).await? {
+            if let Invoked::Done(Value::Bool(true)) = self.invoke(&frame, "focusIsSecret", &[], COMMAND_TIMEOUT).await?
+            {
                 return Ok(true);
             }
         }
@@ -140,8 +144,8 @@ impl Tab {
     }
 }
 
-/// For people: the search is by the fingerprint itself.
-fn shown(fingerprint: &Fingerprint) -> String {
+/// Describes a fingerprint for users; the search uses the fingerprint itself.
+fn describe_fingerprint(fingerprint: &Fingerprint) -> String {
     let near: String = fingerprint.keys.iter().map(|key| format!(" near {key:?}")).collect();
     format!("{} {:?}{near}", fingerprint.tag, fingerprint.label)
 }

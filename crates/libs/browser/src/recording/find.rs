@@ -1,56 +1,56 @@
-//! Finding what was recorded on a page as it is now.
+//! Search for a recorded element on the current page.
 
 use futures_util::future::join_all;
 use serde::Serialize;
 use serde_json::json;
 
-use super::model::{Alternative, AlternativeKind, Judgement, RecordedTarget};
+use super::model::{Alternative, AlternativeKind, MatchResult, RecordedTarget};
 use crate::BrowserError;
 use crate::action::locate::{Matches, pause};
 use crate::selector::{Selector, shortened};
-use crate::shared::QUICK;
+use crate::shared::COMMAND_TIMEOUT;
 use crate::snapshot::Pin;
 use crate::tab::{Argument, Deadline, Element, FrameId, Invoked, Tab};
 
-/// An element that was found by another selector than the first, or that is called something else.
+/// Element that was found by a selector other than the first, or that was renamed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Drift {
     pub parameter: String,
     pub recorded: String,
     pub used: String,
-    /// What else has changed about it.
+    /// Other change of the element.
     pub change: Option<String>,
 }
 
-/// A selector that was of no use, and why.
+/// Selector that did not identify the element, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Tried {
     pub selector: String,
     pub result: String,
 }
 
-/// The element that was recorded, as it is now.
-pub(super) struct Found<'t> {
+/// Recorded element as found on the current page.
+pub(super) struct LocatedTarget<'t> {
     pub(super) element: Element,
     pub(super) pin: Pin<'t>,
     pub(super) drift: Option<Drift>,
 }
 
 impl Tab {
-    /// Waits for the element. `tried` holds what the last look came to.
-    pub(super) async fn find_again(
+    /// Waits for the element. `tried` receives the results of the last attempt.
+    pub(super) async fn find_target(
         &self,
         target: &RecordedTarget,
         deadline: Deadline,
         tried: &mut Vec<Tried>,
-    ) -> Result<Found<'_>, BrowserError> {
-        for look in 0.. {
-            pause(look, deadline).await;
-            if look > 0 && deadline.is_over() {
+    ) -> Result<LocatedTarget<'_>, BrowserError> {
+        for attempt in 0.. {
+            pause(attempt, deadline).await;
+            if attempt > 0 && deadline.is_over() {
                 break;
             }
             tried.clear();
-            if let Some(found) = self.look_for(target, tried).await? {
+            if let Some(found) = self.find_target_once(target, tried).await? {
                 return Ok(found);
             }
         }
@@ -61,35 +61,35 @@ impl Tab {
         })
     }
 
-    /// Looks once.
-    pub(super) async fn look_for(
+    /// Searches once.
+    pub(super) async fn find_target_once(
         &self,
         target: &RecordedTarget,
         tried: &mut Vec<Tried>,
-    ) -> Result<Option<Found<'_>>, BrowserError> {
-        let frames = self.frames_like(target);
+    ) -> Result<Option<LocatedTarget<'_>>, BrowserError> {
+        let frames = self.candidate_frames(target);
         for alternative in &target.alternatives {
-            let mut say = |result: String| tried.push(Tried { selector: alternative.selector.clone(), result });
+            let mut report = |result: String| tried.push(Tried { selector: alternative.selector.clone(), result });
             let element = match self.by_alternative(&frames, target, alternative).await? {
                 Matches::None => {
-                    say("matches nothing".to_owned());
+                    report("matches nothing".to_owned());
                     continue;
                 }
                 Matches::Many(count) => {
-                    say(format!("matches {count} elements"));
+                    report(format!("matches {count} elements"));
                     continue;
                 }
                 Matches::One(element) => element,
             };
             let Some(element) = self.subject_of(&element).await? else { continue };
-            let Some(compared) = self.compared(&element, &target.fingerprint).await? else { continue };
-            let change = match target.fingerprint.judge(&compared, alternative.kind) {
-                Judgement::Other(why) => {
-                    say(format!("finds an element that {why}"));
+            let Some(compared) = self.compare_element(&element, &target.fingerprint).await? else { continue };
+            let change = match target.fingerprint.compare(&compared, alternative.kind) {
+                MatchResult::Other(why) => {
+                    report(format!("finds an element that {why}"));
                     continue;
                 }
-                Judgement::Renamed(change) => Some(change),
-                Judgement::Same => None,
+                MatchResult::Renamed(change) => Some(change),
+                MatchResult::Same => None,
             };
             let Some(pin) = self.pin(&element).await? else { continue };
             let first = target.alternatives.first().filter(|first| *first != alternative || change.is_some());
@@ -99,13 +99,13 @@ impl Tab {
                 used: alternative.selector.clone(),
                 change,
             });
-            return Ok(Some(Found { element, pin, drift }));
+            return Ok(Some(LocatedTarget { element, pin, drift }));
         }
         Ok(None)
     }
 
-    /// The frames that it may be in.
-    fn frames_like(&self, target: &RecordedTarget) -> Vec<FrameId> {
+    /// Returns the frames that may contain the element.
+    fn candidate_frames(&self, target: &RecordedTarget) -> Vec<FrameId> {
         let Some(url) = &target.frame_url else { return vec![self.main_frame()] };
         let main = self.main_frame();
         let mut frames = self.state.borrow().frame_ids();
@@ -126,23 +126,30 @@ impl Tab {
         } else {
             let selector = &alternative.selector;
             match Selector::parse(selector) {
-                Ok(parsed) if !parsed.is_passing() => self.matches(frames, &parsed, selector).await,
+                Ok(parsed) if !parsed.is_transient() => self.matches(frames, &parsed, selector).await,
                 Ok(_) | Err(_) => return Ok(Matches::None),
             }
         };
         match found {
-            // Something in a file that is no selector here finds nothing.
+            // An invalid selector in a recording file matches nothing.
             Err(BrowserError::Invalid(_)) => Ok(Matches::None),
             other => other,
         }
     }
 
     async fn by_label(&self, frames: &[FrameId], target: &RecordedTarget) -> Result<Matches, BrowserError> {
-        let it = &target.fingerprint;
-        let arguments =
-            [json!(it.tag), json!(it.kind), json!(it.label), json!(it.keys), json!(it.levels)].map(Argument::Value);
+        let fingerprint = &target.fingerprint;
+        let arguments = [
+            json!(fingerprint.tag),
+            json!(fingerprint.kind),
+            json!(fingerprint.label),
+            json!(fingerprint.keys),
+            json!(fingerprint.levels),
+        ]
+        .map(Argument::Value);
         let searched =
-            join_all(frames.iter().map(|frame| self.invoke_raw(frame, "called", &arguments, false, QUICK))).await;
+            join_all(frames.iter().map(|frame| self.invoke_raw(frame, "called", &arguments, false, COMMAND_TIMEOUT)))
+                .await;
         let (mut one, mut count) = (None, 0);
         for (frame, found) in frames.iter().zip(searched) {
             let Invoked::Done(found) = found? else { continue };
@@ -162,10 +169,10 @@ impl Tab {
     }
 }
 
-/// An error about an element under a number, with what people know it by.
-pub(super) fn renamed(error: BrowserError, names: &[(String, String)]) -> BrowserError {
+/// Replaces pin numbers in an error by the names that users know.
+pub(super) fn with_target_names(error: BrowserError, names: &[(String, String)]) -> BrowserError {
     let name = |selector: String| {
-        // A point may stand behind it.
+        // A point may follow the number.
         let pin = selector.split(' ').next();
         names
             .iter()

@@ -1,14 +1,13 @@
-//! Recording actions, and doing them again on a page that has changed meanwhile.
+//! Recording of actions, and their replay on a page that may have changed.
 //!
 //! Invariants
-//! - An element is described when it is known which one it is, and the action is bound to that one: what is kept is
-//!   what was acted on.
-//! - At a replay an element must be the one that was recorded, by what it is called and what is beside it. Where none
-//!   is, or several are, the step fails and says what was tried; nothing is acted on by its place alone, unless nothing
-//!   around that place has changed.
-//! - What is typed into fields for passwords, and credentials in addresses, are kept as numbers. No picture shows them.
+//! - An element is described after it was identified, and the action is bound to that element: the recording contains
+//!   exactly the element that was acted on.
+//! - A replay identifies an element by its name and neighbouring texts. If none or several match, the step fails and
+//!   lists the attempts. Position alone is used only if nothing around it has changed.
+//! - Text typed into password fields, and credentials in URLs, are recorded as numbers. No picture shows them.
 //!
-//! Deliberately absent: files, and deciding which addresses may be reached.
+//! Deliberately absent: file storage, and access control for URLs.
 
 mod describe;
 mod find;

@@ -1,79 +1,79 @@
-//! What is kept of an action, and whether an element is the one that it was done to.
+//! Recorded steps, and the comparison of recorded elements with those found.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// One action as it was done.
+/// Recorded action.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecordedStep {
-    /// The name of the action.
+    /// Name of the action.
     pub action: String,
-    /// As they were asked for; `{{secret:N}}` stands for a secret.
+    /// Parameters as requested; `{{secret:N}}` stands for a secret.
     pub parameters: Map<String, Value>,
-    /// What it was done to, one for each parameter that named an element.
+    /// Elements acted on, one for each selector parameter.
     #[serde(default)]
     pub targets: Vec<RecordedTarget>,
-    /// The tab, counted in the order of their opening.
+    /// Number of the tab in opening order.
     pub tab: u32,
-    /// Where that tab came from; in the first step that was done in it.
+    /// Origin of the tab; present in its first step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tab_origin: Option<TabOrigin>,
-    /// What the tab showed after it.
+    /// URL of the tab after the action.
     pub url: String,
-    /// Since the recording was started, when the action began.
+    /// Start of the action, in milliseconds since the start of the recording.
     pub at_ms: u64,
     pub duration_ms: u64,
 }
 
-/// How a tab came to be.
+/// Origin of a tab.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TabOrigin {
-    /// What it showed when something was first done in it.
+    /// URL of the tab at its first action.
     pub url: String,
-    /// The page that opened it during the recording.
+    /// Opener, if a page opened the tab during the recording.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub popup: Option<PopupOf>,
 }
 
-/// The popup of a page, counted from 0 in the order of their opening.
+/// Popup of a page, counted from 0 in opening order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PopupOf {
     pub opener: u32,
     pub index: u32,
 }
 
-/// An element, and by what it can be found again.
+/// Recorded element with the means to find it again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecordedTarget {
     /// `selector`, `source` or `target`.
     pub parameter: String,
-    /// As assistive technology is told.
+    /// Accessibility role.
     pub role: String,
     pub name: String,
-    /// The frame that it was in; none where that was the page itself.
+    /// URL of its frame; `None` for the main frame.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame_url: Option<String>,
     pub fingerprint: Fingerprint,
-    /// Tried in this order.
+    /// Selectors in the order in which they are tried.
     pub alternatives: Vec<Alternative>,
 }
 
-/// One way to find an element.
+/// Selector that can identify the element.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alternative {
     pub kind: AlternativeKind,
     pub selector: String,
 }
 
-/// From what changes least to what changes most, after what the caller named.
+/// Kinds of selectors, from most to least stable, after the one that the client named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AlternativeKind {
-    /// What the caller named.
+    /// Selector given by the client.
     Given,
     TestId,
     Role,
-    /// By its fingerprint: what it is called, and the texts around it.
+    /// Fingerprint: label and neighbouring texts.
     Label,
     Attribute,
     Text,
@@ -83,34 +83,34 @@ pub enum AlternativeKind {
 }
 
 impl AlternativeKind {
-    /// Whether the name was given to this element so that programs find it.
-    fn is_made_for_it(self) -> bool {
+    /// Whether the attribute exists to identify this element to programs.
+    fn is_explicit(self) -> bool {
         matches!(self, Self::TestId | Self::Attribute)
     }
 }
 
-/// What an element is, apart from where it is.
+/// Properties that identify an element independently of its position.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
     pub tag: String,
-    /// The type of an input.
+    /// Type of an input element.
     #[serde(default)]
     pub kind: String,
     pub label: String,
-    /// How many there were that are called the same, and which of them it was.
+    /// Number of elements with the same label, and the index of this one.
     pub twins: u32,
     pub ordinal: u32,
-    /// Texts beside it that those did not have, and how many elements up they were.
+    /// Neighbouring texts that the twins do not have, and the number of levels up to their common ancestor.
     pub keys: Vec<String>,
     pub levels: u32,
-    /// Of its attributes; only for what can be told apart by nothing else.
+    /// Hash of its attributes; only for elements that nothing else distinguishes.
     pub mark: u32,
-    /// Of the texts beside it, where others were called the same.
+    /// Hash of the neighbouring texts, if other elements had the same label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub around: Option<u32>,
 }
 
-/// What was found at a replay.
+/// Properties of an element found during a replay.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct Compared {
     pub(crate) tag: String,
@@ -123,36 +123,36 @@ pub(crate) struct Compared {
     pub(crate) has_keys: bool,
 }
 
-/// Whether what was found is what was recorded.
+/// Result of comparing a found element with the recorded one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Judgement {
+pub(crate) enum MatchResult {
     Same,
-    /// The same, called something else now.
+    /// Same element with another label.
     Renamed(String),
     Other(String),
 }
 
 impl Fingerprint {
-    /// Rather refuses the right element than takes a wrong one.
-    pub(crate) fn judge(&self, found: &Compared, kind: AlternativeKind) -> Judgement {
-        use Judgement::{Other, Renamed, Same};
+    /// Compares the found element. Prefers a false negative to a false positive.
+    pub(crate) fn compare(&self, found: &Compared, kind: AlternativeKind) -> MatchResult {
+        use MatchResult::{Other, Renamed, Same};
         if (&self.tag, &self.kind) != (&found.tag, &found.kind) {
             return Other(format!("is {}, not {}", element(&found.tag, &found.kind), element(&self.tag, &self.kind)));
         }
         if !found.has_keys {
-            return Other(format!("does not have {} beside it", listed(&self.keys)));
+            return Other(format!("does not have {} beside it", quoted_list(&self.keys)));
         }
         if self.label != found.label {
             let renamed = format!("was called {:?}, is called {:?}", self.label, found.label);
-            // With neither a name nor anything beside it, there is nothing left to know it by.
-            let is_known = kind.is_made_for_it() && !(self.label.is_empty() && self.keys.is_empty());
+            // An element without label and neighbouring texts cannot be recognized after a rename.
+            let is_known = kind.is_explicit() && !(self.label.is_empty() && self.keys.is_empty());
             return if is_known { Renamed(renamed) } else { Other(renamed) };
         }
         if !self.keys.is_empty() || kind == AlternativeKind::TestId {
             return Same;
         }
         if self.twins > 1 {
-            // Only its place among its twins tells it from them: nothing may have changed there.
+            // Only its index distinguishes it from its twins, so nothing may have changed around it.
             let is_unchanged = (self.twins, self.ordinal, self.mark) == (found.twins, found.ordinal, found.mark)
                 && (self.around.is_none() || self.around == found.around);
             let reason = "looked the same as others beside it, and something has changed there";
@@ -173,13 +173,13 @@ fn element(tag: &str, kind: &str) -> String {
     if kind.is_empty() { format!("<{tag}>") } else { format!("<{tag} type={kind}>") }
 }
 
-fn listed(texts: &[String]) -> String {
+fn quoted_list(texts: &[String]) -> String {
     let quoted: Vec<String> = texts.iter().map(|text| format!("{text:?}")).collect();
     quoted.join(", ")
 }
 
 impl RecordedTarget {
-    /// `button "Save"`.
+    /// Returns a description such as `button "Save"`.
     #[must_use]
     pub fn description(&self) -> String {
         let role = if self.role.is_empty() { &self.fingerprint.tag } else { &self.role };
@@ -189,12 +189,12 @@ impl RecordedTarget {
 }
 
 impl RecordedStep {
-    /// One line for people: `click button "Save"`.
+    /// Returns a one-line caption such as `click button "Save"`.
     #[must_use]
     pub fn caption(&self) -> String {
-        let said = |name: &str| self.parameters.get(name).and_then(Value::as_str);
-        let what = match (self.targets.as_slice(), said("url").or(said("key"))) {
-            ([], Some(said)) => said.to_owned(),
+        let parameter = |name: &str| self.parameters.get(name).and_then(Value::as_str);
+        let what = match (self.targets.as_slice(), parameter("url").or(parameter("key"))) {
+            ([], Some(value)) => value.to_owned(),
             ([], None) => String::new(),
             (targets, _) => targets.iter().map(RecordedTarget::description).collect::<Vec<_>>().join(" → "),
         };
@@ -205,10 +205,10 @@ impl RecordedStep {
         self.targets.iter().find(|target| target.parameter == parameter)
     }
 
-    /// The numbers of the secrets that it needs.
+    /// Returns the numbers of the secrets that the step needs.
     #[must_use]
     pub fn secrets(&self) -> Vec<u32> {
-        self.parameters.values().filter_map(Value::as_str).flat_map(super::secrets::numbers_in).collect()
+        self.parameters.values().filter_map(Value::as_str).flat_map(super::secrets::secret_numbers).collect()
     }
 }
 
@@ -242,10 +242,10 @@ mod tests {
     }
 
     fn found() -> impl Strategy<Value = Compared> {
-        (fingerprints(), any::<bool>()).prop_map(|(it, has_keys)| Compared { has_keys, ..seen_again(&it) })
+        (fingerprints(), any::<bool>()).prop_map(|(it, has_keys)| Compared { has_keys, ..unchanged(&it) })
     }
 
-    fn seen_again(it: &Fingerprint) -> Compared {
+    fn unchanged(it: &Fingerprint) -> Compared {
         Compared {
             tag: it.tag.clone(),
             kind: it.kind.clone(),
@@ -260,25 +260,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_did_not_change_is_the_same(recorded in fingerprints()) {
+        fn unchanged_element_is_the_same(recorded in fingerprints()) {
             for kind in KINDS {
-                prop_assert_eq!(recorded.judge(&seen_again(&recorded), kind), Judgement::Same);
+                prop_assert_eq!(recorded.compare(&unchanged(&recorded), kind), MatchResult::Same);
             }
         }
 
         #[test]
-        fn nothing_else_is_taken_for_it(recorded in fingerprints(), found in found()) {
+        fn other_elements_are_rejected(recorded in fingerprints(), found in found()) {
             for kind in KINDS {
-                let is_taken = !matches!(recorded.judge(&found, kind), Judgement::Other(_));
+                let is_taken = !matches!(recorded.compare(&found, kind), MatchResult::Other(_));
                 if !is_taken {
                     continue;
                 }
                 prop_assert_eq!((&recorded.tag, &recorded.kind), (&found.tag, &found.kind));
                 prop_assert!(found.has_keys);
-                let is_evident = kind.is_made_for_it() || kind == AlternativeKind::Id;
+                let is_evident = kind.is_explicit() || kind == AlternativeKind::Id;
                 if !is_evident {
                     prop_assert_eq!(&recorded.label, &found.label);
-                    // Of several that are the same, none is picked by its place unless all is as it was.
+                    // A twin is chosen by its index only if everything is unchanged.
                     let is_picked = recorded.keys.is_empty() && found.twins > 1;
                     prop_assert!(!is_picked || (recorded.twins, recorded.ordinal, recorded.mark) == (found.twins, found.ordinal, found.mark));
                     prop_assert!(!is_picked || recorded.around.is_none() || recorded.around == found.around);
@@ -287,7 +287,7 @@ mod tests {
         }
 
         #[test]
-        fn a_step_is_read_as_it_was_written(recorded in fingerprints(), tab in any::<u32>(), url in ".{0,50}") {
+        fn step_round_trips_through_json(recorded in fingerprints(), tab in any::<u32>(), url in ".{0,50}") {
             let target = RecordedTarget {
                 parameter: "selector".into(), role: "button".into(), name: "X".into(), frame_url: Some(url.clone()),
                 fingerprint: recorded,

@@ -1,4 +1,4 @@
-//! A small picture of a page that shows no secret.
+//! Small picture of a page with secrets concealed.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::tab::{FrameId, Invoked, Tab};
 
 const WIDTH: f64 = 640.0;
 const QUALITY: u32 = 50;
-/// A page that does not draw itself by then has no picture.
+/// Time limit for drawing; a slower page has no picture.
 const LIMIT: Duration = Duration::from_secs(3);
 
 #[derive(Deserialize)]
@@ -37,17 +37,17 @@ struct Captured {
 }
 
 impl Tab {
-    /// A JPEG; none where the page cannot be drawn, or shows a secret that cannot be concealed.
+    /// Returns a JPEG, or `None` if the page cannot be drawn or a secret cannot be concealed.
     pub(super) async fn small_picture(&self, secrets: &[&str]) -> Option<Vec<u8>> {
         let frames = self.state.borrow().frame_ids();
-        let concealed = self.in_all(&frames, "conceal", secrets).await;
+        let concealed = self.run_in_frames(&frames, "conceal", secrets).await;
         let drawn = if concealed { self.draw().await.ok() } else { None };
-        // Whether or not there is a picture, the page gets back what it had.
-        let is_clean = self.in_all(&frames, "reveal", secrets).await;
+        // Restore the page in any case.
+        let is_clean = self.run_in_frames(&frames, "reveal", secrets).await;
         drawn.filter(|_| is_clean)
     }
 
-    async fn in_all(&self, frames: &[FrameId], function: &str, secrets: &[&str]) -> bool {
+    async fn run_in_frames(&self, frames: &[FrameId], function: &str, secrets: &[&str]) -> bool {
         let arguments = [json!(secrets).into()];
         let done = join_all(frames.iter().map(|frame| self.invoke::<bool>(frame, function, &arguments, LIMIT))).await;
         done.iter().all(|done| matches!(done, Ok(Invoked::Done(true))))

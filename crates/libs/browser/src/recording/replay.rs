@@ -1,4 +1,4 @@
-//! Doing again what was recorded.
+//! Replay of recorded steps.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,45 +8,45 @@ use agentd_base::Secret;
 use parking_lot::Mutex;
 use serde::Deserialize;
 
-use super::find::{Drift, Tried, renamed};
+use super::find::{Drift, Tried, with_target_names};
 use super::model::{RecordedStep, RecordedTarget};
 use super::tabs::Tabs;
 use crate::action::locate::pause;
 use crate::action::{Action, DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS};
 use crate::error::millis;
 use crate::selector::shortened;
-use crate::shared::QUICK;
+use crate::shared::COMMAND_TIMEOUT;
 use crate::tab::{Argument, Deadline, Element, Invoked};
 use crate::{ActionOutcome, ActionRequest, BrowserError, Context, ElementState, Tab};
 
-/// For a popup to be opened by the step before.
+/// Time limit for a popup that the previous step opens.
 const POPUP_LIMIT: Duration = Duration::from_secs(10);
 
-/// A replay that runs: which tab stands for which of those that were recorded.
+/// Active replay with the mapping from recorded tabs to current tabs.
 #[derive(Debug)]
 pub struct Replay {
     tabs: Mutex<Tabs>,
     known: HashMap<u32, String>,
 }
 
-/// Where a step is to be done.
+/// Tab of a step.
 #[derive(Debug)]
 pub enum StepTab {
     There(Arc<Tab>),
-    /// In a tab that nobody has opened yet; it showed this address.
+    /// A tab to be opened, with the URL that it showed.
     New {
         url: String,
     },
 }
 
-/// A step that was done again.
+/// Outcome of a replayed step.
 #[derive(Debug)]
 pub struct Replayed {
     pub outcome: ActionOutcome,
     pub drift: Vec<Drift>,
 }
 
-/// Why a step could not be done again, and which selectors were of no use.
+/// Failure of a replayed step, with the selectors that were tried.
 #[derive(Debug)]
 pub struct ReplayError {
     pub error: BrowserError,
@@ -71,10 +71,10 @@ impl Replay {
         Self { tabs: Mutex::new(Tabs::new(context.tabs())), known: HashMap::new() }
     }
 
-    /// The tab of a step. One that a page opened is waited for.
+    /// Returns the tab of a step, and waits for one that a page opens.
     ///
     /// # Errors
-    /// It is closed, or was not opened.
+    /// The tab is closed, or was not opened in time.
     pub async fn tab(&mut self, context: &Context, step: &RecordedStep) -> Result<StepTab, BrowserError> {
         if let Some(id) = self.known.get(&step.tab) {
             return Ok(StepTab::There(context.tab(id)?));
@@ -84,7 +84,7 @@ impl Replay {
         let Some((opener, index)) = opener else { return Ok(StepTab::New { url: origin.url.clone() }) };
         let is_meant = |tab: &crate::TabInfo| {
             let mut tabs = self.tabs.lock();
-            tabs.look(context.tabs());
+            tabs.update(context.tabs());
             tabs.popup_of(opener, index) == Some(tab.tab_id.as_str())
         };
         let tab = context.wait_for_tab(POPUP_LIMIT, is_meant).await?;
@@ -92,15 +92,15 @@ impl Replay {
         Ok(StepTab::There(tab))
     }
 
-    /// This tab stands for that of the step from now on.
+    /// Maps the recorded tab of the step to this tab.
     pub fn follow(&mut self, step: &RecordedStep, tab: &Tab) {
         self.known.insert(step.tab, tab.id().to_owned());
     }
 
-    /// Does `request`, which is that of the step, to the elements that were recorded.
+    /// Performs `request`, the request of the step, on the recorded elements.
     ///
     /// # Errors
-    /// They are not there, or the action could not be done.
+    /// An element was not found, or the action failed.
     pub async fn act(
         &self,
         context: &Context,
@@ -114,13 +114,13 @@ impl Replay {
             (Action::WaitForSelector { state, .. }, Some(target)) => {
                 wait(tab, target, state.unwrap_or_default(), deadline).await
             }
-            _ => again(tab, step, &request, deadline).await,
+            _ => replay_action(tab, step, &request, deadline).await,
         };
-        self.tabs.lock().look(context.tabs());
+        self.tabs.lock().update(context.tabs());
         done
     }
 
-    /// A small JPEG of a page that shows none of these secrets.
+    /// Returns a small JPEG of the page with these secrets concealed.
     pub async fn picture<'s>(&self, tab: &Tab, secrets: impl IntoIterator<Item = &'s Secret>) -> Option<Vec<u8>> {
         let secrets: Vec<&str> =
             secrets.into_iter().map(Secret::expose).filter(|text| text.chars().count() >= 4).collect();
@@ -128,7 +128,7 @@ impl Replay {
     }
 }
 
-async fn again(
+async fn replay_action(
     tab: &Tab,
     step: &RecordedStep,
     request: &ActionRequest,
@@ -143,10 +143,10 @@ async fn again(
             let found = {
                 let turn = tokio::time::timeout(deadline.remaining(), tab.turn.lock());
                 let _turn = turn.await.map_err(|_| deadline.timeout("the end of another action in this tab"))?;
-                tab.find_again(target, deadline, &mut tried).await
+                tab.find_target(target, deadline, &mut tried).await
             };
             let found = found.map_err(|error| ReplayError { error, tried })?;
-            stays_home(tab, step, target, &found.element, deadline)?;
+            check_secret_host(tab, step, target, &found.element, deadline)?;
             names.push((found.pin.selector(), target.description()));
             *selector = found.pin.selector();
             drift.extend(found.drift);
@@ -156,16 +156,16 @@ async fn again(
             bound.timeout_ms = Some(millis(deadline.remaining()).max(1));
         }
         match tab.act(bound).await {
-            // It went, or became something else, before anything was done to it.
+            // The element disappeared or changed before the action.
             Err(BrowserError::StaleRef { selector, .. })
                 if names.iter().any(|(pinned, _)| *pinned == selector) && !deadline.is_over() => {}
-            done => return Ok(Replayed { outcome: done.map_err(|error| renamed(error, &names))?, drift }),
+            done => return Ok(Replayed { outcome: done.map_err(|error| with_target_names(error, &names))?, drift }),
         }
     }
 }
 
-/// A secret goes to nobody but the host that it was typed for.
-fn stays_home(
+/// Checks that a secret is typed only on the host that it was recorded for.
+fn check_secret_host(
     tab: &Tab,
     step: &RecordedStep,
     target: &RecordedTarget,
@@ -177,9 +177,9 @@ fn stays_home(
     }
     let recorded = target.frame_url.as_ref().unwrap_or(&step.url);
     let now = tab.state.borrow().frames.get(&element.frame).map(|frame| frame.url.clone()).unwrap_or_default();
-    let place =
+    let origin =
         |url: &str| url::Url::parse(url).ok().map(|url| (url.scheme().to_owned(), url.host_str().map(str::to_owned)));
-    if place(recorded) == place(&now) {
+    if origin(recorded) == origin(&now) {
         return Ok(());
     }
     Err(BrowserError::NotActionable {
@@ -189,7 +189,7 @@ fn stays_home(
     })
 }
 
-/// Waits until what was recorded is as it was waited for.
+/// Waits until the recorded element reaches the state.
 async fn wait(
     tab: &Tab,
     target: &RecordedTarget,
@@ -198,17 +198,17 @@ async fn wait(
 ) -> Result<Replayed, ReplayError> {
     let (mut tried, mut drift) = (Vec::new(), None);
     let waiting = async {
-        for look in 0.. {
-            pause(look, deadline).await;
-            if look > 0 && deadline.is_over() {
+        for attempt in 0.. {
+            pause(attempt, deadline).await;
+            if attempt > 0 && deadline.is_over() {
                 break;
             }
             tried.clear();
-            let found = tab.look_for(target, &mut tried).await?;
+            let found = tab.find_target_once(target, &mut tried).await?;
             let states = match &found {
                 Some(found) => {
                     let arguments = [Argument::Element(&found.element)];
-                    tab.invoke::<States>(&found.element.frame, "states", &arguments, QUICK).await?
+                    tab.invoke::<States>(&found.element.frame, "states", &arguments, COMMAND_TIMEOUT).await?
                 }
                 None => Invoked::Gone,
             };
@@ -216,20 +216,20 @@ async fn wait(
                 Invoked::Done(states) => states,
                 Invoked::Gone => States { attached: false, visible: false },
             };
-            let is_there = match wanted {
+            let is_reached = match wanted {
                 ElementState::Visible => visible,
                 ElementState::Hidden => !visible,
                 ElementState::Attached => attached,
                 ElementState::Detached => !attached,
             };
-            if is_there {
+            if is_reached {
                 drift = found.and_then(|found| found.drift);
                 return Ok(());
             }
         }
         Err(deadline.timeout(format!("what was waited for, with {},", target.description())))
     };
-    match tab.outcome_of(waiting, deadline).await {
+    match tab.run_with_outcome(waiting, deadline).await {
         Ok(outcome) => Ok(Replayed { outcome, drift: drift.into_iter().collect() }),
         Err(error) => Err(ReplayError { error, tried }),
     }

@@ -1,15 +1,15 @@
-//! Secrets of a recording: numbered, held in memory while it runs, and in no file.
+//! Secrets of a recording: numbered, held in memory during the recording, and never written to a file.
 
 use agentd_base::{Redactor, Secret};
 use serde_json::{Map, Value};
 
-const BEFORE: &str = "{{secret:";
-const AFTER: &str = "}}";
+const PLACEHOLDER_PREFIX: &str = "{{secret:";
+const PLACEHOLDER_SUFFIX: &str = "}}";
 
-/// The credentials that stand in an address.
+/// Extracts the credentials in a URL.
 pub type CredentialsInUrl = fn(&str) -> Vec<Secret>;
 
-/// What was typed so far that nobody may read later.
+/// Secrets collected so far.
 #[derive(Debug, Default)]
 pub(super) struct Secrets {
     values: Vec<Secret>,
@@ -17,7 +17,7 @@ pub(super) struct Secrets {
 }
 
 impl Secrets {
-    /// What stands in its place. The same secret has the same number.
+    /// Returns the placeholder for a secret. Equal secrets have the same number.
     pub(super) fn placeholder(&mut self, value: &str) -> String {
         let known = self.values.iter().position(|known| known.expose() == value);
         let index = known.unwrap_or_else(|| {
@@ -25,35 +25,35 @@ impl Secrets {
             self.redactor.add(value);
             self.values.len() - 1
         });
-        format!("{BEFORE}{}{AFTER}", index + 1)
+        format!("{PLACEHOLDER_PREFIX}{}{PLACEHOLDER_SUFFIX}", index + 1)
     }
 
-    /// An address with numbers in place of its credentials.
-    pub(super) fn take_from_url(&mut self, url: &str, credentials: CredentialsInUrl) -> String {
-        let mut taken = url.to_owned();
+    /// Replaces the credentials in a URL by placeholders.
+    pub(super) fn redact_url(&mut self, url: &str, credentials: CredentialsInUrl) -> String {
+        let mut redacted = url.to_owned();
         for value in credentials(url) {
             let placeholder = self.placeholder(value.expose());
-            taken = replace_credential(&taken, value.expose(), &placeholder);
+            redacted = replace_credential(&redacted, value.expose(), &placeholder);
         }
-        taken
+        redacted
     }
 
     pub(super) fn hide(&self, text: &mut String) {
-        *text = self.redactor.hide(std::mem::take(text));
+        *text = self.redactor.redact(std::mem::take(text));
     }
 
-    /// As they may show on a page; shorter ones are parts of every text.
+    /// Returns the secrets to conceal on pages; shorter ones occur in any text.
     pub(super) fn visible(&self) -> Vec<&str> {
         self.values.iter().map(Secret::expose).filter(|value| value.chars().count() >= 4).collect()
     }
 }
 
-/// An address as it is kept of a page: `***` in place of its credentials.
+/// Replaces the credentials in a URL by `***`.
 pub(super) fn without_credentials(url: &str, credentials: CredentialsInUrl) -> String {
     credentials(url).iter().fold(url.to_owned(), |url, value| replace_credential(&url, value.expose(), "***"))
 }
 
-/// Only where a credential stands: the same letters may be a part of anything else.
+/// Replaces a credential only at its position, since the same characters may occur elsewhere.
 fn replace_credential(url: &str, value: &str, with: &str) -> String {
     let url = url.replacen(&format!("//{value}@"), &format!("//{with}@"), 1);
     let needle = format!("={value}");
@@ -69,29 +69,29 @@ fn replace_credential(url: &str, value: &str, with: &str) -> String {
     replaced + rest
 }
 
-/// The numbers in a text.
-pub(super) fn numbers_in(text: &str) -> Vec<u32> {
-    text.split(BEFORE).skip(1).filter_map(|piece| Some(numbered(piece)?.0)).collect()
+/// Returns the numbers of all placeholders in a text.
+pub(super) fn secret_numbers(text: &str) -> Vec<u32> {
+    text.split(PLACEHOLDER_PREFIX).skip(1).filter_map(|piece| Some(split_number(piece)?.0)).collect()
 }
 
-/// The number that a piece begins with, and what follows.
-fn numbered(piece: &str) -> Option<(u32, &str)> {
-    let (number, rest) = piece.split_once(AFTER)?;
+/// Splits a piece into the leading number and the remainder.
+fn split_number(piece: &str) -> Option<(u32, &str)> {
+    let (number, rest) = piece.split_once(PLACEHOLDER_SUFFIX)?;
     Some((number.parse().ok()?, rest))
 }
 
-/// Puts the secrets where their numbers are.
+/// Replaces the placeholders in parameters by their secrets.
 pub fn with_secrets<'s>(
     parameters: &Map<String, Value>,
     secret: impl Fn(u32) -> Option<&'s Secret>,
 ) -> Map<String, Value> {
     let filled = |text: &str| {
-        let mut pieces = text.split(BEFORE);
+        let mut pieces = text.split(PLACEHOLDER_PREFIX);
         let mut filled = pieces.next().unwrap_or_default().to_owned();
         for piece in pieces {
-            match numbered(piece).and_then(|(number, rest)| Some((secret(number)?, rest))) {
+            match split_number(piece).and_then(|(number, rest)| Some((secret(number)?, rest))) {
                 Some((secret, rest)) => filled.extend([secret.expose(), rest]),
-                None => filled.extend([BEFORE, piece]),
+                None => filled.extend([PLACEHOLDER_PREFIX, piece]),
             }
         }
         filled
@@ -113,24 +113,27 @@ mod tests {
     }
 
     #[test]
-    fn credentials_of_an_address_are_numbered() {
+    fn url_credentials_are_replaced_by_placeholders() {
         let url = "http://ada:love@h.example/1?page=1&token=1&x=11#token";
         let mut secrets = Secrets::default();
-        let taken = secrets.take_from_url(url, credentials);
-        assert_eq!(taken, "http://{{secret:1}}@h.example/1?page={{secret:2}}&token={{secret:2}}&x=11#token");
+        let redacted = secrets.redact_url(url, credentials);
+        assert_eq!(redacted, "http://{{secret:1}}@h.example/1?page={{secret:2}}&token={{secret:2}}&x=11#token");
         assert_eq!(without_credentials(url, credentials), "http://***@h.example/1?page=***&token=***&x=11#token");
         assert_eq!(secrets.visible(), ["ada:love"]);
         let mut text = "as ada:love".to_owned();
         secrets.hide(&mut text);
         assert_eq!(text, "as [hidden]");
-        let parameters = Map::from_iter([("url".to_owned(), taken.into())]);
+        let parameters = Map::from_iter([("url".to_owned(), redacted.into())]);
         let filled = with_secrets(&parameters, |number| secrets.values.get(number as usize - 1));
         assert_eq!(filled["url"], url);
     }
 
     proptest! {
         #[test]
-        fn what_was_taken_out_is_put_back(texts in proptest::collection::vec(".{0,20}", 1..6), other in ".{0,20}") {
+        fn placeholders_are_resolved_to_their_secrets(
+            texts in proptest::collection::vec(".{0,20}", 1..6),
+            other in ".{0,20}",
+        ) {
             let mut secrets = Secrets::default();
             let parameters: Map<String, Value> =
                 texts.iter().enumerate().map(|(n, text)| (n.to_string(), secrets.placeholder(text).into())).collect();
@@ -140,7 +143,7 @@ mod tests {
             }
             let alone = Map::from_iter([("text".to_owned(), other.clone().into())]);
             prop_assert_eq!(&with_secrets(&alone, |_| None)["text"], &other);
-            let _ = numbers_in(&other);
+            let _ = secret_numbers(&other);
         }
     }
 }

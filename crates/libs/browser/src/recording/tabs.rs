@@ -1,17 +1,17 @@
-//! Tabs counted in the order of their opening, as long as a recording or a replay runs.
+//! Tab numbers of a recording or replay, in opening order.
 
 use crate::TabInfo;
 use crate::recording::model::PopupOf;
 
 #[derive(Debug, Default)]
 pub(super) struct Tabs {
-    seen: Vec<Seen>,
-    /// Tabs that were there at the start are nobody's popups.
+    known: Vec<KnownTab>,
+    /// Number of tabs at the start, which do not count as popups.
     first: usize,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct KnownTab {
     id: String,
     opener: Option<String>,
 }
@@ -19,27 +19,27 @@ struct Seen {
 impl Tabs {
     pub(super) fn new(present: Vec<TabInfo>) -> Self {
         let mut tabs = Self::default();
-        tabs.look(present);
-        tabs.first = tabs.seen.len();
+        tabs.update(present);
+        tabs.first = tabs.known.len();
         tabs
     }
 
-    /// Takes note of those that are new.
-    pub(super) fn look(&mut self, present: Vec<TabInfo>) {
+    /// Adds new tabs.
+    pub(super) fn update(&mut self, present: Vec<TabInfo>) {
         for tab in present {
-            if !self.seen.iter().any(|seen| seen.id == tab.tab_id) {
-                self.seen.push(Seen { id: tab.tab_id, opener: tab.opener_id });
+            if !self.known.iter().any(|known| known.id == tab.tab_id) {
+                self.known.push(KnownTab { id: tab.tab_id, opener: tab.opener_id });
             }
         }
     }
 
     pub(super) fn number(&self, id: &str) -> Option<u32> {
-        self.seen.iter().position(|seen| seen.id == id).and_then(|at| u32::try_from(at).ok())
+        self.known.iter().position(|known| known.id == id).and_then(|at| u32::try_from(at).ok())
     }
 
-    /// Whose popup a tab is.
+    /// Returns the opener of a popup.
     pub(super) fn popup(&self, id: &str) -> Option<PopupOf> {
-        let opener = self.seen.iter().skip(self.first).find(|seen| seen.id == id)?.opener.as_deref()?;
+        let opener = self.known.iter().skip(self.first).find(|known| known.id == id)?.opener.as_deref()?;
         let index = self.popups_of(opener).position(|popup| popup == id)?;
         Some(PopupOf { opener: self.number(opener)?, index: u32::try_from(index).ok()? })
     }
@@ -49,7 +49,7 @@ impl Tabs {
     }
 
     fn popups_of(&self, opener: &str) -> impl Iterator<Item = &str> {
-        let news = self.seen.iter().skip(self.first);
-        news.filter(move |seen| seen.opener.as_deref() == Some(opener)).map(|seen| seen.id.as_str())
+        let opened = self.known.iter().skip(self.first);
+        opened.filter(move |known| known.opener.as_deref() == Some(opener)).map(|known| known.id.as_str())
     }
 }

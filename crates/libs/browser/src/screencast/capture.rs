@@ -1,4 +1,4 @@
-//! The capture: Chromium's screencast of one tab after the other.
+//! Capture of the active tab with Chromium's screencast.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,24 +12,24 @@ use tokio::time::{Instant, sleep_until};
 
 use super::demand::Pace;
 use crate::active::ActiveTab;
-use crate::cdp::{CdpError, Connection, Event, Heard, SessionId, Subscription};
-use crate::shared::QUICK;
+use crate::cdp::{CdpError, Connection, Delivery, Event, SessionId, Subscription};
+use crate::shared::COMMAND_TIMEOUT;
 use crate::tab::Tab;
 
-/// A screen of many dots a point is drawn smaller.
-const MAX_SIDE: u32 = 1_920;
-/// A tab that cannot be captured is tried again after so long.
-const PAUSE: Duration = Duration::from_secs(1);
-/// Of the time between two pictures, how much passes before the next one is asked for. The rest is Chromium's, to draw.
-const PATIENCE: f64 = 0.8;
-/// A page that stands still is looked at again after twice as long each time, up to this.
-const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+/// Maximum side length in pixels; high-density screens are scaled down.
+const MAX_SIDE_PIXELS: u32 = 1_920;
+/// Delay before a failed capture is retried.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// Fraction of the frame interval after which a frame is acknowledged. The remainder is for Chromium to draw the next.
+const ACK_DELAY_FRACTION: f64 = 0.8;
+/// Maximum refresh interval of a static page; the interval doubles with each unchanged frame.
+const MAX_REFRESH_INTERVAL: Duration = Duration::from_secs(8);
 
 pub(super) struct Capture {
     pub(super) active: ActiveTab,
     pub(super) connection: Connection,
-    /// What viewers want; nothing while there is none.
-    pub(super) wanted: watch::Receiver<Option<Pace>>,
+    /// Pace requested by viewers; `None` without viewers.
+    pub(super) demand: watch::Receiver<Option<Pace>>,
     pub(super) frames: watch::Sender<Option<Bytes>>,
 }
 
@@ -37,28 +37,28 @@ pub(super) struct Capture {
 #[serde(rename_all = "camelCase")]
 struct ScreencastFrame<'a> {
     data: &'a str,
-    /// The number of the picture, to acknowledge it by.
+    /// Number for the acknowledgement of the frame.
     session_id: i64,
 }
 
-/// What is to be done next, if nothing happens before.
+/// Next step, unless an event comes first.
 enum Due {
-    /// Tell Chromium that the picture of this number is taken: only then it sends another one.
+    /// Acknowledge the frame with this number, so that Chromium sends another.
     Acknowledge(i64),
-    /// Chromium drops what a page draws while a picture is not acknowledged. Where nothing came since, what was dropped
-    /// may be how the page stays.
-    LookAgain,
+    /// Restart the capture. Chromium drops frames while one is unacknowledged, and the dropped one may be the final
+    /// state of the page.
+    Refresh,
     Nothing,
 }
 
 impl Capture {
-    /// Until the end of the browser or of its users.
+    /// Runs until the browser ends or all handles are dropped.
     pub(super) async fn run(mut self) {
         let mut changes = self.active.changes();
         loop {
-            // An old picture is none for whoever comes next.
+            // Later viewers must not receive an outdated frame.
             self.frames.send_if_modified(|frame| frame.take().is_some());
-            if self.wanted.wait_for(Option::is_some).await.is_err() {
+            if self.demand.wait_for(Option::is_some).await.is_err() {
                 return;
             }
             changes.mark_unchanged();
@@ -73,52 +73,57 @@ impl Capture {
         }
     }
 
-    /// Captures a tab while it is the active one and somebody looks.
+    /// Captures a tab while it is active and has viewers.
     async fn capture(&mut self, tab: &Tab, changes: &mut watch::Receiver<u64>) {
         let session = tab.main_session();
         let mut events = self.connection.subscribe(Some(session.clone()), &["Page.screencastFrame"], 4);
-        let Some(mut pace) = *self.wanted.borrow_and_update() else { return };
+        let Some(mut pace) = *self.demand.borrow_and_update() else { return };
         if let Err(error) = self.start(&session, pace).await {
-            tracing::debug!(%error, "a tab could not be captured");
-            tokio::time::sleep(PAUSE).await;
+            tracing::debug!(%error, "failed to capture tab");
+            tokio::time::sleep(RETRY_DELAY).await;
             return;
         }
-        // Chromium sends a picture of its own after a start, and others when the page has drawn.
-        let mut is_asked_for = true;
-        let mut pause = pace.between_frames();
+        // Chromium sends one frame after a start, and others when the page draws.
+        let mut is_requested = true;
+        let mut refresh_interval = pace.between_frames();
         let (mut due, mut due_at) = (Due::Nothing, Instant::now());
         loop {
             tokio::select! {
                 frame = next_frame(&mut events) => {
                     let Some((number, jpeg)) = frame else { break };
-                    let is_asked_for = std::mem::take(&mut is_asked_for);
-                    let is_new = tab.check_address().is_ok() && self.show(jpeg);
-                    pause = if is_new { pace.between_frames() } else { (pause * 2).min(LONGEST_PAUSE) };
-                    let patience = if is_asked_for { 0.0 } else { PATIENCE };
-                    (due, due_at) = (Due::Acknowledge(number), Instant::now() + pace.between_frames().mul_f64(patience));
+                    let is_requested = std::mem::take(&mut is_requested);
+                    let is_new = tab.check_address().is_ok() && self.publish(jpeg);
+                    refresh_interval = if is_new {
+                        pace.between_frames()
+                    } else {
+                        (refresh_interval * 2).min(MAX_REFRESH_INTERVAL)
+                    };
+                    let delay_fraction = if is_requested { 0.0 } else { ACK_DELAY_FRACTION };
+                    due = Due::Acknowledge(number);
+                    due_at = Instant::now() + pace.between_frames().mul_f64(delay_fraction);
                 }
                 () = sleep_until(due_at), if !matches!(due, Due::Nothing) => match due {
                     Due::Acknowledge(number) => {
-                        let _ = self.tell(&session, "Page.screencastFrameAck", json!({"sessionId": number})).await;
-                        (due, due_at) = (Due::LookAgain, Instant::now() + pause);
+                        let _ = self.send(&session, "Page.screencastFrameAck", json!({"sessionId": number})).await;
+                        (due, due_at) = (Due::Refresh, Instant::now() + refresh_interval);
                     }
-                    Due::LookAgain | Due::Nothing => {
+                    Due::Refresh | Due::Nothing => {
                         if self.start(&session, pace).await.is_err() {
                             break;
                         }
-                        is_asked_for = true;
-                        // Should no picture come, it is asked for again.
-                        (due, due_at) = (Due::LookAgain, Instant::now() + LONGEST_PAUSE);
+                        is_requested = true;
+                        // Ask again if no frame arrives.
+                        (due, due_at) = (Due::Refresh, Instant::now() + MAX_REFRESH_INTERVAL);
                     }
                 },
-                changed = self.wanted.changed() => {
-                    let Some(wanted) = changed.ok().and_then(|()| *self.wanted.borrow()) else { break };
-                    let is_other = wanted.quality != pace.quality;
-                    pace = wanted;
-                    if is_other && self.start(&session, pace).await.is_err() {
+                changed = self.demand.changed() => {
+                    let Some(demand) = changed.ok().and_then(|()| *self.demand.borrow()) else { break };
+                    let has_quality_changed = demand.quality != pace.quality;
+                    pace = demand;
+                    if has_quality_changed && self.start(&session, pace).await.is_err() {
                         break;
                     }
-                    is_asked_for |= is_other;
+                    is_requested |= has_quality_changed;
                 }
                 _ = changes.changed() => {
                     if self.connection.is_ended() || self.active.get().is_none_or(|active| active.id() != tab.id()) {
@@ -127,12 +132,12 @@ impl Capture {
                 }
             }
         }
-        // It fails where the tab is gone.
-        let _ = self.tell(&session, "Page.stopScreencast", json!({})).await;
+        // Fails if the tab is gone.
+        let _ = self.send(&session, "Page.stopScreencast", json!({})).await;
     }
 
-    /// Answers whether the picture is another one than the last.
-    fn show(&self, jpeg: Bytes) -> bool {
+    /// Publishes a frame. Returns whether it differs from the last one.
+    fn publish(&self, jpeg: Bytes) -> bool {
         self.frames.send_if_modified(|shown| {
             let is_new = shown.as_ref() != Some(&jpeg);
             *shown = Some(jpeg);
@@ -140,26 +145,26 @@ impl Capture {
         })
     }
 
-    /// Starts, or starts again: then there is a picture of what is shown now.
+    /// Starts or restarts the screencast, which produces a frame of the current state.
     async fn start(&self, session: &SessionId, pace: Pace) -> Result<(), CdpError> {
-        self.tell(session, "Page.stopScreencast", json!({})).await?;
+        self.send(session, "Page.stopScreencast", json!({})).await?;
         let parameters = json!({
             "format": "jpeg", "quality": pace.quality.clamp(1, 100),
-            "maxWidth": MAX_SIDE, "maxHeight": MAX_SIDE, "maxFramesInFlight": 1,
+            "maxWidth": MAX_SIDE_PIXELS, "maxHeight": MAX_SIDE_PIXELS, "maxFramesInFlight": 1,
         });
-        self.tell(session, "Page.startScreencast", parameters).await
+        self.send(session, "Page.startScreencast", parameters).await
     }
 
-    /// An open dialog of the page keeps none of this from being answered.
-    async fn tell(&self, session: &SessionId, method: &'static str, parameters: Value) -> Result<(), CdpError> {
-        self.connection.call::<IgnoredAny>(Some(session), method, parameters, QUICK).await.map(|_| ())
+    /// Sends a command to the page; none of those used here is blocked by an open dialog.
+    async fn send(&self, session: &SessionId, method: &'static str, parameters: Value) -> Result<(), CdpError> {
+        self.connection.call::<IgnoredAny>(Some(session), method, parameters, COMMAND_TIMEOUT).await.map(|_| ())
     }
 }
 
-/// The next picture with its number; `None` at the end of the connection.
+/// Returns the next frame with its number, or `None` after the connection has ended.
 async fn next_frame(events: &mut Subscription) -> Option<(i64, Bytes)> {
     loop {
-        if let Heard::Event(event) = events.next().await?
+        if let Delivery::Event(event) = events.next().await?
             && let Some(frame) = read(&event)
         {
             return Some(frame);
@@ -169,6 +174,7 @@ async fn next_frame(events: &mut Subscription) -> Option<(i64, Bytes)> {
 
 fn read(event: &Event) -> Option<(i64, Bytes)> {
     let frame: ScreencastFrame<'_> = event.read()?;
-    let jpeg = STANDARD.decode(frame.data).inspect_err(|error| tracing::warn!(%error, "a picture could not be read"));
+    let jpeg =
+        STANDARD.decode(frame.data).inspect_err(|error| tracing::warn!(%error, "failed to decode screencast frame"));
     Some((frame.session_id, jpeg.ok()?.into()))
 }

@@ -1,4 +1,4 @@
-//! What all viewers want together.
+//! Combined demand of all viewers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// The most pictures that are taken in a second.
+/// Maximum frame rate per second.
 pub const MAX_FRAMES_PER_SECOND: u8 = 10;
 
-/// What a viewer wants.
+/// Frame rate and quality requested by a viewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// Between 1 and [`MAX_FRAMES_PER_SECOND`]; taken as the nearest of them.
+    /// Frames per second, clamped to 1 to [`MAX_FRAMES_PER_SECOND`].
     pub frames_per_second: u8,
-    /// Of the JPEG, 1 to 100. Where viewers want different ones, all have the best.
+    /// JPEG quality from 1 to 100. All viewers receive the highest quality requested.
     pub quality: u8,
 }
 
@@ -34,58 +34,58 @@ impl Pace {
 
 #[derive(Debug)]
 pub(super) struct Demand {
-    wishes: Mutex<Wishes>,
+    requests: Mutex<Requests>,
     total: watch::Sender<Option<Pace>>,
 }
 
 #[derive(Debug, Default)]
-struct Wishes {
+struct Requests {
     next: u64,
     paces: HashMap<u64, Pace>,
 }
 
-/// Of one viewer, until it is dropped.
+/// Request of one viewer, withdrawn when dropped.
 #[derive(Debug)]
-pub(super) struct Wish {
+pub(super) struct PaceRequest {
     demand: Arc<Demand>,
     number: u64,
 }
 
 impl Demand {
-    /// With what all want, as it changes; nothing while there is nobody.
+    /// Creates a demand and a receiver of the combined pace, which is `None` without viewers.
     pub(super) fn new() -> (Arc<Self>, watch::Receiver<Option<Pace>>) {
         let (total, receiver) = watch::channel(None);
-        (Arc::new(Self { wishes: Mutex::default(), total }), receiver)
+        (Arc::new(Self { requests: Mutex::default(), total }), receiver)
     }
 
-    pub(super) fn join(demand: &Arc<Self>, pace: Pace) -> Wish {
-        let number = demand.change(|wishes| {
-            wishes.next += 1;
-            wishes.paces.insert(wishes.next, pace);
-            wishes.next
+    pub(super) fn request(demand: &Arc<Self>, pace: Pace) -> PaceRequest {
+        let number = demand.change(|requests| {
+            requests.next += 1;
+            requests.paces.insert(requests.next, pace);
+            requests.next
         });
-        Wish { demand: Arc::clone(demand), number }
+        PaceRequest { demand: Arc::clone(demand), number }
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Wishes) -> T) -> T {
-        let mut wishes = self.wishes.lock();
-        let changed = change(&mut wishes);
-        let total = wishes.paces.values().copied().reduce(Pace::at_least);
-        // Within the lock, so that the last change is the last word.
+    fn change<T>(&self, change: impl FnOnce(&mut Requests) -> T) -> T {
+        let mut requests = self.requests.lock();
+        let changed = change(&mut requests);
+        let total = requests.paces.values().copied().reduce(Pace::at_least);
+        // Sent within the lock, so that updates keep their order.
         self.total.send_if_modified(|known| std::mem::replace(known, total) != total);
         changed
     }
 }
 
-impl Wish {
+impl PaceRequest {
     pub(super) fn change(&self, pace: Pace) {
-        self.demand.change(|wishes| wishes.paces.insert(self.number, pace));
+        self.demand.change(|requests| requests.paces.insert(self.number, pace));
     }
 }
 
-impl Drop for Wish {
+impl Drop for PaceRequest {
     fn drop(&mut self) {
-        self.demand.change(|wishes| wishes.paces.remove(&self.number));
+        self.demand.change(|requests| requests.paces.remove(&self.number));
     }
 }
 
@@ -94,15 +94,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_of_all_wishes_counts_while_it_is_there() {
+    fn combined_pace_is_the_maximum_of_active_requests() {
         let pace = |frames_per_second, quality| Pace { frames_per_second, quality };
         let (demand, mut total) = Demand::new();
-        let fast = Demand::join(&demand, pace(10, 20));
-        let fine = Demand::join(&demand, pace(1, 90));
+        let fast = Demand::request(&demand, pace(10, 20));
+        let fine = Demand::request(&demand, pace(1, 90));
         assert_eq!(*total.borrow_and_update(), Some(pace(10, 90)));
         fine.change(pace(1, 10));
         assert_eq!(*total.borrow_and_update(), Some(pace(10, 20)));
-        // What changes nothing wakes nobody.
+        // No notification without a change.
         drop(fine);
         assert!(!total.has_changed().unwrap());
         drop(fast);

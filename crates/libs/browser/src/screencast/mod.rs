@@ -1,10 +1,10 @@
-//! What the active tab shows, as it changes, for any number of viewers.
+//! Live view of the active tab for any number of viewers.
 //!
 //! Invariants
-//! - There is one capture, at the pace of the viewer that wants the most, and none while nobody looks.
-//! - Only the newest picture is kept: a viewer that is slow misses older ones and holds nobody up.
-//! - Who joins has a picture at once, also of a page that stands still.
-//! - What a page came to is shown in the end, even where it came to it between two pictures.
+//! - One capture runs at the highest pace requested, and none without viewers.
+//! - Only the latest frame is retained: a slow viewer misses older frames and does not delay others.
+//! - A new viewer receives a frame immediately, even of a static page.
+//! - The final state of a page is always shown, even if it was reached between two frames.
 
 mod capture;
 mod demand;
@@ -19,10 +19,10 @@ use tokio::time::Instant;
 use crate::active::ActiveTab;
 use crate::cdp::Connection;
 use capture::Capture;
-use demand::{Demand, Wish};
+use demand::{Demand, PaceRequest};
 pub use demand::{MAX_FRAMES_PER_SECOND, Pace};
 
-/// The capture of a context, started by the first viewer.
+/// Screencast of a context, started by the first viewer.
 #[derive(Debug, Default)]
 pub(crate) struct Screencast(OnceLock<Running>);
 
@@ -30,34 +30,34 @@ pub(crate) struct Screencast(OnceLock<Running>);
 struct Running {
     demand: Arc<Demand>,
     frames: watch::Receiver<Option<Bytes>>,
-    /// Ends with the context.
+    /// Capture task, which ends with the context.
     _task: JoinSet<()>,
 }
 
-/// Somebody who looks at the active tab.
+/// Viewer of the active tab.
 #[derive(Debug)]
 pub struct Viewer {
-    wish: Wish,
+    request: PaceRequest,
     pace: Pace,
     frames: watch::Receiver<Option<Bytes>>,
     not_before: Instant,
 }
 
 impl Screencast {
-    /// Looks at the active tab, whichever it is, until the viewer is dropped. Must be called within a runtime.
+    /// Streams the active tab until the viewer is dropped. Must be called within a runtime.
     pub(crate) fn watch(&self, active: &ActiveTab, connection: &Connection, pace: Pace) -> Viewer {
         let running = self.0.get_or_init(|| {
-            let (demand, wanted) = Demand::new();
+            let (demand, total) = Demand::new();
             let (frames, receiver) = watch::channel(None);
             let (active, connection) = (active.clone(), connection.clone());
             let mut task = JoinSet::new();
-            task.spawn(Capture { active, connection, wanted, frames }.run());
+            task.spawn(Capture { active, connection, demand: total, frames }.run());
             Running { demand, frames: receiver, _task: task }
         });
         Viewer {
-            wish: Demand::join(&running.demand, pace),
+            request: Demand::request(&running.demand, pace),
             pace,
-            // This one has seen nothing: a picture that is there is given at once.
+            // A cloned receiver treats the existing frame as new.
             frames: running.frames.clone(),
             not_before: Instant::now(),
         }
@@ -65,8 +65,8 @@ impl Screencast {
 }
 
 impl Viewer {
-    /// The newest JPEG that this viewer has not seen, not sooner after the one before than it wanted. `None` after the
-    /// end of the browser. May be dropped while it waits.
+    /// Returns the latest unseen JPEG, not before the frame interval has passed. Returns `None` after the browser has
+    /// ended. Cancel safe.
     pub async fn next(&mut self) -> Option<Bytes> {
         tokio::time::sleep_until(self.not_before).await;
         loop {
@@ -79,12 +79,12 @@ impl Viewer {
         }
     }
 
-    /// From now on.
+    /// Changes the pace from now on.
     pub fn set_pace(&mut self, pace: Pace) {
         if pace != self.pace {
             self.pace = pace;
             self.not_before = self.not_before.min(Instant::now() + pace.between_frames());
-            self.wish.change(pace);
+            self.request.change(pace);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What is on a page, as text: a numbered line for each element that something can be done with.
+//! Snapshot of a page as text, with a numbered line for each interactive element.
 //!
-//! A number is bound to the element, not to its place: to a node of a frame, and to what it was
-//! called when it was listed. A number whose element is gone, or has become something else, is stale.
+//! A number refers to the element, not its position: to a node of a frame with its role and name at that time. It is
+//! stale if the element is gone or has changed its role or name.
 
 mod clickable;
 mod pin;
@@ -19,7 +19,7 @@ use serde_json::json;
 use url::Url;
 
 use crate::BrowserError;
-use crate::shared::QUICK;
+use crate::shared::COMMAND_TIMEOUT;
 use crate::tab::{Argument, Deadline, Element, FrameId, Invoked, Tab};
 pub(crate) use pin::Pin;
 pub use references::MAX_ELEMENTS;
@@ -31,10 +31,10 @@ use tree::{FullTree, Owner};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A page as text.
+/// Snapshot of a page as text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Snapshot {
-    /// `@1 button "Save" (disabled)`, one line an element, in reading order.
+    /// One line for each element in reading order, for example `@1 button "Save" (disabled)`.
     pub snapshot: String,
     pub element_count: usize,
     pub url: String,
@@ -42,11 +42,11 @@ pub struct Snapshot {
 }
 
 impl Tab {
-    /// The elements that something can be done with; `full` adds headings and text. Its numbers
-    /// take the place of those of the snapshot before.
+    /// Lists the interactive elements; `full` adds headings and text. The numbers replace those of the previous
+    /// snapshot.
     ///
     /// # Errors
-    /// When the page does not answer.
+    /// The page does not respond.
     pub async fn snapshot(&self, full: bool) -> Result<Snapshot, BrowserError> {
         let (main, frames, url) = {
             let state = self.state.borrow();
@@ -54,11 +54,11 @@ impl Tab {
         };
         let deadline = Deadline::after(LIMIT);
         let _turn = self.snapshots.lock().await;
-        // Large pages are asked for what was found here.
+        // Large pages are queried for the elements found here.
         let clickable = join_all(frames.iter().map(|frame| self.clickable(frame, deadline))).await;
         let clickable = clickable.into_iter().collect::<Result<Vec<_>, _>>()?;
         let raw = join_all(frames.iter().map(|frame| self.frame_nodes(frame, &main, full, deadline))).await;
-        self.release_objects(source::OBJECTS, &self.sessions());
+        self.release_objects(source::SNAPSHOT_OBJECT_GROUP, &self.sessions());
         let raw: Vec<_> = raw.into_iter().collect::<Result<_, _>>()?;
         let mut trees = HashMap::new();
         for (frame, raw) in frames.iter().zip(&raw) {
@@ -78,10 +78,10 @@ impl Tab {
         Ok(Snapshot { snapshot: lines.text, element_count, url, truncated: lines.is_truncated || is_cut })
     }
 
-    /// What a person would read on the page; of the main frame.
+    /// Extracts the readable text of the main frame.
     ///
     /// # Errors
-    /// When the page does not answer.
+    /// The page does not respond.
     pub async fn readable_text(&self) -> Result<agentd_page_text::ReadablePage, BrowserError> {
         let deadline = Deadline::after(LIMIT);
         loop {
@@ -95,14 +95,14 @@ impl Tab {
             };
             let base = self.state.borrow().url().to_owned();
             let base = Url::parse(&base).map_err(|error| BrowserError::Protocol(error.to_string()))?;
-            // A large page takes a while, and other tabs wait for this thread.
+            // A large page takes time, which must not block other tabs.
             return tokio::task::spawn_blocking(move || agentd_page_text::readable_text(&html, &base))
                 .await
                 .map_err(|error| BrowserError::Protocol(error.to_string()));
         }
     }
 
-    /// The element of a number; an error where it is stale.
+    /// Resolves a snapshot number to its element.
     pub(crate) async fn referenced(&self, number: u32) -> Result<Element, BrowserError> {
         let selector = format!("@{number}");
         let stale = |what| BrowserError::StaleRef { selector: selector.clone(), what };
@@ -110,16 +110,16 @@ impl Tab {
         let reference = index.and_then(|index| self.refs.lock().0.get(index).cloned());
         let reference = reference.or_else(|| self.pinned.lock().get(number));
         let Some(reference) = reference else { return Err(stale("not in the last snapshot of this tab")) };
-        let gone = "an element that is gone";
+        let reason_gone = "an element that is gone";
         let mut found = self.resolve(&reference.frame, reference.node).await?;
         if matches!(found, Invoked::Gone) {
-            // The world of our scripts may have gone alone.
+            // The isolated world may be gone while the element still exists.
             found = self.resolve(&reference.frame, reference.node).await?;
         }
-        let Invoked::Done(element) = found else { return Err(stale(gone)) };
+        let Invoked::Done(element) = found else { return Err(stale(reason_gone)) };
         let raw = self.partial_tree(&element.session, reference.node).await;
         let raw = match raw {
-            Err(BrowserError::Protocol(_)) => return Err(stale(gone)),
+            Err(BrowserError::Protocol(_)) => return Err(stale(reason_gone)),
             other => other?,
         };
         let tree: FullTree<'_> =
@@ -131,22 +131,25 @@ impl Tab {
             }
             _ if reference.text.is_some() => {
                 let named = [Argument::Element(&element)];
-                match self.invoke::<Option<String>>(&element.frame, "clickableName", &named, QUICK).await? {
+                match self.invoke::<Option<String>>(&element.frame, "clickableName", &named, COMMAND_TIMEOUT).await? {
                     Invoked::Done(text) if text == reference.text => Ok(element),
                     Invoked::Done(Some(_)) => Err(stale("an element that has become something else")),
-                    Invoked::Done(None) | Invoked::Gone => Err(stale(gone)),
+                    Invoked::Done(None) | Invoked::Gone => Err(stale(reason_gone)),
                 }
             }
             Some(_) => Ok(element),
-            // What is hidden has no role and may be shown again; what was taken out of the page is gone.
-            None => match self.invoke(&element.frame, "isAttached", &[Argument::Element(&element)], QUICK).await? {
-                Invoked::Done(true) => Ok(element),
-                _ => Err(stale(gone)),
-            },
+            // A hidden element has no role and may be shown again; a removed one is gone.
+            None => {
+                match self.invoke(&element.frame, "isAttached", &[Argument::Element(&element)], COMMAND_TIMEOUT).await?
+                {
+                    Invoked::Done(true) => Ok(element),
+                    _ => Err(stale(reason_gone)),
+                }
+            }
         }
     }
 
-    /// The node that a frame stands in, and the frame of that node.
+    /// Returns the node that embeds a frame, and the frame.
     async fn owner(&self, frame: &FrameId) -> Option<((FrameId, i64), FrameId)> {
         let parent = self.state.borrow().frames.get(frame)?.parent.clone()?;
         let node = self.frame_owner(frame, &parent).await.ok()?;
@@ -155,7 +158,8 @@ impl Tab {
 
     pub(crate) async fn frame_owner(&self, frame: &FrameId, parent: &FrameId) -> Result<i64, BrowserError> {
         let session = self.session_of(parent).ok_or(BrowserError::TabCrashed)?;
-        let owner: Owner = self.call_in(&session, "DOM.getFrameOwner", json!({"frameId": frame}), QUICK).await?;
+        let owner: Owner =
+            self.call_in(&session, "DOM.getFrameOwner", json!({"frameId": frame}), COMMAND_TIMEOUT).await?;
         Ok(owner.backend_node_id)
     }
 }

@@ -1,4 +1,4 @@
-//! Elements that an action is bound to although no snapshot lists them.
+//! Pinned elements, to which an action is bound although no snapshot lists them.
 
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -6,13 +6,13 @@ use serde_json::value::RawValue;
 use super::references::Reference;
 use super::tree::{Described, FullTree};
 use crate::BrowserError;
-use crate::shared::QUICK;
+use crate::shared::COMMAND_TIMEOUT;
 use crate::tab::{Element, Tab};
 
-/// No snapshot has so many elements.
+/// First pin number, above the numbers of any snapshot.
 const FIRST_PINNED: u32 = 1_000_000;
 
-/// An element under a number of its own: an action on `@number` reaches it or is told that it is stale.
+/// Number of a pinned element: an action on `@number` reaches this element or fails as stale.
 #[derive(Debug)]
 pub(crate) struct Pin<'t> {
     tab: &'t Tab,
@@ -34,10 +34,11 @@ impl Drop for Pin<'_> {
 }
 
 impl Tab {
-    /// Gives an element a number. None where it went meanwhile.
+    /// Pins an element. Returns `None` if it disappeared.
     pub(crate) async fn pin(&self, element: &Element) -> Result<Option<Pin<'_>>, BrowserError> {
         let parameters = json!({"objectId": element.object});
-        let described = self.call_in::<Described>(&element.session, "DOM.describeNode", parameters, QUICK).await;
+        let described =
+            self.call_in::<Described>(&element.session, "DOM.describeNode", parameters, COMMAND_TIMEOUT).await;
         let node = match described {
             Err(BrowserError::Protocol(_)) => return Ok(None),
             other => other?.node.backend_node_id,
@@ -63,6 +64,6 @@ impl Tab {
         let parameters = json!({"backendNodeId": node, "fetchRelatives": false});
         let method = "Accessibility.getPartialAXTree";
         let connection = &self.shared.connection;
-        self.guarded(async { Ok(connection.call_raw(Some(session), method, parameters, QUICK).await?) }).await
+        self.guarded(async { Ok(connection.call_raw(Some(session), method, parameters, COMMAND_TIMEOUT).await?) }).await
     }
 }

@@ -1,28 +1,28 @@
-//! Numbers of elements, and the elements that they stand for.
+//! Mapping from snapshot numbers to elements.
 
 use std::collections::HashMap;
 
 use crate::tab::FrameId;
 
-/// Further elements are left out, and the snapshot says so.
+/// Maximum number of elements in a snapshot; a larger page is marked as truncated.
 pub const MAX_ELEMENTS: usize = 500;
 
-/// What a number of a snapshot stands for.
+/// Element that a number refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reference {
     pub(crate) frame: FrameId,
     pub(crate) node: i64,
     pub(crate) role: String,
     pub(crate) name: String,
-    /// What a clickable element without a role was listed as.
+    /// Listed name of a clickable element without a role.
     pub(crate) text: Option<String>,
 }
 
-/// The numbers of the last snapshot.
+/// References of the last snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Refs(pub(super) Vec<Reference>);
 
-/// The numbers, each as long as its pin is held.
+/// References of pinned elements.
 #[derive(Debug, Default)]
 pub(crate) struct Pinned {
     pub(super) count: u32,

@@ -1,9 +1,8 @@
-//! Where a frame's nodes come from.
+//! Retrieval of the accessibility nodes of a frame.
 //!
-//! Chromium takes 30 µs and more to write a node of its accessibility tree, most of it for nodes that a
-//! snapshot leaves out. Of a large document only the elements that may be listed are asked for, up to
-//! the most that a snapshot has; small ones are asked for whole, which also shows closed shadow roots and
-//! the buttons of players.
+//! Chromium takes at least 30 µs to serialize an accessibility node, and a snapshot omits most nodes. For a large
+//! document only elements that may be listed are requested, up to the limit of a snapshot. A small document is
+//! requested as a whole, which also includes closed shadow roots and the controls of media players.
 
 use std::time::Duration;
 
@@ -17,20 +16,20 @@ use crate::BrowserError;
 use crate::cdp::CdpError;
 use crate::tab::{Deadline, FrameId, Invoked, Tab};
 
-/// Elements of a document that is asked for as a whole.
-const MAX_WHOLE: u64 = 1_500;
-/// How many elements are asked for at once, and how often: hidden ones may come first.
-const PIECE: usize = 520;
-const MAX_PIECES: usize = 4;
-/// Elements of a page that a snapshot holds; let go of at its end.
-pub(super) const OBJECTS: &str = "agentd-snapshot";
-/// One frame that hangs must not keep the others from being shown.
-const COUNT_LIMIT: Duration = Duration::from_secs(5);
+/// Maximum number of elements of a document that is requested as a whole.
+const MAX_FULL_TREE_ELEMENTS: u64 = 1_500;
+/// Number of elements requested together. Several batches may be needed, since hidden elements may come first.
+const BATCH_SIZE: usize = 520;
+const MAX_BATCHES: usize = 4;
+/// Object group of the elements held by a snapshot, released at its end.
+pub(super) const SNAPSHOT_OBJECT_GROUP: &str = "agentd-snapshot";
+/// Time limit for counting elements, so that a hanging frame does not block the others.
+const COUNT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// As Chromium wrote them.
+/// Nodes as serialized by Chromium.
 pub(super) enum RawNodes {
     Tree(Box<RawValue>),
-    /// One tree for each, with that node alone.
+    /// One single-node tree for each element.
     Listed {
         nodes: Vec<Box<RawValue>>,
         is_cut: bool,
@@ -41,11 +40,11 @@ impl RawNodes {
     pub(super) fn read(&self) -> Result<FullTree<'_>, Error> {
         match self {
             Self::Tree(raw) => serde_json::from_str(raw.get()),
-            Self::Listed { nodes, .. } => nodes.iter().map(|raw| read_one(raw)).collect::<Result<_, _>>().map(flat),
+            Self::Listed { nodes, .. } => nodes.iter().map(|raw| read_one(raw)).collect::<Result<_, _>>().map(flatten),
         }
     }
 
-    /// Whether elements may be missing.
+    /// Whether elements may have been omitted.
     pub(super) fn is_cut(&self) -> bool {
         matches!(self, Self::Listed { is_cut: true, .. })
     }
@@ -56,8 +55,8 @@ fn read_one(raw: &RawValue) -> Result<Option<AxNode<'_>>, Error> {
     Ok(tree.nodes.into_iter().next())
 }
 
-/// A tree whose root has all nodes: what is inside one of them is listed by itself.
-fn flat(nodes: Vec<Option<AxNode<'_>>>) -> FullTree<'_> {
+/// Returns a tree whose root contains all nodes, since nested nodes are listed separately.
+fn flatten(nodes: Vec<Option<AxNode<'_>>>) -> FullTree<'_> {
     let mut root = AxNode::default();
     let mut all = Vec::with_capacity(nodes.len() + 1);
     for mut node in nodes.into_iter().flatten() {
@@ -72,7 +71,7 @@ fn flat(nodes: Vec<Option<AxNode<'_>>>) -> FullTree<'_> {
 }
 
 impl Tab {
-    /// The nodes of a frame; none where the frame is gone, or hangs inside its page.
+    /// Returns the nodes of a frame; `None` if the frame is gone, or if a subframe does not respond.
     pub(super) async fn frame_nodes(
         &self,
         frame: &FrameId,
@@ -82,7 +81,7 @@ impl Tab {
     ) -> Result<Option<RawNodes>, BrowserError> {
         let found = async {
             if !full && self.is_large(frame, deadline).await? {
-                self.listed(frame, deadline).await
+                self.listed_nodes(frame, deadline).await
             } else {
                 self.whole_tree(frame, deadline).await
             }
@@ -98,9 +97,9 @@ impl Tab {
     }
 
     async fn is_large(&self, frame: &FrameId, deadline: Deadline) -> Result<bool, BrowserError> {
-        let limit = COUNT_LIMIT.min(deadline.remaining());
+        let limit = COUNT_TIMEOUT.min(deadline.remaining());
         let counted = self.invoke::<u64>(frame, "elementCount", &[], limit).await?;
-        Ok(matches!(counted, Invoked::Done(count) if count > MAX_WHOLE))
+        Ok(matches!(counted, Invoked::Done(count) if count > MAX_FULL_TREE_ELEMENTS))
     }
 
     async fn whole_tree(&self, frame: &FrameId, deadline: Deadline) -> Result<Option<RawNodes>, BrowserError> {
@@ -110,14 +109,14 @@ impl Tab {
         self.guarded(async { Ok(Some(RawNodes::Tree(call.await?))) }).await
     }
 
-    /// Elements that may be listed, until there are more than a snapshot has.
-    async fn listed(&self, frame: &FrameId, deadline: Deadline) -> Result<Option<RawNodes>, BrowserError> {
+    /// Returns elements that may be listed, until they exceed the limit of a snapshot.
+    async fn listed_nodes(&self, frame: &FrameId, deadline: Deadline) -> Result<Option<RawNodes>, BrowserError> {
         let (mut nodes, mut interactive, mut is_cut) = (Vec::new(), 0, false);
-        for piece in 0..MAX_PIECES {
-            let place = [json!(piece * PIECE).into(), json!(PIECE).into()];
-            let listed = self.invoke_list(frame, "usable", &place, OBJECTS, deadline.remaining()).await?;
+        for batch in 0..MAX_BATCHES {
+            let range = [json!(batch * BATCH_SIZE).into(), json!(BATCH_SIZE).into()];
+            let listed = self.invoke_list(frame, "usable", &range, SNAPSHOT_OBJECT_GROUP, deadline.remaining()).await?;
             let Invoked::Done((session, objects)) = listed else { break };
-            let is_last = objects.len() < PIECE;
+            let is_last = objects.len() < BATCH_SIZE;
             let connection = &self.shared.connection;
             let calls = objects.into_iter().map(|object| {
                 let parameters = json!({"objectId": object, "fetchRelatives": false});
@@ -130,7 +129,7 @@ impl Tab {
                             usize::from(read_one(&raw).is_ok_and(|node| node.is_some_and(|node| node.is_listed())));
                         nodes.push(raw);
                     }
-                    // It went meanwhile.
+                    // It disappeared in the meantime.
                     Err(CdpError::Refused { .. }) => {}
                     Err(CdpError::TooLong { .. }) => is_cut = true,
                     Err(error) => return Err(error.into()),

@@ -1,4 +1,4 @@
-//! A snapshot's lines.
+//! Text lines of a snapshot.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -11,11 +11,11 @@ use super::tree::{AxNode, FullTree};
 use crate::tab::FrameId;
 
 const MAX_TEXT_BYTES: usize = 100 << 10;
-const MAX_NAME: usize = 150;
-/// Trees are as deep as pages make them.
+const MAX_NAME_BYTES: usize = 150;
+/// Maximum depth of the traversal, since pages control the depth of their trees.
 const MAX_DEPTH: usize = 2_000;
 
-/// What a snapshot is made from: the trees of all frames, and which frame a node shows.
+/// Input of a snapshot: the trees of all frames, the frames embedded by nodes, and the clickable elements.
 pub(super) struct Source<'a> {
     pub(super) trees: HashMap<FrameId, FullTree<'a>>,
     pub(super) owners: HashMap<(FrameId, i64), FrameId>,
@@ -23,7 +23,7 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// The name of an element that is listed although it has no role.
+    /// Returns the name of a clickable element that is listed without a role.
     fn clickable(&self, frame: &FrameId, node: &AxNode<'_>) -> Option<&str> {
         let name = self.clickable.get(frame)?.get(&node.node?)?;
         (!node.is_listed()).then_some(name)
@@ -37,28 +37,28 @@ pub(super) struct Lines {
     pub(super) is_truncated: bool,
 }
 
-/// In reading order; frames where they stand in their page.
+/// Writes the lines in reading order, with frames at their position in the page.
 pub(super) fn lines(source: &Source<'_>, main: &FrameId, full: bool) -> Lines {
     let mut lines = Lines::default();
     let indexes: HashMap<&FrameId, HashMap<&str, &AxNode<'_>>> =
         source.trees.iter().map(|(frame, tree)| (frame, tree.index())).collect();
-    // Frame, node, whether its text is said by an element around it already.
+    // Frame, node, whether an enclosing element already covers its text, depth.
     let mut stack: Vec<(&FrameId, &AxNode<'_>, bool, usize)> = Vec::new();
     stack.extend(source.trees.get(main).and_then(|tree| tree.nodes.first()).map(|root| (main, root, false, 0)));
-    while let Some((frame, node, is_said, depth)) = stack.pop() {
+    while let Some((frame, node, is_covered, depth)) = stack.pop() {
         let clickable = source.clickable(frame, node);
         let is_full = lines.references.len() >= MAX_ELEMENTS && (node.is_listed() || clickable.is_some());
         if is_full || lines.text.len() >= MAX_TEXT_BYTES {
             lines.is_truncated = true;
             break;
         }
-        // A closed list says which option it has.
+        // A closed select shows its selected option.
         if node.role() == "MenuListPopup" {
             continue;
         }
-        let says = match clickable {
+        let covers_text = match clickable {
             Some(name) => lines.add_clickable(frame, node, name),
-            None => !node.ignored && lines.add(frame, node, full && !is_said),
+            None => !node.ignored && lines.add(frame, node, full && !is_covered),
         };
         if depth >= MAX_DEPTH {
             lines.is_truncated = true;
@@ -69,32 +69,35 @@ pub(super) fn lines(source: &Source<'_>, main: &FrameId, full: bool) -> Lines {
             stack.push((inner, root, false, depth + 1));
             continue;
         }
-        // It is written into as a whole; its parts are no text.
+        // The parts of a date or time input are not text.
         if matches!(node.role(), "Date" | "DateTime" | "InputTime") {
             continue;
         }
         let Some(index) = indexes.get(frame) else { continue };
-        // The text of a link is said with it.
-        let is_said =
-            if says { clickable.is_some_and(|name| name.len() <= MAX_NAME) || !has_parts(node) } else { is_said };
+        // The name of an element such as a link already contains its text.
+        let is_covered = if covers_text {
+            clickable.is_some_and(|name| name.len() <= MAX_NAME_BYTES) || !has_parts(node)
+        } else {
+            is_covered
+        };
         let children = node.child_ids.iter().rev().filter_map(|id| index.get(id));
-        stack.extend(children.map(|child| (frame, *child, is_said, depth + 1)));
+        stack.extend(children.map(|child| (frame, *child, is_covered, depth + 1)));
     }
     lines
 }
 
-/// Whether the text inside an interactive element is more than its name.
+/// Whether the text inside an interactive element goes beyond its name.
 fn has_parts(node: &AxNode<'_>) -> bool {
     matches!(node.role(), "listbox" | "treeitem" | "gridcell" | "generic" | "group")
 }
 
-/// A name as a snapshot shows it: what is called so can be named so.
+/// Formats a name as shown in a snapshot, which selectors can use.
 pub(crate) fn shown_name(name: &str) -> String {
-    one_line(name, MAX_NAME).replace('"', "'")
+    one_line(name, MAX_NAME_BYTES).replace('"', "'")
 }
 
 impl Lines {
-    /// Lists an element without a role.
+    /// Adds a clickable element without a role.
     fn add_clickable(&mut self, frame: &FrameId, node: &AxNode<'_>, name: &str) -> bool {
         let Some(id) = node.node else { return false };
         self.references.push(Reference {
@@ -108,7 +111,7 @@ impl Lines {
         true
     }
 
-    /// Whether the node's text is said now.
+    /// Adds a node. Returns whether its line covers its text.
     fn add(&mut self, frame: &FrameId, node: &AxNode<'_>, full: bool) -> bool {
         if let (true, Some(id)) = (node.is_interactive(), node.node) {
             self.references.push(Reference {
@@ -138,7 +141,7 @@ impl Lines {
                 true
             }
             "image" | "img" => {
-                let _ = writeln!(self.text, "image \"{}\"", one_line(node.name(), MAX_NAME));
+                let _ = writeln!(self.text, "image \"{}\"", one_line(node.name(), MAX_NAME_BYTES));
                 true
             }
             _ => false,
@@ -188,17 +191,17 @@ fn shown_role<'a>(node: &'a AxNode<'_>) -> &'a str {
 }
 
 /// Replaces line breaks by spaces and drops characters without a visible form.
-fn one_line(text: &str, most: usize) -> String {
+fn one_line(text: &str, max_bytes: usize) -> String {
     let mut line = String::new();
-    for letter in text.chars() {
-        if letter.is_whitespace() || letter.is_control() {
+    for character in text.chars() {
+        if character.is_whitespace() || character.is_control() {
             if !line.ends_with(' ') {
                 line.push(' ');
             }
-        } else if !is_hidden(letter) {
-            line.push(letter);
+        } else if !is_hidden(character) {
+            line.push(character);
         }
-        if line.len() >= most {
+        if line.len() >= max_bytes {
             line.push('…');
             break;
         }

@@ -1,4 +1,4 @@
-//! The accessibility tree of one frame, and nodes of its document, as Chromium writes them.
+//! Accessibility tree of a frame and DOM nodes, as serialized by Chromium.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -72,7 +72,7 @@ impl AxNode<'_> {
         self.name.as_ref().map_or("", |name| &name.value)
     }
 
-    /// What is in a field.
+    /// Returns the non-empty value of a field.
     pub(super) fn value(&self) -> Option<String> {
         match &self.value.as_ref()?.value {
             Value::String(text) if text.is_empty() => None,
@@ -94,7 +94,7 @@ impl AxNode<'_> {
         }
     }
 
-    /// Whether it has a line of its own.
+    /// Whether the node has its own line.
     pub(super) fn is_listed(&self) -> bool {
         !self.ignored && self.node.is_some() && self.is_interactive()
     }
@@ -131,18 +131,18 @@ impl AxNode<'_> {
             "ToggleButton",
         ];
         match self.role() {
-            // Cells of a grid and options of a list are there in thousands; those that take part can be focused.
+            // Grids contain thousands of cells; only focusable ones are interactive.
             "gridcell" | "scrollbar" | "Video" | "Audio" => self.is("focusable"),
             "RootWebArea" | "Iframe" | "IframePresentational" => false,
             role if ROLES.contains(&role) => true,
-            // What a script made clickable and reachable by keyboard, and what can be written into.
+            // Elements made focusable by a script, and editable elements.
             _ => self.is("focusable") && (!self.name().is_empty() || self.property("editable").is_some()),
         }
     }
 }
 
 impl<'a> FullTree<'a> {
-    /// Nodes by their ids.
+    /// Returns the nodes by ID.
     pub(super) fn index(&'a self) -> HashMap<&'a str, &'a AxNode<'a>> {
         self.nodes.iter().map(|node| (&*node.node_id, node)).collect()
     }

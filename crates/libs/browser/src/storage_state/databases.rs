@@ -1,12 +1,12 @@
-//! A database of a site (`IndexedDB`), in the form that Playwright gives it.
+//! `IndexedDB` database in Playwright's format.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Numbers of scripts are exact up to it.
+/// Maximum version, the largest integer that JavaScript represents exactly.
 const MAX_VERSION: u64 = (1 << 53) - 1;
 
-/// A database with all that is in it, which is not printed.
+/// Database with its contents, which are omitted from debug output.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Database {
     pub name: String,
@@ -35,7 +35,7 @@ struct Index {
     unique: bool,
 }
 
-/// Where in a value its key is: one of them, or none.
+/// Key path within a value: one path, several, or none.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct KeyPath {
@@ -52,13 +52,14 @@ impl std::fmt::Debug for Database {
 }
 
 impl Database {
-    /// What of its form no browser takes; of values the browser says it.
+    /// Checks the structure. The browser checks the values.
     pub(super) fn check(&self) -> Result<(), String> {
         if !(1..=MAX_VERSION).contains(&self.version) {
             return Err(format!("has a version that is not from 1 to {MAX_VERSION}"));
         }
         for store in &self.stores {
-            if store.path.is_both() || store.indexes.iter().any(|index| index.path.is_both() || !index.path.is_one()) {
+            if store.path.has_both() || store.indexes.iter().any(|index| index.path.has_both() || !index.path.has_any())
+            {
                 return Err("needs `keyPath` or `keyPathArray` for each index, and one of them at most".to_owned());
             }
             for record in &store.records {
@@ -70,7 +71,7 @@ impl Database {
                 }
                 let keys = has("key", "keyEncoded");
                 let is_keyed =
-                    if store.path.is_one() { keys == 0 } else { keys == 1 || (keys == 0 && store.auto_increment) };
+                    if store.path.has_any() { keys == 0 } else { keys == 1 || (keys == 0 && store.auto_increment) };
                 if !is_keyed {
                     return Err("has records with too many keys, or too few".to_owned());
                 }
@@ -79,29 +80,29 @@ impl Database {
         Ok(())
     }
 
-    /// As it is written.
+    /// Size of the serialized form in bytes.
     pub(super) fn bytes(&self) -> usize {
-        let mut counted = Counted(0);
+        let mut counter = ByteCounter(0);
         // Counting does not fail.
-        let _ = serde_json::to_writer(&mut counted, self);
-        counted.0
+        let _ = serde_json::to_writer(&mut counter, self);
+        counter.0
     }
 }
 
 impl KeyPath {
-    fn is_one(&self) -> bool {
+    fn has_any(&self) -> bool {
         self.key_path.is_some() || self.key_path_array.is_some()
     }
 
-    fn is_both(&self) -> bool {
+    fn has_both(&self) -> bool {
         self.key_path.is_some() && self.key_path_array.is_some()
     }
 }
 
-/// How much was written.
-struct Counted(usize);
+/// Writer that only counts bytes.
+struct ByteCounter(usize);
 
-impl std::io::Write for Counted {
+impl std::io::Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0 += bytes.len();
         Ok(bytes.len())
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn records_have_a_value_and_the_key_that_their_store_asks_for() {
+    fn records_need_a_value_and_the_key_of_their_store() {
         let value = json!({"value": null});
         let keyed = json!({"value": 1, "keyEncoded": {"d": "2026-01-01T00:00:00.000Z"}});
         let cases = [
@@ -144,8 +145,8 @@ mod tests {
             (&keyed, json!({"indexes": [{"name": "i", "multiEntry": false, "unique": true}]}), false),
             (&keyed, json!({"indexes": [{"name": "i", "keyPath": "", "multiEntry": false, "unique": true}]}), true),
         ];
-        for (record, store, is_taken) in cases {
-            assert_eq!(with(record.clone(), store.clone()).is_ok(), is_taken, "{record} {store}");
+        for (record, store, is_valid) in cases {
+            assert_eq!(with(record.clone(), store.clone()).is_ok(), is_valid, "{record} {store}");
         }
         for version in [0, MAX_VERSION + 1] {
             let database = json!({"name": "d", "version": version, "stores": []});

@@ -1,4 +1,4 @@
-//! A storage state, and what can be one.
+//! Storage state and its validation.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,13 +6,13 @@ use super::databases::Database;
 use crate::environment::origin_of;
 use crate::{BrowserError, Cookie};
 
-/// Names and values of all that is in it.
+/// Maximum total size of all names and values.
 pub const MAX_STATE_BYTES: usize = 8 << 20;
 const MAX_ORIGINS: usize = 300;
-/// Databases that are said to be left out.
+/// Maximum number of omitted databases that are reported.
 const MAX_LEFT_OUT: usize = 100;
 
-/// Its values are not printed.
+/// Storage state. Values are omitted from debug output.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StorageState {
     #[serde(default)]
@@ -21,7 +21,7 @@ pub struct StorageState {
     pub origins: Vec<OriginStorage>,
 }
 
-/// What a site has stored.
+/// Storage of one origin.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OriginStorage {
@@ -38,15 +38,15 @@ pub struct StoredItem {
     pub value: String,
 }
 
-/// A state as it was found, and what is not in it.
+/// Saved state with the databases that it omits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SavedState {
     pub state: StorageState,
-    /// 100 at most.
+    /// Omitted databases, up to 100.
     pub left_out: Vec<LeftOut>,
 }
 
-/// A database that is too large, or has something in it that has no form: a file, a key of `WebCrypto`.
+/// Omitted database: too large, or with contents that cannot be serialized (files, `WebCrypto` keys).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
     pub origin: String,
@@ -73,7 +73,7 @@ impl std::fmt::Debug for StoredItem {
 
 impl StorageState {
     /// # Errors
-    /// [`BrowserError::Invalid`] for what no browser can have, [`BrowserError::TooMuch`] for what is too large.
+    /// [`BrowserError::Invalid`] for an invalid state, [`BrowserError::TooMuch`] for one that is too large.
     pub fn check(&self) -> Result<(), BrowserError> {
         for OriginStorage { origin, indexed_db, .. } in &self.origins {
             let shown = &origin[..origin.floor_char_boundary(200)];
@@ -106,7 +106,7 @@ impl OriginStorage {
 }
 
 impl SavedState {
-    /// What a site has stored; databases as long as they fit.
+    /// Adds the storage of an origin, with as many databases as fit.
     pub(super) fn add(
         &mut self,
         origin: String,
@@ -115,15 +115,15 @@ impl SavedState {
         left_out: Vec<String>,
     ) {
         let mut stored = OriginStorage { origin: origin.clone(), local_storage, indexed_db: Vec::new() };
-        let mut left = MAX_STATE_BYTES.saturating_sub(self.state.bytes() + stored.bytes());
+        let mut remaining = MAX_STATE_BYTES.saturating_sub(self.state.bytes() + stored.bytes());
         let mut names = left_out;
         for database in databases {
             let bytes = database.bytes();
-            if bytes > left {
+            if bytes > remaining {
                 names.push(database.name);
                 continue;
             }
-            left -= bytes;
+            remaining -= bytes;
             stored.indexed_db.push(database);
         }
         let named = names.into_iter().map(|database| LeftOut { origin: origin.clone(), database });
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn databases_that_do_not_fit_are_named_and_all_else_is_kept() {
+    fn oversized_databases_are_reported_and_others_kept() {
         let database = |name: &str, bytes: usize| -> Database {
             let records = json!([{"key": 1, "value": "x".repeat(bytes)}]);
             let store = json!({"name": "s", "autoIncrement": false, "records": records, "indexes": []});
@@ -158,7 +158,8 @@ mod tests {
         );
         let kept: Vec<_> = saved.state.origins[0].indexed_db.iter().map(|database| &*database.name).collect();
         assert_eq!((kept, saved.state.origins.len()), (vec!["small", "second"], 1));
-        let left_out: Vec<_> = saved.left_out.iter().map(|left| (&*left.origin, &*left.database)).collect();
+        let left_out: Vec<_> =
+            saved.left_out.iter().map(|remaining| (&*remaining.origin, &*remaining.database)).collect();
         assert_eq!(
             left_out,
             [("https://a.example", "files"), ("https://a.example", "large"), ("https://b.example", "full")]

@@ -1,4 +1,4 @@
-//! Dialogs: kept open for somebody to answer, and answered when nobody does.
+//! JavaScript dialogs: kept open until a client answers, and dismissed after a time limit.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use serde_json::json;
 use super::{Deadline, Dialog, DialogAnswer, PreparedAnswer, Tab};
 use crate::BrowserError;
 use crate::cdp::SessionId;
-use crate::shared::QUICK;
+use crate::shared::COMMAND_TIMEOUT;
 
 impl Tab {
     pub(super) fn dialog_opened(self: &Arc<Self>, mut dialog: Dialog, session: SessionId) {
-        // Whoever leaves a page has decided to; the page is not asked.
-        let leaves = dialog.kind == "beforeunload";
-        let mut answer = leaves.then_some(PreparedAnswer { accept: true, prompt_text: None });
+        // Leaving the page was requested, so the page is not asked.
+        let is_unload = dialog.kind == "beforeunload";
+        let mut answer = is_unload.then_some(PreparedAnswer { accept: true, prompt_text: None });
         let mut serial = 0;
         self.state.send_modify(|state| {
             answer = answer.take().or_else(|| state.prepared_answer.take());
-            // Nobody has to be told that it is open.
+            // An answered dialog must not be reported as open.
             dialog.answer = answer.as_ref().map(PreparedAnswer::kind);
             state.dialog_opened(dialog);
             serial = state.dialog_count;
@@ -46,7 +46,7 @@ impl Tab {
         });
     }
 
-    /// Answers the dialog that is open, or else the next one.
+    /// Answers the open dialog, or else the next one.
     pub(crate) async fn handle_dialog(
         &self,
         accept: bool,
@@ -78,9 +78,11 @@ impl Tab {
             parameters["promptText"] = text.as_str().into();
         }
         let connection = &self.shared.connection;
-        let told = connection.call::<IgnoredAny>(Some(session), "Page.handleJavaScriptDialog", parameters, QUICK).await;
-        if let Err(error) = told {
-            tracing::debug!(%error, "a dialog was not there any more");
+        let outcome = connection
+            .call::<IgnoredAny>(Some(session), "Page.handleJavaScriptDialog", parameters, COMMAND_TIMEOUT)
+            .await;
+        if let Err(error) = outcome {
+            tracing::debug!(%error, "failed to answer dialog");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Events of a tab's sessions, as changes of its state.
+//! Conversion of session events to changes of the tab state.
 
 use std::sync::Arc;
 
@@ -40,13 +40,13 @@ struct FrameTreeFrame {
     url: String,
     #[serde(default)]
     url_fragment: String,
-    /// Of an error page: the address that it stands for.
+    /// Requested URL, if this is an error page.
     #[serde(default)]
     unreachable_url: String,
 }
 
 impl FrameTreeFrame {
-    /// The address as an address bar shows it.
+    /// Returns the URL as shown in an address bar.
     fn url(&self) -> String {
         if !self.unreachable_url.is_empty() {
             return self.unreachable_url.clone();
@@ -66,7 +66,7 @@ pub(super) struct FrameTree {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct OfFrame {
+struct FrameEvent {
     frame_id: FrameId,
     #[serde(default)]
     url: String,
@@ -113,78 +113,80 @@ impl Tab {
     /// Called in the order of the events, by the task that reads the pipe.
     pub(crate) fn apply(self: &Arc<Self>, event: &Event, session: &SessionId) {
         match &*event.method {
-            "Page.frameAttached" => self.with(event, |state, it: Attached| {
-                state.frame_attached(it.frame_id, Some(it.parent_frame_id), Arc::clone(session));
+            "Page.frameAttached" => self.with(event, |state, params: Attached| {
+                state.frame_attached(params.frame_id, Some(params.parent_frame_id), Arc::clone(session));
             }),
-            "Page.frameDetached" => self.with(event, |state, it: Detached| {
-                // A frame that changes its process comes again through another session.
-                if it.reason != "swap" {
-                    state.frame_detached(&it.frame_id);
+            "Page.frameDetached" => self.with(event, |state, params: Detached| {
+                // A frame that moves to another process is attached again through another session.
+                if params.reason != "swap" {
+                    state.frame_detached(&params.frame_id);
                 }
-                self.forget_world(&it.frame_id);
+                self.forget_world(&params.frame_id);
             }),
-            "Page.frameNavigated" => self.with(event, |state, it: Navigated| {
-                let frame = it.frame;
+            "Page.frameNavigated" => self.with(event, |state, params: Navigated| {
+                let frame = params.frame;
                 if let Some(environment) = &self.environment {
-                    environment.saw(&frame.url);
+                    environment.record_origin(&frame.url);
                 }
                 self.forget_world(&frame.id);
                 if frame.id == state.main_frame {
-                    state.judge_document(&frame.url);
+                    state.check_document(&frame.url);
                 }
                 state.frame_attached(Arc::clone(&frame.id), frame.parent_id.clone(), Arc::clone(session));
                 state.frame_navigated(&frame.id, frame.url(), &frame.loader_id);
             }),
-            "Page.navigatedWithinDocument" => self.with(event, |state, it: OfFrame| {
-                if it.frame_id == state.main_frame {
+            "Page.navigatedWithinDocument" => self.with(event, |state, params: FrameEvent| {
+                if params.frame_id == state.main_frame {
                     state.navigations += 1;
                 }
-                if let Some(frame) = state.frames.get_mut(&it.frame_id) {
-                    frame.url = it.url;
+                if let Some(frame) = state.frames.get_mut(&params.frame_id) {
+                    frame.url = params.url;
                 }
             }),
             "Page.frameRequestedNavigation" | "Page.frameStartedNavigating" => {
-                self.with(event, |state, it: OfFrame| {
-                    state.is_navigating |= it.frame_id == state.main_frame;
+                self.with(event, |state, params: FrameEvent| {
+                    state.is_navigating |= params.frame_id == state.main_frame;
                 })
             }
-            "Page.frameStartedLoading" => self.with(event, |state, it: OfFrame| {
-                if it.frame_id == state.main_frame {
+            "Page.frameStartedLoading" => self.with(event, |state, params: FrameEvent| {
+                if params.frame_id == state.main_frame {
                     state.started_loading();
                 }
             }),
             "Page.frameStoppedLoading" | "Page.frameClearedScheduledNavigation" => {
-                self.with(event, |state, it: OfFrame| {
-                    if it.frame_id == state.main_frame {
+                self.with(event, |state, params: FrameEvent| {
+                    if params.frame_id == state.main_frame {
                         (state.is_loading, state.is_navigating) = (false, false);
                     }
                 });
             }
-            "Page.lifecycleEvent" => self.with(event, |state, it: OfFrame| {
-                if it.frame_id == state.main_frame
-                    && let Some(reached) = LoadState::of_event(&it.name)
+            "Page.lifecycleEvent" => self.with(event, |state, params: FrameEvent| {
+                if params.frame_id == state.main_frame
+                    && let Some(reached) = LoadState::from_event(&params.name)
                 {
-                    state.reached(it.loader_id, reached);
+                    state.reached(params.loader_id, reached);
                 }
             }),
-            "Network.requestWillBeSent" => self.with(event, |state, it: Request| state.request_started(it.request_id)),
-            "Network.responseReceived" => self.with(event, |state, it: ResponseReceived| {
-                // The request of a document has the number of its loader.
-                if it.frame_id.as_ref() == Some(&state.main_frame) && *it.request_id == *it.loader_id {
-                    state.responded(it.loader_id, it.response.status);
+            "Network.requestWillBeSent" => {
+                self.with(event, |state, params: Request| state.request_started(params.request_id))
+            }
+            "Network.responseReceived" => self.with(event, |state, params: ResponseReceived| {
+                // The request of a document has the ID of its loader.
+                if params.frame_id.as_ref() == Some(&state.main_frame) && *params.request_id == *params.loader_id {
+                    state.responded(params.loader_id, params.response.status);
                 }
             }),
             "Network.loadingFinished" | "Network.loadingFailed" => {
-                self.with(event, |state, it: Request| state.request_ended(&it.request_id));
+                self.with(event, |state, params: Request| state.request_ended(&params.request_id));
             }
             "Page.javascriptDialogOpening" => {
                 let Some(opening) = event.read::<DialogOpening>() else { return };
-                let dialog = Dialog { kind: opening.kind, message: bounded(opening.message), answer: None };
+                let dialog = Dialog { kind: opening.kind, message: truncate(opening.message), answer: None };
                 self.dialog_opened(dialog, Arc::clone(session));
             }
-            "Page.javascriptDialogClosed" => self.with(event, |state, it: DialogClosed| {
+            "Page.javascriptDialogClosed" => self.with(event, |state, params: DialogClosed| {
                 use super::state::DialogAnswer::{Accepted, Dismissed};
-                state.dialog_answered(if it.result { Accepted } else { Dismissed });
+                state.dialog_answered(if params.result { Accepted } else { Dismissed });
             }),
             "Inspector.targetCrashed" => {
                 self.state.send_modify(|state| {
@@ -196,7 +198,7 @@ impl Tab {
         }
     }
 
-    /// What was there before its session was.
+    /// Adds the frames that existed before the session.
     pub(super) fn apply_tree(&self, tree: &FrameTree, session: &SessionId) {
         self.state.send_modify(|state| add_tree(state, tree, session));
     }
@@ -225,11 +227,11 @@ fn add_tree(state: &mut TabState, tree: &FrameTree, session: &SessionId) {
     }
 }
 
-/// What a page says of itself in a dialog.
-fn bounded(mut text: String) -> String {
-    const MOST: usize = 2_000;
-    if text.len() > MOST {
-        text.truncate(text.floor_char_boundary(MOST));
+/// Truncates the text of a dialog.
+fn truncate(mut text: String) -> String {
+    const MAX_BYTES: usize = 2_000;
+    if text.len() > MAX_BYTES {
+        text.truncate(text.floor_char_boundary(MAX_BYTES));
         text.push('…');
     }
     text

@@ -1,8 +1,9 @@
-//! A tab: one page with its frames, whatever processes they are in.
+//! Tab: a page with its frames, in any number of processes.
 //!
-//! Invariants: what is known of it follows the events of the browser in their order; one action at a
-//! time, in order of arrival; an open dialog, a crash, and the end of the tab or the browser end what
-//! waits, with an error that says so.
+//! Invariants
+//! - The state follows the events of the browser in order.
+//! - Actions run one at a time, in order of arrival.
+//! - An open dialog, a crash, and the end of the tab or browser fail pending operations with a specific error.
 
 mod dialogs;
 mod events;
@@ -29,9 +30,9 @@ use crate::{BrowserError, Environment, address};
 pub use state::{Dialog, DialogAnswer, LoadState};
 pub(crate) use state::{FrameId, TabState};
 use state::{LOADS_WINDOW, MAX_LOADS, PreparedAnswer};
-pub(crate) use world::{Argument, Element, Invoked, OBJECTS, is_gone};
+pub(crate) use world::{ACTION_OBJECT_GROUP, Argument, Element, Invoked, is_gone};
 
-/// A tab as it is listed.
+/// Tab in a list of tabs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TabInfo {
     pub tab_id: String,
@@ -39,38 +40,38 @@ pub struct TabInfo {
     pub title: String,
     pub loading: bool,
     pub crashed: bool,
-    /// The tab whose page opened it.
+    /// ID of the tab whose page opened it.
     pub opener_id: Option<String>,
 }
 
 pub struct Tab {
     id: Arc<str>,
     pub(crate) context: Arc<str>,
-    /// None for a tab of our own, which nobody is shown.
+    /// `None` for an internal tab, which is not listed.
     pub(crate) environment: Option<Arc<Environment>>,
     opener: Option<Arc<str>>,
     session: SessionId,
     pub(crate) shared: Arc<Shared>,
     pub(crate) state: watch::Sender<TabState>,
     worlds: Mutex<HashMap<FrameId, World>>,
-    /// Held by the action that runs; fair.
+    /// Held by the running action. Fair.
     pub(crate) turn: tokio::sync::Mutex<()>,
-    /// Whether it was opened through [`crate::Context::open_tab`], and not by a page or by Chromium.
+    /// Whether it was opened through [`crate::Context::open_tab`] rather than by a page or Chromium.
     pub(crate) is_requested: AtomicBool,
-    /// Whether that action has sent a key or a click.
+    /// Whether the running action has sent a key or click.
     pub(crate) input_sent: AtomicBool,
-    /// Held by the snapshot that is taken.
+    /// Held while a snapshot is taken.
     pub(crate) snapshots: tokio::sync::Mutex<()>,
     pub(crate) refs: Mutex<Refs>,
     pub(crate) pinned: Mutex<Pinned>,
 }
 
-/// Isolated world of a frame, with our functions.
+/// Isolated world of a frame with the page functions.
 #[derive(Debug, Clone)]
 struct World {
     session: SessionId,
     context: i64,
-    /// The object with our functions.
+    /// Remote object with the page functions.
     functions: Arc<str>,
 }
 
@@ -80,7 +81,7 @@ impl std::fmt::Debug for Tab {
     }
 }
 
-/// When something must have happened.
+/// Deadline of an operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline {
     started: Instant,
@@ -119,7 +120,7 @@ impl Tab {
         url: String,
         shared: Arc<Shared>,
     ) -> Self {
-        // The main frame of a page has the id of its target.
+        // The main frame has the ID of its target.
         let state = TabState::new(Arc::clone(&id), Arc::clone(&session), url);
         Self {
             id,
@@ -157,13 +158,13 @@ impl Tab {
         }
     }
 
-    /// The page's dialogs, the last 20; the last one may be open.
+    /// Returns the last 20 dialogs; the last one may be open.
     #[must_use]
     pub fn dialogs(&self) -> Vec<Dialog> {
         self.state.borrow().dialogs.iter().cloned().collect()
     }
 
-    /// HTTP status that the document of the page came with; none where it came with no response.
+    /// HTTP status of the document; `None` if it had no response.
     #[must_use]
     pub fn document_status(&self) -> Option<u16> {
         self.state.borrow().document_status()
@@ -177,12 +178,12 @@ impl Tab {
         Arc::clone(&self.session)
     }
 
-    /// Whether this is the page's own session, with which the tab ends.
+    /// Whether this is the main session, with which the tab ends.
     pub(crate) fn is_session(&self, session: &str) -> bool {
         *self.session == *session
     }
 
-    /// Every session that the page has.
+    /// Returns all sessions of the page.
     pub(crate) fn sessions(&self) -> Vec<SessionId> {
         let state = self.state.borrow();
         let mut sessions: Vec<SessionId> = state.frames.values().map(|frame| Arc::clone(&frame.session)).collect();
@@ -191,7 +192,7 @@ impl Tab {
         sessions
     }
 
-    /// A frame got a process, and a session, of its own.
+    /// Records that a frame moved to its own process and session.
     pub(crate) fn frame_moved(&self, frame: FrameId, parent: Option<FrameId>, session: SessionId) {
         self.forget_world(&frame);
         self.state.send_modify(|state| state.frame_attached(frame, parent, session));
@@ -201,12 +202,12 @@ impl Tab {
         self.worlds.lock().remove(frame);
     }
 
-    /// The session that a frame is spoken to through.
+    /// Returns the session of a frame.
     pub(crate) fn session_of(&self, frame: &str) -> Option<SessionId> {
         self.state.borrow().frames.get(frame).map(|frame| Arc::clone(&frame.session))
     }
 
-    /// A command to the page.
+    /// Sends a command to the main session of the page.
     pub(crate) async fn call<R: DeserializeOwned>(
         &self,
         method: &'static str,
@@ -216,7 +217,7 @@ impl Tab {
         self.call_in(&self.session, method, parameters, limit).await
     }
 
-    /// A command to one of the page's processes. Ends early when nothing can answer it.
+    /// Sends a command to a session of the page. Returns early if it cannot be answered.
     pub(crate) async fn call_in<R: DeserializeOwned>(
         &self,
         session: &str,
@@ -228,7 +229,7 @@ impl Tab {
         self.guarded(async { Ok(answer.await?) }).await
     }
 
-    /// Waits for something, and for what makes waiting useless.
+    /// Runs work until it is done or the page can no longer answer.
     pub(crate) async fn guarded<T>(
         &self,
         work: impl Future<Output = Result<T, BrowserError>>,
@@ -243,7 +244,7 @@ impl Tab {
         tokio::select! {
             biased;
             done = work => {
-                // What a refused page has answered meanwhile is not passed on.
+                // Discard the answer of a page that has been refused in the meantime.
                 self.check_address()?;
                 done
             }
@@ -251,22 +252,22 @@ impl Tab {
         }
     }
 
-    /// Fails while the tab shows an address that it may not.
+    /// Fails while the tab shows a refused address.
     pub(crate) fn check_address(&self) -> Result<(), BrowserError> {
         self.state.borrow().refused_address().map_or(Ok(()), |url| Err(address::refused(url)))
     }
 
-    /// Waits until the state is as wanted.
-    pub(crate) async fn until<T>(
+    /// Waits until `probe` returns a value for the state.
+    pub(crate) async fn wait_until<T>(
         &self,
         deadline: Deadline,
         what: &str,
-        mut look: impl FnMut(&TabState) -> Option<T>,
+        mut probe: impl FnMut(&TabState) -> Option<T>,
     ) -> Result<T, BrowserError> {
         let mut state = self.state.subscribe();
         let waiting = async {
             loop {
-                if let Some(found) = look(&state.borrow_and_update()) {
+                if let Some(found) = probe(&state.borrow_and_update()) {
                     return Ok(found);
                 }
                 if state.changed().await.is_err() {
@@ -281,7 +282,7 @@ impl Tab {
     }
 }
 
-/// What keeps a page from answering.
+/// Returns the reason why a page cannot answer.
 fn obstacle(state: &TabState) -> Option<BrowserError> {
     if let Some(reason) = &state.ended {
         return Some(BrowserError::Ended(Arc::clone(reason)));

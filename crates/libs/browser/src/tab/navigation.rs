@@ -1,4 +1,4 @@
-//! Going to pages, and waiting for what they load.
+//! Navigation, and waiting for loads.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use url::Url;
 
 use super::state::TabState;
 use super::{Deadline, LoadState, Tab};
-use crate::shared::QUICK;
+use crate::shared::COMMAND_TIMEOUT;
 use crate::{BrowserError, address};
 
-/// Longer addresses are refused; Chromium's own limit is 2 MiB.
+/// Maximum URL length; Chromium's own limit is 2 MiB.
 const MAX_URL_BYTES: usize = 64 << 10;
-/// An error page comes from the browser itself, or not at all.
+/// Time limit for an error page, which the browser creates locally.
 const ERROR_PAGE_LIMIT: Duration = Duration::from_secs(1);
 /// Maximum time for a tab to leave a refused address.
 const REMOVAL_LIMIT: Duration = Duration::from_secs(5);
@@ -45,8 +45,8 @@ struct HistoryEntry {
     url: String,
 }
 
-/// Which addresses may be gone to.
-pub(crate) fn checked_url(url: &str) -> Result<Url, BrowserError> {
+/// Parses a URL and checks that it may be opened.
+pub(crate) fn parse_openable_url(url: &str) -> Result<Url, BrowserError> {
     if url.len() > MAX_URL_BYTES {
         return Err(BrowserError::Invalid(format!("the address is longer than {MAX_URL_BYTES} bytes")));
     }
@@ -59,11 +59,16 @@ pub(crate) fn checked_url(url: &str) -> Result<Url, BrowserError> {
 }
 
 impl Tab {
-    pub(crate) async fn goto(&self, url: &str, wanted: LoadState, deadline: Deadline) -> Result<(), BrowserError> {
-        let url = checked_url(url)?;
+    pub(crate) async fn goto(
+        &self,
+        url: &str,
+        target_state: LoadState,
+        deadline: Deadline,
+    ) -> Result<(), BrowserError> {
+        let url = parse_openable_url(url)?;
         self.leave_refused_address(deadline).await;
         if self.state.borrow().is_crashed {
-            // The next document comes with a process of its own.
+            // The next document gets a new process.
             self.state.send_modify(|state| state.is_crashed = false);
         }
         let parameters = json!({"url": url.as_str()});
@@ -80,30 +85,30 @@ impl Tab {
             return Err(BrowserError::Navigation { url: shown(&url), failed_url, reason: reason(&error) });
         }
         match navigated.loader_id {
-            // Within the document, or a download: nothing is loaded.
+            // A same-document navigation or a download loads nothing.
             None => Ok(()),
             Some(_) if navigated.is_download => Ok(()),
-            Some(loader) => self.wait_for_load(Some(&loader), wanted, deadline).await,
+            Some(loader) => self.wait_for_load(Some(&loader), target_state, deadline).await,
         }
     }
 
-    /// Waits until a refused address is gone from the tab. If it stays, what follows fails because of it.
+    /// Waits until the tab has left a refused address. If it stays, the next operation fails.
     async fn leave_refused_address(&self, deadline: Deadline) {
         let mut state = self.state.subscribe();
         let has_left = state.wait_for(|state| state.refused_address().is_none() || state.ended.is_some());
         let _ = tokio::time::timeout(REMOVAL_LIMIT.min(deadline.remaining()), has_left).await;
     }
 
-    /// The address of the error page that a failed navigation leads to: after redirects, the last one.
+    /// Returns the URL of the error page of a failed navigation; after redirects, the last one.
     async fn failed_url(&self, before: u64, deadline: Deadline) -> Option<String> {
         let limit = ERROR_PAGE_LIMIT.min(deadline.remaining());
         let has_arrived = |state: &TabState| (state.navigations != before).then(|| state.url().to_owned());
-        self.until(Deadline::after(limit), "the error page", has_arrived).await.ok()
+        self.wait_until(Deadline::after(limit), "the error page", has_arrived).await.ok()
     }
 
-    /// Steps through the history; past its ends there is nothing to go to.
-    pub(crate) async fn go(&self, steps: i64, wanted: LoadState, deadline: Deadline) -> Result<(), BrowserError> {
-        let history: History = self.call("Page.getNavigationHistory", json!({}), QUICK).await?;
+    /// Moves by `steps` in the history.
+    pub(crate) async fn go(&self, steps: i64, target_state: LoadState, deadline: Deadline) -> Result<(), BrowserError> {
+        let history: History = self.call("Page.getNavigationHistory", json!({}), COMMAND_TIMEOUT).await?;
         let entry = usize::try_from(history.current_index + steps).ok().and_then(|index| history.entries.get(index));
         let Some(entry) = entry else {
             let direction = if steps < 0 { "before" } else { "after" };
@@ -113,39 +118,40 @@ impl Tab {
             return Err(address::refused(&entry.url));
         }
         let before = self.state.borrow().navigations;
-        self.call::<IgnoredAny>("Page.navigateToHistoryEntry", json!({"entryId": entry.id}), QUICK).await?;
-        self.until(deadline, "the page of the history", |state| (state.navigations != before).then_some(())).await?;
-        self.wait_for_load(None, wanted, deadline).await
+        self.call::<IgnoredAny>("Page.navigateToHistoryEntry", json!({"entryId": entry.id}), COMMAND_TIMEOUT).await?;
+        self.wait_until(deadline, "the page of the history", |state| (state.navigations != before).then_some(()))
+            .await?;
+        self.wait_for_load(None, target_state, deadline).await
     }
 
-    pub(crate) async fn reload(&self, wanted: LoadState, deadline: Deadline) -> Result<(), BrowserError> {
+    pub(crate) async fn reload(&self, target_state: LoadState, deadline: Deadline) -> Result<(), BrowserError> {
         let before = self.state.borrow().loader.clone();
         self.call::<IgnoredAny>("Page.reload", json!({}), deadline.remaining()).await?;
-        self.until(deadline, "the page's return", |state| (state.loader != before).then_some(())).await?;
-        self.wait_for_load(None, wanted, deadline).await
+        self.wait_until(deadline, "the page's return", |state| (state.loader != before).then_some(())).await?;
+        self.wait_for_load(None, target_state, deadline).await
     }
 
-    /// Waits for a document, or for the one that took its place (by a script's redirect).
+    /// Waits for a document to load, or for one that replaced it (by a script redirect).
     pub(crate) async fn wait_for_load(
         &self,
         loader: Option<&str>,
-        wanted: LoadState,
+        target_state: LoadState,
         deadline: Deadline,
     ) -> Result<(), BrowserError> {
         let before = self.state.borrow().loader.clone();
-        let what = match wanted {
+        let what = match target_state {
             LoadState::Load => "the end of loading",
             LoadState::DomContentLoaded => "the page's document",
             LoadState::NetworkIdle => "a quiet network",
         };
-        self.until(deadline, what, |state| {
+        self.wait_until(deadline, what, |state| {
             let is_meant = loader.is_none_or(|loader| state.loader == loader || state.loader != before);
-            (is_meant && state.reached.contains(&wanted)).then_some(())
+            (is_meant && state.reached.contains(&target_state)).then_some(())
         })
         .await
     }
 
-    /// Waits for a navigation that began or is yet to begin; with `pattern`, for an address that has it.
+    /// Waits for a current or future navigation; with `pattern`, for a URL that contains it.
     pub(crate) async fn wait_for_navigation(
         &self,
         pattern: Option<&str>,
@@ -155,21 +161,21 @@ impl Tab {
         match pattern {
             Some(pattern) => {
                 let what = format!("a page whose address contains `{pattern}`");
-                self.until(deadline, &what, |state| state.url().contains(pattern).then_some(())).await?;
+                self.wait_until(deadline, &what, |state| state.url().contains(pattern).then_some(())).await?;
             }
             None => {
-                self.until(deadline, "a navigation", |state| (state.navigations != before).then_some(())).await?;
+                self.wait_until(deadline, "a navigation", |state| (state.navigations != before).then_some(())).await?;
             }
         }
         self.wait_for_load(None, LoadState::Load, deadline).await
     }
 
-    /// Waits until no request was under way for that long.
+    /// Waits until no request has been in progress for `idle`.
     pub(crate) async fn wait_for_network_idle(&self, idle: Duration, deadline: Deadline) -> Result<(), BrowserError> {
         loop {
             let what = "a quiet network";
             let since =
-                self.until(deadline, what, |state| state.requests.is_empty().then_some(state.quiet_since)).await?;
+                self.wait_until(deadline, what, |state| state.requests.is_empty().then_some(state.quiet_since)).await?;
             let due = since + idle;
             if due <= Instant::now() {
                 return Ok(());
@@ -183,12 +189,12 @@ impl Tab {
     }
 
     pub(crate) async fn stop_loading(&self) {
-        // It is only to save work.
-        let _ = self.call::<IgnoredAny>("Page.stopLoading", json!({}), QUICK).await;
+        // Best effort, to save work.
+        let _ = self.call::<IgnoredAny>("Page.stopLoading", json!({}), COMMAND_TIMEOUT).await;
     }
 }
 
-/// An address for a sentence: without what may be secret in it.
+/// Formats a URL for a message, without parts that may be secret.
 fn shown(url: &Url) -> String {
     match url.host_str() {
         Some(host) => {
@@ -198,7 +204,7 @@ fn shown(url: &Url) -> String {
     }
 }
 
-/// Chromium's names of network errors as sentences.
+/// Translates Chromium's network error names to sentences.
 fn reason(error: &str) -> String {
     let sentence = match error {
         "net::ERR_NAME_NOT_RESOLVED" => "its name is not known",
@@ -229,16 +235,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_addresses_of_pages_are_opened() {
+    fn only_web_urls_are_opened() {
         for url in ["http://a.example/x", "https://a", "about:blank", "data:text/html,x", "blob:http://a/1"] {
-            assert!(checked_url(url).is_ok(), "{url}");
+            assert!(parse_openable_url(url).is_ok(), "{url}");
         }
         for url in
             ["file:///etc/passwd", "chrome://gpu", "view-source:http://a", "javascript:1", "about:config", "", "x"]
         {
-            assert_eq!(checked_url(url).unwrap_err().code(), "invalid_action", "{url}");
+            assert_eq!(parse_openable_url(url).unwrap_err().code(), "invalid_action", "{url}");
         }
         let long = format!("http://a/{}", "x".repeat(1 << 20));
-        assert!(checked_url(&long).unwrap_err().to_string().len() < 100);
+        assert!(parse_openable_url(&long).unwrap_err().to_string().len() < 100);
     }
 }

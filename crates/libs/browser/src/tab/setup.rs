@@ -1,4 +1,4 @@
-//! What every session of a tab is told before its page runs.
+//! Configuration of every session of a tab before its page runs.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::events::FrameTree;
 use crate::BrowserError;
 use crate::cdp::SessionId;
 use crate::emulation::Kind;
-use crate::shared::QUICK;
+use crate::shared::COMMAND_TIMEOUT;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -20,54 +20,58 @@ struct Tree {
 }
 
 impl Tab {
-    /// Prepares the page's own session; then the tab is ready.
+    /// Configures the main session and marks the tab as ready.
     pub(crate) async fn set_up(self: Arc<Self>) {
-        if let Err(error) = self.prepare(&self.session, Kind::Page).await {
-            tracing::warn!(%error, "a tab could not be prepared");
+        if let Err(error) = self.configure(&self.session, Kind::Page).await {
+            tracing::warn!(%error, "failed to configure tab");
         }
         self.state.send_modify(|state| state.is_ready = true);
     }
 
-    /// A frame that got a process of its own.
+    /// Configures the session of an out-of-process frame.
     pub(crate) async fn set_up_frame(self: Arc<Self>, session: SessionId) {
-        if let Err(error) = self.prepare(&session, Kind::Frame).await {
-            // Frames come and go; one that went meanwhile is no loss.
-            tracing::debug!(%error, "a frame could not be prepared");
+        if let Err(error) = self.configure(&session, Kind::Frame).await {
+            // Harmless if the frame disappeared in the meantime.
+            tracing::debug!(%error, "failed to configure frame");
         }
     }
 
-    async fn prepare(&self, session: &SessionId, kind: Kind) -> Result<(), BrowserError> {
+    async fn configure(&self, session: &SessionId, kind: Kind) -> Result<(), BrowserError> {
         let attach = json!({
             "autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true,
             "filter": [{"type": "iframe"}, {"type": "worker"}, {"exclude": true}],
         });
         let environment = self.environment.clone().unwrap_or_default();
-        let environment = environment.tell(&self.shared, session, kind, true);
+        let environment = environment.configure_session(&self.shared, session, kind, true);
         let focus = async {
             if kind == Kind::Page {
-                // A page behind another one draws and has the focus as if it were in front.
-                self.tell(session, "Emulation.setFocusEmulationEnabled", json!({"enabled": true})).await?;
+                // A page in the background draws and has the focus as if it were in front.
+                self.send(session, "Emulation.setFocusEmulationEnabled", json!({"enabled": true})).await?;
             }
             Ok(())
         };
-        // Sent together; Chromium keeps the order, so that the page runs after all of it.
+        // Sent together; Chromium preserves the order, so that the page runs after all of them.
         let ((), (), enabled, _, _, tree, _) = tokio::try_join!(
             environment,
             focus,
-            self.tell(session, "Page.enable", json!({})),
-            self.tell(session, "Page.setLifecycleEventsEnabled", json!({"enabled": true})),
-            self.tell(session, "Target.setAutoAttach", attach),
+            self.send(session, "Page.enable", json!({})),
+            self.send(session, "Page.setLifecycleEventsEnabled", json!({"enabled": true})),
+            self.send(session, "Target.setAutoAttach", attach),
             async {
-                Ok(self.shared.connection.call::<Tree>(Some(session), "Page.getFrameTree", json!({}), QUICK).await?)
+                Ok(self
+                    .shared
+                    .connection
+                    .call::<Tree>(Some(session), "Page.getFrameTree", json!({}), COMMAND_TIMEOUT)
+                    .await?)
             },
-            self.tell(session, "Runtime.runIfWaitingForDebugger", json!({})),
+            self.send(session, "Runtime.runIfWaitingForDebugger", json!({})),
         )?;
         let IgnoredAny = enabled;
         self.apply_tree(&tree.frame_tree, session);
         Ok(())
     }
 
-    async fn tell(&self, session: &str, method: &'static str, parameters: Value) -> Result<IgnoredAny, BrowserError> {
-        Ok(self.shared.connection.call(Some(session), method, parameters, QUICK).await?)
+    async fn send(&self, session: &str, method: &'static str, parameters: Value) -> Result<IgnoredAny, BrowserError> {
+        Ok(self.shared.connection.call(Some(session), method, parameters, COMMAND_TIMEOUT).await?)
     }
 }

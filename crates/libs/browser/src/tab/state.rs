@@ -1,4 +1,4 @@
-//! What is known of a tab, kept up to date by events alone.
+//! State of a tab, updated only by events.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use crate::cdp::SessionId;
 
 pub(crate) type FrameId = Arc<str>;
 
-/// A page can make any number; the rest is not looked into.
+/// Maximum number of tracked frames; further ones are ignored.
 const MAX_FRAMES: usize = 500;
 const MAX_REQUESTS: usize = 10_000;
 const MAX_DIALOGS: usize = 20;
-/// Maximum number of loads that a page may start by itself within [`LOADS_WINDOW`]. Beyond it the tab is closed, since a
-/// reload loop starves the other tabs until the browser stops responding.
+/// Maximum number of loads that a page may start on its own within [`LOADS_WINDOW`]. Beyond it the tab is closed, since
+/// a reload loop starves the other tabs until the browser stops responding.
 pub(super) const MAX_LOADS: u32 = 30;
 pub(super) const LOADS_WINDOW: Duration = Duration::from_secs(10);
 
-/// When a page counts as there.
+/// Load state to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = WaitUntil)]
@@ -35,8 +35,8 @@ pub enum LoadState {
 }
 
 impl LoadState {
-    /// From the protocol's name of a lifecycle event.
-    pub(crate) fn of_event(name: &str) -> Option<Self> {
+    /// Returns the state for a lifecycle event of the protocol.
+    pub(crate) fn from_event(name: &str) -> Option<Self> {
         match name {
             "load" => Some(Self::Load),
             "DOMContentLoaded" => Some(Self::DomContentLoaded),
@@ -51,17 +51,17 @@ pub(crate) struct Frame {
     pub(crate) parent: Option<FrameId>,
     pub(crate) session: SessionId,
     pub(crate) url: String,
-    /// Counts, so that frames are searched in the order of their coming.
+    /// Position in the order of attachment, in which frames are searched.
     pub(crate) ordinal: u64,
 }
 
-/// A window of the page that asks something.
+/// JavaScript dialog.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Dialog {
     /// `alert`, `confirm`, `prompt` or `beforeunload`.
     pub kind: String,
     pub message: String,
-    /// How it was answered; none while it is open.
+    /// Answer; `None` while the dialog is open.
     pub answer: Option<DialogAnswer>,
 }
 
@@ -70,11 +70,11 @@ pub struct Dialog {
 pub enum DialogAnswer {
     Accepted,
     Dismissed,
-    /// Nobody answered in time.
+    /// Dismissed after the time limit.
     DismissedUnanswered,
 }
 
-/// What the next dialog is to be answered with.
+/// Answer for the next dialog.
 #[derive(Debug, Clone)]
 pub(crate) struct PreparedAnswer {
     pub(crate) accept: bool,
@@ -92,20 +92,20 @@ pub(crate) struct TabState {
     pub(crate) is_ready: bool,
     pub(crate) is_closed: bool,
     pub(crate) is_crashed: bool,
-    /// Why the browser is gone.
+    /// Reason why the browser ended.
     pub(crate) ended: Option<Arc<str>>,
     pub(crate) title: String,
     pub(crate) main_frame: FrameId,
     pub(crate) frames: HashMap<FrameId, Frame>,
     next_ordinal: u64,
-    /// The loader of the document that is shown, and what it has reached.
+    /// Loader of the current document, and the load states that it has reached.
     pub(crate) loader: String,
     pub(crate) reached: HashSet<LoadState>,
-    /// Reached by documents that were not shown at that time.
+    /// Load states reached by documents before they were shown.
     early: VecDeque<(String, LoadState)>,
-    /// Navigations of the main frame that came to something, those within the document included.
+    /// Number of completed navigations of the main frame, including same-document ones.
     pub(crate) navigations: u64,
-    /// Whether the main frame is on its way to another document.
+    /// Whether the main frame is navigating to another document.
     pub(crate) is_navigating: bool,
     pub(crate) is_loading: bool,
     /// Start of the current window, and the number of loads in it that no action requested.
@@ -115,21 +115,21 @@ pub(crate) struct TabState {
     pub(crate) requests: HashSet<Arc<str>>,
     pub(crate) quiet_since: Instant,
     pub(crate) prepared_answer: Option<PreparedAnswer>,
-    /// Since the tab was opened.
+    /// Number of dialogs since the tab was opened.
     pub(crate) dialog_count: u64,
-    /// The last ones; at the end the one that is open.
+    /// Most recent dialogs; the last one may be open.
     pub(crate) dialogs: VecDeque<Dialog>,
-    /// One that nobody answered in time; the next action says so.
+    /// Dialog that timed out, to be reported with the next action.
     pub(crate) unreported: Option<Dialog>,
-    /// Address of the tab by its target, if tabs may not show it. Only the target tells `view-source:`.
+    /// Address of the target if it is refused. Only the target reveals `view-source:`.
     refused_target: Option<Box<str>>,
-    /// Address of the main document, if tabs may not show it.
+    /// Address of the main document if it is refused.
     refused_document: Option<Box<str>>,
-    /// Number of refused addresses that the tab went to.
+    /// Number of refused addresses so far.
     pub(crate) refusals: u64,
-    /// The last of them.
+    /// Most recent refused address.
     last_refused: Box<str>,
-    /// Whether the last one is yet to be removed from the tab.
+    /// Whether the most recent refused address is still to be removed from the tab.
     is_removal_due: bool,
     /// Loader and HTTP status of the last response to a navigation of the main frame.
     response: Option<(String, u16)>,
@@ -174,22 +174,22 @@ impl TabState {
         self.frames.get(&self.main_frame).map_or("", |frame| &frame.url)
     }
 
-    /// Judges the address that the browser says the tab has.
-    pub(crate) fn judge_target(&mut self, url: &str) {
+    /// Checks the address that the browser reports for the target.
+    pub(crate) fn check_target(&mut self, url: &str) {
         let refused: Option<Box<str>> = (!address::is_permitted(url)).then(|| url.into());
-        self.note_refusal(refused.as_deref());
+        self.record_refusal(refused.as_deref());
         self.refused_target = refused;
     }
 
-    /// Judges the address of the document that the main frame shows.
-    pub(crate) fn judge_document(&mut self, url: &str) {
+    /// Checks the address of the main document.
+    pub(crate) fn check_document(&mut self, url: &str) {
         let refused: Option<Box<str>> = (!address::is_permitted(url)).then(|| url.into());
-        self.note_refusal(refused.as_deref());
+        self.record_refusal(refused.as_deref());
         self.refused_document = refused;
     }
 
-    /// Counts a refused address; one that both the target and the document have is counted once.
-    fn note_refusal(&mut self, refused: Option<&str>) {
+    /// Counts a refused address. One that the target and the document share is counted once.
+    fn record_refusal(&mut self, refused: Option<&str>) {
         let Some(url) = refused else { return };
         if ![&self.refused_target, &self.refused_document].into_iter().any(|known| known.as_deref() == refused) {
             self.refusals += 1;
@@ -198,22 +198,22 @@ impl TabState {
         }
     }
 
-    /// The address that the tab shows although it may not; its removal is under way.
+    /// Returns the refused address that the tab still shows; its removal is in progress.
     pub(crate) fn refused_address(&self) -> Option<&str> {
         self.refused_document.as_deref().or(self.refused_target.as_deref())
     }
 
-    /// The last refused address, if the tab went to one after the first `count`.
+    /// Returns the most recent refused address, if there were more than `count`.
     pub(crate) fn refused_since(&self, count: u64) -> Option<&str> {
         (self.refusals != count).then_some(&*self.last_refused)
     }
 
-    /// The refused address that is to be removed; once for each.
+    /// Returns the refused address to remove, once for each.
     pub(crate) fn take_removal(&mut self) -> Option<Box<str>> {
         std::mem::take(&mut self.is_removal_due).then(|| self.last_refused.clone())
     }
 
-    /// The main frame loads something.
+    /// Records that the main frame started loading.
     pub(crate) fn started_loading(&mut self) {
         self.is_loading = true;
         let (since, count) = &mut self.own_loads;
@@ -225,7 +225,7 @@ impl TabState {
     }
 
     /// Restarts the count of loads when an action begins, since the action may navigate.
-    pub(crate) fn forget_own_loads(&mut self) {
+    pub(crate) fn reset_own_loads(&mut self) {
         self.own_loads = (Instant::now(), 0);
     }
 
@@ -256,7 +256,7 @@ impl TabState {
         }
     }
 
-    /// A frame is there, in this session; a known one has changed its process.
+    /// Adds a frame, or moves a known frame to this session.
     pub(crate) fn frame_attached(&mut self, id: FrameId, parent: Option<FrameId>, session: SessionId) {
         if let Some(frame) = self.frames.get_mut(&id) {
             frame.session = session;
@@ -275,7 +275,7 @@ impl TabState {
         self.frames.remove(id);
     }
 
-    /// A frame shows another document.
+    /// Records that a frame shows another document.
     pub(crate) fn frame_navigated(&mut self, id: &FrameId, url: String, loader: &str) {
         self.remove_children(id);
         if let Some(frame) = self.frames.get_mut(id) {
@@ -289,7 +289,7 @@ impl TabState {
         }
     }
 
-    /// The main frame shows this loader's document.
+    /// Records the loader of the main document.
     pub(crate) fn show(&mut self, loader: &str) {
         loader.clone_into(&mut self.loader);
         let early = self.early.drain(..).filter(|(by, _)| by == loader).map(|(_, state)| state);
@@ -317,8 +317,7 @@ impl TabState {
         self.quiet_since = Instant::now();
     }
 
-    /// Everything that came through a session that is gone, but the frame that it was for: that one
-    /// may be on its way to another process.
+    /// Removes the frames of a detached session except its root, which may be moving to another process.
     pub(crate) fn session_detached(&mut self, session: &str) {
         let ids: Vec<FrameId> = self.frames_where(|_, frame| &*frame.session == session);
         for id in ids {
@@ -333,7 +332,7 @@ impl TabState {
         }
     }
 
-    /// All frames, in the order of their coming.
+    /// Returns all frames in order of attachment.
     pub(crate) fn frame_ids(&self) -> Vec<FrameId> {
         self.frames_where(|_, _| true)
     }
@@ -349,9 +348,9 @@ impl TabState {
     }
 
     fn remove_children(&mut self, id: &str) {
-        let mut doomed = self.children(id);
-        while let Some(child) = doomed.pop() {
-            doomed.extend(self.children(&child));
+        let mut removed = self.children(id);
+        while let Some(child) = removed.pop() {
+            removed.extend(self.children(&child));
             self.frames.remove(&child);
         }
     }

@@ -1,4 +1,4 @@
-//! Scripts of ours in a page: in a world of their own, which the page's scripts cannot reach.
+//! Page functions in an isolated world, which scripts of the page cannot access.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,15 +12,15 @@ use serde_json::{Value, json};
 use super::{FrameId, Tab, TabInfo, World};
 use crate::BrowserError;
 use crate::cdp::SessionId;
-use crate::shared::QUICK;
+use crate::shared::COMMAND_TIMEOUT;
 
 const SOURCE: &str = concat!("(", include_str!("../page/recording.js"), ")(", include_str!("../page/in_page.js"), ")");
-/// Everything that an action holds of a page; let go of after it.
-pub(crate) const OBJECTS: &str = "agentd-action";
-/// For a title, which a page that hangs does not tell.
+/// Object group of all remote objects held by an action, released after it.
+pub(crate) const ACTION_OBJECT_GROUP: &str = "agentd-action";
+/// Time limit for reading the title, which a hanging page does not return.
 const TITLE_LIMIT: Duration = Duration::from_millis(500);
 
-/// An element of a frame.
+/// Element of a frame.
 #[derive(Debug, Clone)]
 pub(crate) struct Element {
     pub(crate) frame: FrameId,
@@ -28,18 +28,18 @@ pub(crate) struct Element {
     pub(crate) object: String,
 }
 
-/// An argument of a function in the page.
+/// Argument of a page function.
 #[derive(Debug, Clone)]
 pub(crate) enum Argument<'a> {
     Value(Value),
     Element(&'a Element),
 }
 
-/// What a call in a page came to.
+/// Result of a call in a page.
 #[derive(Debug)]
 pub(crate) enum Invoked<T> {
     Done(T),
-    /// The document or the frame is gone, or is not there yet: look again.
+    /// The document or frame is gone or not ready yet; the caller should look it up again.
     Gone,
 }
 
@@ -90,7 +90,7 @@ struct Property {
     value: Option<RemoteObject>,
 }
 
-/// A call of a function of ours; what it returns is held in a group.
+/// Call of a page function, whose result belongs to an object group.
 struct Call<'a> {
     function: &'a str,
     arguments: &'a [Argument<'a>],
@@ -104,8 +104,8 @@ struct Resolved {
 }
 
 impl Tab {
-    /// As it is listed, with the title that the page has now: Chromium does not tell of every change of it.
-    pub async fn info_now(&self) -> TabInfo {
+    /// Returns the tab info with the current title, since Chromium does not report every title change.
+    pub async fn refresh_info(&self) -> TabInfo {
         if let Ok(Invoked::Done(title)) = self.invoke::<String>(&self.main_frame(), "title", &[], TITLE_LIMIT).await {
             self.state.send_if_modified(|state| {
                 let is_new = state.title != title;
@@ -116,7 +116,7 @@ impl Tab {
         self.info()
     }
 
-    /// Calls a function of ours in a frame and reads what it returns.
+    /// Calls a page function in a frame and parses its result.
     pub(crate) async fn invoke<R: DeserializeOwned>(
         &self,
         frame: &FrameId,
@@ -135,7 +135,7 @@ impl Tab {
         }
     }
 
-    /// The same, for what is no value: the element that it returns.
+    /// Calls a page function and returns the raw remote object.
     pub(crate) async fn invoke_raw(
         &self,
         frame: &FrameId,
@@ -144,15 +144,15 @@ impl Tab {
         by_value: bool,
         limit: Duration,
     ) -> Result<Invoked<RemoteObject>, BrowserError> {
-        let call = Call { function, arguments, by_value, group: OBJECTS };
+        let call = Call { function, arguments, by_value, group: ACTION_OBJECT_GROUP };
         Ok(match self.call_function(frame, &call, limit).await? {
             Invoked::Done((_, object)) => Invoked::Done(object),
             Invoked::Gone => Invoked::Gone,
         })
     }
 
-    /// The elements that a function of ours returns a list of, and the session that they belong to.
-    /// Whoever asks lets go of their group.
+    /// Calls a page function that returns a list of elements. Returns their session and object IDs. The caller releases
+    /// the group.
     pub(crate) async fn invoke_list(
         &self,
         frame: &FrameId,
@@ -170,7 +170,7 @@ impl Tab {
             Err(error) if is_gone(&error) => return Ok(Invoked::Gone),
             other => other?,
         };
-        // A list has its length as well, which is no object.
+        // The `length` property of the list is not an object.
         let objects = properties.result.into_iter().filter_map(|property| property.value?.object_id);
         Ok(Invoked::Done((session, objects.collect())))
     }
@@ -215,16 +215,17 @@ impl Tab {
         }
     }
 
-    /// The element of a node, in our world.
+    /// Resolves a node to an element in the isolated world.
     pub(crate) async fn resolve(&self, frame: &FrameId, node: i64) -> Result<Invoked<Element>, BrowserError> {
         let Invoked::Done(world) = self.world(frame).await? else { return Ok(Invoked::Gone) };
-        let parameters = json!({"backendNodeId": node, "executionContextId": world.context, "objectGroup": OBJECTS});
-        match self.call_in::<Resolved>(&world.session, "DOM.resolveNode", parameters, QUICK).await {
+        let parameters =
+            json!({"backendNodeId": node, "executionContextId": world.context, "objectGroup": ACTION_OBJECT_GROUP});
+        match self.call_in::<Resolved>(&world.session, "DOM.resolveNode", parameters, COMMAND_TIMEOUT).await {
             Ok(Resolved { object: RemoteObject { object_id: Some(object), .. } }) => {
                 Ok(Invoked::Done(Element { frame: Arc::clone(frame), session: world.session, object }))
             }
             Ok(_) => Ok(Invoked::Gone),
-            // Either the node or the world is gone; both are looked for again.
+            // Either the node or the world is gone; the caller looks up both again.
             Err(BrowserError::Protocol(_)) => {
                 self.forget_world(frame);
                 Ok(Invoked::Gone)
@@ -233,7 +234,7 @@ impl Tab {
         }
     }
 
-    /// The elements of those nodes that are in this frame. Whoever asks releases their group.
+    /// Resolves the nodes that are in this frame. The caller releases the group.
     pub(crate) async fn resolve_all(
         &self,
         frame: &FrameId,
@@ -252,7 +253,7 @@ impl Tab {
                 Ok(Resolved { object: RemoteObject { object_id: Some(object), .. } }) => {
                     elements.push(Element { frame: Arc::clone(frame), session: world.session.clone(), object });
                 }
-                // It is gone, or in another frame.
+                // The node is gone, or in another frame.
                 Ok(_) | Err(BrowserError::Protocol(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -260,8 +261,8 @@ impl Tab {
         Ok(elements)
     }
 
-    /// Lets go of what an action held of the page. It is told before this returns, so that it cannot
-    /// take what the next action finds; the answer is waited for by nobody.
+    /// Releases an object group. The command is queued before this returns, so that it cannot release objects of the
+    /// next action. The response is not awaited.
     pub(crate) fn release_objects(&self, group: &'static str, sessions: &[SessionId]) {
         for session in sessions {
             let connection = self.shared.connection.clone();
@@ -269,7 +270,7 @@ impl Tab {
             let mut released = Box::pin(async move {
                 let parameters = json!({"objectGroup": group});
                 let method = "Runtime.releaseObjectGroup";
-                connection.call::<serde::de::IgnoredAny>(Some(&session), method, parameters, QUICK).await
+                connection.call::<serde::de::IgnoredAny>(Some(&session), method, parameters, COMMAND_TIMEOUT).await
             });
             if released.as_mut().now_or_never().is_none() {
                 tokio::spawn(released);
@@ -284,13 +285,14 @@ impl Tab {
             return Ok(Invoked::Done(world));
         }
         let parameters = json!({"frameId": frame, "worldName": "agentd"});
-        let created = self.call_in::<Created>(&session, "Page.createIsolatedWorld", parameters, QUICK).await;
+        let created = self.call_in::<Created>(&session, "Page.createIsolatedWorld", parameters, COMMAND_TIMEOUT).await;
         let context = match created {
             Err(BrowserError::Protocol(_)) => return Ok(Invoked::Gone),
             other => other?.execution_context_id,
         };
         let parameters = json!({"expression": SOURCE, "contextId": context});
-        let functions = match self.call_in::<Evaluated>(&session, "Runtime.evaluate", parameters, QUICK).await {
+        let functions = match self.call_in::<Evaluated>(&session, "Runtime.evaluate", parameters, COMMAND_TIMEOUT).await
+        {
             Err(error) if is_gone(&error) => return Ok(Invoked::Gone),
             other => other?.result.object_id,
         };
@@ -301,9 +303,9 @@ impl Tab {
     }
 }
 
-/// Whether Chromium says that a document, a frame or its session is not there any more.
+/// Whether Chromium reports that a document, frame or session no longer exists.
 pub(crate) fn is_gone(error: &BrowserError) -> bool {
-    const SAYINGS: [&str; 8] = [
+    const MESSAGES: [&str; 8] = [
         "Cannot find context",
         "Could not find object",
         "Cannot find object",
@@ -313,7 +315,7 @@ pub(crate) fn is_gone(error: &BrowserError) -> bool {
         "uniqueContextId not found",
         "Argument should belong to the same JavaScript world",
     ];
-    matches!(error, BrowserError::Protocol(message) if SAYINGS.iter().any(|saying| message.contains(saying)))
+    matches!(error, BrowserError::Protocol(message) if MESSAGES.iter().any(|known| message.contains(known)))
 }
 
 impl From<Value> for Argument<'_> {

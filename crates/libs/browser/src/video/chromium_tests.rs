@@ -1,4 +1,4 @@
-//! The page that encodes, in a real Chromium: what it may do, and what becomes of a video whose Chromium is killed.
+//! Encoder page in a real Chromium: its permissions, and the loss of its Chromium.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, UdpSocket};
 
 use super::encoder_page::EncoderPage;
 use super::*;
-use crate::shared::QUICK;
+use crate::shared::COMMAND_TIMEOUT;
 
 const OPTIONS: VideoOptions = VideoOptions {
     frames_per_second: 1,
@@ -46,7 +46,7 @@ fn jpeg() -> Vec<u8> {
 async fn evaluated(page: &EncoderPage, script: &str) -> String {
     let expression = format!("(async () => {{ {script} }})().then(String, (error) => `refused: ${{error.name}}`)");
     let parameters = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
-    let evaluated = page.page.run("Runtime.evaluate", parameters, QUICK).await.unwrap();
+    let evaluated = page.page.run("Runtime.evaluate", parameters, COMMAND_TIMEOUT).await.unwrap();
     evaluated.result.value.as_str().unwrap().to_owned()
 }
 
@@ -87,7 +87,7 @@ fn encoder_page_reaches_nothing_and_stores_nothing() {
             let outcome = evaluated(page, &attempt).await;
             assert!(outcome.starts_with("refused: "), "{attempt}: {outcome}");
         }
-        // Connections between browsers ask a server for their own address first.
+        // WebRTC asks a STUN server for its own address first.
         let stun = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let ask = format!(
             "const peer = new RTCPeerConnection({{iceServers: [{{urls: 'stun:{}'}}]}}); peer.createDataChannel('name'); \
@@ -95,7 +95,7 @@ fn encoder_page_reaches_nothing_and_stores_nothing() {
             stun.local_addr().unwrap()
         );
         evaluated(page, &ask).await;
-        // Another address is answered with an empty document of the same policy, and not by its server.
+        // A navigation is answered with an empty document under the same policy, not by the server.
         let leave = format!("location = 'http://{at}/'");
         evaluated(page, &leave).await;
         let mut datagram = [0; 64];

@@ -1,5 +1,5 @@
-//! The page that encodes: WebCodecs need a secure context, which a document of an `https` address is, wherever it came
-//! from. Ours comes from this process, and its policy takes everything but scripts from it, which come over the pipe.
+//! Encoder page. WebCodecs require a secure context, which an `https` document is, whatever its source. This document
+//! is served by this process. Its policy forbids everything but scripts, which are sent over the pipe.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::VideoError;
 use crate::browser::Context;
-use crate::own_page::{Evaluated, Headers, OwnPage};
-use crate::shared::QUICK;
+use crate::internal_page::{Evaluated, Headers, InternalPage};
+use crate::shared::COMMAND_TIMEOUT;
 use crate::tab::Deadline;
 use crate::{Browser, BrowserError};
 
@@ -20,19 +20,19 @@ include!(concat!(env!("OUT_DIR"), "/muxer.rs"));
 const SCRIPT: &str = include_str!("../page/video.js");
 const ADDRESS: &str = "https://video-encoder.invalid/";
 const HEADERS: Headers = &[("content-security-policy", "default-src 'none'; sandbox allow-scripts")];
-/// For a call, besides the time that it encodes: a machine that is busy with other things is slow.
+/// Time limit of a call in addition to the encoded duration, generous for a busy machine.
 const CALL_LIMIT: Duration = Duration::from_secs(60);
 
-/// The page and the functions in it.
+/// Encoder page with its functions.
 #[derive(Debug)]
 pub(super) struct EncoderPage {
-    pub(super) page: OwnPage,
+    pub(super) page: InternalPage,
     functions: String,
-    /// With it the page ends.
+    /// Owns the page.
     _context: Context,
 }
 
-/// Bytes and their place in the file.
+/// Bytes with their position in the file.
 pub(super) type Piece = (u64, Vec<u8>);
 
 /// Result of a call: parts of the file, and whether more are ready.
@@ -67,12 +67,12 @@ impl EncoderPage {
     pub(super) async fn open(browser: &Browser) -> Result<Self, VideoError> {
         let muxer = MUXER.ok_or(VideoError::NotBuilt)?;
         let context = browser.context().await?;
-        // Granting none refuses all.
+        // Granting an empty list denies all permissions.
         let none = json!({"permissions": [], "browserContextId": context.id()});
         let connection = &context.shared().connection;
-        let refused = connection.call::<IgnoredAny>(None, "Browser.grantPermissions", none, QUICK).await;
+        let refused = connection.call::<IgnoredAny>(None, "Browser.grantPermissions", none, COMMAND_TIMEOUT).await;
         refused.map_err(BrowserError::from)?;
-        let page = OwnPage::open(&context, HEADERS).await?;
+        let page = InternalPage::open(&context, HEADERS).await?;
         page.visit(ADDRESS, Deadline::after(CALL_LIMIT)).await?;
         let parameters = json!({"expression": format!("{muxer}\n;({SCRIPT})(Mp4Muxer)")});
         let evaluated = page.run("Runtime.evaluate", parameters, CALL_LIMIT).await?;
@@ -81,19 +81,19 @@ impl EncoderPage {
         Ok(Self { page, functions, _context: context })
     }
 
-    /// Calls a function. `lasting` is how much video it encodes.
+    /// Calls a function. `duration` is the length of the video that it encodes.
     pub(super) async fn call(
         &self,
         function: &'static str,
         arguments: &[Value],
-        lasting: Duration,
+        duration: Duration,
     ) -> Result<Answer, VideoError> {
         let arguments: Vec<Value> = arguments.iter().map(|value| json!({"value": value})).collect();
         let parameters = json!({
             "functionDeclaration": format!("function (...given) {{ return this.{function}(...given) }}"),
             "objectId": self.functions, "arguments": arguments, "awaitPromise": true, "returnByValue": true,
         });
-        let deadline = Deadline::after(CALL_LIMIT.saturating_add(lasting));
+        let deadline = Deadline::after(CALL_LIMIT.saturating_add(duration));
         let called = self.page.run("Runtime.callFunctionOn", parameters, deadline.remaining()).await;
         let Evaluated { result, exception_details } = called.map_err(|error| match error {
             BrowserError::Timeout { .. } => deadline.timeout("the encoding of a picture"),

@@ -1,4 +1,4 @@
-//! Why there is no video.
+//! Errors of video encoding.
 
 use std::sync::Arc;
 

@@ -1,16 +1,16 @@
-//! Pictures as a video: JPEG in, MP4 out, encoded by a Chromium of its own (WebCodecs).
+//! Video encoder: JPEG frames in, MP4 out, encoded by a separate Chromium (WebCodecs).
 //!
 //! Invariants
-//! - That Chromium has no profile, no proxy that leads anywhere, and one page, whose policy permits no request and no
-//!   origin. It lives as long as its encoder, so that the end of the session that is shown does not end the video.
-//! - Each picture is encoded as it comes. One picture is on its way to the page at a time; what was muxed is fetched
-//!   after each, in pieces, and written to the output, up to a number of bytes.
-//! - A picture is shown from the time that was given until the next one, so that a video lasts as long as what it shows.
-//! - The first picture decides the size; others are fitted into it.
-//! - What a player needs first stands first in the file.
+//! - This Chromium has no profile, no usable proxy, and one page, whose policy permits no request and no origin. It
+//!   lives as long as its encoder, so that the end of the recorded session does not end the video.
+//! - Each picture is encoded when it arrives, one at a time. After each, muxed data is fetched in pieces and written to
+//!   the output, up to the size limit.
+//! - A picture is shown from its given time until the next one, so that the video has the length of what it shows.
+//! - The first picture determines the size; others are fitted into it.
+//! - The metadata precedes the media data in the file (fast start).
 //! - The codec is H.264 where this Chromium encodes it, else VP9 or AV1 (`page/video.js`).
 //!
-//! Deliberately absent: sound, other containers, and where pictures are from.
+//! Deliberately absent: sound, other containers, and the source of the pictures.
 
 mod encoder_page;
 mod error;
@@ -31,9 +31,9 @@ use crate::{Browser, BrowserLimits, BrowserOptions, ProxyEndpoint};
 use encoder_page::{EncoderPage, Piece};
 pub use error::VideoError;
 
-/// Larger pictures are refused before they are sent.
+/// Maximum size of a picture.
 const MAX_PICTURE_BYTES: usize = 16 << 20;
-/// An address that no connection can be made to.
+/// Proxy address to which no connection succeeds.
 const NO_PROXY: ([u8; 4], u16) = ([255, 255, 255, 255], 1);
 
 /// Settings of a video.
@@ -41,15 +41,15 @@ const NO_PROXY: ([u8; 4], u16) = ([255, 255, 255, 255], 1);
 pub struct VideoOptions {
     /// Maximum number of pictures a second.
     pub frames_per_second: u8,
-    /// Maximum duration; the beginning of the file is laid out for it.
+    /// Maximum duration; space for the metadata is reserved for it.
     pub max_duration: Duration,
     /// Maximum size of the file.
     pub max_bytes: u64,
-    /// Whether there is a line of text below the pictures.
+    /// Whether a caption line is shown below the pictures.
     pub has_captions: bool,
 }
 
-/// A video under way. Dropping it ends its Chromium.
+/// Video in progress. Dropping it ends its Chromium.
 #[derive(Debug)]
 pub struct VideoEncoder {
     page: EncoderPage,
@@ -60,10 +60,10 @@ pub struct VideoEncoder {
 }
 
 impl VideoEncoder {
-    /// Starts a Chromium for a video that is written to an empty file. Without `executable` the program is looked for.
+    /// Starts a Chromium for a video that is written to an empty file. `executable` defaults to the installed Chromium.
     ///
     /// # Errors
-    /// Chromium is not there or does not start, or this program was built without the muxer.
+    /// Chromium is not installed or does not start, or this program was built without the muxer.
     pub async fn start(
         executable: Option<PathBuf>,
         spawner: Spawner,
@@ -86,7 +86,7 @@ impl VideoEncoder {
             shown_at: Duration::ZERO,
         };
         let frames_per_second = options.frames_per_second.max(1);
-        // Besides those that come, one a second where nothing changes, and the halves of the last one.
+        // In addition to the pictures shown: one a second for static content, and the two halves of the last one.
         let seconds = options.max_duration.as_secs().saturating_add(2);
         let max_pictures = seconds.saturating_mul(u64::from(frames_per_second) + 1);
         let arguments = json!({
@@ -96,11 +96,11 @@ impl VideoEncoder {
         Ok(encoder)
     }
 
-    /// Shows a picture from `at` on, which is later than the one before. The first one is shown from the beginning.
+    /// Shows a picture from `at` on, which must be later than the previous one. The first picture starts at zero.
     ///
     /// # Errors
-    /// It cannot be read, the video gets too large, or Chromium has ended. After [`VideoError::Picture`] others can be
-    /// shown.
+    /// The picture cannot be decoded, the video exceeds its size limit, or Chromium has ended. After
+    /// [`VideoError::Picture`] further pictures can be shown.
     pub async fn show(&mut self, jpeg: &[u8], caption: &str, at: Duration) -> Result<(), VideoError> {
         if jpeg.len() > MAX_PICTURE_BYTES {
             return Err(VideoError::Picture(format!("it has more than {MAX_PICTURE_BYTES} bytes")));
@@ -111,10 +111,10 @@ impl VideoEncoder {
         Ok(())
     }
 
-    /// Ends the video at `end` and its Chromium with it.
+    /// Finishes the video at `end` and ends its Chromium.
     ///
     /// # Errors
-    /// Nothing was shown, the video gets too large, or Chromium has ended.
+    /// No picture was shown, the video exceeds its size limit, or Chromium has ended.
     pub async fn finish(self, end: Duration) -> Result<File, VideoError> {
         self.call("finish", &[json!(millis(end))], end.saturating_sub(self.shown_at)).await?;
         let Self { page, browser, output, .. } = self;
@@ -123,9 +123,9 @@ impl VideoEncoder {
         Arc::into_inner(output.file).ok_or_else(|| std::io::Error::other("its file is still in use").into())
     }
 
-    /// Calls a function of the page, and writes what was muxed meanwhile. `lasting` is how much video it encodes.
-    async fn call(&self, function: &'static str, arguments: &[Value], lasting: Duration) -> Result<(), VideoError> {
-        let mut answer = self.page.call(function, arguments, lasting).await?;
+    /// Calls a page function and writes the muxed data. `duration` is the length of the video that it encodes.
+    async fn call(&self, function: &'static str, arguments: &[Value], duration: Duration) -> Result<(), VideoError> {
+        let mut answer = self.page.call(function, arguments, duration).await?;
         loop {
             self.output.write(answer.pieces).await?;
             if !answer.is_more {
@@ -136,7 +136,7 @@ impl VideoEncoder {
     }
 }
 
-/// The file, and how large it may become.
+/// Output file with its size limit.
 #[derive(Debug)]
 struct Output {
     file: Arc<File>,

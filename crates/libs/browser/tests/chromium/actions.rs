@@ -1,11 +1,11 @@
-//! Clicks and what keeps them from their element.
+//! Clicks and their obstacles.
 
 use serde_json::json;
 
 use crate::support::{act, click, context, open, path, run, title, try_act};
 
 #[test]
-fn clicks_are_real_events_in_their_order() {
+fn clicks_are_real_events_in_order() {
     run(async {
         let context = context().await;
         let tab = open(&context, r#"<button id=b>Go</button><script>
@@ -32,7 +32,7 @@ fn clicks_are_real_events_in_their_order() {
 }
 
 #[test]
-fn what_is_pointed_at_is_acted_on_at_that_point() {
+fn point_selector_acts_at_that_point() {
     run(async {
         let context = context().await;
         let tab = open(
@@ -45,7 +45,7 @@ fn what_is_pointed_at_is_acted_on_at_that_point() {
         assert_eq!(title(&tab).await, "40,25");
         act(&tab, json!({"action": "double_click", "selector": "point=99%, 1%"})).await;
         assert_eq!(title(&tab).await, "99,1");
-        // The page itself has no height here, and what moves is hit where it is.
+        // The document has no height here, and a moving element is hit at its current position.
         let tab = open(
             &context,
             "<style>@keyframes go { to { left: 0 } } div { position: absolute; width: 100%; height: 20%; left: -10%; \
@@ -61,7 +61,7 @@ fn what_is_pointed_at_is_acted_on_at_that_point() {
 }
 
 #[test]
-fn what_is_covered_is_not_clicked_and_the_cover_is_named() {
+fn covered_element_is_not_clicked_and_the_cover_is_named() {
     run(async {
         let context = context().await;
         let tab = open(&context, r#"<button onclick="document.title = 'clicked'">Pay</button>
@@ -86,10 +86,10 @@ fn what_is_covered_is_not_clicked_and_the_cover_is_named() {
 }
 
 #[test]
-fn a_cover_that_comes_at_the_last_moment_gets_no_click() {
+fn late_cover_receives_no_click() {
     run(async {
         let context = context().await;
-        // The layer comes with the mouse, after every look at the element.
+        // The layer appears on mouse move, after all checks of the element.
         let tab = open(
             &context,
             r#"<button id=b style="padding:40px" onclick="document.title += 'pay '">Pay</button>
@@ -104,7 +104,7 @@ fn a_cover_that_comes_at_the_last_moment_gets_no_click() {
 }
 
 #[test]
-fn moving_disabled_and_late_elements_are_waited_for() {
+fn click_waits_for_moving_disabled_and_late_elements() {
     run(async {
         let context = context().await;
         let tab = open(
@@ -131,7 +131,7 @@ fn moving_disabled_and_late_elements_are_waited_for() {
 }
 
 #[test]
-fn what_only_changes_its_colour_is_not_waited_for_in_a_tab_behind_another() {
+fn colour_animation_in_a_background_tab_does_not_delay_clicks() {
     run(async {
         let context = context().await;
         let tab = open(
@@ -148,7 +148,7 @@ fn what_only_changes_its_colour_is_not_waited_for_in_a_tab_behind_another() {
 }
 
 #[test]
-fn what_is_missing_at_the_end_is_said() {
+fn timeout_error_states_the_missing_condition() {
     run(async {
         let context = context().await;
         let tab = open(
@@ -173,7 +173,7 @@ fn what_is_missing_at_the_end_is_said() {
 }
 
 #[test]
-fn several_matches_are_refused_and_bad_selectors_named() {
+fn ambiguous_and_invalid_selectors_are_refused() {
     run(async {
         let context = context().await;
         let tab = open(&context, "<button>One</button><button>Two</button><p>One more</p>").await;
@@ -193,7 +193,7 @@ fn several_matches_are_refused_and_bad_selectors_named() {
 }
 
 #[test]
-fn what_is_far_away_is_scrolled_to_even_below_a_sticky_bar() {
+fn distant_element_is_scrolled_into_view_below_a_sticky_bar() {
     run(async {
         let context = context().await;
         let tab = open(&context, r#"<div style="position:sticky;top:0;height:120px;background:#eee">Bar</div>
@@ -212,7 +212,7 @@ fn what_is_far_away_is_scrolled_to_even_below_a_sticky_bar() {
 }
 
 #[test]
-fn a_click_that_navigates_is_followed() {
+fn click_waits_for_its_navigation() {
     run(async {
         let context = context().await;
         let next = path("<title>next</title><button onclick=\"document.title = 'clicked'\">There</button>").await;
@@ -238,7 +238,7 @@ fn a_click_that_navigates_is_followed() {
 }
 
 #[test]
-fn things_are_dragged_by_the_page_or_by_its_scripts() {
+fn native_and_scripted_drags_work() {
     run(async {
         let context = context().await;
         let tab = open(&context, r#"<div id=a draggable=true style="width:80px;height:80px;background:red">A</div>

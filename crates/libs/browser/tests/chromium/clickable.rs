@@ -1,4 +1,4 @@
-//! Elements that pages make clickable without a role, and boxes that are drawn anew by their labels.
+//! Clickable elements without a role, and checkboxes that are replaced by their labels.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::support::{act, click, context, expect_title, open, run, title, try_ac
 const LOG: &str = "<script>const log = (said) => document.title += `${document.title ? '|' : ''}${said}`</script>";
 
 #[test]
-fn snapshot_lists_what_is_clickable_without_a_role() {
+fn snapshot_lists_clickable_elements_without_a_role() {
     run(async {
         let context = context().await;
         let tab = open(
@@ -40,7 +40,7 @@ fn snapshot_lists_what_is_clickable_without_a_role() {
 fn containers_and_parts_of_clickable_elements_are_left_out() {
     run(async {
         let context = context().await;
-        // A framework's one listener, a pointer around links, and labels of boxes that are shown.
+        // A delegated framework listener, a pointer cursor around links, and labels of visible checkboxes.
         let tab = open(
             &context,
             r#"<div id=root><p>Words</p><button>Save</button><div style="cursor:pointer"><a href="/x">Go</a></div>
@@ -59,7 +59,7 @@ fn containers_and_parts_of_clickable_elements_are_left_out() {
 }
 
 #[test]
-fn number_of_a_clickable_element_is_stale_when_it_says_something_else() {
+fn number_of_a_clickable_element_is_stale_after_its_text_changed() {
     run(async {
         let context = context().await;
         let tab = open(
@@ -133,7 +133,7 @@ fn names_are_found_as_snapshots_show_them() {
 }
 
 #[test]
-fn boxes_that_are_hidden_are_used_by_their_labels() {
+fn hidden_checkboxes_are_used_through_their_labels() {
     run(async {
         let context = context().await;
         let log = "onchange=\"document.title = this.id + this.checked\"";
@@ -161,13 +161,13 @@ fn boxes_that_are_hidden_are_used_by_their_labels() {
             act(&tab, json!({"action": "check", "selector": "@1", "timeout_ms": 5000})).await;
             assert_eq!(title(&tab).await, "btrue", "{kind}");
         }
-        // Without a box in the tree, the label is what can be used.
+        // If the checkbox is not in the tree, its label is listed.
         let tab =
             open(&context, &format!("<label><input type=checkbox id=b style='display:none' {log}>Box</label>")).await;
         assert_eq!(tab.snapshot(false).await.unwrap().snapshot, "@1 clickable \"Box\"\n");
         act(&tab, json!({"action": "check", "selector": "@1"})).await;
         assert_eq!(title(&tab).await, "btrue");
-        // And one without any label stays as it is.
+        // A checkbox without a label is not changed.
         let tab = open(
             &context,
             &format!("<input type=checkbox id=b aria-label=Box style='width:0;height:0;appearance:none' {log}>"),

@@ -1,4 +1,4 @@
-//! Devices and profiles: the same in headers, pages, frames, workers and popups.
+//! Devices and profiles: consistent in headers, pages, frames, workers and popups.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 use agentd_browser::{ColorScheme, Context, Emulation, Geolocation, Preset, Profile, Tab};
 use serde_json::{Value, json};
 
-use crate::support::{SAY, act, context, long_said, new_browser, options, page, path, run, script};
+use crate::support::{RESULT_SCRIPT, act, context, hash_result, new_browser, options, page, path, run, script};
 
-/// What a page is told: by the browser, and by a server of the headers that it got.
+/// Reports the environment as seen by a page, and the headers received by a server.
 const PROBE: &str = "const of = async name => ({
     name, userAgent: navigator.userAgent, platform: navigator.platform, languages: navigator.languages,
     zone: Intl.DateTimeFormat().resolvedOptions().timeZone, locale: Intl.NumberFormat().resolvedOptions().locale,
@@ -33,7 +33,7 @@ impl Probe {
             const shared = heard(r => new SharedWorker('{shared}?' + location.pathname).port.onmessage = e => r(e.data));
             const place = heard(r => navigator.geolocation.getCurrentPosition(
                 p => r([p.coords.latitude, p.coords.longitude]), e => r(e.message)));
-            {SAY} (async () => say(JSON.stringify({{
+            {RESULT_SCRIPT} (async () => say(JSON.stringify({{
                 seen: await Promise.all([of('page'), frame, worker, shared]), place: await place,
                 size: [innerWidth, innerHeight], screen: [screen.width, screen.height], scale: devicePixelRatio,
                 touches: navigator.maxTouchPoints, dark: matchMedia('(prefers-color-scheme: dark)').matches }})))()
@@ -42,14 +42,14 @@ impl Probe {
         Self { html }
     }
 
-    async fn tell(&self, tab: &Tab) -> Value {
+    async fn report(&self, tab: &Tab) -> Value {
         act(tab, json!({"action": "goto", "url": page(&self.html).await.replace("127.0.0.1", "localhost")})).await;
-        told(tab).await
+        page_report(tab).await
     }
 }
 
-async fn told(tab: &Tab) -> Value {
-    serde_json::from_str(&long_said(tab).await).unwrap()
+async fn page_report(tab: &Tab) -> Value {
+    serde_json::from_str(&hash_result(tab).await).unwrap()
 }
 
 async fn emulate(context: &Context, emulation: Emulation) {
@@ -59,15 +59,15 @@ async fn emulate(context: &Context, emulation: Emulation) {
 }
 
 #[test]
-fn a_device_is_the_same_everywhere_and_is_undone() {
+fn device_applies_everywhere_and_can_be_reset() {
     run(async {
         let browser = new_browser(options());
         let context = browser.context().await.unwrap();
         let tab = context.open_tab().await.unwrap();
         let probe = Probe::new().await;
-        let plain = probe.tell(&tab).await;
+        let plain = probe.report(&tab).await;
         emulate(&context, Preset::Pixel.emulation()).await;
-        let pixel = probe.tell(&tab).await;
+        let pixel = probe.report(&tab).await;
         assert_eq!(pixel["size"], json!([412, 839]));
         assert_eq!((&pixel["screen"], &pixel["scale"]), (&json!([412, 915]), &json!(2.625)));
         assert_eq!(pixel["touches"], 5);
@@ -86,14 +86,14 @@ fn a_device_is_the_same_everywhere_and_is_undone() {
             (&headers["sec-ch-ua-mobile"], &headers["sec-ch-ua-platform"]),
             (&json!("?1"), &json!("\"Android\""))
         );
-        // Clicks reach their element as before.
+        // Clicks still reach their element.
         let url = page("<button style='margin: 700px 20px' onclick=\"document.title = 'clicked'\">b</button>").await;
         act(&tab, json!({"action": "goto", "url": url})).await;
         assert_eq!(act(&tab, json!({"action": "click", "selector": "text=b"})).await.title, "clicked");
-        // In new tabs, and in popups before their first request.
+        // New tabs and popups are emulated before their first request.
         emulate(&context, Preset::Iphone.emulation()).await;
         let new = context.open_tab().await.unwrap();
-        let iphone = probe.tell(&new).await;
+        let iphone = probe.report(&new).await;
         assert_eq!(iphone["size"], json!([393, 659]));
         for seen in iphone["seen"].as_array().unwrap() {
             assert!(seen["userAgent"].as_str().unwrap().contains("iPhone OS"), "{seen:#}");
@@ -105,33 +105,33 @@ fn a_device_is_the_same_everywhere_and_is_undone() {
         act(&tab, json!({"action": "goto", "url": opens})).await;
         act(&tab, json!({"action": "click", "selector": "text=Go"})).await;
         let popup = context.wait_for_tab(crate::support::SOON, |tab| tab.opener_id.is_some()).await.unwrap();
-        assert_eq!(told(&popup).await["size"], json!([393, 659]));
-        // Another Chromium in the same environment.
+        assert_eq!(page_report(&popup).await["size"], json!([393, 659]));
+        // Another Chromium with the same environment.
         let environment = Arc::clone(context.environment());
         drop(context);
         browser.close().await;
         let context = browser.context_in(environment).await.unwrap();
         let tab = context.open_tab().await.unwrap();
-        assert_eq!(probe.tell(&tab).await["size"], json!([393, 659]));
+        assert_eq!(probe.report(&tab).await["size"], json!([393, 659]));
         emulate(&context, Emulation::default()).await;
-        let undone = probe.tell(&tab).await;
-        let without_ports = |mut told: Value| {
-            for seen in told["seen"].as_array_mut().unwrap() {
+        let undone = probe.report(&tab).await;
+        let without_ports = |mut report: Value| {
+            for seen in report["seen"].as_array_mut().unwrap() {
                 seen["headers"].as_object_mut().unwrap().retain(|name, _| !matches!(name.as_str(), "host" | "referer"));
             }
-            told
+            report
         };
         assert_eq!(without_ports(undone), without_ports(plain));
     });
 }
 
 #[test]
-fn a_profile_is_the_same_everywhere_and_is_undone() {
+fn profile_applies_everywhere_and_can_be_reset() {
     run(async {
         let context = context().await;
         let tab = context.open_tab().await.unwrap();
         let probe = Probe::new().await;
-        let plain = probe.tell(&tab).await;
+        let plain = probe.report(&tab).await;
         let set = async |profile: Profile| {
             profile.check().unwrap();
             context.environment().set_profile(profile);
@@ -148,9 +148,9 @@ fn a_profile_is_the_same_everywhere_and_is_undone() {
         set(profile.clone()).await;
         let other = context.open_tab().await.unwrap();
         for tab in [&tab, &other] {
-            let told = probe.tell(tab).await;
-            assert_eq!((&told["place"], &told["dark"]), (&json!([46.5, -7.25]), &json!(true)), "{told:#}");
-            for seen in told["seen"].as_array().unwrap() {
+            let report = probe.report(tab).await;
+            assert_eq!((&report["place"], &report["dark"]), (&json!([46.5, -7.25]), &json!(true)), "{report:#}");
+            for seen in report["seen"].as_array().unwrap() {
                 assert_eq!(seen["languages"], json!(["de-CH", "de"]), "{seen:#}");
                 assert_eq!((&seen["zone"], &seen["locale"]), (&json!("Asia/Tokyo"), &json!("de-CH")), "{seen:#}");
                 assert_eq!(seen["brands"][1], "Google Chrome120", "{seen:#}");
@@ -162,17 +162,17 @@ fn a_profile_is_the_same_everywhere_and_is_undone() {
                     "{seen:#}"
                 );
             }
-            let hints = told["seen"][0]["headers"]["sec-ch-ua"].as_str().unwrap();
+            let hints = report["seen"][0]["headers"]["sec-ch-ua"].as_str().unwrap();
             assert!(hints.contains("\"Google Chrome\";v=\"120\""), "{hints}");
         }
-        // The tab through which a process got its locale goes; the others keep theirs.
+        // Closing the tab that set the locale of a process does not affect the other tabs.
         context.close_tab(tab.id()).await.unwrap();
-        let told = probe.tell(&other).await;
-        assert_eq!((&told["seen"][0]["zone"], &told["seen"][0]["locale"]), (&json!("Asia/Tokyo"), &json!("de-CH")));
+        let report = probe.report(&other).await;
+        assert_eq!((&report["seen"][0]["zone"], &report["seen"][0]["locale"]), (&json!("Asia/Tokyo"), &json!("de-CH")));
         set(Profile { timezone: Some("America/Lima".to_owned()), ..Profile::default() }).await;
-        assert_eq!(probe.tell(&other).await["seen"][2]["zone"], "America/Lima");
+        assert_eq!(probe.report(&other).await["seen"][2]["zone"], "America/Lima");
         set(Profile::default()).await;
-        let undone = probe.tell(&other).await;
+        let undone = probe.report(&other).await;
         assert_eq!((&undone["dark"], &undone["seen"][0]["languages"]), (&json!(false), &plain["seen"][0]["languages"]));
         for (seen, before) in undone["seen"].as_array().unwrap().iter().zip(plain["seen"].as_array().unwrap()) {
             assert_eq!(

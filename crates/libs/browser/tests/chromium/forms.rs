@@ -1,4 +1,4 @@
-//! Text, keys, lists, boxes, files.
+//! Text input, keys, select options, checkboxes and files.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn text_is_typed_with_keys() {
 }
 
 #[test]
-fn other_fields_take_text_too() {
+fn typing_works_in_all_kinds_of_fields() {
     run(async {
         let context = context().await;
         let tab = open(&context, &format!(r#"{LOG}<div contenteditable oninput="say(this)">abc</div>
@@ -62,7 +62,7 @@ fn other_fields_take_text_too() {
 }
 
 #[test]
-fn options_are_selected_and_boxes_checked() {
+fn options_and_checkboxes_are_set() {
     run(async {
         let context = context().await;
         let tab = open(&context, r#"<select id=s onchange="document.title = s.value"><option value=a>Apple<option value=b>Pear</select>
@@ -99,7 +99,7 @@ fn options_are_selected_and_boxes_checked() {
 }
 
 #[test]
-fn files_go_in_and_out() {
+fn files_are_uploaded_and_downloaded() {
     run(async {
         let context = context().await;
         let folder = tempfile::tempdir().unwrap();
@@ -138,7 +138,7 @@ fn files_go_in_and_out() {
 }
 
 #[test]
-fn a_delay_between_keys_is_kept() {
+fn key_delay_is_respected() {
     run(async {
         let context = context().await;
         let tab = open(&context, "<input oninput='document.title = this.value'>").await;

@@ -1,4 +1,4 @@
-//! Frames of other sites and of the same, shadow roots.
+//! Same-site and cross-site frames, and shadow roots.
 
 use serde_json::json;
 
@@ -30,7 +30,7 @@ fn elements_of_frames_are_found_and_clicked() {
 }
 
 #[test]
-fn frames_in_frames_of_several_sites_are_reached() {
+fn nested_cross_site_frames_are_reached() {
     run(async {
         let context = context().await;
         let inmost = path("<button onclick=\"top.postMessage('inmost', '*')\">Deep</button>").await;
@@ -42,7 +42,7 @@ fn frames_in_frames_of_several_sites_are_reached() {
 }
 
 #[test]
-fn a_point_of_a_frame_is_what_is_there_in_it() {
+fn point_in_a_frame_selects_the_element_inside() {
     run(async {
         let context = context().await;
         let inner =
@@ -58,7 +58,7 @@ fn a_point_of_a_frame_is_what_is_there_in_it() {
 }
 
 #[test]
-fn a_cover_over_a_frame_is_named() {
+fn cover_over_a_frame_is_named() {
     run(async {
         let context = context().await;
         let inner = path("<button>Inside</button>").await;
@@ -74,7 +74,7 @@ fn a_cover_over_a_frame_is_named() {
 }
 
 #[test]
-fn a_frame_that_changes_its_site_is_followed() {
+fn frame_that_changes_its_site_is_still_usable() {
     run(async {
         let context = context().await;
         let second = path(&format!("<button onclick=\"{TELL}\">Second</button>")).await;
@@ -87,7 +87,7 @@ fn a_frame_that_changes_its_site_is_followed() {
 }
 
 #[test]
-fn open_shadow_roots_are_looked_into() {
+fn open_shadow_roots_are_searched() {
     run(async {
         let context = context().await;
         let tab = open(&context, r#"<x-a></x-a><script>

@@ -1,4 +1,4 @@
-//! A real Chromium against pages of a server on loopback.
+//! Tests of a real Chromium against a server on loopback.
 
 #![allow(
     clippy::unwrap_used,

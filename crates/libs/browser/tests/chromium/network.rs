@@ -1,4 +1,4 @@
-//! Requests: seen whoever sends them, kept in a HAR, answered by mocks.
+//! Requests: logged for every source, recorded in a HAR, answered by mocks.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ fn requests(context: &Context, part: &str) -> Vec<NetworkRequest> {
     context.environment().requests(&RequestFilter { url: Some(part.to_owned()), ..RequestFilter::default() })
 }
 
-/// The one whose address has `part`, when its end is known.
+/// Returns the request whose URL contains `part`, after it has ended.
 async fn ended(context: &Context, part: &str) -> NetworkRequest {
     eventually(&format!("a request to {part}"), || {
         requests(context, part).into_iter().next_back().filter(|request| request.duration_ms.is_some())
@@ -27,13 +27,13 @@ async fn mock(context: &Context, pattern: &str, status: u16, body: &str) {
     context.apply_environment().await.unwrap();
 }
 
-/// What a script of the page comes to.
-async fn said(tab: &Tab, script: &str) -> String {
+/// Returns the result of a script in the page.
+async fn evaluate(tab: &Tab, script: &str) -> String {
     let html = format!(
         "<script>(async () => {script})().catch(e => e.message).then(t => document.title = `= ${{t}}`)</script>"
     );
     act(tab, json!({"action": "goto", "url": page(&html).await})).await;
-    support::said(tab).await
+    support::title_result(tab).await
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn requests_of_pages_frames_workers_popups_and_sockets_are_listed() {
 }
 
 #[test]
-fn the_list_is_bounded() {
+fn request_list_is_limited() {
     run(async {
         let context = context().await;
         let many = "<script>(async () => { for (let i = 0; i < 1200; i++) await fetch('/headers?' + i);
@@ -121,20 +121,20 @@ fn mocks_answer_pages_frames_workers_popups_and_other_sites() {
         mock(&context, "**/headers?mocked*", 201, "[\"mocked\"]").await;
         mock(&context, "http://mocked.example/**", 200, "<title>no such host</title>").await;
         let text = "{ const answer = await fetch('/headers?mocked=1'); return answer.status + await answer.text() }";
-        assert_eq!(said(&tab, text).await, "201[\"mocked\"]");
+        assert_eq!(evaluate(&tab, text).await, "201[\"mocked\"]");
         let request = ended(&context, "mocked=1").await;
         assert!(request.mocked && request.status == Some(201), "{request:?}");
         assert_eq!(request.mime_type.as_deref(), Some("application/json"));
         let real = format!("{{ return (await (await fetch('{real}')).json()).host }}");
-        assert!(said(&tab, &real).await.starts_with("127.0.0.1:"));
-        // Another site, with a header that has to be permitted.
+        assert!(evaluate(&tab, &real).await.starts_with("127.0.0.1:"));
+        // Cross-origin, with a header that requires a preflight.
         let other = "{ const answer = await fetch('http://mocked.example/api', {method: 'PUT', credentials: 'include',
             headers: {'x-own': '1'}}); return answer.text() }";
-        assert_eq!(said(&tab, other).await, "<title>no such host</title>");
+        assert_eq!(evaluate(&tab, other).await, "<title>no such host</title>");
         let worker = script("fetch('/headers?mocked=worker').then(a => a.text()).then(postMessage)").await;
         let from_worker = format!("{{ return new Promise(r => new Worker('{worker}').onmessage = e => r(e.data)) }}");
-        assert_eq!(said(&tab, &from_worker).await, "[\"mocked\"]");
-        // Whole pages: in a frame, in a popup, in a new tab.
+        assert_eq!(evaluate(&tab, &from_worker).await, "[\"mocked\"]");
+        // Documents: in a frame, in a popup, in a new tab.
         let html = "<iframe src='http://mocked.example/frame'></iframe><a target=_blank href='http://mocked.example/popup'>Go</a>";
         act(&tab, json!({"action": "goto", "url": page(html).await})).await;
         act(&tab, json!({"action": "click", "selector": "text=Go"})).await;
@@ -144,10 +144,10 @@ fn mocks_answer_pages_frames_workers_popups_and_other_sites() {
         let new = context.open_tab().await.unwrap();
         let outcome = act(&new, json!({"action": "goto", "url": "http://mocked.example/new"})).await;
         assert_eq!(outcome.title, "no such host");
-        // Without mocks everything is as it is.
+        // Without mocks requests reach their server.
         assert_eq!(context.environment().remove_mocks(None), 2);
         context.apply_environment().await.unwrap();
-        assert!(said(&tab, text).await.starts_with("200{"));
+        assert!(evaluate(&tab, text).await.starts_with("200{"));
         assert!(!ended(&context, "mocked=1").await.mocked);
     });
 }
@@ -159,7 +159,7 @@ fn entry<'a>(har: &'a Value, part: &str) -> &'a Value {
 }
 
 #[test]
-fn a_har_has_headers_timings_and_bodies() {
+fn har_contains_headers_timings_and_bodies() {
     run(async {
         let browser = new_browser(options());
         let context = browser.context().await.unwrap();
@@ -177,8 +177,8 @@ fn a_har_has_headers_timings_and_bodies() {
             await fetch('http://127.0.0.1:1/').catch(() => 0);
             return new Promise(r => new Worker('{worker}').onmessage = e => r('all')) }}"
         );
-        assert_eq!(said(&tab, &text).await, "all");
-        // Bodies of a page that was left are kept.
+        assert_eq!(evaluate(&tab, &text).await, "all");
+        // Bodies of a previous page are retained.
         act(&tab, json!({"action": "goto", "url": address("/echo-cookie").await})).await;
         let har = environment.stop_har(context.version()).await.unwrap();
         context.apply_environment().await.unwrap();
@@ -213,7 +213,7 @@ fn a_har_has_headers_timings_and_bodies() {
         assert!(entry(&har, "?worker")["response"]["content"]["text"].as_str().unwrap().contains("127.0.0.1"));
         let refused = entry(&har, "127.0.0.1:1/");
         assert!(refused["response"]["status"] == 0 && refused["_error"].as_str().unwrap().contains("net::ERR"));
-        // Nothing is kept any more.
+        // Recording has stopped.
         act(&tab, json!({"action": "goto", "url": address("/headers").await})).await;
         assert!(environment.start_har());
         assert_eq!(environment.stop_har("x").await.unwrap()["log"]["entries"], json!([]));

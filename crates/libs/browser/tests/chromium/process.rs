@@ -1,4 +1,4 @@
-//! The process: as whom, how confined, and that nothing of it stays.
+//! Chromium process: user, sandbox, limits and cleanup.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::support::{SOON, act, click, eventually, new_browser, options, page, run, try_act};
 
 #[test]
-fn a_page_that_keeps_it_from_answering_is_ended_alone() {
+fn page_that_blocks_the_browser_is_killed_alone() {
     run(async {
         let limits = BrowserLimits { answer_time: Duration::from_secs(20), ..BrowserLimits::default() };
         let browser = new_browser(BrowserOptions { limits, ..options() });
@@ -21,13 +21,13 @@ fn a_page_that_keeps_it_from_answering_is_ended_alone() {
         let (calm, busy) = (context.open_tab().await.unwrap(), context.open_tab().await.unwrap());
         act(&calm, json!({"action": "goto", "url": page("<title>calm</title><button>b</button>").await})).await;
         let html = "<button onclick='setTimeout(() => { for (;;); }, 3000)'>Work</button>";
-        // Another site, so that the two do not share a process.
+        // Another site, so that the two pages have separate processes.
         let url = page(html).await.replace("127.0.0.1", "localhost");
         act(&busy, json!({"action": "goto", "url": url})).await;
         click(&busy, "text=Work").await;
         let pid = browser.process().await.unwrap().1;
         let before = renderers(pid).len();
-        // It stands still as one that is flooded does.
+        // Simulates a browser that is flooded with work.
         signal(i32::try_from(pid).unwrap(), rustix::process::Signal::STOP);
         eventually("the end of a page's process", || (renderers(pid).len() < before).then_some(())).await;
         signal(i32::try_from(pid).unwrap(), rustix::process::Signal::CONT);
@@ -39,7 +39,7 @@ fn a_page_that_keeps_it_from_answering_is_ended_alone() {
 }
 
 #[test]
-fn a_page_that_reloads_itself_without_end_is_closed_alone() {
+fn page_in_a_reload_loop_is_closed_alone() {
     run(async {
         let browser = new_browser(options());
         let context = browser.context().await.unwrap();
@@ -56,7 +56,7 @@ fn a_page_that_reloads_itself_without_end_is_closed_alone() {
     });
 }
 
-/// The processes of a Chromium that render pages.
+/// Returns the renderer processes of a Chromium.
 fn renderers(chromium: u32) -> Vec<String> {
     let parent = |process: &String| Some(format!("/proc/{}", status(process, "PPid"))).filter(|it| it != "/proc/");
     let mut all = processes("--type=renderer");
@@ -66,7 +66,7 @@ fn renderers(chromium: u32) -> Vec<String> {
     all
 }
 
-/// Processes whose command line has `needle`, as their folders in `/proc`.
+/// Returns the `/proc` directories of processes whose command line contains `needle`.
 fn processes(needle: &str) -> Vec<String> {
     let entries = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     entries
@@ -91,7 +91,7 @@ fn signal(process: i32, signal: rustix::process::Signal) {
     rustix::process::kill_process(process, signal).unwrap();
 }
 
-/// The folder that a Chromium was given, from its command line.
+/// Returns the temporary directory of a Chromium from its command line.
 fn folder(pid: u32) -> String {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap();
     let line = String::from_utf8_lossy(&line).into_owned();
@@ -100,7 +100,7 @@ fn folder(pid: u32) -> String {
 }
 
 #[test]
-fn it_has_a_user_of_its_own_and_its_sandbox() {
+fn chromium_has_a_dedicated_user_and_a_sandbox() {
     run(async {
         let browser = new_browser(options());
         let context = browser.context().await.unwrap();
@@ -127,7 +127,7 @@ fn it_has_a_user_of_its_own_and_its_sandbox() {
 }
 
 #[test]
-fn nothing_of_it_stays_when_it_is_dropped() {
+fn dropped_browser_leaves_no_process_or_directory() {
     run(async {
         let browser = new_browser(options());
         let context = browser.context().await.unwrap();
@@ -142,7 +142,7 @@ fn nothing_of_it_stays_when_it_is_dropped() {
 }
 
 #[test]
-fn a_killed_one_is_noticed_and_the_next_context_has_another() {
+fn killed_browser_is_detected_and_replaced() {
     run(async {
         let browser = new_browser(options());
         let context = browser.context().await.unwrap();
@@ -168,7 +168,7 @@ fn a_killed_one_is_noticed_and_the_next_context_has_another() {
 }
 
 #[test]
-fn a_crashed_tab_says_so_and_can_be_used_again() {
+fn crashed_tab_is_reported_and_reusable() {
     run(async {
         let browser = new_browser(options());
         let context = browser.context().await.unwrap();
@@ -195,7 +195,7 @@ fn a_crashed_tab_says_so_and_can_be_used_again() {
 }
 
 #[test]
-fn a_page_that_takes_all_memory_ends_alone() {
+fn page_that_exhausts_memory_crashes_alone() {
     run(async {
         let limits = BrowserLimits { process_bytes: 1 << 30, ..BrowserLimits::default() };
         let browser = new_browser(BrowserOptions { limits, ..options() });
@@ -205,7 +205,7 @@ fn a_page_that_takes_all_memory_ends_alone() {
         let tab = context.open_tab().await.unwrap();
         let greedy = "<button onclick=\"try { for (const all = [];;) all.push(new Uint8Array(1 << 27).fill(1)) } \
             catch { document.title = 'refused' }\">Take</button>";
-        // Another site, so that the two do not share a process.
+        // Another site, so that the two pages have separate processes.
         let url = page(greedy).await.replace("127.0.0.1", "localhost");
         act(&tab, json!({"action": "goto", "url": url})).await;
         match try_act(&tab, json!({"action": "click", "selector": "text=Take", "timeout_ms": 30_000})).await {
@@ -217,9 +217,9 @@ fn a_page_that_takes_all_memory_ends_alone() {
 }
 
 #[test]
-fn one_that_hangs_is_killed() {
+fn unresponsive_browser_is_killed() {
     run(async {
-        // While it starts it may take its time: only what comes after is measured.
+        // Startup may be slow; only the time after it is measured.
         let limits = BrowserLimits { answer_time: Duration::from_secs(3), ..BrowserLimits::default() };
         let browser = new_browser(BrowserOptions { limits, ..options() });
         let context = browser.context().await.unwrap();
@@ -236,7 +236,7 @@ fn one_that_hangs_is_killed() {
 }
 
 #[test]
-fn there_are_as_many_tabs_as_there_may_be() {
+fn tab_limit_is_enforced() {
     run(async {
         let limits = BrowserLimits { tabs: 2, ..BrowserLimits::default() };
         let browser = new_browser(BrowserOptions { limits, ..options() });
@@ -258,11 +258,11 @@ fn there_are_as_many_tabs_as_there_may_be() {
 }
 
 #[test]
-fn downloads_are_bounded_together() {
+fn total_download_size_is_limited() {
     run(async {
         let limits = BrowserLimits {
             downloads: 2,
-            // Out of reach, however late the one who counts looks.
+            // Far above the limit, so that late accounting does not matter.
             download_bytes: 1 << 40,
             downloads_bytes: 30 << 20,
             ..BrowserLimits::default()
@@ -283,7 +283,7 @@ fn downloads_are_bounded_together() {
         let errors: Vec<_> = context.downloads().into_iter().filter_map(|one| one.error).collect();
         let with = |words: &str| errors.iter().filter(|error| error.contains(words)).count();
         assert_eq!((with("2 downloads under way"), with("all together")), (2, 2), "{errors:?}");
-        // There is room again.
+        // Failed downloads do not count towards the limit.
         click(&tab, "text=One").await;
         let kept = context.wait_for_download(SOON, |one| one.state == DownloadState::Done).await.unwrap();
         assert_eq!(kept.size_bytes, 1);
@@ -291,7 +291,7 @@ fn downloads_are_bounded_together() {
 }
 
 #[test]
-fn a_machine_without_chromium_is_told_what_is_missing() {
+fn missing_chromium_error_names_the_package() {
     run(async {
         let missing = BrowserOptions { executable: Some("/nowhere/chromium".into()), ..options() };
         let error = new_browser(missing).context().await.unwrap_err();
@@ -302,10 +302,10 @@ fn a_machine_without_chromium_is_told_what_is_missing() {
     });
 }
 
-/// Not a test: what the next one kills.
+/// Not a test: the process that the next test kills.
 #[test]
 #[ignore = "started by the test that kills it"]
-fn a_daemon() {
+fn daemon_process() {
     run(async {
         let browser = new_browser(options());
         let context = browser.context().await.unwrap();
@@ -318,10 +318,10 @@ fn a_daemon() {
 
 #[test]
 #[allow(clippy::disallowed_methods, reason = "what is killed is a process of its own")]
-fn killing_the_daemon_leaves_no_process_and_its_folder_goes_with_the_next_start() {
+fn killed_daemon_leaves_no_process_and_the_next_start_removes_its_directory() {
     run(async {
         let mut daemon = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "--nocapture", "process::a_daemon"])
+            .args(["--ignored", "--exact", "--nocapture", "process::daemon_process"])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -332,7 +332,7 @@ fn killing_the_daemon_leaves_no_process_and_its_folder_goes_with_the_next_start(
         daemon.kill().unwrap();
         daemon.wait().unwrap();
         eventually("the end of its processes", || processes(&folder).is_empty().then_some(())).await;
-        // Whichever browser is started next removes it.
+        // The next browser to start removes it.
         let _context = new_browser(options()).context().await.unwrap();
         assert!(!Path::new(&folder).exists());
     });

@@ -1,4 +1,4 @@
-//! The proxy: everything goes through it, with its credential, and nothing that no page asked for.
+//! Proxy: all traffic uses it with the credential, and Chromium sends no requests of its own.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -13,27 +13,27 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{act, new_browser, options, run, try_act};
 
-/// What clients asked a proxy for, with the credential and without.
+/// Requests to the proxy, with and without the credential.
 #[derive(Debug, Default)]
-struct Asked {
+struct ProxyLog {
     permitted: BTreeSet<String>,
     refused: BTreeSet<String>,
 }
 
-async fn proxy() -> (SocketAddr, Arc<Mutex<Asked>>) {
+async fn proxy() -> (SocketAddr, Arc<Mutex<ProxyLog>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let asked = Arc::<Mutex<Asked>>::default();
-    let for_clients = Arc::clone(&asked);
+    let log = Arc::<Mutex<ProxyLog>>::default();
+    let for_clients = Arc::clone(&log);
     tokio::spawn(async move {
         while let Ok((client, _)) = listener.accept().await {
             tokio::spawn(serve(client, Arc::clone(&for_clients)));
         }
     });
-    (address, asked)
+    (address, log)
 }
 
-async fn serve(mut client: TcpStream, asked: Arc<Mutex<Asked>>) {
+async fn serve(mut client: TcpStream, log: Arc<Mutex<ProxyLog>>) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         match client.read_u8().await {
@@ -46,8 +46,8 @@ async fn serve(mut client: TcpStream, asked: Arc<Mutex<Asked>>) {
     // `user:secret`
     let permitted = head.contains("Proxy-Authorization: Basic dXNlcjpzZWNyZXQ=");
     {
-        let mut asked = asked.lock();
-        if permitted { &mut asked.permitted } else { &mut asked.refused }.insert(target.clone());
+        let mut log = log.lock();
+        if permitted { &mut log.permitted } else { &mut log.refused }.insert(target.clone());
     }
     let (status, header) =
         if permitted { ("200 OK", "") } else { ("407 Authentication", "Proxy-Authenticate: Basic realm=\"x\"\r\n") };
@@ -62,9 +62,9 @@ async fn serve(mut client: TcpStream, asked: Arc<Mutex<Asked>>) {
 }
 
 #[test]
-fn everything_goes_through_the_proxy_and_nothing_else_is_sent() {
+fn all_traffic_uses_the_proxy_and_only_pages_send_requests() {
     run(async {
-        let (address, asked) = proxy().await;
+        let (address, log) = proxy().await;
         let credential = Some(("user".to_owned(), Secret::new("secret".to_owned())));
         let browser = new_browser(BrowserOptions { proxy: Some(ProxyEndpoint { address, credential }), ..options() });
         for _ in 0..2 {
@@ -73,11 +73,11 @@ fn everything_goes_through_the_proxy_and_nothing_else_is_sent() {
             let outcome =
                 act(&tab, json!({"action": "goto", "url": "http://site.example/", "wait_until": "network_idle"})).await;
             assert_eq!(outcome.title, "through");
-            // A tunnel: the proxy answers with a page, which is no TLS.
+            // CONNECT: the proxy answers with a page, which is not TLS.
             let error = try_act(&tab, json!({"action": "goto", "url": "https://tls.example/"})).await.unwrap_err();
             assert_eq!(error.code(), "navigation_failed");
         }
-        let asked = asked.lock();
+        let log = log.lock();
         let expected = [
             "http://127.0.0.1:8099/i",
             "http://[::1]:8099/f",
@@ -86,17 +86,17 @@ fn everything_goes_through_the_proxy_and_nothing_else_is_sent() {
             "http://site.example/favicon.ico",
             "tls.example:443",
         ];
-        let unexpected: Vec<_> = asked.permitted.iter().filter(|url| !expected.contains(&url.as_str())).collect();
+        let unexpected: Vec<_> = log.permitted.iter().filter(|url| !expected.contains(&url.as_str())).collect();
         assert!(unexpected.is_empty(), "{unexpected:?}");
         for url in expected.iter().filter(|url| !url.ends_with("favicon.ico")) {
-            assert!(asked.permitted.contains(*url), "{url} is not in {asked:?}");
+            assert!(log.permitted.contains(*url), "{url} is not in {log:?}");
         }
-        assert_eq!(asked.refused.iter().collect::<Vec<_>>(), ["http://proxy-credential.invalid/"]);
+        assert_eq!(log.refused.iter().collect::<Vec<_>>(), ["http://proxy-credential.invalid/"]);
     });
 }
 
 #[test]
-fn a_proxy_that_refuses_the_credential_gives_no_context() {
+fn rejected_proxy_credential_fails_the_context() {
     run(async {
         let (address, _) = proxy().await;
         let credential = Some(("user".to_owned(), Secret::new("wrong".to_owned())));

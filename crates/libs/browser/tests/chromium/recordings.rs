@@ -1,4 +1,4 @@
-//! Recording, and replaying on a page that has changed.
+//! Recording, and replay on a changed page.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ async fn record(context: &Context, tab: &Arc<Tab>, actions: &[Value]) -> Vec<Rec
     let mut steps = Vec::new();
     for action in actions {
         let done = recorded(&recorder, context, tab, action.clone()).await;
-        // It is kept as a file is.
+        // Serialized as in a recording file.
         let written = serde_json::to_string(&done.step).unwrap();
         steps.push(serde_json::from_str(&written).unwrap());
     }
@@ -68,7 +68,7 @@ async fn replay(context: &Context, tab: &Arc<Tab>, steps: &[RecordedStep]) -> Ve
     drifts
 }
 
-/// What a step comes to that must not be done.
+/// Returns the error of a step that must be refused.
 async fn refused(context: &Context, html: &str, step: &RecordedStep) -> ReplayError {
     let tab = open(context, html).await;
     let done = replay_step(&mut Replay::new(context), context, &tab, step, 1_500).await;
@@ -83,7 +83,7 @@ async fn refused(context: &Context, html: &str, step: &RecordedStep) -> ReplayEr
 const DONE: &str = "onclick=\"document.title += this.dataset.did || this.textContent\"";
 
 #[test]
-fn what_was_pointed_at_is_found_again_by_what_it_is() {
+fn element_recorded_by_point_is_found_by_its_properties() {
     run(async {
         let context = context().await;
         let html = r#"<button style="position:fixed;inset:0 50% 0 0" onclick="document.title = 'saved'">Save</button>"#;
@@ -95,7 +95,7 @@ fn what_was_pointed_at_is_found_again_by_what_it_is() {
         let tab = open(&context, r#"<p>Above</p><button onclick="document.title = 'again'">Save</button>"#).await;
         replay(&context, &tab, &steps).await;
         assert_eq!(title(&tab).await, "again");
-        // Beside everything there is nothing that a replay could find, nor a point of what is drawn or slid.
+        // A point outside any element, on a canvas or on a slider cannot be replayed.
         let surfaces = "<canvas style='position:fixed;inset:0 50% 0 0'></canvas>\
             <input type=range style='position:fixed;right:0;top:0;width:50%;height:50%;margin:0'>";
         let tab = open(&context, surfaces).await;
@@ -110,7 +110,7 @@ fn what_was_pointed_at_is_found_again_by_what_it_is() {
 }
 
 #[test]
-fn labels_are_followed_where_everything_else_has_changed() {
+fn element_is_found_by_label_on_a_changed_page() {
     run(async {
         let context = context().await;
         let tell = "document.title = [name_.value, plan.value, terms.checked].join()";
@@ -138,7 +138,7 @@ fn labels_are_followed_where_everything_else_has_changed() {
         assert_eq!(steps[1].targets[0].alternatives[0].kind, AlternativeKind::Given);
         assert!(steps[0].targets[0].alternatives.iter().all(|found| !found.selector.contains('@')), "{steps:?}");
 
-        // Tomorrow: other ids, classes, tags around them, order, and it is rendered late.
+        // Changed IDs, classes, wrappers and order, and late rendering.
         let tomorrow = format!(
             "<div id=app></div><script>setTimeout(() => {{ app.innerHTML = `<section><p><button class=x1>Sign up</button>\
              <button>Cancel</button></p><div><label for=zz>Name</label><span><input id=zz></span></div>\
@@ -154,14 +154,14 @@ fn labels_are_followed_where_everything_else_has_changed() {
         assert!(drift.used.contains("Plan"), "{drift:?}");
         assert!(drifts[2].is_empty(), "{drifts:?}");
 
-        // The page as it was: nothing has drifted.
+        // Unchanged page: no drift.
         let same = open(&context, today).await;
         assert_eq!(replay(&context, &same, &steps).await.concat(), []);
     });
 }
 
 #[test]
-fn nothing_else_is_acted_on() {
+fn other_elements_are_never_acted_on() {
     run(async {
         let context = context().await;
         let row =
@@ -174,7 +174,7 @@ fn nothing_else_is_acted_on() {
         let target = &steps[0].targets[0];
         assert_eq!((target.fingerprint.keys.as_slice(), target.fingerprint.twins), (&["Bob".to_owned()][..], 2));
 
-        // Another order, other rows, wrapped: the row is found by what is in it.
+        // Reordered and wrapped rows: the row is found by its content.
         let wrapped = "<div class=row><p><span>Bob</span></p><div><button data-did=b onclick=\"document.title=this.dataset.did\">Delete</button></div></div>\
             <div class=row><p><span>Alice</span></p><div><button data-did=a onclick=\"document.title=this.dataset.did\">Delete</button></div></div>";
         for html in
@@ -185,7 +185,7 @@ fn nothing_else_is_acted_on() {
             assert_eq!(title(&changed).await, "b", "{html}");
             assert!(!drift.is_empty() && drift[0].used.contains("Bob"), "{drift:?}");
         }
-        // Its row is gone; the place where it was is not it.
+        // The row is gone; another row at its position is not used.
         for html in [
             rows(&[alice.clone(), carol.clone()]),
             rows(std::slice::from_ref(&carol)),
@@ -198,7 +198,7 @@ fn nothing_else_is_acted_on() {
             assert!(error.tried.len() > 2 && error.tried[0].selector.contains("nth-child"), "{:?}", error.tried);
         }
 
-        // Rows that nothing tells apart: by its place, unless something else stands there now.
+        // Identical rows are found by position, unless something around them changed.
         let (first, second) = (row("Ada", "1"), row("Ada", "2"));
         let tab = open(&context, &rows(&[first.clone(), second.clone(), bob.clone()])).await;
         let steps = record(&context, &tab, &[json!({"action": "click", "selector": "tr:nth-child(1) button"})]).await;
@@ -207,7 +207,7 @@ fn nothing_else_is_acted_on() {
         assert_eq!(title(&same).await, "1");
         refused(&context, &rows(&[row("Bob", "1"), second, first]), &steps[0]).await;
 
-        // One button then: a second one of that name is not guessed at, nor is another one at its place.
+        // A unique button: neither a second one with its label nor another at its position is used.
         let tab = open(&context, &format!("<main><button {DONE}>Save</button><i></i></main>")).await;
         let steps = record(&context, &tab, &[json!({"action": "click", "selector": "main > button"})]).await;
         for html in [
@@ -219,7 +219,7 @@ fn nothing_else_is_acted_on() {
             refused(&context, &html, &steps[0]).await;
         }
 
-        // A name for programs holds where the label has changed, and that is said.
+        // A test ID is used although the label changed, which is reported.
         let tab = open(&context, &format!("<button data-testid=save {DONE}>Save</button>")).await;
         let steps = record(&context, &tab, &[json!({"action": "click", "selector": "text=Save"})]).await;
         let renamed = open(&context, &format!("<p>Saved</p><p><button data-testid=save {DONE}>Keep</button>")).await;
@@ -227,7 +227,7 @@ fn nothing_else_is_acted_on() {
         assert_eq!(title(&renamed).await, "Keep");
         assert_eq!(drift[0].change.as_deref(), Some("was called \"Save\", is called \"Keep\""));
 
-        // What is called nothing and looks like its neighbours: only where nothing has changed around it.
+        // An element without label is found only if nothing around it changed.
         let dots = |classes: &[&str]| {
             let dots = classes.iter().map(|class| {
                 format!(
@@ -294,7 +294,7 @@ fn frames_shadow_roots_popups_and_dialogs_are_followed() {
 }
 
 #[test]
-fn secrets_are_kept_nowhere() {
+fn secrets_are_never_stored() {
     run(async {
         let context = context().await;
         let secret = "correct horse 7";
@@ -320,13 +320,13 @@ fn secrets_are_kept_nowhere() {
         let kept: Vec<(Value, Vec<u32>)> = done
             .iter()
             .map(|done| {
-                let said = ["text", "key", "url"].iter().find_map(|name| done.step.parameters.get(*name)).cloned();
-                (said.unwrap_or_default(), done.step.secrets())
+                let value = ["text", "key", "url"].iter().find_map(|name| done.step.parameters.get(*name)).cloned();
+                (value.unwrap_or_default(), done.step.secrets())
             })
             .collect();
         let numbered = |number: u32| (json!(format!("{{{{secret:{number}}}}}")), vec![number]);
         assert_eq!(kept[..4], [(json!("ada"), vec![]), numbered(1), numbered(2), (json!("Tab"), vec![])]);
-        // A field that shows its password is one still; what only looks like a number is none.
+        // A revealed password is still a secret; a literal placeholder is not.
         assert_eq!(kept[5..7], [numbered(1), numbered(3)]);
         assert_eq!(kept[7].0, format!("{page_url}?token={{{{secret:4}}}}"));
         assert_eq!(done[7].step.url, format!("{page_url}?token=***"));
@@ -334,9 +334,9 @@ fn secrets_are_kept_nowhere() {
         for hidden in [secret, "tok-123456", "horse"] {
             assert!(!files.contains(hidden), "{hidden} is in {files}");
         }
-        // The page had its own looks back, and each picture was taken although the page shows what was typed.
+        // The page is restored after each picture, and pictures were taken although the page shows the text.
         assert!(done.iter().all(|done| done.picture.is_some()));
-        // It goes to the host that it was typed on, and to no other.
+        // A secret is typed only on the host that it was recorded for.
         let path = path(html).await;
         for (host, is_done) in [("127.0.0.1", true), ("localhost", false)] {
             let tab = context.open_tab().await.unwrap();
@@ -356,7 +356,7 @@ fn secrets_are_kept_nowhere() {
 }
 
 #[test]
-fn what_fails_is_not_kept_and_what_is_waited_for_is_found_again() {
+fn failed_actions_are_not_recorded_and_awaited_elements_are_found() {
     run(async {
         let context = context().await;
         let tab = open(&context, "<p id=s>Loading</p><script>setTimeout(() => { s.remove(); document.body.append(Object.assign(document.createElement('h1'), {textContent: 'Ready', id: 'r1'})) }, 300)</script><button disabled>Off</button><button class=t>A</button><button class=t>B</button>").await;
@@ -371,7 +371,7 @@ fn what_fails_is_not_kept_and_what_is_waited_for_is_found_again() {
             let request = serde_json::from_value(action.clone()).unwrap();
             let asked = action.as_object().cloned().unwrap();
             let error = recorder.act(&context, &tab, request, asked).await.unwrap_err();
-            // It says what was asked for, and as an action that is not recorded does.
+            // The error names the requested selector, as without a recording.
             assert_eq!(error.code(), code, "{error}");
             assert!(error.to_string().contains(action["selector"].as_str().unwrap()), "{error}");
             assert_eq!(try_act(&tab, action).await.unwrap_err().code(), code);

@@ -1,4 +1,4 @@
-//! Looking at tabs as they change.
+//! Live view of tabs.
 
 use std::time::{Duration, Instant};
 
@@ -15,13 +15,13 @@ async fn next(viewer: &mut Viewer) -> RgbImage {
     image::load_from_memory(&jpeg).unwrap().into_rgb8()
 }
 
-/// Whether the middle of the page has this colour, as well as a JPEG keeps it.
+/// Whether the centre of the page has this colour, within JPEG tolerance.
 fn shows(picture: &RgbImage, colour: [u8; 3]) -> bool {
     let middle = picture.get_pixel(picture.width() / 2, picture.height() / 2);
     middle.0.iter().zip(colour).all(|(is, wanted)| is.abs_diff(wanted) < 24)
 }
 
-async fn until_it_shows(viewer: &mut Viewer, colour: [u8; 3]) {
+async fn wait_until_shown(viewer: &mut Viewer, colour: [u8; 3]) {
     let started = Instant::now();
     while !shows(&next(viewer).await, colour) {
         assert!(started.elapsed() < SOON, "{colour:?} was not shown");
@@ -33,7 +33,7 @@ const GREEN: [u8; 3] = [0, 128, 0];
 const BLUE: [u8; 3] = [0, 0, 255];
 
 #[test]
-fn viewers_see_what_the_active_tab_comes_to() {
+fn viewers_see_the_final_state_of_the_active_tab() {
     run(async {
         let context = context().await;
         let first = open(
@@ -44,30 +44,30 @@ fn viewers_see_what_the_active_tab_comes_to() {
         )
         .await;
         let mut viewer = context.watch(SLOW);
-        until_it_shows(&mut viewer, RED).await;
-        // Who joins a page that stands still has a picture as well.
+        wait_until_shown(&mut viewer, RED).await;
+        // A new viewer of a static page receives a frame.
         let picture = next(&mut context.watch(SLOW)).await;
         assert!(shows(&picture, RED));
         assert_eq!((picture.width(), picture.height()), (1280, 800));
-        // A change right after a change is not lost.
+        // A change immediately after another is not lost.
         for _ in 0..3 {
             act(&first, json!({"action": "click", "selector": "button"})).await;
-            until_it_shows(&mut viewer, BLUE).await;
+            wait_until_shown(&mut viewer, BLUE).await;
             act(&first, json!({"action": "reload"})).await;
-            until_it_shows(&mut viewer, RED).await;
+            wait_until_shown(&mut viewer, RED).await;
         }
-        // The one that is opened is the active one; the other one can be again.
+        // A new tab becomes active; the other one can be activated again.
         open(&context, "<body style='background:green'>").await;
-        until_it_shows(&mut viewer, GREEN).await;
+        wait_until_shown(&mut viewer, GREEN).await;
         context.activate(first.id()).unwrap();
-        until_it_shows(&mut viewer, RED).await;
+        wait_until_shown(&mut viewer, RED).await;
         context.close_tab(first.id()).await.unwrap();
-        until_it_shows(&mut viewer, GREEN).await;
+        wait_until_shown(&mut viewer, GREEN).await;
     });
 }
 
 #[test]
-fn each_viewer_has_its_own_pace() {
+fn each_viewer_receives_frames_at_its_own_pace() {
     run(async {
         let context = context().await;
         open(
@@ -91,7 +91,7 @@ fn each_viewer_has_its_own_pace() {
         }
         println!("{slow_count} {fast_count}");
         assert!(slow_count <= 8, "{slow_count} pictures in 4 seconds");
-        // A machine that is busy draws fewer.
+        // A busy machine draws fewer frames.
         assert!(fast_count <= 40 && fast_count > slow_count, "{fast_count} pictures in 4 seconds beside {slow_count}");
     });
 }

@@ -1,10 +1,10 @@
-//! Keys reach the page, and never Chromium itself.
+//! Keys reach the page and never Chromium itself.
 
 use serde_json::json;
 
 use crate::support::{act, context, expect_title, open, run, try_act};
 
-/// Writes each key that the page is sent into its title.
+/// Page that writes each received key into its title.
 const KEYS: &str = "<title>keys:</title><input id=i autofocus><script>\
     onkeydown = e => { if (!['Control', 'Shift', 'Alt'].includes(e.key)) document.title += ' ' + e.key }</script>";
 

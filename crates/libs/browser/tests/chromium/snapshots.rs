@@ -1,4 +1,4 @@
-//! Pages as text and as pictures.
+//! Text snapshots and screenshots.
 
 use agentd_browser::{Area, ImageFormat, MAX_ELEMENTS};
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::support::{act, click, context, open, run, title, try_act};
 
 #[test]
-fn a_snapshot_lists_what_can_be_used_in_reading_order() {
+fn snapshot_lists_interactive_elements_in_reading_order() {
     run(async {
         let context = context().await;
         let tab = open(&context, r#"<h1>Shop</h1><p>Two  for
@@ -27,7 +27,7 @@ fn a_snapshot_lists_what_can_be_used_in_reading_order() {
 }
 
 #[test]
-fn halves_of_characters_keep_nobody_from_reading_a_page() {
+fn lone_surrogates_do_not_break_reading_a_page() {
     run(async {
         let context = context().await;
         let html = r#"<button onclick="document.title = 'cut \ud83d'">x</button><p id=p></p><script>
@@ -45,7 +45,7 @@ fn halves_of_characters_keep_nobody_from_reading_a_page() {
 }
 
 #[test]
-fn numbers_hold_while_their_element_does() {
+fn numbers_are_valid_while_their_element_exists() {
     run(async {
         let context = context().await;
         let tab = open(
@@ -74,7 +74,7 @@ fn numbers_hold_while_their_element_does() {
 }
 
 #[test]
-fn large_pages_are_cut_and_hostile_names_bounded() {
+fn large_pages_and_names_are_truncated() {
     run(async {
         let context = context().await;
         let tab = open(
@@ -86,7 +86,7 @@ fn large_pages_are_cut_and_hostile_names_bounded() {
         let snapshot = tab.snapshot(false).await.unwrap();
         assert_eq!((snapshot.element_count, snapshot.truncated), (MAX_ELEMENTS, true));
         assert!(snapshot.snapshot.len() < 110_000, "{}", snapshot.snapshot.len());
-        // As many as are listed are not too many, whatever comes after them.
+        // Exactly the maximum number of elements is not truncated.
         for (count, is_cut) in [(MAX_ELEMENTS, false), (MAX_ELEMENTS + 1, true)] {
             let tab = open(&context, &format!("{}<p>The end</p>", "<button>x</button>".repeat(count))).await;
             let snapshot = tab.snapshot(false).await.unwrap();
@@ -95,9 +95,9 @@ fn large_pages_are_cut_and_hostile_names_bounded() {
     });
 }
 
-/// Of a large page only what may be listed is asked for; it must be what the whole tree would list.
+/// Checks that the partial query of a large page lists the same elements as the whole tree.
 #[test]
-fn large_pages_list_what_small_ones_do() {
+fn large_pages_list_the_same_elements_as_small_ones() {
     const PARTS: &str = r##"<a href="/x">Home</a><a>Nowhere</a><button disabled>Save</button><label>Name <input value=Ann required></label>
         <input type=hidden value=x><select aria-label=Size><option>S<option selected>M</select><select multiple aria-label=List><option>P<option selected>Q</select>
         <input type=checkbox checked aria-label=Agree><input type=date aria-label=Day><input type=color aria-label=Tint>
@@ -118,7 +118,7 @@ fn large_pages_list_what_small_ones_do() {
         assert_eq!(large.snapshot, small.snapshot);
         let last = format!("@{}", large.element_count);
         assert_eq!(click(&tab, &last).await.title, "");
-        // Hidden ones do not use up what is asked for.
+        // Hidden elements do not count towards the limit.
         let script = "<script>document.body.innerHTML = '<button hidden>x</button><button role=none aria-hidden=true>y</button>'\
             .repeat(700) + '<i></i>'.repeat(3000) + '<button>Seen</button>'</script>";
         let tab = open(&context, &format!("<body>{script}")).await;
@@ -128,7 +128,7 @@ fn large_pages_list_what_small_ones_do() {
 }
 
 #[test]
-fn pictures_have_the_size_of_what_they_show() {
+fn screenshots_have_the_size_of_their_area() {
     run(async {
         let context = context().await;
         let tab = open(&context, r#"<body style="margin:0"><div id=d style="margin-top:2000px;width:120px;height:60px;background:red"></div>"#).await;

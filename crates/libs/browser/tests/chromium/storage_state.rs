@@ -3,7 +3,7 @@
 use agentd_browser::{Context, OriginStorage, StorageState, StoredItem};
 use serde_json::json;
 
-use crate::support::{act, address, context, long_said, open, page, run};
+use crate::support::{act, address, context, hash_result, open, page, run};
 
 const PAGE: &str = "<script>document.title = JSON.stringify(Object.entries(localStorage).sort())</script>";
 
@@ -13,7 +13,7 @@ async fn stored(context: &Context, url: &str) -> String {
 }
 
 #[test]
-fn a_state_is_restored_in_another_context() {
+fn state_is_restored_in_another_context() {
     run(async {
         let first = context().await;
         let tab = first.open_tab().await.unwrap();
@@ -47,7 +47,7 @@ fn a_state_is_restored_in_another_context() {
             "[[\"n\",\"localhost\"],[\"who\",\"ä\\\"\"]]"
         );
         assert_eq!(stored(&second, &address("/echo-cookie").await).await, "kept=yes");
-        // An empty one is a fresh browser.
+        // An empty state equals a fresh browser.
         second.restore_storage_state(&StorageState::default()).await.unwrap();
         assert_eq!(stored(&second, &shows).await, "[]");
         assert_eq!(stored(&second, &address("/echo-cookie").await).await, "none");
@@ -55,7 +55,7 @@ fn a_state_is_restored_in_another_context() {
 }
 
 #[test]
-fn what_no_browser_can_have_is_refused_and_changes_nothing() {
+fn invalid_state_is_refused_without_changes() {
     run(async {
         let context = context().await;
         let tab = context.open_tab().await.unwrap();
@@ -77,7 +77,7 @@ fn what_no_browser_can_have_is_refused_and_changes_nothing() {
         let bad = json!({"cookies": [{"name": "a;b", "value": "", "domain": "a.example"}]});
         let bad: StorageState = serde_json::from_value(bad).unwrap();
         assert_eq!(context.restore_storage_state(&bad).await.unwrap_err().code(), "invalid_action");
-        // What only the browser can tell is told before anything is changed, too.
+        // Values that only the browser can validate are checked before any change.
         for record in [
             json!({"key": 1, "valueEncoded": {"other": 1}}),
             json!({"key": 1, "valueEncoded": {"r": {"p": "(", "f": ""}}}),
@@ -92,7 +92,7 @@ fn what_no_browser_can_have_is_refused_and_changes_nothing() {
         }
         let cookies = context.cookies().await.unwrap();
         assert_eq!((cookies.len(), &*cookies[0].value), (1, "yes"));
-        // What a site may not store is told late: nobody is left half as somebody else.
+        // A late failure restores the previous cookies.
         let twice = json!({"name": "s", "autoIncrement": false, "records": [], "indexes": []});
         let database = json!({"name": "d", "version": 1, "stores": [twice, twice]});
         let cookie = json!({"name": "other", "value": "1", "domain": "a.example"});
@@ -103,7 +103,7 @@ fn what_no_browser_can_have_is_refused_and_changes_nothing() {
     });
 }
 
-/// Puts all that has a form into databases, and one that has none.
+/// Fills databases with every serializable kind of value, and one with an unserializable value.
 const FILLS: &str = r#"<script>(async () => {
     const opened = (name, version, build) => new Promise((done) => {
         const opening = indexedDB.open(name, version);
@@ -130,7 +130,7 @@ const FILLS: &str = r#"<script>(async () => {
     location.hash = 'filled';
 })()</script>"#;
 
-/// Says what is in the first of them, and how it is kept.
+/// Returns the contents and the structure of the first database.
 const TELLS: &str = r#"<script>(async () => {
     const asked = (request) => new Promise((done) => request.onsuccess = () => done(request.result));
     const names = (await indexedDB.databases()).map(({ name, version }) => name + version).sort();
@@ -147,7 +147,7 @@ const TELLS: &str = r#"<script>(async () => {
 })()</script>"#;
 
 #[test]
-fn databases_of_sites_are_in_a_state() {
+fn state_contains_databases() {
     run(async {
         let first = context().await;
         let tab = open(&first, FILLS).await;
@@ -166,20 +166,20 @@ fn databases_of_sites_are_in_a_state() {
         assert!(!format!("{saved:?}").contains("plain"));
 
         let second = context().await;
-        // What is there goes, also while a page holds it.
-        let other = format!("<script>{}</script><script>indexedDB.open('other', 1)</script>", crate::support::SAY);
+        // Existing data is replaced, even while a page has it open.
+        let other = format!("<script>{}</script><script>indexedDB.open('other', 1)</script>", crate::support::RESULT_SCRIPT);
         let tab = open(&second, &other).await;
         second.restore_storage_state(&read).await.unwrap();
-        let url = page(&format!("<script>{}</script>{TELLS}", crate::support::SAY)).await;
+        let url = page(&format!("<script>{}</script>{TELLS}", crate::support::RESULT_SCRIPT)).await;
         act(&tab, json!({"action": "goto", "url": url})).await;
-        let said: serde_json::Value = serde_json::from_str(&long_said(&tab).await).unwrap();
+        let stored: serde_json::Value = serde_json::from_str(&hash_result(&tab).await).unwrap();
         let found = json!({"who": "ä", "at": 1, "tags": ["a", "b"], "__proto__": 1});
         let expected = json!([
             ["empty2", "notes7"], found, ["who", "at"], true, 3, {"plain": [1, {"a": null}]}, "t", [1, null, "x"], true,
             null, true, null, "12", 5, "Invalid Date", "/a\"b/gi", [null, true], [0, 250], 2, [0.5], "RangeErrorfar",
             true
         ]);
-        assert_eq!(said, expected);
+        assert_eq!(stored, expected);
         second.restore_storage_state(&StorageState::default()).await.unwrap();
         assert_eq!(second.storage_state().await.unwrap().state.origins.len(), 0);
     });

@@ -1,4 +1,4 @@
-//! One browser and one server for all tests, a context for each.
+//! Test support: one browser and one server for all tests, and a context for each.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -19,12 +19,12 @@ use tokio::sync::{OnceCell, Semaphore};
 
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
-/// It outlives every test, and with it the browser's tasks.
+/// Runtime that outlives every test, for the tasks of the browser.
 static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap());
 static BROWSER: OnceCell<Browser> = OnceCell::const_new();
 static SERVER: OnceCell<Server> = OnceCell::const_new();
-/// A page keeps a processor busy, however many tests may run at once.
+/// Limits concurrent tests, since each page keeps a processor busy.
 static PERMITS: LazyLock<Semaphore> =
     LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)));
 
@@ -34,7 +34,7 @@ struct Server {
     pages: Arc<Mutex<HashMap<String, String>>>,
 }
 
-/// Runs a test, or says that there is no Chromium. `make test` has one.
+/// Runs a test, or skips it without Chromium, which `make test` installs.
 pub(crate) fn run(test: impl Future<Output = ()>) {
     if !Path::new("/usr/bin/chromium").exists() {
         assert!(std::env::var_os("AGENTD_REQUIRE_CHROMIUM").is_none(), "there is no Chromium; run `make chromium`");
@@ -52,7 +52,7 @@ pub(crate) fn downloads() -> PathBuf {
 }
 
 pub(crate) fn options() -> BrowserOptions {
-    // A test that is over may still be closing its tabs.
+    // A finished test may still be closing its tabs.
     let limits = BrowserLimits { tabs: 100, download_bytes: 4 << 20, ..BrowserLimits::default() };
     BrowserOptions { download_directory: Some(downloads()), limits, ..BrowserOptions::default() }
 }
@@ -66,7 +66,7 @@ pub(crate) async fn context() -> Context {
     browser.context().await.unwrap()
 }
 
-/// Puts a page on the server. `OTHER` in it is an origin of another site, `SELF` its own.
+/// Publishes a page on the server. `OTHER` in it is replaced by the origin of another site, `SELF` by its own.
 pub(crate) async fn page(html: &str) -> String {
     let server = SERVER.get_or_init(serve).await;
     let (own, other) = (format!("http://127.0.0.1:{}", server.port), format!("http://localhost:{}", server.port));
@@ -77,13 +77,13 @@ pub(crate) async fn page(html: &str) -> String {
     format!("{own}{path}")
 }
 
-/// The path of a page, for others to link to or frame.
+/// Publishes a page and returns its path, for links and frames.
 pub(crate) async fn path(html: &str) -> String {
     let url = page(html).await;
     url.rsplit_once('/').map(|(_, path)| format!("/{path}")).unwrap()
 }
 
-/// Puts a script on the server; answers its path.
+/// Publishes a script and returns its path.
 pub(crate) async fn script(source: &str) -> String {
     let server = SERVER.get_or_init(serve).await;
     let mut pages = server.pages.lock();
@@ -92,7 +92,7 @@ pub(crate) async fn script(source: &str) -> String {
     path
 }
 
-/// An address of the server that is no page of a test.
+/// Returns a URL of the server outside the published pages.
 pub(crate) async fn address(path: &str) -> String {
     let server = SERVER.get_or_init(serve).await;
     format!("http://127.0.0.1:{}{path}", server.port)
@@ -168,7 +168,7 @@ pub(crate) async fn click(tab: &Tab, selector: &str) -> ActionOutcome {
     act(tab, json!({"action": "click", "selector": selector})).await
 }
 
-/// What the page calls itself: tests write what happened into it.
+/// Returns the title of the page, into which tests write their results.
 pub(crate) async fn title(tab: &Tab) -> String {
     let selector = "html".to_owned();
     tab.act(Action::WaitForSelector { selector, state: Some(agentd_browser::ElementState::Attached) })
@@ -177,7 +177,7 @@ pub(crate) async fn title(tab: &Tab) -> String {
         .title
 }
 
-/// For what a page learns later than the action ends, by a message of a frame for example.
+/// Waits for a title that is set after the end of the action, for example by a message of a frame.
 pub(crate) async fn expect_title(tab: &Tab, expected: &str) {
     let started = std::time::Instant::now();
     loop {
@@ -189,33 +189,35 @@ pub(crate) async fn expect_title(tab: &Tab, expected: &str) {
     }
 }
 
-/// What a page writes into its title, after `= `, when it knows.
-pub(crate) async fn said(tab: &Tab) -> String {
+/// Returns the text that a page writes into its title after `= `.
+pub(crate) async fn title_result(tab: &Tab) -> String {
     let started = std::time::Instant::now();
     loop {
         let title = title(tab).await;
-        if let Some(said) = title.strip_prefix("= ") {
-            return said.to_owned();
+        if let Some(result) = title.strip_prefix("= ") {
+            return result.to_owned();
         }
         assert!(started.elapsed() < SOON, "the page says nothing: {title:?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// For scripts that say more than a title can hold.
-pub(crate) const SAY: &str = "const say = said => location.hash = '=' + btoa(unescape(encodeURIComponent(said)));";
+/// Script prefix for results that exceed the length of a title.
+pub(crate) const RESULT_SCRIPT: &str =
+    "const say = said => location.hash = '=' + btoa(unescape(encodeURIComponent(said)));";
 
-/// What the page said with that.
-pub(crate) async fn long_said(tab: &Tab) -> String {
-    let said = eventually("what the page says", || tab.info().url.split_once("#=").map(|(_, said)| said.to_owned()));
-    String::from_utf8(STANDARD.decode(said.await).unwrap()).unwrap()
+/// Returns the result reported with that script.
+pub(crate) async fn hash_result(tab: &Tab) -> String {
+    let result =
+        eventually("a result of the page", || tab.info().url.split_once("#=").map(|(_, result)| result.to_owned()));
+    String::from_utf8(STANDARD.decode(result.await).unwrap()).unwrap()
 }
 
-/// Looks until it holds.
-pub(crate) async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+/// Polls until the condition is true.
+pub(crate) async fn eventually<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     let started = std::time::Instant::now();
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = probe() {
             return found;
         }
         assert!(started.elapsed() < SOON, "{what} did not happen");

@@ -1,4 +1,4 @@
-//! Tabs, popups, dialogs, crashes, cookies.
+//! Tabs, popups, dialogs, crashes and cookies.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn popups_and_links_to_new_windows_become_tabs() {
                 .unwrap();
             click(&popup, "text=Use").await;
             assert_eq!(title(&popup).await, "used");
-            // The one behind it works as before.
+            // The tab in the background still works.
             act(&tab, json!({"action": "hover", "selector": selector})).await;
         }
         let tabs = context.tabs();
@@ -45,7 +45,7 @@ fn popups_and_links_to_new_windows_become_tabs() {
 }
 
 #[test]
-fn a_window_that_closes_because_of_an_action_is_no_failure_of_it() {
+fn action_that_closes_its_window_succeeds() {
     run(async {
         let context = context().await;
         let next = path("<button onclick='window.close()'>Done</button><input onkeydown='window.close()'>").await;
@@ -57,7 +57,7 @@ fn a_window_that_closes_because_of_an_action_is_no_failure_of_it() {
             click(&tab, "text=Open").await;
             let popup = context.wait_for_tab(SOON, |info| info.url.ends_with(&next)).await.unwrap();
             act(&popup, action).await;
-            // A key's window may still be about to close.
+            // The window may still be closing after the key press.
             let error = loop {
                 match try_act(&popup, json!({"action": "focus", "selector": "input"})).await {
                     Ok(_) => {}
@@ -70,7 +70,7 @@ fn a_window_that_closes_because_of_an_action_is_no_failure_of_it() {
 }
 
 #[test]
-fn a_dialog_is_reported_and_answered() {
+fn dialog_is_reported_and_answered() {
     run(async {
         let context = context().await;
         let tab = open(&context, "<button onclick=\"document.title = prompt('Name?', 'Ann')\">Ask</button>").await;
@@ -81,12 +81,12 @@ fn a_dialog_is_reported_and_answered() {
         assert_eq!(error.code(), "dialog_open");
         act(&tab, json!({"action": "handle_dialog", "accept": true, "prompt_text": "Bob"})).await;
         assert_eq!(title(&tab).await, "Bob");
-        // The next one, before it is there.
+        // Prepare the answer to the next dialog.
         act(&tab, json!({"action": "handle_dialog", "accept": false})).await;
         let outcome = click(&tab, "text=Ask").await;
         assert_eq!(outcome.dialog.unwrap().answer, Some(DialogAnswer::Dismissed));
         assert_eq!(title(&tab).await, "null");
-        // Leaving is not asked about.
+        // `beforeunload` does not ask.
         let tab = open(&context, "<input><script>onbeforeunload = (e) => e.preventDefault()</script>").await;
         act(&tab, json!({"action": "type_text", "selector": "input", "text": "x"})).await;
         assert_eq!(act(&tab, json!({"action": "goto", "url": page("<title>left</title>").await})).await.title, "left");
@@ -94,7 +94,7 @@ fn a_dialog_is_reported_and_answered() {
 }
 
 #[test]
-fn a_dialog_that_nobody_answers_is_dismissed_and_the_next_action_says_so() {
+fn unanswered_dialog_is_dismissed_and_reported_by_the_next_action() {
     run(async {
         let limits = BrowserLimits { dialog_time: Duration::from_millis(300), ..BrowserLimits::default() };
         let browser = new_browser(BrowserOptions { limits, ..options() });
@@ -143,7 +143,7 @@ fn cookies_belong_to_their_context() {
         two.clear_cookies().await.unwrap();
         act(&tab, json!({"action": "reload"})).await;
         crate::support::expect_title(&tab, "none").await;
-        // One that belongs to the pages of another site still does.
+        // A cookie partitioned by another site keeps its partition.
         let partitioned = json!({"name": "p", "value": "1", "domain": "a.example", "path": "/", "expires": -1.0,
             "httpOnly": false, "secure": true, "sameSite": "None", "partitionKey": "https://top.example"});
         let mut partitioned: Cookie = serde_json::from_value(partitioned).unwrap();

@@ -1,4 +1,4 @@
-//! Videos played back by Chromium: their times, their sizes, their pixels, their captions.
+//! Videos played back by Chromium: timing, size, pixels and captions.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -15,7 +15,7 @@ use image::{Rgb, RgbImage};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::support::{SAY, context, long_said, open, run};
+use crate::support::{RESULT_SCRIPT, context, hash_result, open, run};
 
 const OPTIONS: VideoOptions = VideoOptions {
     frames_per_second: 10,
@@ -54,18 +54,18 @@ fn read(mut file: File) -> Vec<u8> {
     bytes
 }
 
-/// A video as Chromium plays it.
+/// Video as played by Chromium.
 #[derive(Debug, Deserialize)]
 struct Played {
     size: (usize, usize),
     duration: f64,
-    /// At the times that were asked for.
+    /// Frames at the requested times.
     pictures: Vec<Picture>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Picture {
-    /// Color in the middle of each quarter.
+    /// Colour at the centre of each quadrant.
     quarters: Vec<[u8; 3]>,
     /// Brightness of each pixel of the last rows, in base64.
     caption: String,
@@ -76,14 +76,14 @@ impl Picture {
         self.quarters.iter().all(|quarter| quarter.iter().zip(color).all(|(is, wanted)| is.abs_diff(wanted) < 24))
     }
 
-    /// The rows of the caption, as bright or dark pixels.
+    /// Returns the rows of the caption as bright or dark pixels.
     fn caption(&self, width: usize) -> Vec<Vec<bool>> {
         let pixels = STANDARD.decode(&self.caption).unwrap();
         pixels.chunks(width).map(|row| row.iter().map(|pixel| *pixel > 128).collect()).collect()
     }
 }
 
-/// How long each frame of the file is shown, in milliseconds.
+/// Returns the display time of each frame in milliseconds.
 fn frame_times(file: &[u8]) -> impl Iterator<Item = u32> {
     let at = file.windows(4).position(|four| four == b"stts").unwrap();
     let number = move |offset: usize| u32::from_be_bytes(file[at + offset..at + offset + 4].try_into().unwrap());
@@ -91,7 +91,7 @@ fn frame_times(file: &[u8]) -> impl Iterator<Item = u32> {
     entries.flat_map(|(count, units)| iter::repeat_n(units * 10 / 576, count as usize))
 }
 
-/// The frame of the file that is shown at `second`, by when it begins, in milliseconds.
+/// Returns the start of the frame shown at `second`, in milliseconds.
 fn start_of_frame(file: &[u8], second: f64) -> u32 {
     let mut start = 0;
     for time in frame_times(file) {
@@ -107,7 +107,7 @@ async fn play(context: &Context, file: &[u8], seconds: &[f64]) -> Played {
     let seeks: Vec<_> = seconds.iter().map(|second| json!([second, start_of_frame(file, *second)])).collect();
     let seeks = Value::from(seeks).to_string();
     let script = format!(
-        "{SAY} const video = document.querySelector('video');
+        "{RESULT_SCRIPT} const video = document.querySelector('video');
         const event = (name) => new Promise((done, failed) => {{
           video.addEventListener(name, done, {{ once: true }});
           video.addEventListener('error', () => failed(video.error), {{ once: true }});
@@ -123,7 +123,7 @@ async fn play(context: &Context, file: &[u8], seconds: &[f64]) -> Played {
             const seeked = event('seeked');
             video.currentTime = second;
             await seeked;
-            // For a while after the event, the frame before it is drawn.
+            // For a while after the event, the previous frame is drawn.
             for (let tries = 0, shown; !(Math.abs(shown - start) <= 2); tries += 1) {{
               if (tries > 250) throw new Error(`the frame of ${{start}} ms is not shown, but that of ${{shown}}`);
               await new Promise((done) => setTimeout(done, 20));
@@ -131,7 +131,7 @@ async fn play(context: &Context, file: &[u8], seconds: &[f64]) -> Played {
                 const frame = new VideoFrame(video);
                 shown = Math.round(frame.timestamp / 1000);
                 frame.close();
-              }} catch {{}} // No frame is there yet.
+              }} catch {{}} // No frame yet.
             }}
             canvas.drawImage(video, 0, 0);
             const at = (x, y) => [...canvas.getImageData(width * x / 4, height * y / 4, 1, 1).data].slice(0, 3);
@@ -145,8 +145,8 @@ async fn play(context: &Context, file: &[u8], seconds: &[f64]) -> Played {
         STANDARD.encode(file)
     );
     let tab = open(context, &format!("<video muted></video><script>{script}</script>")).await;
-    let said = long_said(&tab).await;
-    let played = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let result = hash_result(&tab).await;
+    let played = serde_json::from_str(&result).unwrap_or_else(|error| panic!("{error}: {result}"));
     context.close_tab(tab.id()).await.unwrap();
     played
 }
@@ -161,12 +161,12 @@ fn each_picture_is_shown_for_its_time() {
         let file = read(encoder.finish(ms(3_501)).await.unwrap());
         let played = play(&context, &file, &[0.0, 0.2, 0.38, 0.42, 1.5, 3.0, 3.49]).await;
         assert_eq!(played.size, (640, 400));
-        // The file counts in parts of a second that are no thousandths.
+        // The time scale of the file is not milliseconds.
         assert!((played.duration - 3.501).abs() < 0.001, "{}", played.duration);
         let (white, black) = played.pictures.split_at(3);
         assert!(white.iter().all(|picture| picture.shows(WHITE)), "{white:?}");
         assert!(black.iter().all(|picture| picture.shows(BLACK)), "{black:?}");
-        // A player reads the beginning of the file first.
+        // The metadata must come first in the file.
         let place = |name: &[u8]| file.windows(4).position(|four| four == name);
         assert!(place(b"moov").unwrap() < place(b"mdat").unwrap());
         assert!([b"avc1", b"vp09", b"av01"].iter().any(|codec| place(*codec).is_some()));
@@ -180,7 +180,7 @@ fn durations_of_samples_add_up_to_that_of_the_video() {
         encoder.show(&jpeg(64, 64, WHITE), "", ms(0)).await.unwrap();
         encoder.show(&jpeg(64, 64, BLACK), "", ms(400)).await.unwrap();
         let file = read(encoder.finish(ms(3_500)).await.unwrap());
-        // An unchanged picture is encoded again each second; the last part is halved.
+        // An unchanged picture is encoded again each second; the last interval is halved.
         assert_eq!(frame_times(&file).collect::<Vec<_>>(), [400, 1_000, 1_000, 1_000, 50, 50]);
     });
 }
@@ -196,7 +196,7 @@ fn pictures_of_another_shape_are_fitted_in() {
         let played = play(&context, &file, &[0.05, 0.15]).await;
         assert_eq!(played.size, (200, 100));
         assert!(played.pictures[0].shows(WHITE), "{played:?}");
-        // Half as wide as high, in the middle: the quarters are beside it.
+        // Half as wide as high and centred, so the quadrant centres lie outside.
         assert!(played.pictures[1].shows(BLACK), "{played:?}");
         for (size, expected) in [((3_000, 1_000), (1_920, 640)), ((1, 1), (16, 16)), ((5, 900), (16, 900))] {
             let mut encoder = start(OPTIONS).await;
@@ -208,7 +208,7 @@ fn pictures_of_another_shape_are_fitted_in() {
     });
 }
 
-/// Whether a font of this machine has a language.
+/// Whether an installed font supports a language.
 #[allow(clippy::disallowed_methods, reason = "the program ends at once")]
 fn has_font(language: &str) -> bool {
     let found = Command::new("fc-list").arg(format!(":lang={language}")).output();
@@ -221,7 +221,7 @@ fn has_font(language: &str) -> bool {
 
 #[test]
 fn captions_are_drawn_in_the_fonts_of_the_machine() {
-    // Two words each: without a font, both would be the same boxes.
+    // Two words each: without a font, both would be rendered as the same boxes.
     let mut captions = vec!["", "1/2 goto", "2/2 goto", "Ωδή", "Αγώ", "Жук", "Дом", "Grüße", "Große"];
     captions.extend(["漢字", "語学"].iter().filter(|_| has_font("zh")));
     captions.extend(["😀", "🚀"].iter().filter(|_| has_font("und-zsye")));
@@ -244,7 +244,7 @@ fn captions_are_drawn_in_the_fonts_of_the_machine() {
             assert!(ink(rows) > 10, "{:?} is not drawn", captions[index]);
             let same = drawn.iter().take(index).position(|other| other == rows);
             assert!(same.is_none(), "{:?} looks like {:?}", captions[index], same.map(|same| captions[same]));
-            // Neither the picture above nor the margins are written on.
+            // The caption does not extend into the picture or the margins.
             assert!(rows.iter().all(|row| !row[..6].contains(&true) && !row[314..].contains(&true)), "{rows:?}");
         }
         let last = drawn.last().unwrap();
@@ -258,7 +258,7 @@ fn unreadable_pictures_are_refused_and_others_are_shown() {
         let context = context().await;
         let mut encoder = start(OPTIONS).await;
         let whole = jpeg(64, 64, WHITE);
-        // A header that claims 65,535 pixels a side.
+        // A header that claims 65,535 pixels per side.
         let mut huge = whole.clone();
         let frame = huge.windows(2).position(|two| two == [0xff, 0xc0]).unwrap();
         huge[frame + 5..frame + 9].fill(0xff);

@@ -1,11 +1,11 @@
-//! Waiting for pages and elements, and what is said when nothing comes.
+//! Waits for pages and elements, and their errors.
 
 use serde_json::json;
 
 use crate::support::{act, address, click, context, open, page, path, run, title, try_act};
 
 #[test]
-fn errors_of_the_network_are_sentences() {
+fn network_errors_are_sentences() {
     run(async {
         let context = context().await;
         let tab = context.open_tab().await.unwrap();
@@ -23,13 +23,13 @@ fn errors_of_the_network_are_sentences() {
             .await
             .unwrap_err();
         assert_eq!(error.code(), "timeout", "{error}");
-        // Pages of errors of a server are pages.
+        // An error response with a page is a page.
         assert_eq!(act(&tab, json!({"action": "goto", "url": address("/missing").await})).await.title, "nothing here");
     });
 }
 
 #[test]
-fn loading_is_waited_for_as_far_as_it_is_asked() {
+fn goto_waits_for_the_requested_load_state() {
     run(async {
         let context = context().await;
         let tab = context.open_tab().await.unwrap();
@@ -57,7 +57,7 @@ fn loading_is_waited_for_as_far_as_it_is_asked() {
 }
 
 #[test]
-fn elements_are_waited_for_in_each_state() {
+fn wait_for_selector_supports_each_state() {
     run(async {
         let context = context().await;
         let tab = open(&context, r#"<p id=a>x</p><p id=b hidden>x</p><p id=c>x</p><script>setTimeout(() => {
@@ -76,7 +76,7 @@ fn elements_are_waited_for_in_each_state() {
 }
 
 #[test]
-fn actions_of_one_tab_run_one_after_the_other() {
+fn actions_of_a_tab_run_sequentially() {
     run(async {
         let context = context().await;
         let tab = open(&context, "<input id=i oninput='document.title = i.value'>").await;
@@ -88,7 +88,7 @@ fn actions_of_one_tab_run_one_after_the_other() {
 }
 
 #[test]
-fn a_page_that_never_stops_working_ends_the_action_at_its_limit() {
+fn action_on_a_busy_page_times_out() {
     run(async {
         let context = context().await;
         let tab = open(&context, "<button onclick='for (;;);'>Hang</button>").await;

@@ -1,4 +1,4 @@
-//! Calls of the REST API, and what its errors mean
+//! REST API calls and error codes
 //! (<https://docs.discord.com/developers/topics/opcodes-and-status-codes>).
 
 use agentd_base::Secret;
@@ -18,7 +18,7 @@ const INVALID_WEBHOOK_TOKEN: u64 = 50_027;
 
 impl Discord {
     /// # Errors
-    /// `NotSetUp` without a bot token, and what Discord answers.
+    /// `NotSetUp` without a bot token, or the error of Discord.
     pub(super) async fn call_as_bot(
         &self,
         method: Method,
@@ -33,8 +33,8 @@ impl Discord {
         if answer.status.is_success() { Ok(answer.body) } else { Err(refusal(&answer, token)) }
     }
 
-    /// A call for an interaction, whose token stands in the path. `None`: it takes messages no more.
-    pub(super) async fn call_for(
+    /// Calls an interaction webhook, whose token is part of the path. Returns `None` if it no longer accepts messages.
+    pub(super) async fn call_interaction(
         &self,
         interaction: &Interaction,
         method: Method,
@@ -54,8 +54,8 @@ impl Discord {
         Err(refusal(&answer, &Secret::new(interaction.interaction_token.clone())))
     }
 
-    /// The first answer to an interaction, whose token stands in the path.
-    pub(super) async fn call_back(&self, id: &str, token: &str, answer: &Value) -> Result<(), SendError> {
+    /// Sends the initial response to an interaction, whose token is part of the path.
+    pub(super) async fn respond_to_interaction(&self, id: &str, token: &str, answer: &Value) -> Result<(), SendError> {
         let path = ["interactions", id, token, "callback"];
         let answer = call(&self.client, NAME, self.request(Method::POST, &path, Some(answer))?).await?;
         if answer.status.is_success() { Ok(()) } else { Err(refusal(&answer, &Secret::new(token.to_owned()))) }
@@ -82,19 +82,19 @@ impl Discord {
     }
 }
 
-/// `token`: what the call was made with, which no error text repeats.
+/// Converts an error response. `token` is the token of the call, which must not appear in the message.
 pub(super) fn refusal(answer: &ApiAnswer, token: &Secret) -> SendError {
     let code = answer.body["code"].as_u64().unwrap_or_default();
-    let said = reason(&answer.body["message"], [token]);
-    let sentence = format!("Discord answered {} with the code {code}{said}", answer.status.as_u16());
+    let detail = reason(&answer.body["message"], [token]);
+    let sentence = format!("Discord answered {} with the code {code}{detail}", answer.status.as_u16());
     match (code, answer.status) {
-        // Too many direct chats, too many messages to one who does not answer.
+        // Too many direct chats, or too many messages to an unresponsive user.
         (40_003 | 20_016 | 20_028 | 20_029, _) => SendError::RateLimited {
             message: "Discord takes no more messages just now".to_owned(),
             wait: wait_in(&answer.body),
         },
         (50_007 | 50_278, _) => SendError::Blocked(sentence),
-        // The channel, the server, the message, the thread, what may be seen, and what may be done.
+        // Unknown or inaccessible channel, server, message or thread, or missing permissions.
         (10_003 | 10_004 | 10_008 | 50_001 | 50_013 | 50_083 | 160_005, _) => SendError::Gone(sentence),
         (40_001 | 50_014, _) | (_, StatusCode::UNAUTHORIZED) => {
             SendError::Credentials(format!("{sentence}; check channels.discord.bot_token"))

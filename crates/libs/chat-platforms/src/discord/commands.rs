@@ -1,4 +1,4 @@
-//! The commands that the application has (<https://docs.discord.com/developers/interactions/application-commands>).
+//! Application commands (<https://docs.discord.com/developers/interactions/application-commands>).
 
 use http::Method;
 use serde_json::{Value, json};
@@ -7,17 +7,17 @@ use super::Discord;
 use super::details::is_snowflake;
 use crate::outgoing::SendError;
 
-/// Its text is the whole message; that of every other command begins with its name.
+/// Command whose text is the whole message; messages of other commands begin with the command name.
 pub(super) const ASK: &str = "ask";
-/// Of messages, which Discord counts in characters.
+/// Maximum length of a question in characters.
 const MAX_QUESTION: u64 = 6000;
 const CHAT_INPUT: u64 = 1;
 const TEXT: u64 = 3;
 pub(super) const FILE: u64 = 11;
 
 impl Discord {
-    /// Puts the commands in the place of those that the application had. The address for interactions is entered on
-    /// Discord's own pages, where its first request is answered.
+    /// Replaces the commands of the application. The interactions endpoint URL must be entered in the developer portal,
+    /// which verifies it.
     pub(super) async fn register_commands(&self) -> Result<String, SendError> {
         let id = self.config.application_id.as_deref().filter(|id| is_snowflake(id)).ok_or_else(|| {
             SendError::NotSetUp("set channels.discord.application_id to register the commands".to_owned())
@@ -28,7 +28,7 @@ impl Discord {
 }
 
 fn commands() -> Value {
-    // In servers and in direct chats with the bot, where it may write by itself as well.
+    // In servers and in direct chats with the bot, where the bot can also write on its own initiative.
     let contexts = [0, 1];
     let plain = |name: &str, description: &str| {
         let kind = CHAT_INPUT;

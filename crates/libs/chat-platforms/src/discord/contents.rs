@@ -1,41 +1,41 @@
-//! What a message of the Gateway holds, and the messages that it forwards or answers.
+//! Contents of a Gateway message, including forwarded and answered messages.
 
 use serde_json::Value;
 
 use super::details::is_snowflake;
 use super::files::attachment;
 use super::kinds::KINDS;
-use crate::content::{Content, Quoted, mention_alone, named};
+use crate::content::{Content, QuoteKind, mention_alone, named};
 use crate::incoming_text::{first_name, name, text as clean};
 use crate::kinds::{Handling, OTHER};
 
-/// Maximum number of parts of one kind that are read.
+/// Maximum number of parts of each kind that are read.
 const MAX_PARTS: usize = 50;
 
-/// The contents of a message; `own_id` is the bot's user.
+/// Reads the contents of a message. `own_id` is the user ID of the bot.
 pub(super) fn content(data: &Value, own_id: &str, is_mentioned: bool) -> Content {
     let mut content = Content::default();
     let answered = &data["referenced_message"];
     if answered.is_object() {
         let is_own = answered["author"]["id"] == *own_id;
-        let how = if is_own { Quoted::AnsweredAgent } else { Quoted::Answered };
+        let how = if is_own { QuoteKind::AnsweredAgent } else { QuoteKind::Answered };
         let names = [&answered["member"]["nick"], &answered["author"]["global_name"], &answered["author"]["username"]];
-        content.quote(how, &first_name(names), &described(answered, own_id));
+        content.add_quote(how, &first_name(names), &describe_quoted(answered, own_id));
     }
-    content.say(&said(data, own_id));
+    content.add_text(&message_text(data, own_id));
     content.attach(parts(&data["attachments"]).map(attachment));
     for snapshot in parts(&data["message_snapshots"]) {
         let message = &snapshot["message"];
-        content.quote(Quoted::Forwarded, "", &described(message, own_id));
+        content.add_quote(QuoteKind::Forwarded, "", &describe_quoted(message, own_id));
         content.attach(parts(&message["attachments"]).map(attachment));
     }
     if is_mentioned && !content.has_own() {
-        content.say(&mention_alone());
+        content.add_text(&mention_alone());
     }
     content
 }
 
-/// Names a message that holds nothing that can be read.
+/// Returns a description of a message without readable contents.
 pub(super) fn unreadable(data: &Value) -> &'static str {
     let present = KINDS.iter().filter(|kind| !data[kind.name].is_null());
     let mut answered = present.filter_map(|kind| match kind.handling {
@@ -49,8 +49,8 @@ fn parts(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten().take(MAX_PARTS)
 }
 
-/// The text of a message, and its contents that are no files in words.
-fn said(message: &Value, own_id: &str) -> String {
+/// Returns the text of a message with descriptions of its non-text contents except files.
+fn message_text(message: &Value, own_id: &str) -> String {
     let mentions = &message["mentions"];
     let text = without_mentions(&clean(message["content"].as_str().unwrap_or_default()), own_id, &|id| {
         let user = parts(mentions).find(|user| user["id"] == *id)?;
@@ -69,9 +69,9 @@ fn said(message: &Value, own_id: &str) -> String {
     lines.join("\n")
 }
 
-/// A message of others in words.
-fn described(message: &Value, own_id: &str) -> String {
-    let mut lines = vec![said(message, own_id)];
+/// Describes a quoted message.
+fn describe_quoted(message: &Value, own_id: &str) -> String {
+    let mut lines = vec![message_text(message, own_id)];
     for embed in parts(&message["embeds"]) {
         let of = |field: &str| embed[field].as_str().map(clean).unwrap_or_default();
         lines.extend(["title", "description", "url"].map(of));
@@ -84,7 +84,7 @@ fn described(message: &Value, own_id: &str) -> String {
     lines.join("\n")
 }
 
-/// `<@1>` and, in older programs, `<@!1>` by the name, and nothing for the bot.
+/// Replaces mentions (`<@1>`, in older clients `<@!1>`) by names, and removes those of the bot.
 fn without_mentions(content: &str, own_id: &str, name_of: &dyn Fn(&str) -> Option<String>) -> String {
     let mut text = String::with_capacity(content.len());
     let mut rest = content;

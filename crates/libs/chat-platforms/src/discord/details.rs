@@ -1,4 +1,4 @@
-//! What Discord wants to know of an address besides its channel.
+//! Discord-specific details of an address.
 
 use agentd_base::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,24 +6,24 @@ use serde_json::Value;
 
 use crate::outgoing::Address;
 
-/// Stands in [`Address::details`]. Without `Debug`: it may hold a token.
+/// Value of [`Address::details`]. Has no `Debug` implementation, since it may contain a token.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Details {
     #[serde(flatten)]
     pub(super) interaction: Option<Interaction>,
-    /// The message itself.
+    /// ID of the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) message_id: Option<String>,
-    /// The interaction came of a button of the message, which is then its original one.
+    /// Whether the interaction came from a button of this message, which makes it the original response.
     #[serde(skip_serializing_if = "is_false")]
     pub(super) is_original: bool,
-    /// The message that is answered.
+    /// ID of the message to reply to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reply_to_message_id: Option<String>,
 }
 
-/// Takes messages of the application for some minutes.
+/// Interaction that accepts messages of the application for 15 minutes.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Interaction {
     pub(super) interaction_token: String,
@@ -31,7 +31,7 @@ pub(super) struct Interaction {
     pub(super) expires_at: Timestamp,
 }
 
-/// Numbers of Discord, in decimal.
+/// Whether the text is a Discord ID (snowflake) in decimal.
 pub(super) fn is_snowflake(text: &str) -> bool {
     (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -41,7 +41,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Details {
-    /// None where they are of another form.
+    /// Reads the details of an address; empty if they have another form.
     pub(super) fn of(address: &Address) -> Self {
         let mut details = Self::deserialize(&address.details).unwrap_or_default();
         let is_sound = |interaction: &Interaction| {
@@ -55,7 +55,7 @@ impl Details {
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// The interaction, as long as it takes messages.
+    /// Returns the interaction if it still accepts messages.
     pub(super) fn open_interaction(&self, now: Timestamp) -> Option<&Interaction> {
         self.interaction.as_ref().filter(|interaction| now < interaction.expires_at)
     }

@@ -1,5 +1,5 @@
-//! Fetching files (<https://docs.discord.com/developers/resources/message#attachment-object>). Their addresses are signed
-//! and end after a day; the token goes to none of them.
+//! File downloads (<https://docs.discord.com/developers/resources/message#attachment-object>). URLs are signed and
+//! expire after a day; the bot token is never sent to them.
 
 use serde_json::Value;
 

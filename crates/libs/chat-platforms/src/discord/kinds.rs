@@ -1,9 +1,9 @@
-//! What Discord sends: messages by their types and their contents
-//! (<https://docs.discord.com/developers/resources/message#message-object>), interactions by theirs.
+//! Kinds of Discord messages by type and contents
+//! (<https://docs.discord.com/developers/resources/message#message-object>), and of interactions.
 
 use crate::kinds::{DELETION, EDIT, Handling, MessageKind, OTHER, REACTION, REPORT};
 
-/// Types of messages stand by their number and name, parts of a message by their field.
+/// Message types are listed by number and name, message parts by field.
 pub(crate) const KINDS: &[MessageKind] = &[
     MessageKind::read("0 DEFAULT", "by the fields below"),
     MessageKind::read("19 REPLY", "by the fields below"),
@@ -11,16 +11,13 @@ pub(crate) const KINDS: &[MessageKind] = &[
     MessageKind::read("attachments", "files"),
     MessageKind::read("sticker_items", "`[Sticker: Wave]`"),
     MessageKind::read("poll", "`[Poll: Where to eat?, 1) Sushi, 2) Pizza]`"),
-    MessageKind::read("message_snapshots", "a quote that is marked as forwarded, with its files"),
-    MessageKind::read("referenced_message", "a quote of the message that is answered"),
-    MessageKind::ignored(
-        "embeds",
-        "are previews of links that stand in the text; in a forwarded message they are read",
-    ),
+    MessageKind::read("message_snapshots", "a quote marked as forwarded, with its files"),
+    MessageKind::read("referenced_message", "a quote of the message that is replied to"),
+    MessageKind::ignored("embeds", "previews of links in the text; read in forwarded messages"),
     MessageKind::answered("activity", "invitations"),
     MessageKind::answered("shared_client_theme", "shared themes"),
     MessageKind::answered("message without any of these", OTHER),
-    MessageKind::ignored("webhook_id", "programs are never answered"),
+    MessageKind::ignored("webhook_id", "messages of programs are never answered"),
     MessageKind::ignored("1 RECIPIENT_ADD", REPORT),
     MessageKind::ignored("2 RECIPIENT_REMOVE", REPORT),
     MessageKind::ignored("3 CALL", REPORT),
@@ -38,10 +35,10 @@ pub(crate) const KINDS: &[MessageKind] = &[
     MessageKind::ignored("16 GUILD_DISCOVERY_GRACE_PERIOD_INITIAL_WARNING", REPORT),
     MessageKind::ignored("17 GUILD_DISCOVERY_GRACE_PERIOD_FINAL_WARNING", REPORT),
     MessageKind::ignored("18 THREAD_CREATED", REPORT),
-    MessageKind::ignored("20 CHAT_INPUT_COMMAND", "the command comes as an interaction"),
+    MessageKind::ignored("20 CHAT_INPUT_COMMAND", "the command arrives as an interaction"),
     MessageKind::ignored("21 THREAD_STARTER_MESSAGE", "repeats a message of the channel"),
     MessageKind::ignored("22 GUILD_INVITE_REMINDER", REPORT),
-    MessageKind::ignored("23 CONTEXT_MENU_COMMAND", "the command comes as an interaction"),
+    MessageKind::ignored("23 CONTEXT_MENU_COMMAND", "the command arrives as an interaction"),
     MessageKind::ignored("24 AUTO_MODERATION_ACTION", REPORT),
     MessageKind::ignored("25 ROLE_SUBSCRIPTION_PURCHASE", REPORT),
     MessageKind::ignored("26 INTERACTION_PREMIUM_UPSELL", REPORT),
@@ -61,15 +58,18 @@ pub(crate) const KINDS: &[MessageKind] = &[
     MessageKind::ignored("MESSAGE_DELETE", DELETION),
     MessageKind::ignored("MESSAGE_REACTION_ADD, MESSAGE_REACTION_REMOVE", REACTION),
     MessageKind::ignored("other events of the Gateway", REPORT),
-    MessageKind::ignored("interaction 1 PING", "is Discord's check of the address, which is answered"),
+    MessageKind::ignored("interaction 1 PING", "Discord's check of the address, which is answered"),
     MessageKind::read("interaction 2 APPLICATION_COMMAND", "the text and the file of the command"),
-    MessageKind::read("interaction 3 MESSAGE_COMPONENT", "a decision, or the text of another program's button"),
-    MessageKind::ignored("interaction 4 APPLICATION_COMMAND_AUTOCOMPLETE", "no option of the commands is completed"),
-    MessageKind::ignored("interaction 5 MODAL_SUBMIT", "agentd opens no forms; the person is told"),
+    MessageKind::read(
+        "interaction 3 MESSAGE_COMPONENT",
+        "an approval decision, or the text of another program's button",
+    ),
+    MessageKind::ignored("interaction 4 APPLICATION_COMMAND_AUTOCOMPLETE", "commands have no completions"),
+    MessageKind::ignored("interaction 5 MODAL_SUBMIT", "agentd opens no forms; the user is told"),
 ];
 
-/// Whether a message of this type is one of a person.
-pub(super) fn is_of_person(number: u64) -> bool {
+/// Whether messages of this type are written by users.
+pub(super) fn is_user_message(number: u64) -> bool {
     let is_named = |kind: &&MessageKind| kind.name.split_once(' ').is_some_and(|(of, _)| of == number.to_string());
     KINDS.iter().find(is_named).is_some_and(|kind| matches!(kind.handling, Handling::Read(_)))
 }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people_write_messages_and_replies() {
-        assert_eq!((0..200).filter(|number| is_of_person(*number)).collect::<Vec<_>>(), [0, 19]);
+    fn messages_and_replies_are_user_messages() {
+        assert_eq!((0..200).filter(|number| is_user_message(*number)).collect::<Vec<_>>(), [0, 19]);
     }
 }

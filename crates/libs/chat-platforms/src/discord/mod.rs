@@ -1,17 +1,16 @@
-//! Discord: interactions by webhook in, or these and messages by the Gateway; the REST API out
-//! (<https://docs.discord.com/developers>).
+//! Discord adapter. Receives interactions by webhook, or interactions and messages through the Gateway; sends with the
+//! REST API (<https://docs.discord.com/developers>).
 //!
 //! Invariants
-//! - A request is believed when its time and raw body are signed with the application's Ed25519 key, strictly verified,
-//!   and when that time is at most five minutes away.
-//! - A command is answered at once with the promise of an answer, which Discord shows as "is thinking". The first
-//!   follow-up to the interaction takes that place; this is Discord's documented behaviour, so nothing is edited here.
-//! - An interaction takes follow-ups for 15 minutes. After that, or when Discord knows its token no more, the bot
-//!   writes into the channel by itself.
-//! - Nothing that goes out mentions anybody or shows a preview of a link, whatever its text is.
+//! - A request is accepted if its timestamp and raw body have a valid Ed25519 signature of the application, strictly
+//!   verified, and the timestamp is at most five minutes off.
+//! - A command immediately receives a deferred response, which Discord shows as "is thinking". The first follow-up
+//!   replaces it; this is documented behaviour of Discord, so no edit is needed.
+//! - An interaction accepts follow-ups for 15 minutes. After that, or if Discord no longer knows its token, the bot
+//!   writes to the channel.
+//! - Outgoing messages never mention anyone and never show link previews.
 //!
-//! Deliberately absent: events of the Gateway that are no messages or interactions, several shards, modal forms,
-//! completion of options, edits and reactions.
+//! Deliberately absent: other Gateway events, sharding, modals, autocomplete, edits and reactions.
 
 mod api;
 mod client;
@@ -40,7 +39,7 @@ use futures_util::future::{BoxFuture, ready};
 use url::Url;
 
 use self::details::is_snowflake;
-use crate::connection::{Connection, Opening};
+use crate::connection::{ConnectOptions, Connection};
 use crate::files::IncomingFile;
 use crate::message::FileSource;
 use crate::outgoing::{Account, Address, Outgoing, SendError, Sent};
@@ -52,8 +51,8 @@ impl ChatPlatform for Discord {
         Platform::Discord
     }
 
-    fn connect(self: Arc<Self>, opening: Opening) -> Option<Connection> {
-        Some(Connection::open(opening, |link, opening| self.keep_session(link, opening)))
+    fn connect(self: Arc<Self>, options: ConnectOptions) -> Option<Connection> {
+        Some(Connection::open(options, |link, options| self.run_gateway(link, options)))
     }
 
     fn receive<'a>(

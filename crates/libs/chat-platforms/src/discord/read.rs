@@ -1,4 +1,5 @@
-//! Interactions to what came in (<https://docs.discord.com/developers/interactions/receiving-and-responding>).
+//! Conversion of interactions to incoming messages
+//! (<https://docs.discord.com/developers/interactions/receiving-and-responding>).
 
 use std::time::Duration;
 
@@ -15,36 +16,36 @@ use crate::message::{Attachment, Chat, Decision, Incoming, IncomingMessage, Send
 use crate::outgoing::Address;
 use crate::webhook::{Received, WebhookAnswer};
 
-/// How long an interaction takes messages.
-const LIFETIME: Duration = Duration::from_secs(15 * 60);
-/// The first millisecond of Discord's numbers.
+/// Time in which an interaction accepts messages.
+const INTERACTION_LIFETIME: Duration = Duration::from_secs(15 * 60);
+/// Epoch of Discord IDs in Unix milliseconds.
 const EPOCH_MS: i64 = 1_420_070_400_000;
 const MAX_DEPTH: usize = 4;
-/// Kinds of channels and contexts that others than the sender read though they are in no server.
+/// Channel types and contexts outside servers that users other than the sender can read.
 const GROUP_CHANNEL: u64 = 3;
 const PRIVATE_CHANNEL_CONTEXT: u64 = 2;
 
 impl Discord {
-    /// One interaction, however it came.
+    /// Reads an interaction from a webhook or the Gateway.
     pub(crate) fn read(&self, interaction: &Value, now: Timestamp) -> Received {
         let deferred = |kind: u64| WebhookAnswer::json(&json!({"type": kind}));
         let (answer, incoming) = match interaction["type"].as_u64() {
             Some(1) => (deferred(1), None),
             Some(2) => match self.read_command(interaction, now) {
                 Some(message) => (deferred(5), Some(Incoming::Message(message))),
-                // Nothing else can end the waiting of who gave it.
-                None => (words("This command is not known here."), None),
+                // The user would otherwise see a failed command.
+                None => (ephemeral("This command is not known here."), None),
             },
             Some(3) => (deferred(6), self.read_press(interaction, now).map(incoming_of_press(interaction))),
             Some(4) => (WebhookAnswer::json(&json!({"type": 8, "data": {"choices": []}})), None),
-            _ => (words("This is not known here."), None),
+            _ => (ephemeral("This is not known here."), None),
         };
         Received { answer, incoming: incoming.into_iter().collect() }
     }
 
     fn read_command(&self, interaction: &Value, now: Timestamp) -> Option<IncomingMessage> {
         let data = &interaction["data"];
-        // Those of menus of messages and of users are of other kinds.
+        // Message and user commands have other types.
         if data["type"].as_u64().is_some_and(|kind| kind != 1) {
             return None;
         }
@@ -81,7 +82,7 @@ impl Discord {
 
     fn read_press(&self, interaction: &Value, now: Timestamp) -> Option<Decision> {
         let data = &interaction["data"];
-        // Menus say what was chosen.
+        // Select menus contain the selected values.
         let pressed = data["values"].get(0).unwrap_or(&data["custom_id"]);
         let chat = chat_of(interaction)?;
         let of = self.interaction(interaction, now)?;
@@ -105,21 +106,21 @@ impl Discord {
         })
     }
 
-    /// `None` for an interaction of another application.
+    /// Returns `None` for an interaction of another application.
     fn interaction(&self, interaction: &Value, now: Timestamp) -> Option<Interaction> {
         let ours = self.config.application_id.as_ref();
-        // Only a missing id counts as ours; one that cannot be read does not.
+        // A missing ID is accepted, a malformed one is not.
         let application_id = match interaction.get("application_id") {
             Some(given) => id(given)?,
             None => ours.cloned()?,
         };
         let interaction_token = id(&interaction["token"])?;
         let is_ours = is_snowflake(&application_id) && ours.is_none_or(|ours| *ours == application_id);
-        is_ours.then(|| Interaction { interaction_token, application_id, expires_at: now + LIFETIME })
+        is_ours.then(|| Interaction { interaction_token, application_id, expires_at: now + INTERACTION_LIFETIME })
     }
 }
 
-/// Only buttons decide. What is chosen from another component, such as a menu, is what the person says.
+/// Returns the constructor for a component: only buttons are decisions. A selection in a menu is a message.
 fn incoming_of_press(interaction: &Value) -> fn(Decision) -> Incoming {
     match interaction["data"]["component_type"].as_u64() {
         None | Some(BUTTON) => Incoming::Decision,
@@ -127,23 +128,24 @@ fn incoming_of_press(interaction: &Value) -> fn(Decision) -> Incoming {
     }
 }
 
-/// The text on a button or of a choice, anywhere in the components of a message.
+/// Returns the label of a button or option, searched in all components of a message.
 fn label_of(components: &Value, pressed: &Value, depth: usize) -> Option<String> {
-    let deeper = depth.checked_sub(1)?;
+    let remaining_depth = depth.checked_sub(1)?;
     components.as_array().into_iter().flatten().find_map(|component| {
         let is_it = component["custom_id"] == *pressed || component["value"] == *pressed;
         let own = is_it.then(|| name(&component["label"])).filter(|label| !label.is_empty());
-        own.or_else(|| label_of(&component["components"], pressed, deeper))
-            .or_else(|| label_of(&component["options"], pressed, deeper))
+        own.or_else(|| label_of(&component["components"], pressed, remaining_depth))
+            .or_else(|| label_of(&component["options"], pressed, remaining_depth))
     })
 }
 
-/// Said to the person alone.
-fn words(text: &str) -> WebhookAnswer {
+/// Returns an ephemeral response, visible only to the user.
+fn ephemeral(text: &str) -> WebhookAnswer {
     WebhookAnswer::json(&json!({"type": 4, "data": {"content": text, "flags": 64, "allowed_mentions": {"parse": []}}}))
 }
 
-/// The values of options, those of subcommands behind the name of theirs; of files it is a number that says nothing.
+/// Collects option values, including those of subcommands after the name. A file option contains only an ID and is
+/// skipped.
 fn join_options(options: &Value, depth: usize, words: &mut Vec<String>) {
     for option in options.as_array().into_iter().flatten() {
         match &option["value"] {
@@ -159,7 +161,7 @@ fn join_options(options: &Value, depth: usize, words: &mut Vec<String>) {
     }
 }
 
-/// In a server it is a member, elsewhere a user.
+/// Returns the sender: a member in a server, otherwise a user.
 fn sender(interaction: &Value) -> Option<Sender> {
     let member = &interaction["member"];
     let user = if member["user"].is_object() { &member["user"] } else { &interaction["user"] };
@@ -170,7 +172,7 @@ fn sender(interaction: &Value) -> Option<Sender> {
     Some(Sender { id: id(&user["id"])?, name })
 }
 
-/// A thread of Discord is a channel of its own.
+/// Returns the chat. A thread is a separate channel in Discord.
 fn chat_of(interaction: &Value) -> Option<Chat> {
     let channel = &interaction["channel"];
     let is_group = !interaction["guild_id"].is_null()
@@ -180,7 +182,7 @@ fn chat_of(interaction: &Value) -> Option<Chat> {
     is_snowflake(&id).then_some(Chat { id, thread: None, is_group })
 }
 
-/// A number of Discord begins with the time.
+/// Returns the creation time encoded in a Discord ID.
 pub(super) fn time_of(id: &str) -> Option<Timestamp> {
     let ms = i64::try_from(id.parse::<u64>().ok()? >> 22).ok()?;
     Some(Timestamp::from_micros(ms.checked_add(EPOCH_MS)?.checked_mul(1000)?))

@@ -1,4 +1,4 @@
-//! Sending, and changing what was sent.
+//! Sending and editing of messages.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -7,10 +7,10 @@ use super::Discord;
 use super::details::{Details, is_snowflake};
 use crate::outgoing::{Address, Button, ButtonStyle, Outgoing, SendError, Sent};
 
-/// Suppresses previews of links.
+/// Message flag that suppresses link previews.
 const SUPPRESS_EMBEDS: u64 = 1 << 2;
 const ACTION_ROW: u64 = 1;
-/// The kind of component that a button is.
+/// Component type of a button.
 pub(super) const BUTTON: u64 = 2;
 
 impl Discord {
@@ -19,7 +19,7 @@ impl Discord {
         let mut body = body(&message.text, &message.buttons);
         body["flags"] = json!(SUPPRESS_EMBEDS);
         if let Some(interaction) = details.open_interaction(self.clock.now())
-            && let Some(sent) = self.call_for(interaction, Method::POST, &[], &body).await?
+            && let Some(sent) = self.call_interaction(interaction, Method::POST, &[], &body).await?
         {
             let kept = Details { interaction: Some(interaction.clone()), ..Details::default() };
             return sent_as(to, &sent, kept);
@@ -46,7 +46,7 @@ impl Discord {
         let body = body(text, &[]);
         if let Some(interaction) = details.open_interaction(self.clock.now()) {
             let id = if details.is_original { "@original" } else { id };
-            if self.call_for(interaction, Method::PATCH, &["messages", id], &body).await?.is_some() {
+            if self.call_interaction(interaction, Method::PATCH, &["messages", id], &body).await?.is_some() {
                 return Ok(());
             }
         }
@@ -55,7 +55,7 @@ impl Discord {
     }
 
     pub(super) async fn send_typing(&self, to: &Address) -> Result<(), SendError> {
-        // Discord says by itself that it waits for the answer to a command.
+        // Discord already shows that a command is pending.
         if Details::of(to).open_interaction(self.clock.now()).is_some() {
             return Ok(());
         }
@@ -64,7 +64,7 @@ impl Discord {
     }
 }
 
-/// The components are there even when there are none: in a change, those left out stay.
+/// Returns the message body. Components are always present, since an edit keeps omitted ones.
 fn body(text: &str, buttons: &[Button]) -> Value {
     let buttons: Vec<Value> = buttons.iter().map(component).collect();
     let rows = if buttons.is_empty() { json!([]) } else { json!([{"type": ACTION_ROW, "components": buttons}]) };
@@ -80,7 +80,7 @@ fn component(button: &Button) -> Value {
 }
 
 pub(super) fn sent_as(to: &Address, sent: &Value, details: Details) -> Result<Sent, SendError> {
-    // Sent again it would be there twice, so this is for good.
+    // Not retried, since the message was sent.
     let missing = || SendError::Refused("Discord took the message and did not say its number".to_owned());
     let id = sent["id"].as_str().filter(|id| is_snowflake(id)).ok_or_else(missing)?.to_owned();
     let channel = sent["channel_id"].as_str().filter(|id| is_snowflake(id)).unwrap_or(&to.channel);

@@ -22,11 +22,11 @@ fn request(body: &str, time: &str, signature: &str) -> WebhookRequest {
     WebhookRequest { method: http::Method::POST, query: String::new(), headers, body: body.to_owned().into() }
 }
 
-/// The public key of the seed 0, 1, … 31.
+/// Public key of the seed 0, 1, … 31.
 const VECTOR_KEY: &str = "03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8";
 
 #[test]
-fn no_error_repeats_the_token_of_an_interaction() {
+fn errors_never_contain_the_interaction_token() {
     let body = json!({"code": 50_035, "message": "no /webhooks/1/t0ken"});
     let answer = ApiAnswer { status: http::StatusCode::BAD_REQUEST, headers: http::HeaderMap::new(), body };
     let error = api::refusal(&answer, &secret("t0ken"));
@@ -47,7 +47,7 @@ fn ids_of_sent_messages_are_snowflakes() {
 }
 
 #[test]
-fn messages_of_the_gateway_are_read() {
+fn gateway_messages_are_read() {
     let app = unset();
     let of = |more: Value| {
         let data = json!({
@@ -94,18 +94,18 @@ async fn files_of_other_hosts_are_refused() {
 }
 
 #[test]
-fn channels_are_numbers_and_ids_hold_the_time() {
+fn channels_are_snowflakes_and_ids_contain_the_time() {
     let app = unset();
     assert_eq!(app.address(CHANNEL), Ok(Address::of_channel(CHANNEL)));
     for wrong in ["", "-1", "general", "1/2", "123456789012345678901"] {
         assert!(app.address(wrong).is_err(), "{wrong}");
     }
-    // The example of Discord's own documentation.
+    // Example from Discord's documentation.
     assert_eq!(read::time_of("175928847299117063"), Timestamp::parse("2016-04-30T11:18:25.796Z").ok());
 }
 
 #[test]
-fn what_agents_write_is_discords_markdown() {
+fn markdown_is_rendered_for_discord() {
     let render = |text: &str| write::render(text).join("\n---\n");
     assert_eq!(render("# A **b**\n\n#### c\n\n*d* ~~e~~ `f`"), "# A **b**\n\n### c\n\n*d* ~~e~~ `f`");
     assert_eq!(render("a_b\\*c \\# \\[x\\](y) https://x.y/a_b*c_"), "a\\_b\\*c # \\[x\\](y) <https://x.y/a_b*c_>");
@@ -147,8 +147,8 @@ proptest! {
     }
 
     #[test]
-    fn nothing_unsigned_passes(signature in "[0-9a-f]{120,130}", body in "\\PC{0,40}") {
-        let key = verify::key(VECTOR_KEY);
+    fn unsigned_requests_are_rejected(signature in "[0-9a-f]{120,130}", body in "\\PC{0,40}") {
+        let key = verify::parse_key(VECTOR_KEY);
         prop_assert!(verify::verify(key.as_ref(), &request(&body, "1795600000", &signature), NOW).is_err());
     }
 }

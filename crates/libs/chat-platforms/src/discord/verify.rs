@@ -1,4 +1,4 @@
-//! The signature of a request
+//! Verification of request signatures
 //! (<https://docs.discord.com/developers/interactions/overview#setting-up-an-endpoint>).
 
 use agentd_base::Timestamp;
@@ -6,11 +6,11 @@ use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
 
 use crate::webhook::{Rejection, WebhookRequest};
 
-/// An Ed25519 public key as it is encoded.
+/// Encoded Ed25519 public key.
 pub(super) type PublicKey = [u8; 32];
 
-/// Encodings of the points of small order, without the sign bit. With such a key everybody can sign everything
-/// (RFC 8032, section 8.9), and the library accepts it.
+/// Encodings of the points of small order, without the sign bit. With such a key any signature can be forged (RFC 8032,
+/// section 8.9), and the library accepts it.
 const SMALL_ORDER: [&str; 7] = [
     "0000000000000000000000000000000000000000000000000000000000000000",
     "0100000000000000000000000000000000000000000000000000000000000000",
@@ -21,8 +21,8 @@ const SMALL_ORDER: [&str; 7] = [
     "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
 ];
 
-/// 32 bytes in hexadecimal characters.
-pub(super) fn key(text: &str) -> Option<PublicKey> {
+/// Parses a key of 32 hexadecimal bytes.
+pub(super) fn parse_key(text: &str) -> Option<PublicKey> {
     hex::decode(text).ok()?.try_into().ok()
 }
 
@@ -33,12 +33,11 @@ pub(super) fn verify(key: Option<&PublicKey>, request: &WebhookRequest, now: Tim
     let signature = hex::decode(signature).ok().filter(|signature| signature.len() == 64);
     let signature = signature.ok_or(Rejection::Unverified("its signature is of another kind"))?;
     let signed = [time.as_bytes(), &request.body].concat();
-    let is_right =
-        !is_of_small_order(*key) && UnparsedPublicKey::new(&ED25519, key).verify(&signed, &signature).is_ok();
+    let is_right = !has_small_order(*key) && UnparsedPublicKey::new(&ED25519, key).verify(&signed, &signature).is_ok();
     if is_right { Ok(()) } else { Err(Rejection::Unverified("its signature is wrong")) }
 }
 
-fn is_of_small_order(mut key: PublicKey) -> bool {
+fn has_small_order(mut key: PublicKey) -> bool {
     key[31] &= 0x7f;
     SMALL_ORDER.contains(&hex::encode(key).as_str())
 }

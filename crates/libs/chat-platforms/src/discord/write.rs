@@ -1,18 +1,18 @@
-//! Markdown as Discord has it (<https://docs.discord.com/developers/reference#message-formatting>).
+//! Discord's Markdown (<https://docs.discord.com/developers/reference#message-formatting>).
 
 use url::Url;
 
 use crate::markup::{self, Style, utf16_units, without_fences};
 
-/// Of applications; the 4,000 of Discord's OpenAPI document are for people who pay. Discord counts code points, as its
-/// staff says beside discord-api-docs, of which there are never more than code units of UTF-16.
-const LIMIT: usize = 2000;
-const MAX_LANGUAGE: usize = 32;
-/// Headings of Discord go no deeper.
+/// Maximum message length for applications; the 4,000 of the OpenAPI document apply to subscribers. Discord counts code
+/// points according to its staff (discord-api-docs), which never exceed UTF-16 code units.
+const MAX_MESSAGE_UNITS: usize = 2000;
+const MAX_LANGUAGE_CHARS: usize = 32;
+/// Deepest heading level of Discord.
 const MAX_HEADING: u8 = 3;
 
 const STYLE: Style = Style {
-    limit: LIMIT,
+    limit: MAX_MESSAGE_UNITS,
     measure: utf16_units,
     escape,
     strong: |text| format!("**{text}**"),
@@ -22,7 +22,7 @@ const STYLE: Style = Style {
     code_block,
     link,
     heading: |text, level| format!("{} {text}", "#".repeat(level.min(MAX_HEADING).into())),
-    // Quotes do not nest.
+    // Quotes cannot be nested.
     quote: |text| {
         let lines = text.lines().map(|line| format!("> {}", line.trim_start_matches("> ")));
         lines.collect::<Vec<_>>().join("\n")
@@ -38,7 +38,7 @@ pub(super) fn render_text(title: &str, text: &str) -> Vec<String> {
     markup::render_text(title, text, &STYLE)
 }
 
-/// What may begin something gets a backslash, but in addresses: there it would be part of them.
+/// Escapes characters that may start markup with a backslash, except within URLs, where it would become part of them.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     let mut is_line_start = true;
@@ -67,11 +67,11 @@ fn escape(text: &str) -> String {
 
 fn code_block(text: &str, language: &str) -> String {
     let is_part = |character: &char| character.is_ascii_alphanumeric() || matches!(character, '+' | '#' | '-' | '_');
-    let language: String = language.chars().take_while(is_part).take(MAX_LANGUAGE).collect();
+    let language: String = language.chars().take_while(is_part).take(MAX_LANGUAGE_CHARS).collect();
     format!("```{language}\n{}\n```", without_fences(text))
 }
 
-/// In angle brackets Discord shows no preview. What is no address that it links is written out.
+/// Formats a link. Angle brackets suppress the preview. A URL that Discord does not link is written as text.
 fn link(label: &str, url: &str) -> String {
     if label == url && !url.contains(['<', '>']) && ["https://", "http://"].iter().any(|start| url.starts_with(start)) {
         return format!("<{url}>");
@@ -82,7 +82,7 @@ fn link(label: &str, url: &str) -> String {
     };
     let address = parsed.as_str().replace('<', "%3C").replace('>', "%3E").replace(')', "%29").replace('(', "%28");
     if label.contains("://") || label.contains('\n') {
-        // Discord makes no link of a label that looks like an address, or is a link.
+        // Discord does not link a label that contains a URL or a line break.
         format!("{label} <{address}>")
     } else {
         format!("[{label}](<{address}>)")

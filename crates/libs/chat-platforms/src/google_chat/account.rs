@@ -1,4 +1,4 @@
-//! The service account, and the tokens that it gets
+//! Service account and its access tokens
 //! (<https://developers.google.com/identity/protocols/oauth2/service-account>).
 
 use agentd_base::{Secret, Timestamp};
@@ -12,7 +12,7 @@ const SCOPE: &str = "https://www.googleapis.com/auth/chat.bot";
 pub(super) const GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const ASSERTION_SECONDS: i64 = 3600;
 
-/// What the key file holds.
+/// Contents of the key file.
 #[derive(Debug)]
 pub(super) struct ServiceAccount {
     pub(super) email: String,
@@ -21,7 +21,7 @@ pub(super) struct ServiceAccount {
 }
 
 impl ServiceAccount {
-    /// Or a sentence that says what is wrong with the file, and nothing that stands in it.
+    /// Parses a key file. The error states the problem and contains nothing from the file.
     pub(super) fn read(file: &Secret) -> Result<Self, String> {
         let problem =
             |what: &str| format!("channels.google_chat.service_account is no key file of a service account: {what}");
@@ -47,7 +47,7 @@ impl ServiceAccount {
         self.key.sign(&json!({
             "iss": self.email,
             "scope": SCOPE,
-            // Wherever it is sent: the owner may have set a proxy.
+            // The audience of the key file, even if the request goes through a proxy.
             "aud": self.token_url.as_str(),
             "iat": issued_at,
             "exp": issued_at.saturating_add(ASSERTION_SECONDS),

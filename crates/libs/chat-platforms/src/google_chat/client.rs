@@ -1,4 +1,4 @@
-//! One app: its configuration, its credentials, and what is kept of it.
+//! Google Chat app: configuration, credentials and state.
 
 use std::time::Duration;
 
@@ -16,24 +16,24 @@ use crate::jwt;
 use crate::outgoing::{Account, SendError};
 use crate::webhook::{Rejection, WebhookRequest};
 
-/// What one app takes.
+/// Configuration of a Google Chat app.
 #[derive(Debug, Clone, Default)]
 pub struct GoogleChatConfig {
-    /// `None`: `https://chat.googleapis.com`.
+    /// Base URL of the API; default: `https://chat.googleapis.com`.
     pub api_base_url: Option<Url>,
-    /// Where access tokens come from. `None`: what the service account says.
+    /// Token endpoint; default: that of the service account.
     pub token_url: Option<Url>,
-    /// Where the keys of requests are. `None`: where Google has them for this kind of audience.
+    /// URL of the keys that verify requests; default: Google's URL for this kind of audience.
     pub keys_url: Option<Url>,
-    /// The project's number, or the address that the app is set to call.
+    /// Audience of request tokens: the project number, or the configured app URL.
     pub audience: Option<String>,
-    /// The key file of a service account: JSON as text.
+    /// Key file of a service account, as JSON text.
     pub service_account: Option<Secret>,
-    /// The address that requests come to, which a Workspace add-on names.
+    /// URL that receives requests, as required by Workspace add-ons.
     pub endpoint: Option<String>,
 }
 
-/// One app in Google Chat.
+/// Google Chat app.
 #[derive(Debug)]
 pub struct GoogleChat {
     pub(super) api_base_url: Option<Url>,
@@ -42,7 +42,7 @@ pub struct GoogleChat {
     pub(super) clock: Clock,
     pub(super) audience: Option<Audience>,
     pub(super) endpoint: Option<String>,
-    /// Or the sentence why there is none.
+    /// Service account, or the reason why it is missing.
     pub(super) account: Result<ServiceAccount, String>,
     pub(super) token: AccessToken,
     pub(crate) files: Files,
@@ -75,7 +75,7 @@ impl GoogleChat {
     }
 
     pub(super) async fn account(&self) -> Result<Account, SendError> {
-        // What is kept says nothing of credentials that were changed since.
+        // A cached token would not reveal credentials that have changed since.
         self.fetch_token().await?;
         let id = self.service_account()?.email.clone();
         Ok(Account { id, name: String::new(), webhook_url: None, last_error: None })

@@ -1,8 +1,8 @@
-//! Interaction events in one form, as an app gets them and as a Workspace add-on does.
+//! Interaction events, normalized from the formats of apps and of Workspace add-ons.
 
 use serde_json::Value;
 
-/// The kinds of events that hold something of a person.
+/// Kinds of events caused by users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Message,
@@ -18,23 +18,23 @@ pub(super) struct Event<'v> {
     pub(super) space: &'v Value,
     pub(super) user: &'v Value,
     pub(super) time: &'v Value,
-    /// The id of a command.
+    /// ID of the command.
     pub(super) command: &'v Value,
-    /// The action of the button that was pressed.
+    /// Action of the pressed button.
     pub(super) function: &'v Value,
-    /// Parameters of the action, as an object.
+    /// Parameters of the action as an object.
     pub(super) parameters: &'v Value,
-    /// Parameters of the action, as a list of keys and values.
+    /// Parameters of the action as a list of keys and values.
     pub(super) parameter_list: &'v Value,
 }
 
 impl<'v> Event<'v> {
-    /// `None` for events that hold nothing of a person.
+    /// Reads an event. Returns `None` for events that are not caused by users.
     pub(super) fn read(event: &'v Value) -> Option<Self> {
-        if event["chat"].is_object() { Self::of_add_on(event) } else { Self::of_app(event) }
+        if event["chat"].is_object() { Self::read_add_on_event(event) } else { Self::read_app_event(event) }
     }
 
-    fn of_app(event: &'v Value) -> Option<Self> {
+    fn read_app_event(event: &'v Value) -> Option<Self> {
         let kind = match event["type"].as_str()? {
             "MESSAGE" | "ADDED_TO_SPACE" => Kind::Message,
             "APP_COMMAND" => Kind::Command,
@@ -58,7 +58,7 @@ impl<'v> Event<'v> {
         of_event.with_content()
     }
 
-    fn of_add_on(event: &'v Value) -> Option<Self> {
+    fn read_add_on_event(event: &'v Value) -> Option<Self> {
         let (chat, common) = (&event["chat"], &event["commonEventObject"]);
         let payloads = [
             (Kind::Message, "messagePayload"),
@@ -83,7 +83,7 @@ impl<'v> Event<'v> {
         of_event.with_content()
     }
 
-    /// An app may be added without a message.
+    /// Discards an event without a message, such as the addition of the app to a space.
     fn with_content(self) -> Option<Self> {
         (self.kind == Kind::Command || self.message.is_object()).then_some(self)
     }

@@ -1,4 +1,4 @@
-//! Fetching what was uploaded (<https://developers.google.com/workspace/chat/api/reference/rest/v1/media/download>).
+//! Downloads of uploaded files (<https://developers.google.com/workspace/chat/api/reference/rest/v1/media/download>).
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::outgoing::SendError;
 
 const MAX_NAME: usize = 2_048;
 
-/// Where a file of a message is.
+/// Returns the source of an attachment.
 fn source(attachment: &Value) -> Option<FileSource> {
     let name = attachment["attachmentDataRef"]["resourceName"].as_str();
     let name = name.filter(|name| name.len() <= MAX_NAME && !name.contains(char::is_control))?;

@@ -1,28 +1,31 @@
-//! What Google Chat sends: interaction events by their types, those of an app and those of a Workspace add-on
+//! Kinds of interaction events, of apps and of Workspace add-ons, and the fields of messages
 //! (<https://developers.google.com/workspace/chat/receive-respond-interactions>,
-//! <https://developers.google.com/workspace/add-ons/concepts/event-objects#chat-event-object>), and the fields of a message.
+//! <https://developers.google.com/workspace/add-ons/concepts/event-objects#chat-event-object>).
 
 use crate::kinds::{MessageKind, OTHER, REACTION, REPORT};
 
-const METADATA: &str = "says something about a message and is none of its contents";
-const CARDS: &str = "comes from apps alone";
+const METADATA: &str = "metadata of a message";
+const CARDS: &str = "only sent by apps";
 
-/// Events stand by their types, with the field of an add-on behind; parts of a message by their field.
+/// Events are listed by type with the field of an add-on event, message parts by field.
 pub(crate) const KINDS: &[MessageKind] = &[
     MessageKind::read("MESSAGE, messagePayload", "by the fields below"),
-    MessageKind::read("ADDED_TO_SPACE, addedToSpacePayload", "the message that added the app, if there was one"),
+    MessageKind::read("ADDED_TO_SPACE, addedToSpacePayload", "the message that added the app, if any"),
     MessageKind::read("APP_COMMAND, appCommandPayload", "the text of the command, or `[Command: 1]`"),
-    MessageKind::read("CARD_CLICKED, buttonClickedPayload", "a decision, or `[Button: …]` for that of another program"),
+    MessageKind::read(
+        "CARD_CLICKED, buttonClickedPayload",
+        "an approval decision, or `[Button: …]` for a button of another program",
+    ),
     MessageKind::ignored("REMOVED_FROM_SPACE, removedFromSpacePayload", REPORT),
     MessageKind::ignored("WIDGET_UPDATED, widgetUpdatedPayload", "agentd sends no forms"),
     MessageKind::ignored("UNSPECIFIED", REPORT),
     MessageKind::read("argumentText", "its text, without the mention of the app"),
-    MessageKind::read("text", "its text, where there is no argumentText"),
+    MessageKind::read("text", "its text, if there is no argumentText"),
     MessageKind::read("slashCommand", "its text, with the command"),
     MessageKind::read("attachment", "files"),
     MessageKind::read("attachedGifs", "`[GIF: https://…]`"),
-    MessageKind::read("annotations", "`[Link: https://…]` for links that the text does not show"),
-    MessageKind::read("quotedMessageMetadata", "a quote that is marked as answered or forwarded, with its files"),
+    MessageKind::read("annotations", "`[Link: https://…]` for links that are not in the text"),
+    MessageKind::read("quotedMessageMetadata", "a quote marked as reply or forwarded, with its files"),
     MessageKind::answered("message without any of these", OTHER),
     MessageKind::ignored("accessoryWidgets", CARDS),
     MessageKind::ignored("actionResponse", CARDS),
@@ -38,7 +41,7 @@ pub(crate) const KINDS: &[MessageKind] = &[
     MessageKind::ignored("formattedText", "repeats the text"),
     MessageKind::ignored("lastUpdateTime", METADATA),
     MessageKind::ignored("markupSyntax", METADATA),
-    MessageKind::ignored("matchedUrl", "stands in the text"),
+    MessageKind::ignored("matchedUrl", "is part of the text"),
     MessageKind::ignored("name", METADATA),
     MessageKind::ignored("privateMessageViewer", METADATA),
     MessageKind::ignored("sender", METADATA),
@@ -55,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_type_of_event_and_every_field_of_a_message_is_in_the_table() {
+    fn table_contains_every_event_type_and_message_field() {
         let names: Vec<&str> = KINDS.iter().flat_map(|kind| kind.name.split(", ")).collect();
         for kind in GOOGLE_CHAT.values("DeprecatedEvent", "type").into_iter().chain(GOOGLE_CHAT.properties("Message")) {
             assert!(names.contains(&kind.as_str()), "{kind}");

@@ -1,12 +1,12 @@
-//! Google Chat (<https://developers.google.com/workspace/chat>), by its interaction events over HTTP.
+//! Google Chat adapter, for interaction events over HTTP (<https://developers.google.com/workspace/chat>).
 //!
 //! Invariants
-//! - A request counts only with a token that Google signed for Chat and made out to the audience that is set.
-//! - The private key of the service account signs what asks for tokens, and goes nowhere.
-//! - Text of agents mentions nobody: what would is parted by a character that nobody sees.
+//! - A request is accepted only with a token that Google signed for Chat and for the configured audience.
+//! - The private key of the service account signs token requests and is never sent.
+//! - Text of agents never mentions anyone: an invisible character breaks mention syntax.
 //!
-//! Deliberately absent: events in the form of Workspace add-ons and of Pub/Sub, dialogs, signs of typing (the platform
-//! has none), and files of Google Drive, which take the person's own consent.
+//! Deliberately absent: Pub/Sub events, dialogs, typing indicators (which the platform lacks), and Google Drive files,
+//! which require the user's consent.
 
 mod account;
 mod client;
@@ -55,7 +55,7 @@ impl ChatPlatform for GoogleChat {
     }
 
     fn address(&self, channel: &str) -> Result<Address, String> {
-        if write::name_after(channel, &["spaces"]).is_some() {
+        if write::resource_ids(channel, &["spaces"]).is_some() {
             return Ok(Address::of_channel(channel));
         }
         Err("a Google Chat channel is the name of a space, such as spaces/AAAAMpdlehY".to_owned())

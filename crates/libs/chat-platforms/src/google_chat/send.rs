@@ -1,4 +1,4 @@
-//! Calls of the Chat API.
+//! Chat API calls.
 
 use agentd_base::Secret;
 use http::{Method, StatusCode};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::client::GoogleChat;
 use super::verify::NAME;
-use super::write::{self, name_after};
+use super::write::{self, resource_ids};
 use crate::api::{ApiAnswer, ApiCall, base_url, join};
 use crate::incoming_text::{id, reason};
 use crate::outgoing::{Address, Outgoing, SendError, Sent};
@@ -15,11 +15,11 @@ pub(super) const BASE: &str = "https://chat.googleapis.com";
 
 impl GoogleChat {
     pub(super) async fn send_message(&self, to: &Address, message: &Outgoing) -> Result<Sent, SendError> {
-        let space = name_after(&to.channel, &["spaces"])
+        let space = resource_ids(&to.channel, &["spaces"])
             .ok_or_else(|| SendError::Refused("this is no space of Google Chat".to_owned()))?;
-        // The action of a button names the address to call where the app is an add-on.
+        // For an add-on, the action of a button is the URL to call.
         let is_add_on = to.details["is_add_on"] == true;
-        let function = self.endpoint.as_deref().filter(|_| is_add_on).unwrap_or(write::FUNCTION);
+        let function = self.endpoint.as_deref().filter(|_| is_add_on).unwrap_or(write::BUTTON_FUNCTION);
         let body = write::message(&message.text, &message.buttons, to.thread.as_deref(), function);
         let query = to.thread.as_ref().map(|_| ("messageReplyOption", "REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD"));
         let sent = self.call(Method::POST, &[&space[..], &["messages"]].concat(), query, &body).await?;
@@ -31,11 +31,11 @@ impl GoogleChat {
     }
 
     pub(super) async fn replace_message(&self, message: &Address, text: &str) -> Result<(), SendError> {
-        let name = message.details["message"].as_str().and_then(|name| name_after(name, &["spaces", "messages"]));
+        let name = message.details["message"].as_str().and_then(|name| resource_ids(name, &["spaces", "messages"]));
         let name =
             name.ok_or_else(|| SendError::Refused("Google Chat did not say which message had the buttons".to_owned()))?;
         let query = Some(("updateMask", "text,cardsV2"));
-        self.call(Method::PATCH, &name, query, &write::settled(text)).await.map(drop)
+        self.call(Method::PATCH, &name, query, &write::settled_message(text)).await.map(drop)
     }
 
     async fn call(
@@ -54,7 +54,7 @@ impl GoogleChat {
 
 fn error_of(answer: &ApiAnswer, token: &Secret) -> SendError {
     let error = &answer.body["error"];
-    let said = reason(&error["message"], [token]);
+    let detail = reason(&error["message"], [token]);
     let mut reasons = error["details"].as_array().into_iter().flatten().map(|detail| &detail["reason"]);
     match answer.status {
         StatusCode::UNAUTHORIZED => {
@@ -68,16 +68,16 @@ fn error_of(answer: &ApiAnswer, token: &Secret) -> SendError {
                     .to_owned(),
             )
         }
-        // Google documents no reasons for a person who blocked the app, nor for a space that it was removed from: words
-        // tell them apart, and without them the space counts as gone.
-        StatusCode::FORBIDDEN if said.to_ascii_lowercase().contains("block") => {
+        // Google documents no error codes for a blocked app or a removed app, so the message text decides. Otherwise
+        // the space counts as gone.
+        StatusCode::FORBIDDEN if detail.to_ascii_lowercase().contains("block") => {
             SendError::Blocked("the person blocked the app in Google Chat".to_owned())
         }
-        StatusCode::FORBIDDEN => SendError::Gone(format!("the app may not write to this space{said}")),
+        StatusCode::FORBIDDEN => SendError::Gone(format!("the app may not write to this space{detail}")),
         StatusCode::NOT_FOUND => SendError::Gone("Google Chat knows no such space or message for this app".to_owned()),
         StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT => {
             SendError::Later(format!("{NAME} answered {}", answer.status))
         }
-        status => SendError::Refused(format!("Google Chat refuses the message with {status}{said}")),
+        status => SendError::Refused(format!("Google Chat refuses the message with {status}{detail}")),
     }
 }

@@ -26,7 +26,7 @@ fn events() -> Vec<Value> {
 
 proptest! {
     #[test]
-    fn any_event_is_read_without_a_panic(event in any_event(events(), &[
+    fn read_never_panics(event in any_event(events(), &[
         "type", "MESSAGE", "CARD_CLICKED", "message", "name", "spaces/A", "spaces/A/messages/B", "sender", "user",
         "users/1", "HUMAN", "BOT", "displayName", "argumentText", "text", "thread", "threadReply", "space",
         "spaceType", "DM", "attachment", "contentName", "contentType", "action", "parameters", "key", "value",

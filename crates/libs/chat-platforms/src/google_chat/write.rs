@@ -1,22 +1,22 @@
-//! Google Chat's markup, and messages as JSON.
+//! Google Chat's markup and message JSON.
 
 use serde_json::{Value, json};
 
-use crate::markup::{Style, begin_lines, block_in_backticks, bytes, code_in_backticks, mark_lines, part_backticks};
+use crate::markup::{Style, block_in_backticks, break_backticks, bytes, code_in_backticks, mark_lines, prefix_lines};
 use crate::outgoing::Button;
 
-/// In bytes. A message has 32,000 at most with all that is in it (the method `spaces.messages.create` in the discovery
-/// document); half of it leaves room for buttons, and for what JSON escapes.
-pub(super) const MAX_TEXT: usize = 16_000;
+/// Maximum text length in bytes. A whole message may have 32,000 bytes (`spaces.messages.create` in the discovery
+/// document); half of it leaves space for buttons and JSON escapes.
+pub(super) const MAX_TEXT_BYTES: usize = 16_000;
 const MAX_BUTTONS: usize = 3;
-/// The action of a button.
-pub(super) const FUNCTION: &str = "decide";
+/// Action of a button.
+pub(super) const BUTTON_FUNCTION: &str = "decide";
 const MAX_ID: usize = 128;
-/// Nobody sees it; behind `<` it keeps what follows from being a mention or a link.
-const INVISIBLE: char = '\u{200b}';
+/// Zero-width space; after `<` it prevents a mention or link.
+const ZERO_WIDTH_SPACE: char = '\u{200b}';
 
 pub(super) const STYLE: Style = Style {
-    limit: MAX_TEXT,
+    limit: MAX_TEXT_BYTES,
     measure: bytes,
     escape,
     strong: |text| mark_lines(text, '*'),
@@ -25,38 +25,38 @@ pub(super) const STYLE: Style = Style {
     code: |text| code_in_backticks(&without_mentions(text)),
     code_block: |text, _| block_in_backticks(&without_mentions(text)),
     link,
-    // A star in it would end it.
+    // An asterisk inside would end the bold text.
     heading: |text, _| mark_lines(&text.replace('*', ""), '*'),
-    quote: |text| begin_lines(text, "> "),
+    quote: |text| prefix_lines(text, "> "),
     bullet: "- ",
 };
 
-/// The markup has no escapes, and a star that comes out as bold does no harm. A mention would: `<users/all>` calls
-/// everybody. Text comes in pieces, so what follows `<` may stand in the next one.
+/// Breaks mentions such as `<users/all>`. The markup has no escapes, and unintended bold text is harmless. Text comes
+/// in pieces, so what follows `<` may be in the next one.
 fn escape(text: &str) -> String {
-    let text = part_backticks(text);
+    let text = break_backticks(text);
     let mut escaped = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();
     while let Some(character) = characters.next() {
         escaped.push(character);
-        if character == '<' && characters.peek().is_none_or(|next| may_lead_on(*next)) {
-            escaped.push(INVISIBLE);
+        if character == '<' && characters.peek().is_none_or(|next| may_start_mention(*next)) {
+            escaped.push(ZERO_WIDTH_SPACE);
         }
     }
     escaped
 }
 
-/// Comparisons are left as they are. A mark that follows may be taken away later.
-fn may_lead_on(character: char) -> bool {
+/// Whether `<` before this character may start a mention. Comparisons are unchanged.
+fn may_start_mention(character: char) -> bool {
     !character.is_whitespace() && !character.is_ascii_digit() && character != '='
 }
 
-/// Code comes whole, and is to be copied: only what is a mention is changed.
+/// Breaks mentions in code, which is passed whole and should be copyable, so nothing else is changed.
 fn without_mentions(code: &str) -> String {
-    code.replace("<users/", &format!("<{INVISIBLE}users/"))
+    code.replace("<users/", &format!("<{ZERO_WIDTH_SPACE}users/"))
 }
 
-/// Only to where links may lead; anything else is written out, and so is what a link cannot hold.
+/// Formats a link to a permitted scheme. Other links, and labels that a link cannot contain, are written as text.
 fn link(label: &str, url: &str) -> String {
     if label == url {
         return url.to_owned();
@@ -70,8 +70,8 @@ fn link(label: &str, url: &str) -> String {
     }
 }
 
-/// The ids in a name such as `spaces/A/threads/B` of these collections.
-pub(super) fn name_after<'n>(name: &'n str, collections: &[&str]) -> Option<Vec<&'n str>> {
+/// Returns the IDs in a resource name such as `spaces/A/threads/B` with these collections.
+pub(super) fn resource_ids<'n>(name: &'n str, collections: &[&str]) -> Option<Vec<&'n str>> {
     let parts: Vec<&str> = name.split('/').collect();
     let is_id = |id: &str| {
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
@@ -83,7 +83,7 @@ pub(super) fn name_after<'n>(name: &'n str, collections: &[&str]) -> Option<Vec<
     has_form.then_some(parts)
 }
 
-/// `function`: the action of the buttons.
+/// Returns a message. `function` is the action of its buttons.
 pub(super) fn message(text: &str, buttons: &[Button], thread: Option<&str>, function: &str) -> Value {
     let mut message = json!({"text": text});
     if !buttons.is_empty() {
@@ -95,8 +95,8 @@ pub(super) fn message(text: &str, buttons: &[Button], thread: Option<&str>, func
     message
 }
 
-/// In the place of a message with buttons.
-pub(super) fn settled(text: &str) -> Value {
+/// Returns the replacement for a message with buttons.
+pub(super) fn settled_message(text: &str) -> Value {
     json!({"text": text, "cardsV2": []})
 }
 

@@ -1,19 +1,19 @@
-//! Bare URLs, in which Markdown would find emphasis.
+//! Protection of bare URLs, in which Markdown would find emphasis.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-/// What the parser is asked for, here and when the text is rendered.
+/// Parser options, also used for rendering.
 pub(crate) const OPTIONS: Options =
     Options::ENABLE_STRIKETHROUGH.union(Options::ENABLE_TABLES).union(Options::ENABLE_TASKLISTS);
 const SCHEMES: [&str; 3] = ["https://", "http://", "ftp://"];
 const WWW: &str = "www.";
 
-/// Markdown in which every bare URL stands in angle brackets, so that nothing in it is read as markup. URLs in code, in
-/// links and in HTML are left alone. A URL ends where it does in GitHub Flavored Markdown, but keeps marks at its end
-/// that close nothing.
+/// Wraps every bare URL in angle brackets, so that nothing in it is parsed as markup. URLs in code, links and HTML are
+/// unchanged. The end of a URL follows GitHub Flavored Markdown, except that trailing marks that close nothing are
+/// kept.
 #[must_use]
 pub fn protect_bare_urls(markdown: &str) -> Cow<'_, str> {
     if !SCHEMES.iter().chain(&[WWW]).any(|start| markdown.contains(start)) {
@@ -36,7 +36,7 @@ pub fn protect_bare_urls(markdown: &str) -> Cow<'_, str> {
     Cow::Owned(protected)
 }
 
-/// A range of the source that is text, and the end of what a URL that begins in it may cover.
+/// Text range of the source, and the end of the area that a URL in it may cover.
 struct PlainText {
     of: Range<usize>,
     limit: usize,
@@ -59,22 +59,22 @@ fn plain_text(markdown: &str) -> impl Iterator<Item = PlainText> {
     })
 }
 
-/// Where the next URL begins in this range of the source: not within a word.
+/// Returns the start of the next URL in this range that is not within a word.
 fn next_start(markdown: &str, range: Range<usize>) -> Option<usize> {
     let is_start = |at: usize| {
         let (before, rest) = (markdown.get(..at)?, markdown.get(at..)?);
-        // Behind a backslash, a bracket would be escaped.
+        // After a backslash, a bracket would be escaped.
         let is_within = before.chars().next_back().is_some_and(|last| last.is_alphanumeric() || last == '\\');
         (!is_within && SCHEMES.iter().chain(&[WWW]).any(|start| rest.starts_with(start))).then_some(at)
     };
     range.into_iter().find_map(is_start)
 }
 
-/// `line`: what stands before the text in its line.
+/// Returns the length of the URL at the start of `text`. `line` is the preceding text of its line.
 fn url_length(line: &str, text: &str) -> usize {
     let is_end = |character: char| character.is_whitespace() || character.is_control() || "<>|".contains(character);
     let url = text.split(is_end).next().unwrap_or_default();
-    // An escaped `|` is one of a table.
+    // An escaped `|` belongs to a table.
     let mut url = if text.get(url.len()..).is_some_and(|rest| rest.starts_with('|')) {
         url.strip_suffix('\\').unwrap_or(url)
     } else {
@@ -95,7 +95,7 @@ fn url_length(line: &str, text: &str) -> usize {
     url.len()
 }
 
-/// Whether emphasis may begin in the line with this mark.
+/// Whether this mark can open emphasis in the line.
 fn opens(line: &str, mark: char) -> bool {
     line.match_indices(mark).any(|(at, _)| {
         let before = line.get(..at).and_then(|before| before.chars().next_back());
@@ -107,7 +107,7 @@ fn count(text: &str, character: char) -> usize {
     text.matches(character).count()
 }
 
-/// Where an entity such as `&lt;` at the end of the text begins.
+/// Returns the start of an entity such as `&lt;` at the end of the text.
 fn entity_start(text: &str) -> Option<usize> {
     let (at, name) = text.strip_suffix(';')?.rsplit_once('&').map(|(before, name)| (before.len(), name))?;
     (!name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'#')).then_some(at)
@@ -118,7 +118,7 @@ fn has_host(url: &str) -> bool {
     prefix.is_some_and(|rest| rest.starts_with(|first: char| first.is_alphanumeric() || first == '['))
 }
 
-/// A URL with a scheme becomes an autolink. Markdown has none without a scheme, so the marks of others are escaped.
+/// Appends a URL with a scheme as an autolink. Markdown has no autolinks without a scheme, so others are escaped.
 fn push_protected(protected: &mut String, url: &str) {
     let plain = unescaped(url);
     if url.starts_with(WWW) {
@@ -135,7 +135,7 @@ fn push_protected(protected: &mut String, url: &str) {
     }
 }
 
-/// As it would be read outside of an autolink: models escape what Markdown would take for markup.
+/// Returns the URL as parsed outside an autolink, since models escape characters that look like markup.
 fn unescaped(url: &str) -> String {
     let url = url.replace("&amp;", "&");
     let mut plain = String::with_capacity(url.len());
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bare_urls_are_put_in_angle_brackets() {
+    fn bare_urls_are_wrapped_in_angle_brackets() {
         for (text, protected) in [
             ("see https://a.b/x/__init__.py.", "see <https://a.b/x/__init__.py>."),
             ("**https://a.b/_c_**", "**<https://a.b/_c_>**"),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn other_urls_are_left_alone() {
+    fn other_urls_are_unchanged() {
         for text in [
             "[https://a.b/_c_d](https://e.f/_g_h)",
             "<https://a.b/_c_d>",
@@ -193,7 +193,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn protecting_twice_changes_nothing(text in "([a-z_*()&;|`<>\\[\\]\\\\\n -]|https://a\\.|www\\.){0,60}") {
+        fn protection_is_idempotent(text in "([a-z_*()&;|`<>\\[\\]\\\\\n -]|https://a\\.|www\\.){0,60}") {
             let once = protect_bare_urls(&text).into_owned();
             if !once.contains('`') && !once.contains("www\\.") {
                 prop_assert_eq!(protect_bare_urls(&once), once.as_str());

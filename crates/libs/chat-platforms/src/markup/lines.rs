@@ -1,6 +1,6 @@
-//! Marks of platforms that end with the line.
+//! Markup that ends with the line.
 
-/// `mark` around each line that has text, inside of its spaces: around spaces, or over several lines, it means nothing.
+/// Puts `mark` around the text of each non-blank line. Around spaces or several lines it has no effect.
 pub(crate) fn mark_lines(text: &str, mark: char) -> String {
     let mark_line = |line: &str| {
         let inner = line.trim();
@@ -14,12 +14,12 @@ pub(crate) fn mark_lines(text: &str, mark: char) -> String {
     text.split('\n').map(mark_line).collect::<Vec<_>>().join("\n")
 }
 
-/// `sign` before each line.
-pub(crate) fn begin_lines(text: &str, sign: &str) -> String {
+/// Puts `sign` before each line.
+pub(crate) fn prefix_lines(text: &str, sign: &str) -> String {
     text.split('\n').map(|line| format!("{sign}{line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Plain text between backticks: three of them where it holds one.
+/// Puts plain text between backticks, or three of them if it contains one.
 pub(crate) fn code_in_backticks(text: &str) -> String {
     if text.trim().is_empty() {
         return text.to_owned();
@@ -31,26 +31,26 @@ pub(crate) fn code_in_backticks(text: &str) -> String {
     format!("```{space}{}{space}```", without_fences(text))
 }
 
-/// Plain text in a block of three backticks.
+/// Puts plain text in a fenced block.
 pub(crate) fn block_in_backticks(text: &str) -> String {
     format!("```\n{}\n```", without_fences(text))
 }
 
-/// Plain text in which no three backticks stand together, whatever follows it: they would begin a block of code where
-/// the markup has no escapes.
-pub(crate) fn part_backticks(text: &str) -> String {
-    let mut parted = String::with_capacity(text.len());
+/// Breaks runs of three backticks with zero-width characters, which would otherwise start a code block in markup
+/// without escapes.
+pub(crate) fn break_backticks(text: &str) -> String {
+    let mut broken = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();
     while let Some(character) = characters.next() {
-        parted.push(character);
+        broken.push(character);
         if character == '`' && characters.peek().is_none_or(|next| *next == '`') {
-            parted.push('\u{200b}');
+            broken.push('\u{200b}');
         }
     }
-    parted
+    broken
 }
 
-/// Plain text of code: three backticks would end its block, so characters without width part them.
+/// Breaks runs of three backticks in code, which would otherwise end its block.
 pub(crate) fn without_fences(text: &str) -> String {
     if text.contains("```") { text.replace("``", "`\u{200b}`") } else { text.to_owned() }
 }
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn marks_end_with_the_line() {
         assert_eq!(mark_lines(" a \n\nb", '*'), " *a* \n\n*b*");
-        assert_eq!(begin_lines("a\nb", "> "), "> a\n> b");
+        assert_eq!(prefix_lines("a\nb", "> "), "> a\n> b");
         assert_eq!((code_in_backticks("a"), code_in_backticks("a`b")), ("`a`".to_owned(), "```a`b```".to_owned()));
         for count in 3..9 {
             let fence = "`".repeat(count);

@@ -1,12 +1,11 @@
-//! Markdown as agents write it, in the markup of a platform, in messages that each keep to the platform's limit.
+//! Conversion of Markdown to the markup of a platform, split into messages within the platform's limit.
 //!
 //! Invariants
-//! - The bytes of code arrive as they are, whatever the code stands in: a block of code is never indented and never in a
-//!   quote. One that is longer than a message becomes several blocks in its language.
-//! - A bare URL arrives as it is.
-//! - A message ends between blocks where that is possible, then between lines, then between words; nothing is opened in
-//!   one message and closed in the next.
-//! - Time and memory grow with the length of the text, whatever is in it.
+//! - Code is unchanged wherever it occurs: a code block is never indented or quoted. A block longer than a message
+//!   becomes several blocks in the same language.
+//! - Bare URLs are unchanged.
+//! - A message ends between blocks if possible, then between lines, then between words. No markup spans two messages.
+//! - Time and memory are linear in the length of the text for any input.
 
 mod bare_urls;
 mod lines;
@@ -18,17 +17,17 @@ mod tests;
 
 pub use bare_urls::protect_bare_urls;
 pub(crate) use lines::{
-    begin_lines, block_in_backticks, code_in_backticks, mark_lines, part_backticks, without_fences,
+    block_in_backticks, break_backticks, code_in_backticks, mark_lines, prefix_lines, without_fences,
 };
 pub(crate) use write::{render, render_text};
 
-/// The markup of a platform. Each function takes text that is escaped already, unless it says otherwise.
+/// Markup of a platform. Each function takes escaped text unless stated otherwise.
 pub(crate) struct Style {
     /// Maximum length of a message, by `measure`.
     pub(crate) limit: usize,
-    /// The measure of two texts together is the sum of theirs.
+    /// Length function; must be additive over concatenation.
     pub(crate) measure: fn(&str) -> usize,
-    /// Makes plain text mean nothing but itself.
+    /// Escapes plain text.
     pub(crate) escape: fn(&str) -> String,
     pub(crate) strong: fn(&str) -> String,
     pub(crate) emphasis: fn(&str) -> String,
@@ -37,27 +36,27 @@ pub(crate) struct Style {
     pub(crate) code: fn(&str) -> String,
     /// Takes plain text and its language, which may be empty.
     pub(crate) code_block: fn(&str, &str) -> String,
-    /// Takes the label, escaped, and the plain URL. A bare URL is its own label.
+    /// Takes the escaped label and the plain URL. A bare URL is its own label.
     pub(crate) link: fn(&str, &str) -> String,
     /// Takes the text of a heading and its level.
     pub(crate) heading: fn(&str, u8) -> String,
     /// Takes one or several lines.
     pub(crate) quote: fn(&str) -> String,
-    /// Stands before an item of a list without numbers.
+    /// Prefix of items in unordered lists.
     pub(crate) bullet: &'static str,
 }
 
-/// By characters.
+/// Length in characters.
 pub(crate) fn characters(text: &str) -> usize {
     text.chars().count()
 }
 
-/// By UTF-16 code units.
+/// Length in UTF-16 code units.
 pub(crate) fn utf16_units(text: &str) -> usize {
     text.encode_utf16().count()
 }
 
-/// By bytes of UTF-8.
+/// Length in UTF-8 bytes.
 pub(crate) fn bytes(text: &str) -> usize {
     text.len()
 }

@@ -1,18 +1,18 @@
-//! Blocks to messages.
+//! Splitting of blocks into messages.
 
 use super::Style;
 
-/// The same text twice.
+/// Text in two forms.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Written {
-    /// In the platform's markup.
+    /// Text in the platform's markup.
     pub(super) markup: String,
-    /// Without any markup.
+    /// Text without markup.
     pub(super) plain: String,
 }
 
 impl Written {
-    /// Text that means the same in every markup.
+    /// Returns text that is identical in both forms.
     pub(super) fn same(text: &str) -> Self {
         Self { markup: text.to_owned(), plain: text.to_owned() }
     }
@@ -35,7 +35,7 @@ impl Written {
         Self { markup: change(&self.markup), plain: change(&self.plain) }
     }
 
-    /// Without blank lines.
+    /// Joins the non-blank lines.
     pub(super) fn join(lines: &[Self], between: &str) -> Self {
         let (mut markup, mut plain) = (Vec::new(), Vec::new());
         for line in lines.iter().filter(|line| !line.is_blank()) {
@@ -49,22 +49,22 @@ impl Written {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Content {
     Text(Written),
-    /// Plain code, never indented and never in a quote: its bytes are to be copied.
+    /// Plain code, never indented or quoted, so that it can be copied.
     Code {
         language: String,
         text: String,
     },
 }
 
-/// A unit that is kept in one message where it fits.
+/// Unit that stays in one message if it fits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) content: Content,
-    /// The outermost list that it belongs to. Blocks of one list are not separated by an empty line.
+    /// Outermost list that it belongs to. Blocks of one list are not separated by an empty line.
     pub(super) list: Option<usize>,
 }
 
-/// As many messages as are needed.
+/// Packs blocks into messages.
 pub(super) fn pack(blocks: &[Block], style: &Style) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     let (mut part, mut length) = (String::new(), 0);
@@ -94,23 +94,28 @@ fn non_blank(part: String) -> Option<String> {
     (!part.trim().is_empty()).then_some(part)
 }
 
-/// A block as it is, or in pieces that each fit into a message. Text that is too long loses its markup, because markup
-/// that is cut would be left open; code gets its fence and its language around each piece.
+/// Returns a block unchanged, or in pieces that each fit into a message. Text that is too long loses its markup, which
+/// would otherwise be left open. Code gets its fence and language around each piece.
 fn pieces(content: &Content, style: &Style) -> Vec<String> {
     match content {
         Content::Text(text) if (style.measure)(&text.markup) <= style.limit => vec![text.markup.clone()],
-        Content::Text(text) => cut(&text.plain, style, style.escape, end_of_text),
+        Content::Text(text) => split(&text.plain, style, style.escape, end_of_text),
         Content::Code { language, text } => {
             let write = |piece: &str| (style.code_block)(piece, language);
             let whole = write(text);
-            if (style.measure)(&whole) <= style.limit { vec![whole] } else { cut(text, style, write, end_of_line) }
+            if (style.measure)(&whole) <= style.limit { vec![whole] } else { split(text, style, write, end_of_line) }
         }
     }
 }
 
-/// Cuts text into pieces that fit once they are written. A line break at which it is cut belongs to no piece; nothing
-/// else is left out but pieces that are blank, which platforms refuse.
-fn cut(text: &str, style: &Style, write: impl Fn(&str) -> String, end: fn(&str, after: &str) -> usize) -> Vec<String> {
+/// Splits text into pieces that fit once written. A line break at a split point is dropped, as are blank pieces, which
+/// platforms reject.
+fn split(
+    text: &str,
+    style: &Style,
+    write: impl Fn(&str) -> String,
+    end: fn(&str, after: &str) -> usize,
+) -> Vec<String> {
     let fits = |piece: &str| (style.measure)(&write(piece)) <= style.limit;
     let mut pieces = Vec::new();
     let mut rest = text;
@@ -127,7 +132,7 @@ fn cut(text: &str, style: &Style, write: impl Fn(&str) -> String, end: fn(&str, 
     pieces
 }
 
-/// Behind the last line of `head`, or anywhere in a line that is too long.
+/// Returns the end of the last complete line of `head`, or its end if the line is too long.
 fn end_of_line(head: &str, after: &str) -> usize {
     if after.starts_with('\n') {
         return head.len();
@@ -135,8 +140,8 @@ fn end_of_line(head: &str, after: &str) -> usize {
     head.rfind('\n').filter(|at| *at > 0).unwrap_or(head.len())
 }
 
-/// As [`end_of_line`], and between words where a line is too long. Before a line that is not indented where there is
-/// one: platforms remove spaces at the beginning of a message.
+/// Returns the end of the last line of `head` like [`end_of_line`], or of the last word if the line is too long.
+/// Prefers an end before an unindented line, since platforms trim leading spaces of a message.
 fn end_of_text(head: &str, after: &str) -> usize {
     let is_indented = |text: &str| text.starts_with([' ', '\t']);
     if after.strip_prefix('\n').is_some_and(|next| !is_indented(next)) {
@@ -154,7 +159,8 @@ fn end_of_text(head: &str, after: &str) -> usize {
     line.or_else(|| head.rfind(' ').map(|at| at + 1)).unwrap_or(head.len())
 }
 
-/// In bytes, at a boundary of characters, and at least one character. No more than `limit` characters are looked at.
+/// Returns the length in bytes of the longest prefix that fits: at a character boundary, at least one character, and at
+/// most `limit` characters.
 fn longest_that_fits(text: &str, limit: usize, fits: &impl Fn(&str) -> bool) -> usize {
     let ends = text.char_indices().take(limit).map(|(at, character)| at + character.len_utf8());
     let ends: Vec<usize> = ends.collect();

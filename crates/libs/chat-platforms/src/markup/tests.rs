@@ -10,7 +10,7 @@ const STYLE: Style = Style {
     emphasis: |text| format!("<i>{text}</i>"),
     strikethrough: |text| format!("<s>{text}</s>"),
     code: |text| format!("<code>{}</code>", text.replace('&', "&amp;").replace('<', "&lt;")),
-    // Of a language without an end nothing would be left for the text.
+    // An unlimited language would leave no space for the text.
     code_block: |text, language| {
         let language: String = language.chars().take(8).collect();
         format!("<pre {language}>{}</pre>", text.replace('&', "&amp;").replace('<', "&lt;"))
@@ -26,7 +26,7 @@ fn rendered(markdown: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_agents_write_is_written_in_the_markup() {
+fn markdown_is_rendered_in_the_markup() {
     assert_eq!(
         rendered("# Hi\n\n**a** *b* ~~c~~ `d<e`"),
         ["<b>Hi</b>\n\n<b>a</b> <i>b</i> <s>c</s> <code>d&lt;e</code>"]
@@ -48,7 +48,7 @@ fn parts_end_between_blocks_and_code_stays_whole() {
 }
 
 #[test]
-fn what_is_longer_than_a_part_is_cut_without_leaving_anything_open() {
+fn long_blocks_are_split_without_unclosed_markup() {
     let parts = rendered(&format!("**{}**", "word ".repeat(30).trim()));
     assert!(parts.len() > 1 && parts.iter().all(|part| part.len() <= 60 && !part.contains('<')), "{parts:?}");
     let parts = rendered(&format!("```\n{}```", "line of code\n".repeat(20)));
@@ -58,19 +58,19 @@ fn what_is_longer_than_a_part_is_cut_without_leaving_anything_open() {
 }
 
 #[test]
-fn a_long_cell_makes_no_other_row_longer() {
+fn long_cell_does_not_widen_other_rows() {
     let rows = "|b|c|\n".repeat(1_000);
-    // Longer than what the standard library can fill up to, which it panics about.
+    // Longer than the maximum padding of the standard library, beyond which it panics.
     let parts = rendered(&format!("|{}|d|\n|-|-|\n{rows}", "a".repeat(70_000)));
     let length: usize = parts.iter().map(String::len).sum();
     assert!(length < 70_000 * 2 + 1_000 * (MAX_ROW + 60), "{length}");
 }
 
-/// A row of two columns, the first of which is as wide as it can be.
+/// Length of a row of two columns with a first column of maximum width.
 const MAX_ROW: usize = 60 + 3;
 
 #[test]
-fn what_is_nested_deeply_is_written_in_one_piece() {
+fn deeply_nested_text_is_rendered_once() {
     let count = 20_000;
     for (text, letter) in [
         (">".repeat(count) + " a", 'a'),
@@ -84,7 +84,8 @@ fn what_is_nested_deeply_is_written_in_one_piece() {
 }
 
 proptest! {
-    // Repeated, so that it stays an alternative of its own: two classes become one, with few signs of markup in it.
+    // The repetition keeps it a separate alternative; otherwise proptest merges the classes and generates little
+    // markup.
     #[test]
     fn every_part_is_within_the_limit(text in "(\\PC|[\\n*_`>#|-]{1,3}){0,400}") {
         for part in rendered(&text) {
@@ -93,7 +94,7 @@ proptest! {
     }
 
     #[test]
-    fn every_word_comes_through(words in prop::collection::vec("[a-z]{1,12}", 1..120)) {
+    fn every_word_is_preserved(words in prop::collection::vec("[a-z]{1,12}", 1..120)) {
         let parts = rendered(&words.join(" ")).join(" ");
         prop_assert_eq!(parts.split_whitespace().collect::<Vec<_>>(), words);
     }

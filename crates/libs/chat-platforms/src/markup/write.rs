@@ -1,4 +1,4 @@
-//! Markdown to blocks, and blocks to text.
+//! Conversion of Markdown to blocks, and of blocks to text.
 
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, LinkType, Parser, Tag, TagEnd, TextMergeStream};
 
@@ -6,48 +6,48 @@ use super::Style;
 use super::bare_urls::{OPTIONS, protect_bare_urls};
 use super::split::{Block, Content, Written, pack};
 
-/// Deeper lists are written as if they had this depth.
+/// Maximum list depth that is shown; deeper lists have this indentation.
 const MAX_INDENT: usize = 6;
-/// Containers and emphasis that are nested deeper are written without their marks: text is written once for each that
-/// it stands in.
+/// Maximum nesting of containers and emphasis with markup. Deeper ones are written without, since text is copied once
+/// per level.
 const MAX_DEPTH: usize = 24;
-/// Columns of tables are aligned up to this width: one long cell would make every row as long.
-const MAX_COLUMN: usize = 60;
-/// More spaces at the beginning of a line outside of a list begin a block of code in Markdown.
+/// Maximum width of aligned table columns, so that one long cell does not widen every row.
+const MAX_COLUMN_WIDTH: usize = 60;
+/// Maximum leading spaces of a line outside a list; more would start a code block in Markdown.
 const MAX_INDENT_AFTER_CODE: usize = 3;
 
-/// An element that is open and collects text.
+/// Open element that collects text.
 enum Open {
     Paragraph,
     Strong,
     Emphasis,
     Strikethrough,
     Link(String),
-    /// A URL that is its own label.
+    /// URL that is its own label.
     Autolink(String),
     Heading(u8),
     Quote,
     Item(Item),
-    /// Plain text in a language.
+    /// Plain text with its language.
     Code(String),
     Cell,
-    /// An element without any markup of its own.
+    /// Element without markup.
     Plain,
 }
 
-/// An item of a list.
+/// List item.
 struct Item {
     depth: usize,
-    /// Its number or its bullet, with the space behind it.
+    /// Number or bullet with the following space.
     sign: String,
-    /// The first part of it is written already, and code followed.
+    /// Whether its first part has been written and was followed by code.
     is_continued: bool,
 }
 
 struct Frame {
     open: Open,
     text: Written,
-    /// The finished lines of a quote or an item.
+    /// Finished lines of a quote or item.
     lines: Vec<Written>,
 }
 
@@ -58,7 +58,7 @@ struct List {
 struct Writer<'s> {
     style: &'s Style,
     frames: Vec<Frame>,
-    /// How many elements are open beyond [`MAX_DEPTH`].
+    /// Number of open elements beyond [`MAX_DEPTH`].
     too_deep: usize,
     lists: Vec<List>,
     /// Number of outermost lists so far.
@@ -67,14 +67,14 @@ struct Writer<'s> {
     blocks: Vec<Block>,
 }
 
-/// Messages for `markdown`; none where it is blank.
+/// Renders `markdown` as messages; empty for blank input.
 pub(crate) fn render(markdown: &str, style: &Style) -> Vec<String> {
     let (frames, lists, table, blocks) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut writer = Writer { style, frames, too_deep: 0, lists, list_count: 0, table, blocks };
     let markdown = protect_bare_urls(markdown);
-    // In whole pieces of text: what is escaped depends on what stands beside it.
+    // Merged text events, since escaping depends on adjacent characters.
     for event in TextMergeStream::new(Parser::new_ext(&markdown, OPTIONS)) {
-        writer.take(event);
+        writer.handle(event);
     }
     while !writer.frames.is_empty() {
         writer.close();
@@ -82,7 +82,7 @@ pub(crate) fn render(markdown: &str, style: &Style) -> Vec<String> {
     pack(&writer.blocks, style)
 }
 
-/// Messages for plain text below a title in bold; either may be empty.
+/// Renders plain text below a bold title; either may be empty.
 pub(crate) fn render_text(title: &str, text: &str, style: &Style) -> Vec<String> {
     let title = Written::escaped(title.trim(), style);
     let title = Written { markup: (style.strong)(&title.markup), ..title };
@@ -103,11 +103,11 @@ fn level(level: HeadingLevel) -> u8 {
 }
 
 impl Writer<'_> {
-    fn take(&mut self, event: Event<'_>) {
+    fn handle(&mut self, event: Event<'_>) {
         match event {
             Event::Start(tag) => self.start(tag),
             Event::End(tag) => self.end(tag),
-            // What looks like HTML is what somebody wrote, and no more.
+            // HTML is treated as literal text.
             Event::Text(text)
             | Event::Html(text)
             | Event::InlineHtml(text)
@@ -136,7 +136,7 @@ impl Writer<'_> {
 
     fn start(&mut self, tag: Tag<'_>) {
         match tag {
-            // Code leaves whatever it stands in, so no depth is too deep for it.
+            // A code block leaves its containers, so the depth limit does not apply.
             Tag::CodeBlock(kind) => {
                 let language = match kind {
                     CodeBlockKind::Fenced(info) => info.split_whitespace().next().unwrap_or_default().to_owned(),
@@ -182,7 +182,7 @@ impl Writer<'_> {
             TagEnd::CodeBlock | TagEnd::TableCell => self.close(),
             TagEnd::TableHead | TagEnd::TableRow => {}
             TagEnd::Table => self.end_table(),
-            // What was opened last ends first.
+            // Elements end in reverse order.
             _ if self.too_deep > 0 => self.too_deep -= 1,
             TagEnd::List(_) => {
                 self.lists.pop();
@@ -191,7 +191,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Ends the innermost element, and hands its text to the one around it.
+    /// Ends the innermost element and passes its text to the enclosing one.
     fn close(&mut self) {
         let Some(Frame { open, text, mut lines }) = self.frames.pop() else { return };
         let style = self.style;
@@ -246,7 +246,7 @@ impl Writer<'_> {
         Item { depth, sign, is_continued: false }
     }
 
-    /// Puts what was written of an item or a quote so far in a line of its own.
+    /// Finishes the current line of an item or quote.
     fn finish_line(&mut self) {
         if let Some(frame) = self.frames.last_mut()
             && matches!(frame.open, Open::Item(_) | Open::Quote)
@@ -263,8 +263,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Code stands outside of quotes and items, where no mark and no indentation gets between its lines: what was
-    /// written of those so far comes before it, and the rest behind it.
+    /// Adds a code block outside of quotes and items, so that its lines have no marks or indentation. Text of these
+    /// containers before it is written first, the remainder after it.
     fn add_code(&mut self, language: String, text: String) {
         if text.trim().is_empty() {
             return;
@@ -295,19 +295,19 @@ impl Writer<'_> {
                 return;
             }
             if self.blocks.last().is_some_and(|last| matches!(last.content, Content::Code { .. })) {
-                *text = outdented(text);
+                *text = reduce_indent(text);
             }
         }
         self.blocks.push(Block { content, list });
     }
 
-    /// A table is written as code with aligned columns: platforms have no tables.
+    /// Writes a table as code with aligned columns, since platforms lack tables.
     fn end_table(&mut self) {
         let rows = std::mem::take(&mut self.table);
         let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
         let width = |column: usize| {
             let cells = rows.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or_default().min(MAX_COLUMN)
+            cells.map(|cell| cell.chars().count()).max().unwrap_or_default().min(MAX_COLUMN_WIDTH)
         };
         let widths: Vec<usize> = (0..columns).map(width).collect();
         let lines = rows.iter().map(|row| {
@@ -339,7 +339,7 @@ impl Item {
         text.map(|text| self.indented(text))
     }
 
-    /// Lines that follow the first one stand below its text; those of inner lists are indented already.
+    /// Indents continuation lines below the text of the first; those of nested lists are already indented.
     fn indented(&self, text: &str) -> String {
         let rest = " ".repeat(self.depth * 2 + self.sign.chars().count());
         let mut lines = text.lines();
@@ -360,10 +360,10 @@ impl Item {
     }
 }
 
-/// Text behind code, where the list that it belongs to was interrupted.
-fn outdented(text: &Written) -> Written {
+/// Removes indentation from text after code that interrupted a list.
+fn reduce_indent(text: &Written) -> Written {
     let spaces = |line: &str| line.len() - line.trim_start_matches(' ').len();
-    let most = text.plain.lines().next().map_or(0, spaces).saturating_sub(MAX_INDENT_AFTER_CODE);
-    let outdent = |line: &str| line.get(spaces(line).min(most)..).unwrap_or_default().to_owned();
+    let removed = text.plain.lines().next().map_or(0, spaces).saturating_sub(MAX_INDENT_AFTER_CODE);
+    let outdent = |line: &str| line.get(spaces(line).min(removed)..).unwrap_or_default().to_owned();
     text.map(|text| text.split('\n').map(outdent).collect::<Vec<_>>().join("\n"))
 }

@@ -1,4 +1,4 @@
-//! Methods of the Web API, and what its errors mean (<https://docs.slack.dev/apis/web-api>).
+//! Web API methods and error codes (<https://docs.slack.dev/apis/web-api>).
 
 use agentd_base::Secret;
 use agentd_net::retry_after;
@@ -32,15 +32,15 @@ impl Slack {
     }
 
     pub(super) async fn account(&self) -> Result<Account, SendError> {
-        let said = self.call("auth.test", &json!({})).await?;
-        let id = id(&said["user_id"]);
+        let identity = self.call("auth.test", &json!({})).await?;
+        let id = id(&identity["user_id"]);
         if id.is_some() {
             self.bot_user.lock().clone_from(&id);
         }
-        Ok(Account { id: id.unwrap_or_default(), name: name(&said["user"]), webhook_url: None, last_error: None })
+        Ok(Account { id: id.unwrap_or_default(), name: name(&identity["user"]), webhook_url: None, last_error: None })
     }
 
-    /// The address of a socket of Socket Mode. It is good once, for some seconds, and secret.
+    /// Requests a Socket Mode URL. It is secret, valid for some seconds, and can be used once.
     pub(super) async fn open_socket(&self, app_token: &Secret) -> Result<Url, SendError> {
         let answer = self.call_as(app_token, "apps.connections.open", &json!({})).await;
         let answer = answer.map_err(|error| match error {
@@ -54,7 +54,7 @@ impl Slack {
     }
 }
 
-/// Codes and scopes are names: anything else is not shown.
+/// Converts an error response. Only error codes and scopes are shown.
 pub(super) fn refusal(answer: &ApiAnswer) -> SendError {
     let named =
         |field: &str| answer.body[field].as_str().filter(|name| is_name(name)).unwrap_or("an error without a name");
@@ -99,7 +99,7 @@ pub(super) fn refusal(answer: &ApiAnswer) -> SendError {
         | "team_added_to_org"
         | "external_channel_migrating"
         | "accesslimited" => SendError::Later(sentence),
-        // No JSON: not Slack itself.
+        // Not JSON, so the response is not from Slack itself.
         _ if answer.body.is_null() => SendError::Later(format!("Slack answered {} without JSON", answer.status)),
         _ => SendError::Refused(sentence),
     }
@@ -110,9 +110,9 @@ fn is_name(text: &str) -> bool {
     (1..=80).contains(&text.len()) && text.bytes().all(is_part)
 }
 
-/// Slack's own mark of a message.
+/// Returns the `ts` of a message, which identifies it in a channel.
 pub(super) fn ts_of(answer: &Value) -> Result<String, SendError> {
-    // Sent again it would be there twice, so this is for good.
+    // Not retried, since the message was sent.
     let missing = || SendError::Refused("Slack took the message and did not say its ts".to_owned());
     id(&answer["ts"]).ok_or_else(missing)
 }

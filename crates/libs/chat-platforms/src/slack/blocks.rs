@@ -1,19 +1,19 @@
-//! Blocks and attachments of a message (<https://docs.slack.dev/reference/block-kit/blocks>), as people read them.
+//! Conversion of blocks and attachments to plain text (<https://docs.slack.dev/reference/block-kit/blocks>).
 
 use serde_json::{Value, json};
 
 use super::files::attachment;
 use super::text;
-use crate::content::{Content, Quoted, named};
+use crate::content::{Content, QuoteKind, named};
 use crate::incoming_text::{first_name, one_line, text as clean};
 
 const MAX_DEPTH: usize = 8;
-/// Maximum number of blocks, of elements of one block, and of cells of one table that are read.
+/// Maximum number of blocks, of elements per block, and of cells per table that are read.
 const MAX_ITEMS: usize = 2_000;
-/// What Slack writes where it has no text for programs that know no blocks.
+/// Fallback text that Slack generates for clients without block support.
 const NO_PREVIEW: &str = "[no preview available]";
 
-/// The text of a list of blocks, and whether it mentions one of `own` users.
+/// Returns the text of a list of blocks, and whether it mentions one of the `own` users.
 pub(super) fn blocks_text(blocks: &Value, own: &[&str], with_rich_text: bool) -> (String, bool) {
     let mut reader = Reader { own, is_mentioned: false, lines: Vec::new() };
     reader.blocks(blocks, MAX_DEPTH, with_rich_text);
@@ -62,7 +62,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The texts of any other block: in its own fields, and in blocks and elements inside.
+    /// Reads the texts of any other block, in its own fields and in nested blocks and elements.
     fn texts(&mut self, block: &Value, depth: usize) {
         for field in ["title", "subtitle", "text", "body", "details", "output"] {
             let line = match &block[field] {
@@ -92,12 +92,12 @@ impl Reader<'_> {
     }
 
     fn text_object(&mut self, object: &Value) -> String {
-        let said = object["text"].as_str().unwrap_or_default();
-        if object["type"] == "mrkdwn" { self.marked(said) } else { clean(said) }
+        let text = object["text"].as_str().unwrap_or_default();
+        if object["type"] == "mrkdwn" { self.plain_text(text) } else { clean(text) }
     }
 
-    fn marked(&mut self, said: &str) -> String {
-        let (plain, is_mentioned) = text::plain(&clean(said), self.own);
+    fn plain_text(&mut self, text: &str) -> String {
+        let (plain, is_mentioned) = text::to_plain_text(&clean(text), self.own);
         self.is_mentioned |= is_mentioned;
         plain
     }
@@ -170,28 +170,28 @@ impl Reader<'_> {
     }
 }
 
-/// Of code points in hexadecimal, such as `1f468-200d-1f4bb`.
+/// Parses hexadecimal code points such as `1f468-200d-1f4bb`.
 fn emoji(unicode: &str) -> Option<String> {
     let point = |hex: &str| u32::from_str_radix(hex, 16).ok().and_then(char::from_u32);
     unicode.split('-').map(point).collect::<Option<String>>().filter(|emoji| !emoji.is_empty())
 }
 
-/// Adds attachments: messages that are forwarded, and what was pasted. Previews of links are left out.
+/// Adds attachments: forwarded messages and pasted contents. Link previews are omitted.
 pub(super) fn add_attachments(attachments: &Value, content: &mut Content) {
     for part in items(attachments) {
         let is_message = ["is_share", "is_msg_unfurl", "is_reply_unfurl"].iter().any(|field| part[*field] == true);
         if is_message {
             let author = first_name([&part["author_name"], &part["author_subname"]]);
-            content.quote(Quoted::Forwarded, &author, &message_text(part));
+            content.add_quote(QuoteKind::Forwarded, &author, &message_text(part));
         } else if part["from_url"].is_null() {
             let (pasted, _) = blocks_text(&part["blocks"], &[], true);
-            content.say(&if pasted.is_empty() { attachment_text(part) } else { pasted });
+            content.add_text(&if pasted.is_empty() { attachment_text(part) } else { pasted });
         }
         content.attach(items(&part["files"]).map(attachment));
     }
 }
 
-/// The text of a message that is forwarded: that of its blocks where it has none of its own.
+/// Returns the text of a forwarded message, or that of its blocks if it has none.
 fn message_text(part: &Value) -> String {
     let own = attachment_text(&json!({"text": part["text"], "title": part["title"]}));
     let blocks = items(&part["message_blocks"]).map(|of| &of["message"]["blocks"]).chain([&part["blocks"]]);
@@ -202,10 +202,10 @@ fn message_text(part: &Value) -> String {
 }
 
 fn attachment_text(part: &Value) -> String {
-    let of = |field: &str| text::plain(&clean(part[field].as_str().unwrap_or_default()), &[]).0;
+    let of = |field: &str| text::to_plain_text(&clean(part[field].as_str().unwrap_or_default()), &[]).0;
     let mut lines = ["pretext", "title", "text"].map(of).to_vec();
     for field in items(&part["fields"]) {
-        let of = |name: &str| text::plain(&clean(field[name].as_str().unwrap_or_default()), &[]).0;
+        let of = |name: &str| text::to_plain_text(&clean(field[name].as_str().unwrap_or_default()), &[]).0;
         lines.push([of("title"), of("value")].join(": "));
     }
     lines.retain(|line| !line.is_empty());
@@ -213,8 +213,8 @@ fn attachment_text(part: &Value) -> String {
 }
 
 fn fallback(part: &Value) -> String {
-    let said = part["fallback"].as_str().filter(|said| *said != NO_PREVIEW).unwrap_or_default();
-    text::plain(&clean(said), &[]).0
+    let text = part["fallback"].as_str().filter(|text| *text != NO_PREVIEW).unwrap_or_default();
+    text::to_plain_text(&clean(text), &[]).0
 }
 
 #[cfg(test)]
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_read_as_people_see_them() {
+    fn blocks_are_converted_to_displayed_text() {
         let section = |elements: Value| json!({"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": elements}]});
         for (block, expected) in [
             (

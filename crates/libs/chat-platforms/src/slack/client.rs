@@ -1,4 +1,4 @@
-//! One app in one workspace: its configuration, and what is kept of it.
+//! Slack app in a workspace: configuration and state.
 
 use agentd_base::Secret;
 use agentd_net::GuardedClient;
@@ -9,25 +9,25 @@ use crate::files::Files;
 
 pub(super) const NAME: &str = "Slack";
 
-/// What an app needs.
+/// Configuration of a Slack app.
 #[derive(Debug, Clone, Default)]
 pub struct SlackConfig {
-    /// Where the Web API is; `None`: `https://slack.com/api`.
+    /// Base URL of the Web API; default: `https://slack.com/api`.
     pub api_base_url: Option<Url>,
-    /// Signs the requests of Slack.
+    /// Secret that verifies requests of Slack.
     pub signing_secret: Option<Secret>,
-    /// Begins with `xoxb-`.
+    /// Bot token, which begins with `xoxb-`.
     pub bot_token: Option<Secret>,
-    /// For Socket Mode; begins with `xapp-`.
+    /// App-level token for Socket Mode, which begins with `xapp-`.
     pub app_token: Option<Secret>,
 }
 
-/// One app in one workspace.
+/// Slack app in a workspace.
 #[derive(Debug)]
 pub struct Slack {
     pub(super) config: SlackConfig,
     pub(super) client: GuardedClient,
-    /// Of `auth.test`, once it was asked. Events say it as well.
+    /// User ID of the bot from `auth.test`, cached. Events contain it as well.
     pub(super) bot_user: Mutex<Option<String>>,
     pub(crate) files: Files,
 }

@@ -1,5 +1,5 @@
-//! Fetching files (<https://docs.slack.dev/reference/objects/file-object>). Who may not read one is not refused, but shown
-//! a page to sign in.
+//! File downloads (<https://docs.slack.dev/reference/objects/file-object>). Without access, Slack returns a sign-in
+//! page instead of an error.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::outgoing::SendError;
 
 const HOSTS: [&str; 1] = ["slack.com"];
 
-/// Where a file of a message is; not those of other workspaces, of which Slack tells only the id.
+/// Returns the source of a file; `None` for files of other workspaces, of which Slack reports only the ID.
 fn source(file: &Value) -> Option<FileSource> {
     let mut source = at(&file["url_private_download"]).or_else(|| at(&file["url_private"]))?;
     source.0["is_html"] = json!(file["mimetype"] == "text/html");

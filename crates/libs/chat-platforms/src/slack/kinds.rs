@@ -1,23 +1,23 @@
-//! What Slack sends: messages by their subtypes (<https://docs.slack.dev/reference/events/message>), their parts, and
-//! what else comes to the same address.
+//! Kinds of Slack messages by subtype (<https://docs.slack.dev/reference/events/message>), their parts, and other
+//! requests to the same URL.
 
 use crate::kinds::{DELETION, EDIT, MessageKind, REACTION, REPORT};
 
-const BUTTONS: &str = "agentd sends buttons alone";
+const BUTTONS: &str = "agentd only sends buttons";
 const REGISTERED: &str = "agentd registers none";
 
-/// Subtypes stand by their own names, blocks and attachments behind the field that they come in.
+/// Messages are listed by subtype, blocks and attachments by their field and type.
 pub(crate) const KINDS: &[MessageKind] = &[
-    MessageKind::read("message", "its text; the address of a link stands behind its label"),
+    MessageKind::read("message", "its text; the address of a link follows its label"),
     MessageKind::read("app_mention", "as the message, without the mention"),
     MessageKind::read("file_share", "its text and its files"),
     MessageKind::read("thread_broadcast", "as a message"),
     MessageKind::read("me_message", "as a message"),
-    MessageKind::read("attachments: is_share, is_msg_unfurl, is_reply_unfurl", "a quote that is marked as forwarded"),
+    MessageKind::read("attachments: is_share, is_msg_unfurl, is_reply_unfurl", "a quote marked as forwarded"),
     MessageKind::read("attachments: files", "files of a forwarded message"),
     MessageKind::read("attachments: blocks", "by the blocks below"),
-    MessageKind::ignored("attachments: from_url", "is the preview of a link that stands in the text"),
-    MessageKind::read("blocks: rich_text", "its text, where the message has no other"),
+    MessageKind::ignored("attachments: from_url", "preview of a link in the text"),
+    MessageKind::read("blocks: rich_text", "its text, if the message has no other text"),
     MessageKind::read("blocks: table", "one line for each row"),
     MessageKind::read("blocks: data_table", "one line for each row"),
     MessageKind::read("blocks: section", "its text"),
@@ -34,7 +34,7 @@ pub(crate) const KINDS: &[MessageKind] = &[
     MessageKind::read("blocks: video", "`[Video: A talk, https://…]`"),
     MessageKind::read("blocks: file", "`[File]`"),
     MessageKind::read("blocks: call", "`[Call]`"),
-    MessageKind::ignored("blocks: divider", "holds nothing"),
+    MessageKind::ignored("blocks: divider", "contains nothing"),
     MessageKind::ignored("blocks: actions", BUTTONS),
     MessageKind::ignored("blocks: context_actions", BUTTONS),
     MessageKind::ignored("blocks: input", BUTTONS),
@@ -54,21 +54,21 @@ pub(crate) const KINDS: &[MessageKind] = &[
     MessageKind::ignored("channel_topic", REPORT),
     MessageKind::ignored("channel_unarchive", REPORT),
     MessageKind::ignored("document_mention", "agentd opens no canvas"),
-    MessageKind::ignored("ekm_access_denied", "holds no text any more"),
+    MessageKind::ignored("ekm_access_denied", "contains no text"),
     MessageKind::ignored("file_comment", "agentd opens no comments of files"),
     MessageKind::ignored("file_mention", "agentd opens no comments of files"),
     MessageKind::ignored("huddle_thread", REPORT),
     MessageKind::ignored("list_record_comment", "agentd opens no lists"),
     MessageKind::ignored("message_changed", EDIT),
     MessageKind::ignored("message_deleted", DELETION),
-    MessageKind::ignored("message_replied", "the answer comes as a message of its own"),
+    MessageKind::ignored("message_replied", "the reply arrives as its own message"),
     MessageKind::ignored("pinned_item", REPORT),
     MessageKind::ignored("reminder_add", REPORT),
     MessageKind::ignored("reply_broadcast", REPORT),
     MessageKind::ignored("sh_room_created", REPORT),
     MessageKind::ignored("tombstone", REPORT),
     MessageKind::ignored("unpinned_item", REPORT),
-    MessageKind::read("block_actions", "a decision, or the text of another program's button"),
+    MessageKind::read("block_actions", "an approval decision, or the text of another program's button"),
     MessageKind::ignored("block_suggestion", REGISTERED),
     MessageKind::ignored("message_action, shortcut", REGISTERED),
     MessageKind::ignored("slash command", REGISTERED),

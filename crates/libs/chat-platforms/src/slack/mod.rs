@@ -1,17 +1,16 @@
-//! Slack: the Events API and interactive messages in, by webhook or by Socket Mode; the Web API out
+//! Slack adapter. Receives events and interactive messages by webhook or Socket Mode; sends with the Web API
 //! (<https://docs.slack.dev>).
 //!
 //! Invariants
-//! - A request is believed when it is signed under the signing secret over its raw body and its time, and when that
-//!   time is at most five minutes away. The challenge of a new address is signed as everything else.
-//! - A message of a channel that mentions the bot arrives twice, as `message` and as `app_mention`. Both have the id
-//!   `channel:ts`, and so has whatever is sent again, so the caller sees one.
-//! - What the bot or another one wrote is no message.
-//! - Texts that go out are in `mrkdwn`, where only `<`, `>` and `&` can be escaped: a text can look emphasized that is
-//!   not, and can mention or link nobody.
+//! - A request is accepted if its raw body and timestamp are signed with the signing secret, and the timestamp is at
+//!   most five minutes off. This includes the URL verification challenge.
+//! - A channel message that mentions the bot arrives twice, as `message` and as `app_mention`. Both have the ID
+//!   `channel:ts`, as do redeliveries, so that the caller can deduplicate them.
+//! - Messages of bots are ignored.
+//! - Outgoing texts are in `mrkdwn`, where only `<`, `>` and `&` can be escaped. Unintended emphasis is possible;
+//!   unintended mentions and links are not.
 //!
-//! Deliberately absent: slash commands, edits, reactions, and showing that an answer is being written, which Slack has
-//! for no bot.
+//! Deliberately absent: slash commands, edits, reactions, and typing indicators, which Slack does not offer to bots.
 
 mod api;
 mod blocks;
@@ -39,14 +38,14 @@ use futures_util::future::{BoxFuture, ready};
 use http::header::CONTENT_TYPE;
 use serde_json::Value;
 
-use crate::connection::{Connection, Opening};
+use crate::connection::{ConnectOptions, Connection};
 use crate::files::IncomingFile;
 use crate::message::FileSource;
 use crate::outgoing::{Account, Address, Outgoing, SendError, Sent};
 use crate::platform::{ChatPlatform, Platform};
 use crate::webhook::{Received, Rejection, WebhookRequest};
 
-/// Interactive messages are a form with JSON in one of its fields, events are JSON.
+/// Parses the payload: interactive messages are forms with a JSON field, events are JSON.
 fn payload_of(request: &WebhookRequest) -> Result<Value, Rejection> {
     let is_form = request
         .header(CONTENT_TYPE.as_str())
@@ -68,8 +67,8 @@ impl ChatPlatform for Slack {
         Platform::Slack
     }
 
-    fn connect(self: Arc<Self>, opening: Opening) -> Option<Connection> {
-        Some(Connection::open(opening, |link, _| self.keep_socket(link)))
+    fn connect(self: Arc<Self>, options: ConnectOptions) -> Option<Connection> {
+        Some(Connection::open(options, |link, _| self.run_socket(link)))
     }
 
     fn receive<'a>(

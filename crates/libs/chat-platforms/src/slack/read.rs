@@ -1,4 +1,4 @@
-//! Events and pressed buttons to what came in (<https://docs.slack.dev/apis/events-api>).
+//! Conversion of events and button presses to incoming messages (<https://docs.slack.dev/apis/events-api>).
 
 use agentd_base::Timestamp;
 use serde_json::{Value, json};
@@ -14,11 +14,11 @@ use crate::message::{Chat, Decision, Incoming, IncomingMessage, Sender};
 use crate::outgoing::Address;
 use crate::webhook::{Received, WebhookAnswer};
 
-/// A bot of Slack's own without the marks of one.
+/// User ID of Slackbot, which is not marked as a bot.
 const SLACKBOT: &str = "USLACKBOT";
 
 impl Slack {
-    /// What an event or a payload holds: the body of a request that was verified, or the payload that came by a socket.
+    /// Reads a payload: the body of a verified request, or a payload from a socket.
     #[must_use]
     pub fn read(&self, payload: &Value) -> Received {
         let mut answer = WebhookAnswer::empty();
@@ -30,7 +30,7 @@ impl Slack {
             Some("event_callback") => self.read_event(payload).map(Incoming::Message).into_iter().collect(),
             Some("block_actions") => read_actions(payload),
             Some("app_rate_limited") => {
-                tracing::warn!("Slack sends fewer events than there are: more than 30000 came in an hour");
+                tracing::warn!("Slack event rate limit reached; events are being dropped");
                 Vec::new()
             }
             _ => Vec::new(),
@@ -62,7 +62,7 @@ impl Slack {
         let Parts { text, context, attachments } = content.into_parts();
         let kind = event["channel_type"].as_str().unwrap_or(if channel.starts_with('D') { "im" } else { "channel" });
         let is_answer = event["parent_user_id"].as_str().is_some_and(|parent| own.contains(&parent));
-        // In channels the answer begins a thread, so the message counts as its beginning.
+        // In channels the reply starts a thread, so the message counts as its start.
         let begins_thread = !matches!(kind, "im" | "mpim");
         let chat = Chat {
             thread: id(&event["thread_ts"]).or_else(|| begins_thread.then(|| ts.clone())),
@@ -87,25 +87,25 @@ impl Slack {
     }
 }
 
-/// The contents, and whether they mention one of `own` users.
+/// Returns the contents, and whether they mention one of the `own` users.
 fn content(event: &Value, own: &[&str], is_mention: bool) -> (Content, bool) {
     let mut content = Content::default();
-    let (said, names_bot) = text::plain(&clean(event["text"].as_str().unwrap_or_default()), own);
-    content.say(&said);
-    // The text says the same as the rich text.
+    let (text, names_bot) = text::to_plain_text(&clean(event["text"].as_str().unwrap_or_default()), own);
+    content.add_text(&text);
+    // The text duplicates the rich text.
     let has_text = event["text"].as_str().is_some_and(|text| !text.trim().is_empty());
-    let (said, is_named_in_blocks) = blocks_text(&event["blocks"], own, !has_text);
-    content.say(&said);
+    let (text, is_named_in_blocks) = blocks_text(&event["blocks"], own, !has_text);
+    content.add_text(&text);
     content.attach(event["files"].as_array().into_iter().flatten().map(attachment));
     add_attachments(&event["attachments"], &mut content);
     let is_mentioned = names_bot || is_named_in_blocks;
     if (is_mentioned || is_mention) && content.is_empty() {
-        content.say(&mention_alone());
+        content.add_text(&mention_alone());
     }
     (content, is_mentioned)
 }
 
-/// The users that the app writes as. An installation that is no bot's is that of a person.
+/// Returns the user IDs of the app. An authorization of a user rather than a bot is skipped.
 fn own_users<'a>(payload: &'a Value, known: Option<&'a str>) -> Vec<&'a str> {
     let authorizations = payload["authorizations"].as_array().into_iter().flatten();
     let bots = authorizations.filter(|authorization| authorization["is_bot"] != false);
@@ -116,7 +116,7 @@ fn address_of(chat: &Chat, details: Value) -> Address {
     Address { channel: chat.id.clone(), thread: chat.thread.clone(), details }
 }
 
-/// `1795600000.000100`: seconds, and a number that counts as microseconds.
+/// Parses a `ts` such as `1795600000.000100`: seconds, and a counter treated as microseconds.
 fn time_of(ts: &str) -> Option<Timestamp> {
     let (seconds, rest) = ts.split_once('.').unwrap_or((ts, "0"));
     let (seconds, micros): (i64, i64) = (seconds.parse().ok()?, rest.parse().ok()?);
@@ -139,7 +139,7 @@ fn read_action(payload: &Value, action: &Value) -> Option<Decision> {
     let chosen = &action["selected_option"];
     let data = [&action["value"], &chosen["value"], &action["action_id"]].into_iter().find_map(button_data)?;
     Some(Decision {
-        // The time is that of the press, and says which of several it was.
+        // `action_ts` is the time of the press, which distinguishes repeated presses.
         id: format!("{}:{ts}:{}:{user_id}", chat.id, id(&action["action_ts"])?),
         sender: Sender { id: user_id, name: first_name([&user["name"], &user["username"]]) },
         data,

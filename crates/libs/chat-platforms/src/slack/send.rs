@@ -1,4 +1,4 @@
-//! Sending, and changing what was sent.
+//! Sending and editing of messages.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ impl Slack {
         let answer = self.call("chat.postMessage", &body).await?;
         let ts = ts_of(&answer)?;
         let message = Address {
-            // For a person this is the direct chat.
+            // For a user this is the direct chat.
             channel: id(&answer["channel"]).unwrap_or_else(|| to.channel.clone()),
             thread: to.thread.clone(),
             details: json!({"ts": ts}),
@@ -38,15 +38,15 @@ impl Slack {
         let ts = ts.ok_or_else(|| SendError::Refused("the address names no message of Slack".to_owned()))?;
         let mut body = body(&message.channel, text);
         body["ts"] = json!(ts);
-        // Left out, those that are there would stay.
+        // Omitted blocks would be kept.
         body["blocks"] = json!([]);
         self.call("chat.update", &body).await?;
         Ok(())
     }
 }
 
-/// `parse`: nothing is a mention or a link that is not written as one; for changes of messages it is not what Slack
-/// does by itself.
+/// Returns the message body. `parse` disables automatic mentions and links; it must be set explicitly for edits, where
+/// it is not the default.
 fn body(channel: &str, text: &str) -> Value {
     json!({"channel": channel, "text": text, "parse": "none"})
 }

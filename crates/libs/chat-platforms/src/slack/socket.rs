@@ -1,9 +1,9 @@
-//! Socket Mode: what would be requests come over a WebSocket (<https://docs.slack.dev/apis/events-api/using-socket-mode>).
+//! Socket Mode client (<https://docs.slack.dev/apis/events-api/using-socket-mode>).
 //!
 //! Invariants
-//! - An envelope is acknowledged after what is in it was stored, and over the socket that it came by. Slack sends again
-//!   what is not acknowledged, also by another socket.
-//! - Where Slack says nothing for a minute, though it is asked, the connection is given up.
+//! - An envelope is acknowledged after its contents were stored, on the socket that delivered it. Slack redelivers
+//!   unacknowledged envelopes, possibly on another socket.
+//! - A connection is closed if Slack is silent for a minute despite a ping.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,45 +19,46 @@ use crate::incoming_text::id;
 use crate::outgoing::SendError;
 
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
-/// From a socket to its greeting.
-const GREETING_TIME: Duration = Duration::from_secs(15);
-/// Slack sends a ping about twice as often. After this it is asked, and after twice this it is gone.
-const SILENCE: Duration = Duration::from_secs(30);
+/// Time limit for the `hello` message after connecting.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(15);
+/// Idle time after which a ping is sent; after twice this time the connection is closed. Slack pings about twice as
+/// often.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
 
-/// One socket, and the envelopes of it that are not acknowledged yet.
+/// Socket with its unacknowledged envelopes.
 struct Session {
     link: Link,
     socket: WebSocket,
-    /// In the order of the batches.
-    waiting: VecDeque<String>,
+    /// Envelope IDs in order of delivery.
+    unacknowledged: VecDeque<String>,
     is_leaving: bool,
 }
 
 impl Slack {
-    pub(super) async fn keep_socket(self: Arc<Self>, link: Link) -> Ended {
+    pub(super) async fn run_socket(self: Arc<Self>, link: Link) -> Ended {
         let socket = match self.connect_socket().await {
             Ok(socket) => socket,
             Err(ended) => return ended,
         };
         link.connected().await;
-        let mut session = Session { link, socket, waiting: VecDeque::new(), is_leaving: false };
+        let mut session = Session { link, socket, unacknowledged: VecDeque::new(), is_leaving: false };
         match session.run(&self).await {
             Ok(never) => match never {},
             Err(ended) => ended,
         }
     }
 
-    /// A socket that Slack has greeted.
+    /// Connects and waits for `hello`.
     async fn connect_socket(&self) -> Result<WebSocket, Ended> {
         let token = self.config.app_token.as_ref().filter(|token| !token.is_empty()).ok_or_else(|| {
             SendError::NotSetUp("set channels.slack.app_token, which begins with xapp-, to connect".to_owned())
         })?;
         let url = self.open_socket(token).await?;
-        // The owner vouches for what a server that he named himself names.
-        let is_named = self.config.api_base_url.is_some();
-        let client = self.client.with_trust(if is_named { Trust::Owner } else { Trust::Steered });
+        // A custom API server is trusted by the owner, and so are the URLs that it returns.
+        let is_custom_api = self.config.api_base_url.is_some();
+        let client = self.client.with_trust(if is_custom_api { Trust::Owner } else { Trust::Untrusted });
         let mut socket = client.web_socket(&url, MAX_MESSAGE_BYTES).await?;
-        let greeting = async {
+        let hello = async {
             loop {
                 match socket.next().await? {
                     WebSocketEvent::Text(text) => match read(&text) {
@@ -72,44 +73,44 @@ impl Slack {
                 }
             }
         };
-        match tokio::time::timeout(GREETING_TIME, greeting).await {
-            Ok(greeted) => greeted.map(|()| socket),
+        match tokio::time::timeout(HELLO_TIMEOUT, hello).await {
+            Ok(received) => received.map(|()| socket),
             Err(_) => Err(Ended::later("Slack opened a socket and said nothing")),
         }
     }
 }
 
 impl Session {
-    /// Until it ends.
+    /// Runs the session until it ends.
     async fn run(&mut self, slack: &Slack) -> Result<std::convert::Infallible, Ended> {
-        let (mut heard_at, mut is_asked) = (Instant::now(), false);
+        let (mut received_at, mut is_pinged) = (Instant::now(), false);
         loop {
-            let silence = heard_at + if is_asked { SILENCE * 2 } else { SILENCE };
+            let silence = received_at + if is_pinged { PING_INTERVAL * 2 } else { PING_INTERVAL };
             tokio::select! {
                 _ = self.link.stored() => self.acknowledge().await?,
-                event = self.socket.next(), if self.link.has_room() => {
-                    (heard_at, is_asked) = (Instant::now(), false);
-                    self.take(slack, event?).await?;
+                event = self.socket.next(), if self.link.has_capacity() => {
+                    (received_at, is_pinged) = (Instant::now(), false);
+                    self.handle_event(slack, event?).await?;
                 }
                 () = tokio::time::sleep_until(silence) => {
-                    if is_asked {
+                    if is_pinged {
                         return Err(Ended::later("Slack says nothing any more"));
                     }
                     self.socket.ping().await?;
-                    is_asked = true;
+                    is_pinged = true;
                 }
             }
         }
     }
 
     async fn acknowledge(&mut self) -> Result<(), Ended> {
-        if let Some(envelope) = self.waiting.pop_front() {
+        if let Some(envelope) = self.unacknowledged.pop_front() {
             self.socket.send(json!({"envelope_id": envelope}).to_string()).await?;
         }
         Ok(())
     }
 
-    async fn take(&mut self, slack: &Slack, event: WebSocketEvent) -> Result<(), Ended> {
+    async fn handle_event(&mut self, slack: &Slack, event: WebSocketEvent) -> Result<(), Ended> {
         let text = match event {
             WebSocketEvent::Text(text) => text,
             WebSocketEvent::Alive => return Ok(()),
@@ -118,7 +119,7 @@ impl Session {
             }
             WebSocketEvent::Closed(_) => return Err(Ended::expected()),
         };
-        // Nothing that can be acknowledged, or that anybody could make sense of.
+        // Invalid JSON cannot be acknowledged.
         let Some(message) = read(&text) else { return Ok(()) };
         if message["type"] == "disconnect" {
             let ended = ended_by(&message);
@@ -135,7 +136,7 @@ impl Session {
         if incoming.is_empty() {
             self.socket.send(json!({"envelope_id": envelope}).to_string()).await?;
         } else {
-            self.waiting.push_back(envelope);
+            self.unacknowledged.push_back(envelope);
             self.link.deliver(incoming).await;
         }
         Ok(())

@@ -32,7 +32,7 @@ fn request(content_type: &'static str, body: &str, time: &str, signature: &str) 
 }
 
 #[test]
-fn errors_show_names_alone() {
+fn errors_show_only_codes_and_scopes() {
     let error = |body: Value| {
         let answer = ApiAnswer { status: http::StatusCode::OK, headers: http::HeaderMap::new(), body };
         api::refusal(&answer).to_string()
@@ -45,7 +45,7 @@ fn errors_show_names_alone() {
 }
 
 #[tokio::test]
-async fn the_account_and_the_socket() {
+async fn account_and_socket_are_requested() {
     let fake = FakeSlack::start(TOKEN, APP_TOKEN, SECRET).await.unwrap();
     let app = app(Some(fake.base_url()), Some(TOKEN), Some(SECRET));
     let account = app.check().await.unwrap();
@@ -57,7 +57,7 @@ async fn the_account_and_the_socket() {
 }
 
 #[test]
-fn what_agents_write_is_mrkdwn() {
+fn markdown_is_rendered_as_mrkdwn() {
     let render = |text: &str| write::render(text).join("\n---\n");
     assert_eq!(render("# A **b**\n\n*c* ~~d~~ `e<f` ``g`h``"), "*A b*\n\n_c_ ~d~ `e&lt;f` g`h");
     assert_eq!(render("> a\n> b"), "> a\n> b");
@@ -81,13 +81,13 @@ proptest! {
     }
 
     #[test]
-    fn text_of_any_form_is_read(text in "[<>@#!|&;a-z \\PC]{0,60}") {
-        let (plain, _) = text::plain(&text, &["U1"]);
+    fn any_text_is_read(text in "[<>@#!|&;a-z \\PC]{0,60}") {
+        let (plain, _) = text::to_plain_text(&text, &["U1"]);
         prop_assert!(plain.len() <= text.len() * 2 + 8);
     }
 
     #[test]
-    fn nothing_unsigned_passes(signature in "(v0=)?[0-9a-f]{0,70}", body in "\\PC{0,40}") {
+    fn unsigned_requests_are_rejected(signature in "(v0=)?[0-9a-f]{0,70}", body in "\\PC{0,40}") {
         let secret = as_secret(SECRET);
         let request = request("application/json", &body, "1795600000", &signature);
         prop_assert!(verify::verify(Some(&secret), &request, NOW).is_err());

@@ -1,4 +1,4 @@
-//! The signature of a request (<https://docs.slack.dev/authentication/verifying-requests-from-slack>).
+//! Verification of request signatures (<https://docs.slack.dev/authentication/verifying-requests-from-slack>).
 
 use agentd_base::{Secret, Timestamp};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -16,7 +16,7 @@ pub(super) fn verify(secret: Option<&Secret>, request: &WebhookRequest, now: Tim
     if is_right { Ok(()) } else { Err(Rejection::Unverified("its signature is wrong")) }
 }
 
-/// Over the version of the scheme, the time as it stands in the header, and the body.
+/// Computes the MAC over the scheme version, the timestamp as in the header, and the body.
 fn mac(secret: &Secret, time: &str, body: &[u8]) -> Tag {
     let mut mac = Context::with_key(&Key::new(HMAC_SHA256, secret.expose().as_bytes()));
     [&b"v0:"[..], time.as_bytes(), b":", body].into_iter().for_each(|part| mac.update(part));

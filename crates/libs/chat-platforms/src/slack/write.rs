@@ -1,15 +1,15 @@
-//! Markdown as Slack's `mrkdwn` (<https://docs.slack.dev/messaging/formatting-message-text>).
+//! Slack's `mrkdwn` (<https://docs.slack.dev/messaging/formatting-message-text>).
 
 use url::Url;
 
-use crate::markup::{self, Style, begin_lines, block_in_backticks, characters, mark_lines};
+use crate::markup::{self, Style, block_in_backticks, characters, mark_lines, prefix_lines};
 
-/// Of a section with buttons under it. A text alone is cut at 40,000, and Slack advises 4,000 (`chat.postMessage`).
-/// 12,000 is for blocks of Markdown, which are not used here.
-const LIMIT: usize = 3000;
+/// Maximum length of a section with buttons. A plain text is truncated at 40,000, and Slack recommends 4,000
+/// (`chat.postMessage`). The limit of 12,000 applies to Markdown blocks, which are not used here.
+const MAX_SECTION_CHARS: usize = 3000;
 
 const STYLE: Style = Style {
-    limit: LIMIT,
+    limit: MAX_SECTION_CHARS,
     measure: characters,
     escape,
     strong: |text| mark_lines(text, '*'),
@@ -18,13 +18,13 @@ const STYLE: Style = Style {
     code,
     code_block: |text, _| block_in_backticks(&escape(text)),
     link,
-    // A star in it would end it.
+    // An asterisk inside would end the bold text.
     heading: |text, _| mark_lines(&text.replace('*', ""), '*'),
-    quote: |text| begin_lines(text, "> "),
+    quote: |text| prefix_lines(text, "> "),
     bullet: "• ",
 };
 
-/// Text that is sent with formatting turned off.
+/// Style of text that is sent with formatting disabled.
 const PLAIN: Style = Style { strong: str::to_owned, ..STYLE };
 
 pub(super) fn render(markdown: &str) -> Vec<String> {
@@ -39,26 +39,26 @@ pub(super) fn escape(text: &str) -> String {
     text.replace('\0', "").replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Code ends with the first backtick, whatever stands before it.
+/// Formats inline code, which ends at the first backtick and cannot contain one.
 fn code(text: &str) -> String {
     if text.contains('`') { escape(text) } else { format!("`{}`", escape(text)) }
 }
 
-/// What is no address that Slack links is written out.
+/// Formats a link. A URL that Slack does not link is written as text.
 fn link(label: &str, url: &str) -> String {
     let label = without_links(label).replace('\n', " ");
     let shown = escape(url);
     let parsed = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https" | "mailto" | "tel"));
     match parsed {
         Some(_) if label == shown && !url.contains('|') => format!("<{shown}>"),
-        // Without characters that would end it.
+        // Replace characters that would end the link.
         Some(url) => format!("<{}|{}>", escape(&url.as_str().replace('|', "%7C")), label.replace('|', "¦")),
         None if label == shown => label,
         None => format!("{label} ({shown})"),
     }
 }
 
-/// Links do not nest; a picture in a link would be one.
+/// Removes nested links, which come from a picture in a link.
 fn without_links(markup: &str) -> String {
     let mut left = String::new();
     let mut rest = markup;

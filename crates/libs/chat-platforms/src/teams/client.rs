@@ -1,4 +1,4 @@
-//! One bot: its configuration, and what is kept of it.
+//! Teams bot: configuration and state.
 
 use agentd_base::{Clock, Secret};
 use agentd_net::GuardedClient;
@@ -11,24 +11,25 @@ use crate::keys::{KeyCache, KeyDocument};
 pub(super) const NAME: &str = "Teams";
 const KEYS: &str = "https://login.botframework.com/v1/.well-known/openidconfiguration";
 
-/// What one bot takes.
+/// Configuration of a Teams bot.
 #[derive(Debug, Clone, Default)]
 pub struct TeamsConfig {
-    /// `None`: the service address of each request, and `https://smba.trafficmanager.net/teams/` for what answers none.
+    /// Base URL of the API; default: the service URL of each request, or `https://smba.trafficmanager.net/teams/` for
+    /// messages that answer none.
     pub api_base_url: Option<Url>,
-    /// Where tokens come from. `None`: `https://login.microsoftonline.com`.
+    /// Login server; default: `https://login.microsoftonline.com`.
     pub login_base_url: Option<Url>,
-    /// The OpenID document. `None`: that of the Bot Framework.
+    /// OpenID configuration URL; default: that of the Bot Framework.
     pub keys_url: Option<Url>,
-    /// The bot's id.
+    /// App ID of the bot.
     pub app_id: Option<String>,
-    /// Sends.
+    /// Client secret of the app, for sending.
     pub app_password: Option<Secret>,
-    /// The one tenant that may write, and that the bot is registered in. `None`: any, and a bot of many tenants.
+    /// Only tenant that may write, in which the bot is registered. Default: any tenant, with a multi-tenant bot.
     pub tenant_id: Option<String>,
 }
 
-/// One bot in Teams.
+/// Teams bot.
 #[derive(Debug)]
 pub struct Teams {
     pub(super) config: TeamsConfig,
@@ -41,8 +42,8 @@ pub struct Teams {
 }
 
 impl Teams {
-    /// `client` reaches what the owner set and the platform's own addresses; `replies` reaches the service addresses of
-    /// requests and what documents name, and is to be one for what others steer.
+    /// Creates an adapter. `client` is used for configured URLs and the platform's own; `replies` for the untrusted
+    /// service URLs of requests and URLs in documents.
     #[must_use]
     pub fn new(config: TeamsConfig, client: GuardedClient, replies: GuardedClient, clock: Clock) -> Self {
         let keys = KeyCache::new(NAME, KeyDocument::OpenId(replies.clone()), config.keys_url.clone(), KEYS);
@@ -50,7 +51,7 @@ impl Teams {
         Self { config, client, replies, clock, keys, token: AccessToken::default(), files }
     }
 
-    /// The app's id, where it is set.
+    /// Returns the app ID, if set.
     pub(super) fn app_id(&self) -> Option<&str> {
         self.config.app_id.as_deref().filter(|id| !id.is_empty())
     }

@@ -1,29 +1,29 @@
-//! What an activity holds, and the messages that it forwards or answers.
+//! Contents of activities, including forwarded and answered messages.
 
 use serde_json::Value;
 
 use super::files::source;
-use super::html::{self, HtmlText, decoded};
-use crate::content::{Content, Quoted, mention_alone, named};
+use super::html::{self, HtmlText, decode_entities};
+use crate::content::{Content, QuoteKind, mention_alone, named};
 use crate::incoming_text::{id, name, text as clean};
 use crate::message::Attachment;
 
-/// Maximum number of mentions by which people are named.
+/// Maximum number of mentions that are read.
 const MAX_MENTIONS: usize = 50;
 /// Maximum number of attachments that are read.
 const MAX_ATTACHMENTS: usize = 50;
 /// Maximum length of a card's text.
 const MAX_CARD: usize = 4_000;
 const MAX_DEPTH: usize = 12;
-/// The type of an attachment that is a file.
+/// Content type of file attachments.
 const FILE: &str = "application/vnd.microsoft.teams.file.download.info";
 const CARDS: [&str; 2] = ["application/vnd.microsoft.card", "application/vnd.microsoft.teams.card"];
-/// Fields of a card that hold text.
+/// Card fields with text.
 const CARD_TEXTS: [&str; 7] = ["title", "subtitle", "summary", "text", "inlines", "label", "value"];
-/// Fields of a card that hold parts of it.
+/// Card fields with nested parts.
 const CARD_PARTS: [&str; 9] = ["body", "sections", "items", "columns", "facts", "rows", "cells", "content", "fallback"];
 
-/// The contents, and whether they mention the bot.
+/// Returns the contents, and whether they mention the bot.
 pub(super) fn content(activity: &Value) -> (Content, bool) {
     let mut content = Content::default();
     let attachments = || activity["attachments"].as_array().into_iter().flatten().take(MAX_ATTACHMENTS);
@@ -36,11 +36,11 @@ pub(super) fn content(activity: &Value) -> (Content, bool) {
     let HtmlText { text: html, quotes, is_mentioned: is_named_in_html } = html.unwrap_or_default();
     is_mentioned |= is_named_in_html;
     for (author, text) in &quotes {
-        content.quote(Quoted::Answered, author, text);
+        content.add_quote(QuoteKind::Answered, author, text);
     }
-    // Where a message is answered, the text may repeat it.
+    // The text of a reply may repeat the quoted message.
     let is_html_better = text.is_empty() || (!quotes.is_empty() && !html.is_empty());
-    content.say(if is_html_better { &html } else { &text });
+    content.add_text(if is_html_better { &html } else { &text });
     for attachment in attachments() {
         match kind(attachment).as_str() {
             "messageReference" if quotes.is_empty() => add_reference(attachment, &mut content),
@@ -50,17 +50,17 @@ pub(super) fn content(activity: &Value) -> (Content, bool) {
             kind if CARDS.iter().any(|card| kind.starts_with(card)) => {
                 let mut card = String::new();
                 push_card(&attachment["content"], MAX_DEPTH, &mut card);
-                content.quote(Quoted::Forwarded, "", &card);
+                content.add_quote(QuoteKind::Forwarded, "", &card);
             }
             kind => content.attach([file(attachment, kind, &activity["serviceUrl"])]),
         }
     }
     let sent = &activity["value"];
     if !content.has_own() && !sent.is_null() {
-        content.say(&named("Button", [sent.as_str().map_or_else(|| sent.to_string(), str::to_owned)]));
+        content.add_text(&named("Button", [sent.as_str().map_or_else(|| sent.to_string(), str::to_owned)]));
     }
     if is_mentioned && content.is_empty() {
-        content.say(&mention_alone());
+        content.add_text(&mention_alone());
     }
     (content, is_mentioned)
 }
@@ -70,19 +70,19 @@ fn mentions(activity: &Value) -> impl Iterator<Item = &Value> {
     entities.filter(|entity| entity["type"] == "mention").take(MAX_MENTIONS)
 }
 
-/// What stands between `<at>` and `</at>`, decoded.
+/// Returns the decoded text between `<at>` and `</at>`.
 fn mentioned_name(markup: &str) -> Option<String> {
     let (_, inner) = markup.strip_prefix("<at").and_then(|rest| rest.strip_suffix("</at>"))?.split_once('>')?;
-    Some(decoded(inner).trim().to_owned())
+    Some(decode_entities(inner).trim().to_owned())
 }
 
-/// Whether the mention is one of the bot.
+/// Whether the mention refers to the bot.
 fn is_own(activity: &Value, mention: &Value) -> bool {
     let mentioned = &mention["mentioned"]["id"];
     mentioned.is_string() && *mentioned == activity["recipient"]["id"]
 }
 
-/// The names by which the message mentions the bot.
+/// Returns the names by which the message mentions the bot.
 fn own_names(activity: &Value) -> Vec<String> {
     let names = mentions(activity).filter(|mention| is_own(activity, mention)).flat_map(|mention| {
         [mention["text"].as_str().and_then(mentioned_name), Some(name(&mention["mentioned"]["name"]))]
@@ -90,32 +90,32 @@ fn own_names(activity: &Value) -> Vec<String> {
     names.flatten().filter(|name| !name.is_empty()).collect()
 }
 
-/// The text without the mention of the bot. Others who are mentioned stand there by name.
+/// Returns the text without mentions of the bot; other mentions are replaced by names.
 fn text(activity: &Value, own_names: &[String]) -> String {
-    let said = clean(activity["text"].as_str().unwrap_or_default());
-    let (mut plain, mut rest, mut count) = (String::new(), said.as_str(), 0);
+    let text = clean(activity["text"].as_str().unwrap_or_default());
+    let (mut plain, mut rest, mut count) = (String::new(), text.as_str(), 0);
     while let Some((before, after)) = rest.split_once("<at")
         && count < MAX_MENTIONS
     {
         count += 1;
-        plain.push_str(&decoded(before));
+        plain.push_str(&decode_entities(before));
         let name = after.split_once("</at>").and_then(|(markup, behind)| Some((markup.split_once('>')?.1, behind)));
         let Some((name, behind)) = name else {
             plain.push_str("<at");
             rest = after;
             continue;
         };
-        let name = decoded(name);
+        let name = decode_entities(name);
         if !own_names.iter().any(|own| own == name.trim()) {
             plain.push_str(&name);
         }
         rest = behind;
     }
-    plain.push_str(&decoded(rest));
+    plain.push_str(&decode_entities(rest));
     clean(&plain)
 }
 
-/// The content of a reference, which is JSON as text or as it is.
+/// Returns the content of a reference, which is a JSON object or JSON text.
 fn reference(attachment: &Value) -> Value {
     match &attachment["content"] {
         Value::String(text) => serde_json::from_str(text).unwrap_or_default(),
@@ -126,14 +126,14 @@ fn reference(attachment: &Value) -> Value {
 fn add_reference(attachment: &Value, content: &mut Content) {
     let reference = reference(attachment);
     let preview = reference["messagePreview"].as_str().unwrap_or_default();
-    content.quote(Quoted::Answered, &sender_name(&reference["messageSender"]), &decoded(preview));
+    content.add_quote(QuoteKind::Answered, &sender_name(&reference["messageSender"]), &decode_entities(preview));
 }
 
 fn add_forwarded(attachment: &Value, content: &mut Content) {
     let reference = reference(attachment);
     let text = reference["originalMessageContent"].as_str().unwrap_or_default();
     let author = sender_name(&reference["originalMessageSender"]);
-    content.quote(Quoted::Forwarded, &author, &html::read(text, &[]).text);
+    content.add_quote(QuoteKind::Forwarded, &author, &html::read(text, &[]).text);
 }
 
 fn sender_name(sender: &Value) -> String {
@@ -141,9 +141,9 @@ fn sender_name(sender: &Value) -> String {
     if user.is_empty() { name(&sender["application"]["displayName"]) } else { user }
 }
 
-/// The texts of a card, each in a line of its own.
+/// Appends the texts of a card, one per line.
 fn push_card(part: &Value, depth: usize, card: &mut String) {
-    let Some(deeper) = depth.checked_sub(1) else { return };
+    let Some(remaining_depth) = depth.checked_sub(1) else { return };
     if card.len() >= MAX_CARD {
         return;
     }
@@ -154,10 +154,10 @@ fn push_card(part: &Value, depth: usize, card: &mut String) {
             }
             card.push_str(text);
         }
-        Value::Array(parts) => parts.iter().for_each(|part| push_card(part, deeper, card)),
+        Value::Array(parts) => parts.iter().for_each(|part| push_card(part, remaining_depth, card)),
         Value::Object(_) => {
             for field in CARD_TEXTS.iter().chain(&CARD_PARTS) {
-                push_card(&part[*field], deeper, card);
+                push_card(&part[*field], remaining_depth, card);
             }
         }
         _ => {}

@@ -1,16 +1,16 @@
-//! HTML as Teams writes it (<https://learn.microsoft.com/microsoftteams/platform/bots/how-to/format-your-bot-messages>), as
-//! people read it.
+//! Conversion of Teams HTML to plain text
+//! (<https://learn.microsoft.com/microsoftteams/platform/bots/how-to/format-your-bot-messages>).
 
 use html5gum::{StartTag, Token, Tokenizer};
 
 use crate::content::named;
 use crate::incoming_text::text as clean;
 
-/// Maximum number of tags and texts that are read.
+/// Maximum number of HTML tokens that are read.
 const MAX_TOKENS: usize = 20_000;
-/// What a quoted message is called.
+/// `itemtype` of quoted messages.
 const REPLY: &str = "http://schema.skype.com/reply";
-/// Elements that begin a line.
+/// Elements that start a new line.
 const BLOCKS: [&str; 17] = [
     "blockquote",
     "br",
@@ -31,29 +31,29 @@ const BLOCKS: [&str; 17] = [
     "ul",
 ];
 
-/// What a message in HTML says.
+/// Contents of an HTML message.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct HtmlText {
-    /// The sender's own words, without mentions of the bot.
+    /// Text of the sender without mentions of the bot.
     pub(super) text: String,
-    /// Messages that are answered, as author and text.
+    /// Quoted messages as author and text.
     pub(super) quotes: Vec<(String, String)>,
     pub(super) is_mentioned: bool,
 }
 
-/// `own_names`: the names by which the bot is mentioned.
+/// Reads an HTML message. `own_names` are the names by which the bot is mentioned.
 pub(super) fn read(html: &str, own_names: &[String]) -> HtmlText {
     let mut reader = Reader { own_names, ..Reader::default() };
     for token in Tokenizer::new(html).flatten().take(MAX_TOKENS) {
-        reader.take(token);
+        reader.handle(token);
     }
     reader.end_quote();
     let Reader { text, quotes, is_mentioned, .. } = reader;
-    HtmlText { text: tidied(&text), quotes, is_mentioned }
+    HtmlText { text: trim_lines(&text), quotes, is_mentioned }
 }
 
-/// Text in which `<` is itself, with its entities decoded.
-pub(super) fn decoded(text: &str) -> String {
+/// Decodes the entities of text in which `<` is literal.
+pub(super) fn decode_entities(text: &str) -> String {
     let escaped = text.replace('<', "&lt;");
     let texts = Tokenizer::new(escaped.as_str()).flatten().filter_map(|token| match token {
         Token::String(text) => Some(lossy(&text)),
@@ -68,13 +68,13 @@ struct Reader<'a> {
     text: String,
     quotes: Vec<(String, String)>,
     is_mentioned: bool,
-    /// The quote that is open, and how many elements of its kind are open in it.
+    /// Open quote with the number of nested elements of its kind.
     quote: Option<(Quote, usize)>,
-    /// The text of the mention that is open.
+    /// Text of the open mention.
     mention: Option<String>,
     link: Option<(String, usize)>,
     preformatted: usize,
-    /// Inside of what is not shown.
+    /// Nesting depth of hidden elements.
     hidden: usize,
 }
 
@@ -86,7 +86,7 @@ struct Quote {
 }
 
 impl Reader<'_> {
-    fn take(&mut self, token: Token) {
+    fn handle(&mut self, token: Token) {
         match token {
             Token::StartTag(tag) => self.start(&tag),
             Token::EndTag(tag) => self.end(&lossy(&tag.name)),
@@ -169,7 +169,7 @@ impl Reader<'_> {
 
     fn end_quote(&mut self) {
         if let Some((quote, _)) = self.quote.take() {
-            self.quotes.push((quote.author.trim().to_owned(), tidied(&quote.text)));
+            self.quotes.push((quote.author.trim().to_owned(), trim_lines(&quote.text)));
         }
     }
 
@@ -202,7 +202,7 @@ impl Reader<'_> {
         }
         let target = self.target();
         for character in text.chars() {
-            // A space of its own stays.
+            // A non-breaking space is kept as a space.
             if !character.is_whitespace() || character == '\u{a0}' {
                 target.push(if character == '\u{a0}' { ' ' } else { character });
             } else if !target.is_empty() && !target.ends_with([' ', '\n']) {
@@ -224,7 +224,7 @@ impl Reader<'_> {
     }
 }
 
-fn tidied(text: &str) -> String {
+fn trim_lines(text: &str) -> String {
     clean(&text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n"))
 }
 
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn html_is_read_as_people_see_it() {
+    fn html_is_converted_to_displayed_text() {
         for (html, expected) in [
             ("<div><div>Use x &lt; 5 &copy;</div></div>", "Use x < 5 ©"),
             ("<p>a  b\n c</p><p>d<br>e</p>", "a b c\nd\ne"),
@@ -265,11 +265,11 @@ mod tests {
             assert_eq!(text(html), expected, "{html}");
         }
         assert!(read("<at>R&amp;D Bot</at>", &["R&D Bot".to_owned()]).is_mentioned);
-        assert_eq!(decoded("a &lt; b < c &amp;amp; R&D"), "a < b < c &amp; R&D");
+        assert_eq!(decode_entities("a &lt; b < c &amp;amp; R&D"), "a < b < c &amp; R&D");
     }
 
     #[test]
-    fn quoted_messages_are_no_own_words() {
+    fn quoted_messages_are_separated_from_the_text() {
         let html = "<blockquote itemscope itemtype=\"http://schema.skype.com/Reply\" itemid=\"1\"><strong>Bob</strong>\
                     <span itemprop=\"time\"></span><p itemprop=\"preview\">Guten <b>Morgen</b></p></blockquote><p>translate</p>";
         let expected = HtmlText {
@@ -283,9 +283,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_html_is_read_without_a_panic(html in "(\\PC|</?(blockquote|at|a|pre|strong|p|li|td)( itemtype=\"http://schema.skype.com/Reply\")?>){0,40}") {
+        fn read_never_panics(html in "(\\PC|</?(blockquote|at|a|pre|strong|p|li|td)( itemtype=\"http://schema.skype.com/Reply\")?>){0,40}") {
             read(&html, &["x".to_owned()]);
-            decoded(&html);
+            decode_entities(&html);
         }
     }
 }

@@ -1,26 +1,23 @@
-//! What Teams sends: activities by their types
-//! (<https://learn.microsoft.com/azure/bot-service/rest-api/bot-framework-rest-connector-api-reference>), and the
-//! attachments of a message.
+//! Kinds of Teams activities by type
+//! (<https://learn.microsoft.com/azure/bot-service/rest-api/bot-framework-rest-connector-api-reference>), and of
+//! message attachments.
 
 use crate::kinds::{DELETION, EDIT, MessageKind, OTHER, REACTION, REPORT};
 
-const NOT_OF_TEAMS: &str = "is no activity of people in Teams";
+const NOT_OF_TEAMS: &str = "not an activity of users in Teams";
 
-/// Activities stand by their types, parts of a message by their field or the type of an attachment.
+/// Activities are listed by type, message parts by field or attachment type.
 pub(crate) const KINDS: &[MessageKind] = &[
     MessageKind::read("message", "by the fields below"),
     MessageKind::read("text", "its text, without the mention of the bot"),
-    MessageKind::read("text/html", "its text where there is no other, and a quote of the message that is answered"),
-    MessageKind::read("messageReference", "a quote of the message that is answered"),
-    MessageKind::read("forwardedMessageReference", "a quote that is marked as forwarded"),
+    MessageKind::read("text/html", "its text if there is no other, and a quote of the message that is replied to"),
+    MessageKind::read("messageReference", "a quote of the message that is replied to"),
+    MessageKind::read("forwardedMessageReference", "a quote marked as forwarded"),
     MessageKind::read("application/vnd.microsoft.teams.file.download.info", "a file"),
-    MessageKind::read("application/vnd.microsoft.card.*", "a quote of the card's text that is marked as forwarded"),
-    MessageKind::read(
-        "application/vnd.microsoft.teams.card.*",
-        "a quote of the card's text that is marked as forwarded",
-    ),
+    MessageKind::read("application/vnd.microsoft.card.*", "a quote of the card's text marked as forwarded"),
+    MessageKind::read("application/vnd.microsoft.teams.card.*", "a quote of the card's text marked as forwarded"),
     MessageKind::read("other attachments", "a file"),
-    MessageKind::read("value", "a decision, or what another program's card sends"),
+    MessageKind::read("value", "an approval decision, or the data of another program's card"),
     MessageKind::answered("message without any of these", OTHER),
     MessageKind::ignored("command", NOT_OF_TEAMS),
     MessageKind::ignored("commandResult", NOT_OF_TEAMS),
@@ -48,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_type_of_activity_is_in_the_table() {
+    fn table_contains_every_activity_type() {
         for kind in TEAMS.values("Activity", "type") {
             assert!(KINDS.iter().any(|of| of.name == kind), "{kind}");
         }

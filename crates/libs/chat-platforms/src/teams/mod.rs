@@ -1,13 +1,12 @@
-//! Microsoft Teams, by the Bot Framework (<https://learn.microsoft.com/azure/bot-service/rest-api>).
+//! Microsoft Teams adapter, based on the Bot Framework (<https://learn.microsoft.com/azure/bot-service/rest-api>).
 //!
 //! Invariants
-//! - A request counts only with a token that the Bot Framework signed by a key endorsed for Teams, made out to our app
-//!   and to the service address that stands in the request.
-//! - Credentials go to the login service alone; the token that it gives goes only to a service address that was
-//!   verified, or that the owner set.
-//! - A service address comes from outside, so it is reached as what others steer is: never a private one.
+//! - A request is accepted only with a token that the Bot Framework signed with a key endorsed for Teams. The token
+//!   must be issued for this app and for the service URL in the request.
+//! - Credentials are sent only to the login service. Its token is sent only to a verified or configured service URL.
+//! - A service URL is untrusted input, so private addresses are refused.
 //!
-//! Deliberately absent: other channels of the Bot Framework, invokes (their answers are of another kind), and message
+//! Deliberately absent: other Bot Framework channels, invokes (which need a different response), and message
 //! extensions.
 
 mod client;

@@ -1,4 +1,4 @@
-//! Activities to messages and decisions.
+//! Conversion of activities to messages and decisions.
 
 use agentd_base::Timestamp;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ impl Teams {
         Received { answer: WebhookAnswer::empty(), incoming }
     }
 
-    /// `None` for what is no message of a person in a tenant that may write.
+    /// Returns `None` for anything but a user message from a permitted tenant.
     fn read_message(&self, activity: &Value) -> Option<Incoming> {
         let tenant = &activity["channelData"]["tenant"]["id"];
         let is_of_tenant = match self.config.tenant_id.as_deref() {
@@ -73,7 +73,7 @@ impl Teams {
     }
 }
 
-/// A message in a channel stands in the thread of the message that began it, whose id stands behind the channel's.
+/// Returns the chat. In a channel, the ID of the thread's first message follows the channel ID.
 fn chat(conversation: &Value, id: &str) -> Chat {
     let (chat, thread) = match id.split_once(";messageid=") {
         Some((chat, thread)) => (chat, Some(thread.to_owned())),
@@ -81,7 +81,7 @@ fn chat(conversation: &Value, id: &str) -> Chat {
     };
     let is_group = match conversation["conversationType"].as_str() {
         Some(kind) => kind != "personal",
-        // What is not known to be private is not.
+        // Unknown conversations count as groups.
         None => conversation["isGroup"] != false,
     };
     Chat { id: chat.to_owned(), thread, is_group }

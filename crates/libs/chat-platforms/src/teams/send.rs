@@ -1,4 +1,4 @@
-//! Calls of the Bot Connector, and the token for them.
+//! Bot Connector calls and their access token.
 
 use std::time::Duration;
 
@@ -16,17 +16,17 @@ use crate::incoming_text::{id, reason};
 use crate::outgoing::{Account, Address, Outgoing, SendError, Sent};
 
 const LOGIN: &str = "https://login.microsoftonline.com";
-/// Where bots of no single tenant log in.
+/// Login tenant of multi-tenant bots.
 const ANY_TENANT: &str = "botframework.com";
 const SCOPE: &str = "https://api.botframework.com/.default";
-/// The service address of conversations that nothing came from yet.
+/// Service URL of conversations without an incoming message.
 const SERVICE: &str = "https://smba.trafficmanager.net/teams/";
 
 impl Teams {
     pub(super) async fn send_message(&self, to: &Address, message: &Outgoing) -> Result<Sent, SendError> {
         let activity = write::activity(&message.text, message.is_plain, &message.buttons);
         let body = self.call(Method::POST, to, to.thread.as_deref(), &activity).await?;
-        // Without an id it is sent all the same, and cannot be changed later.
+        // Without an ID the message was sent but cannot be edited.
         let id = id(&body["id"]);
         let message = Address { thread: id.clone(), ..to.clone() };
         Ok(Sent { id: id.unwrap_or_default(), message })
@@ -43,7 +43,7 @@ impl Teams {
     }
 
     pub(super) async fn account(&self) -> Result<Account, SendError> {
-        // What is kept says nothing of credentials that were changed since.
+        // A cached token would not reveal credentials that have changed since.
         let (app_id, _) = self.credentials()?;
         self.fetch_token().await?;
         Ok(Account { id: app_id.to_owned(), name: String::new(), webhook_url: None, last_error: None })
@@ -62,7 +62,7 @@ impl Teams {
         self.token.call(client, NAME, &self.clock, request, || self.fetch_token(), error_of).await
     }
 
-    /// Where the activities of a conversation are, and which client may go there.
+    /// Returns the activities URL of a conversation and the client for it.
     fn activities(&self, to: &Address, activity_id: Option<&str>) -> Result<(&GuardedClient, Url), SendError> {
         if !is_segment(&to.channel) || activity_id.is_some_and(|id| !is_segment(id)) {
             return Err(SendError::Refused("this is no conversation or no message of Teams".to_owned()));
@@ -116,7 +116,7 @@ impl Teams {
 
 fn error_of(answer: &ApiAnswer, token: &Secret) -> SendError {
     let error = &answer.body["error"];
-    let said = reason(&error["message"], [token]);
+    let detail = reason(&error["message"], [token]);
     match (answer.status, error["code"].as_str().unwrap_or_default()) {
         (StatusCode::UNAUTHORIZED, _) => {
             SendError::Credentials("Teams refuses the token that Microsoft gave for channels.teams.app_id".to_owned())
@@ -124,7 +124,7 @@ fn error_of(answer: &ApiAnswer, token: &Secret) -> SendError {
         (_, "BotNotInConversationRoster" | "MessageWritesBlocked") => {
             SendError::Blocked("the bot may not write there: it was removed or blocked".to_owned())
         }
-        (StatusCode::FORBIDDEN, _) => SendError::Blocked(format!("Teams does not let the bot write there{said}")),
+        (StatusCode::FORBIDDEN, _) => SendError::Blocked(format!("Teams does not let the bot write there{detail}")),
         (StatusCode::NOT_FOUND, _) => {
             SendError::Gone("Teams knows no such conversation or message for this bot".to_owned())
         }
@@ -134,6 +134,6 @@ fn error_of(answer: &ApiAnswer, token: &Secret) -> SendError {
         (StatusCode::REQUEST_TIMEOUT | StatusCode::PRECONDITION_FAILED, _) => {
             SendError::Later(format!("{NAME} answered {}", answer.status))
         }
-        (status, _) => SendError::Refused(format!("Teams refuses the message with {status}{said}")),
+        (status, _) => SendError::Refused(format!("Teams refuses the message with {status}{detail}")),
     }
 }

@@ -1,4 +1,4 @@
-//! Who sends a request
+//! Verification of requests
 //! (<https://learn.microsoft.com/azure/bot-service/rest-api/bot-framework-rest-connector-authentication>).
 
 use agentd_base::Timestamp;
@@ -14,7 +14,7 @@ const ISSUER: &str = "https://api.botframework.com";
 pub(super) const CHANNEL: &str = "msteams";
 
 impl Teams {
-    /// The activity of a verified request.
+    /// Verifies a request and returns its activity.
     pub(super) async fn verify(&self, request: &WebhookRequest, now: Timestamp) -> Result<Value, Rejection> {
         let app_id = self.app_id().ok_or(Rejection::NotSetUp)?;
         if request.method != Method::POST {

@@ -1,18 +1,18 @@
-//! The Markdown that Teams understands, and activities as JSON.
+//! Teams Markdown and activity JSON.
 
 use serde_json::{Value, json};
 
-use crate::markup::{Style, begin_lines, block_in_backticks, bytes, code_in_backticks};
+use crate::markup::{Style, block_in_backticks, bytes, code_in_backticks, prefix_lines};
 use crate::outgoing::{Button, ButtonStyle};
 
-/// In bytes. Microsoft advises 80 KB for a whole message in UTF-16, and takes about 100 ("Format your bot messages").
-/// This is half of it at most; the rest is for buttons, and for what JSON escapes.
-pub(super) const MAX_TEXT: usize = 20_000;
+/// Maximum text length in bytes. Microsoft recommends 80 KB for a whole message in UTF-16 and accepts about 100
+/// ("Format your bot messages"). This is at most half of it, which leaves space for buttons and JSON escapes.
+pub(super) const MAX_TEXT_BYTES: usize = 20_000;
 const MAX_BUTTONS: usize = 3;
 const MAX_SEGMENT: usize = 512;
 
 pub(super) const STYLE: Style = Style {
-    limit: MAX_TEXT,
+    limit: MAX_TEXT_BYTES,
     measure: bytes,
     escape,
     strong: |text| format!("**{text}**"),
@@ -21,16 +21,16 @@ pub(super) const STYLE: Style = Style {
     code: code_in_backticks,
     code_block: |text, _| block_in_backticks(text),
     link,
-    // In chats the levels of headings look alike.
+    // Teams shows all heading levels alike.
     heading: |text, _| if text.contains("**") { text.to_owned() } else { format!("**{text}**") },
-    quote: |text| begin_lines(text, "> "),
+    quote: |text| prefix_lines(text, "> "),
     bullet: "- ",
 };
 
-/// Text that is sent with the format `plain`.
+/// Style of text that is sent with the format `plain`.
 pub(super) const PLAIN: Style = Style { escape: |text| text.replace('\0', ""), strong: str::to_owned, ..STYLE };
 
-/// Markdown takes HTML too, so its signs are written as entities.
+/// Escapes text. Teams Markdown also accepts HTML, so its special characters are written as entities.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     let mut before = None;
@@ -40,7 +40,7 @@ fn escape(text: &str) -> String {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
-            // Within a word it means nothing, and names are full of it.
+            // Within a word it is literal, and names often contain it.
             '_' if before.is_some_and(char::is_alphanumeric)
                 && characters.peek().is_some_and(|next| next.is_alphanumeric()) =>
             {
@@ -55,12 +55,12 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// Only to where links may lead; anything else is written out.
+/// Formats a link to a permitted scheme; other links are written as text.
 fn link(label: &str, url: &str) -> String {
     if !["http://", "https://", "mailto:"].iter().any(|scheme| url.starts_with(scheme)) {
         return format!("{label} ({})", escape(url));
     }
-    // Parentheses in pairs do not end the address.
+    // Balanced parentheses do not end the URL.
     let has_pairs = url.matches('(').count() == url.matches(')').count() && url.find('(') <= url.find(')');
     let mut target = String::with_capacity(url.len());
     for character in url.chars() {
@@ -77,7 +77,7 @@ fn link(label: &str, url: &str) -> String {
     format!("[{label}]({target})")
 }
 
-/// Whether an id stands in a path as one segment and no more.
+/// Whether an ID is a single path segment.
 pub(super) fn is_segment(id: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_graphic() && !b"/\\?#%".contains(&byte);
     !id.is_empty() && id.len() <= MAX_SEGMENT && id != "." && id != ".." && id.bytes().all(is_allowed)

@@ -1,4 +1,4 @@
-//! Methods of the Bot API, and what its errors mean.
+//! Bot API methods and error codes.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use crate::incoming_text::{name, reason, some_name};
 use crate::outgoing::{Account, SendError};
 
 const BASE_URL: &str = "https://api.telegram.org";
-/// What is asked for: everything that [`Telegram::read`] reads.
+/// Update types requested from Telegram, which are those that [`Telegram::read`] reads.
 pub(super) const UPDATES: [&str; 2] = ["message", "callback_query"];
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(15);
-/// For what a message must not wait for.
+/// Time limit of optional calls that must not delay a message.
 pub(super) const SHORT_TIME_LIMIT: Duration = Duration::from_secs(3);
 
 impl Telegram {
-    /// Calls a method, and answers with its `result`.
+    /// Calls a method and returns its `result`.
     pub(super) async fn call(&self, method: &str, body: &Value, limit: Duration) -> Result<Value, Failure> {
         let url = self.url(&[], &[method])?;
         let mut request = ApiCall::new(Method::POST, url).json(body);
@@ -35,30 +35,30 @@ impl Telegram {
         })
     }
 
-    /// An address with the token in its path, between these segments.
-    pub(super) fn url(&self, before: &[&str], behind: &[&str]) -> Result<Url, SendError> {
+    /// Returns a URL with the token in its path, between these segments.
+    pub(super) fn url(&self, before: &[&str], after: &[&str]) -> Result<Url, SendError> {
         let token = self.config.bot_token.as_ref().filter(|token| !token.is_empty());
         let token =
             token.ok_or_else(|| SendError::NotSetUp("set channels.telegram.bot_token to send messages".to_owned()))?;
         let base = base_url(self.config.api_base_url.as_ref(), BASE_URL)?;
-        Ok(join(&base, &[before, &[&format!("bot{}", token.expose())], behind].concat()))
+        Ok(join(&base, &[before, &[&format!("bot{}", token.expose())], after].concat()))
     }
 
-    /// What no error text may repeat.
+    /// Returns the secrets that error messages must not contain.
     fn secrets(&self) -> impl Iterator<Item = &Secret> {
         [&self.config.bot_token, &self.config.secret_token].into_iter().flatten()
     }
 
-    /// Asks for the bot's username unless it is known. Without it only answers to the bot and mentions by its number
-    /// count, so what fails here is tried again with the next message.
-    pub(super) async fn learn_username(&self) {
+    /// Fetches the bot's username if it is unknown. Without it only replies and mentions by ID are recognized, so a
+    /// failure is retried with the next message.
+    pub(super) async fn fetch_username(&self) {
         if self.config.bot_token.is_some() && self.username.lock().is_none() {
             let me = self.call("getMe", &json!({}), SHORT_TIME_LIMIT).await;
-            self.keep_username(&me.unwrap_or_default());
+            self.store_username(&me.unwrap_or_default());
         }
     }
 
-    fn keep_username(&self, me: &Value) {
+    fn store_username(&self, me: &Value) {
         if let Some(username) = me["username"].as_str() {
             *self.username.lock() = Some(username.to_owned());
         }
@@ -66,7 +66,7 @@ impl Telegram {
 
     pub(super) async fn account(&self) -> Result<Account, SendError> {
         let me = self.call("getMe", &json!({}), TIME_LIMIT).await?;
-        self.keep_username(&me);
+        self.store_username(&me);
         let webhook = self.call("getWebhookInfo", &json!({}), TIME_LIMIT).await?;
         let name = match name(&me["username"]) {
             none if none.is_empty() => name(&me["first_name"]),
@@ -81,7 +81,7 @@ impl Telegram {
         })
     }
 
-    /// Has updates sent to `url`, which Telegram wants to be `https`. What waits already is sent as well.
+    /// Registers a webhook `url`, which must be `https`. Pending updates are delivered to it as well.
     pub(super) async fn set_webhook(&self, url: &Url) -> Result<String, SendError> {
         let secret = self.config.secret_token.as_ref().filter(|secret| !secret.is_empty()).ok_or_else(|| {
             SendError::NotSetUp("set channels.telegram.secret_token before the webhook is registered".to_owned())
@@ -96,21 +96,21 @@ impl Telegram {
         Ok(url.to_string())
     }
 
-    /// Ends the webhook, which polling takes; what waits is kept.
+    /// Deletes the webhook, as required for polling. Pending updates are kept.
     ///
     /// # Errors
-    /// As [`ChatPlatform::send`](crate::ChatPlatform::send).
+    /// See [`ChatPlatform::send`](crate::ChatPlatform::send).
     pub(super) async fn delete_webhook(&self) -> Result<(), SendError> {
         self.call("deleteWebhook", &json!({"drop_pending_updates": false}), TIME_LIMIT).await?;
         Ok(())
     }
 }
 
-/// Why a method did not do what it should.
+/// Failure of a method call.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) error: SendError,
-    /// The group got this number.
+    /// New ID of a group that became a supergroup.
     pub(super) moved_to: Option<i64>,
 }
 
@@ -126,22 +126,22 @@ impl From<Failure> for SendError {
     }
 }
 
-fn refusal(status: StatusCode, body: &Value, said: &str) -> SendError {
+fn refusal(status: StatusCode, body: &Value, detail: &str) -> SendError {
     let code = body["error_code"].as_u64().unwrap_or_else(|| status.as_u16().into());
-    let holds = |words: &[&str]| words.iter().any(|word| said.to_ascii_lowercase().contains(word));
-    let sentence = format!("Telegram answered {code}{said}");
+    let contains_any = |words: &[&str]| words.iter().any(|word| detail.to_ascii_lowercase().contains(word));
+    let sentence = format!("Telegram answered {code}{detail}");
     match code {
         429 => SendError::RateLimited {
             message: "Telegram takes no more messages just now".to_owned(),
             wait: wait_in(body),
         },
-        // Without a known token there is no such path.
+        // An unknown token makes the path invalid.
         401 | 404 => SendError::Credentials(format!("{sentence}; check channels.telegram.bot_token")),
-        403 if holds(&["blocked by the user", "user is deactivated", "can't initiate conversation"]) => {
+        403 if contains_any(&["blocked by the user", "user is deactivated", "can't initiate conversation"]) => {
             SendError::Blocked(sentence)
         }
-        403 if holds(&["kicked", "not a member", "deleted"]) => SendError::Gone(sentence),
-        400 if holds(&[
+        403 if contains_any(&["kicked", "not a member", "deleted"]) => SendError::Gone(sentence),
+        400 if contains_any(&[
             "not found",
             "topic_closed",
             "topic_deleted",

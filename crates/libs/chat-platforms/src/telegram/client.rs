@@ -1,4 +1,4 @@
-//! One bot: its configuration, and what is kept of it.
+//! Telegram bot: configuration and state.
 
 use agentd_base::Secret;
 use agentd_net::GuardedClient;
@@ -9,25 +9,25 @@ use crate::files::Files;
 
 pub(super) const NAME: &str = "Telegram";
 
-/// What a bot needs.
+/// Configuration of a Telegram bot.
 #[derive(Debug, Clone, Default)]
 pub struct TelegramConfig {
-    /// Where the Bot API is; `None`: `https://api.telegram.org`.
+    /// Base URL of the Bot API; default: `https://api.telegram.org`.
     pub api_base_url: Option<Url>,
-    /// Of @BotFather: the bot's number, a colon, and a secret.
+    /// Token from @BotFather: the bot ID, a colon, and a secret.
     pub bot_token: Option<Secret>,
-    /// What Telegram says with each webhook request.
+    /// Secret that Telegram includes in each webhook request.
     pub secret_token: Option<Secret>,
 }
 
-/// One bot.
+/// Telegram bot.
 #[derive(Debug)]
 pub struct Telegram {
     pub(super) config: TelegramConfig,
     pub(super) client: GuardedClient,
-    /// The number before the colon of the token.
+    /// Bot ID, the number before the colon of the token.
     pub(super) bot_id: Option<i64>,
-    /// Of `getMe`, once it was asked; it does not change while the daemon runs.
+    /// Username from `getMe`, cached; it does not change while the daemon runs.
     pub(super) username: Mutex<Option<String>>,
     pub(crate) files: Files,
 }

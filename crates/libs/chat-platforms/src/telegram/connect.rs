@@ -1,4 +1,4 @@
-//! Long polling as a connection.
+//! Long polling, presented as a connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,22 +11,22 @@ use crate::connection::{Ended, Link};
 use crate::message::Incoming;
 use crate::outgoing::SendError;
 
-/// How long Telegram holds a poll open.
+/// Long-poll timeout.
 const POLL_SECONDS: u64 = 25;
-/// So many updates stay below the most that is read of an answer, whatever is in them.
+/// Maximum number of updates per poll, which keeps any response below the size limit.
 const POLL_LIMIT: u64 = 10;
 
 impl Telegram {
-    /// Polls until a poll fails. One that holds what is not stored yet is not followed by another.
-    pub(super) async fn keep_polling(self: Arc<Self>, link: Link) -> Ended {
-        match self.poll_on(link).await {
+    /// Polls until a poll fails. The next poll starts after the previous updates are stored.
+    pub(super) async fn run_polling(self: Arc<Self>, link: Link) -> Ended {
+        match self.poll_until_error(link).await {
             Ok(never) => match never {},
             Err(error) => error.into(),
         }
     }
 
-    async fn poll_on(&self, mut link: Link) -> Result<std::convert::Infallible, SendError> {
-        // While one is set, nothing can be polled.
+    async fn poll_until_error(&self, mut link: Link) -> Result<std::convert::Infallible, SendError> {
+        // Polling fails while a webhook is set.
         self.delete_webhook().await?;
         let (mut offset, mut is_connected) = (0, false);
         loop {
@@ -43,13 +43,13 @@ impl Telegram {
         }
     }
 
-    /// Waits up to 25 seconds for updates from `offset` on (0: those not taken yet), and answers with what came and
-    /// with the next offset. Asking with that one is what takes these: store them first.
+    /// Waits up to 25 seconds for updates from `offset` on (0: all unconfirmed ones). Returns them with the next
+    /// offset. Polling with that offset confirms them, so store them first.
     ///
     /// # Errors
-    /// As [`ChatPlatform::send`](crate::ChatPlatform::send); `Refused` while a webhook is registered.
+    /// See [`ChatPlatform::send`](crate::ChatPlatform::send); `Refused` while a webhook is registered.
     pub(super) async fn poll(&self, offset: i64) -> Result<(Vec<Incoming>, i64), SendError> {
-        self.learn_username().await;
+        self.fetch_username().await;
         let body = json!({
             "offset": offset,
             "limit": POLL_LIMIT,

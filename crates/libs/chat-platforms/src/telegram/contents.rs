@@ -1,4 +1,4 @@
-//! What a message holds besides its text, and the messages that it forwards or answers.
+//! Message contents besides text, including forwarded and answered messages.
 
 use serde_json::Value;
 
@@ -6,12 +6,12 @@ use super::Telegram;
 use super::files::source;
 use super::kinds::KINDS;
 use super::text::{rich_text, text_of};
-use crate::content::{Content, Quoted, named};
+use crate::content::{Content, QuoteKind, named};
 use crate::incoming_text::{first_name, name, some_name};
 use crate::kinds::{Handling, OTHER};
 use crate::message::Attachment;
 
-/// Kinds of files, each in a field of its own.
+/// File fields of a message with their names.
 const FILES: [(&str, &str); 8] = [
     ("animation", "Animation"),
     ("audio", "Audio"),
@@ -23,13 +23,12 @@ const FILES: [(&str, &str); 8] = [
     ("voice", "Voice message"),
 ];
 
-/// Whether a message is there that is answered. In a topic, what is in answer to nothing is in answer to the beginning
-/// of the topic.
+/// Whether the message is a reply. In a topic, other messages appear as replies to the creation of the topic.
 pub(super) fn is_answered_message(answered: &Value) -> bool {
     answered.is_object() && answered["forum_topic_created"].is_null()
 }
 
-/// Contents that are no text, in words.
+/// Describes non-text contents.
 pub(super) fn named_contents(message: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     let rich = rich_text(&message["rich_message"]);
@@ -42,8 +41,8 @@ pub(super) fn named_contents(message: &Value) -> Vec<String> {
         lines.push(named("Contact", [person_name(contact), text(&contact["phone_number"])]));
     }
     if let Some(venue) = of("venue") {
-        let place = coordinates(&venue["location"]);
-        lines.push(named("Location", [text(&venue["title"]), text(&venue["address"]), place]));
+        let coordinates_text = coordinates(&venue["location"]);
+        lines.push(named("Location", [text(&venue["title"]), text(&venue["address"]), coordinates_text]));
     } else if let Some(location) = of("location") {
         let kind = if location["live_period"].is_null() { "Location" } else { "Live location" };
         lines.push(named(kind, [coordinates(location)]));
@@ -76,7 +75,7 @@ pub(super) fn named_contents(message: &Value) -> Vec<String> {
     lines
 }
 
-/// Names the contents of which a table says that they cannot be read.
+/// Returns descriptions of the contents that the table lists as unreadable.
 pub(super) fn unreadable_contents(message: &Value) -> impl Iterator<Item = &'static str> {
     KINDS.iter().filter_map(|kind| match kind.handling {
         Handling::Answered(what) if !message[kind.name].is_null() => Some(what),
@@ -84,7 +83,7 @@ pub(super) fn unreadable_contents(message: &Value) -> impl Iterator<Item = &'sta
     })
 }
 
-/// Names a message that holds nothing that can be read; `None` where it is to be ignored.
+/// Returns a description of a message without readable contents; `None` if it should be ignored.
 pub(super) fn unreadable(message: &Value) -> Option<&'static str> {
     let is_ignored =
         KINDS.iter().any(|kind| matches!(kind.handling, Handling::Ignored(_)) && !message[kind.name].is_null());
@@ -92,24 +91,24 @@ pub(super) fn unreadable(message: &Value) -> Option<&'static str> {
 }
 
 impl Telegram {
-    /// Adds what the message answers.
+    /// Adds the message that is replied to.
     pub(super) fn add_answered(&self, message: &Value, content: &mut Content) {
         let chosen = message["quote"]["text"].as_str().unwrap_or_default();
-        let shown = |of: &Value| if chosen.is_empty() { described(of) } else { chosen.to_owned() };
+        let shown = |of: &Value| if chosen.is_empty() { describe_quoted(of) } else { chosen.to_owned() };
         let answered = &message["reply_to_message"];
         let external = &message["external_reply"];
         if is_answered_message(answered) {
             let is_own = self.bot_id.is_some() && answered["from"]["id"].as_i64() == self.bot_id;
-            let how = if is_own { Quoted::AnsweredAgent } else { Quoted::Answered };
-            content.quote(how, &author(answered), &shown(answered));
+            let how = if is_own { QuoteKind::AnsweredAgent } else { QuoteKind::Answered };
+            content.add_quote(how, &author(answered), &shown(answered));
         } else if external.is_object() {
-            content.quote(Quoted::Answered, &origin(&external["origin"]), &shown(external));
+            content.add_quote(QuoteKind::Answered, &origin(&external["origin"]), &shown(external));
         }
     }
 }
 
-/// A message of others in words: its text, and its contents by their kinds.
-pub(super) fn described(message: &Value) -> String {
+/// Describes a quoted message: its text, and the kinds of its contents.
+pub(super) fn describe_quoted(message: &Value) -> String {
     let mut lines = vec![text_of(message)];
     if !message["photo"].is_null() {
         lines.push(named("Photo", [""; 0]));
@@ -125,13 +124,13 @@ pub(super) fn described(message: &Value) -> String {
     lines.join("\n")
 }
 
-/// Who wrote a message of others.
+/// Returns the author of a quoted message.
 fn author(message: &Value) -> String {
     let chat = first_name([&message["sender_chat"]["title"], &message["author_signature"]]);
     if chat.is_empty() { person_name(&message["from"]) } else { chat }
 }
 
-/// Who wrote a message that was forwarded.
+/// Returns the author of a forwarded message.
 pub(super) fn origin(origin: &Value) -> String {
     let chat = [&origin["chat"]["title"], &origin["sender_chat"]["title"], &origin["sender_user_name"]];
     let chat = first_name(chat);
@@ -155,7 +154,7 @@ fn items(value: &Value) -> &[Value] {
 
 pub(super) fn attachments_of(message: &Value) -> Vec<Attachment> {
     let mut attachments = Vec::new();
-    // The same picture in several sizes, the largest one last.
+    // Several sizes of the same picture, the largest one last.
     if let Some(photo) = message["photo"].as_array().and_then(|sizes| sizes.last()) {
         let media_type = Some("image/jpeg".to_owned());
         let bytes = photo["file_size"].as_u64();
@@ -163,7 +162,7 @@ pub(super) fn attachments_of(message: &Value) -> Vec<Attachment> {
     }
     for (field, _) in FILES {
         let file = &message[field];
-        // For older programs an animation is there as a document too.
+        // For older clients an animation is repeated as a document.
         if !file.is_object() || (field == "document" && message["animation"].is_object()) {
             continue;
         }

@@ -1,5 +1,5 @@
-//! Fetching files (<https://core.telegram.org/bots/api#getfile>). The address holds the token; where a
-//! redirect leads elsewhere, nothing of it goes along.
+//! File downloads (<https://core.telegram.org/bots/api#getfile>). The URL contains the token, which is never forwarded
+//! to a redirect target.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::incoming_text::id;
 use crate::message::FileSource;
 use crate::outgoing::SendError;
 
-/// Where a file of a message is.
+/// Returns the source of a file.
 pub(super) fn source(file: &Value) -> Option<FileSource> {
     Some(FileSource(json!({"file_id": id(&file["file_id"])?})))
 }

@@ -1,4 +1,4 @@
-//! What Telegram sends: the fields of a message, and the kinds of updates
+//! Kinds of Telegram messages by field, and of updates
 //! (<https://core.telegram.org/bots/api#message>, <https://core.telegram.org/bots/api#update>).
 
 use crate::kinds::{EDIT, MessageKind, REACTION, REPORT};
@@ -13,9 +13,9 @@ const POLL: &str = "agentd sends no polls";
 const INLINE: &str = "agentd has no inline mode";
 const SUGGESTED_POST: &str = "agentd suggests no posts";
 
-/// Every field of a message that holds contents, and every kind of update.
+/// Every message field with contents, and every kind of update.
 pub(crate) const KINDS: &[MessageKind] = &[
-    MessageKind::read("text", "its text; the address of a link stands behind its label"),
+    MessageKind::read("text", "its text; the address of a link follows its label"),
     MessageKind::read("caption", "its text"),
     MessageKind::read("rich_message", "its text"),
     MessageKind::read("photo", FILE),
@@ -36,10 +36,10 @@ pub(crate) const KINDS: &[MessageKind] = &[
     MessageKind::read("dice", "`[Dice: 🎲 4]`"),
     MessageKind::read("game", "`[Game: Chess, A game]`"),
     MessageKind::read("web_app_data", "`[Web app data: Order, 2 pizzas]`"),
-    MessageKind::read("forward_origin", "a quote that is marked as forwarded"),
-    MessageKind::read("reply_to_message", "a quote of the message that is answered"),
-    MessageKind::read("quote", "the part of the answered message that was chosen"),
-    MessageKind::read("external_reply", "a quote of the message that is answered"),
+    MessageKind::read("forward_origin", "a quote marked as forwarded"),
+    MessageKind::read("reply_to_message", "a quote of the message that is replied to"),
+    MessageKind::read("quote", "the selected part of the message that is replied to"),
+    MessageKind::read("external_reply", "a quote of the message that is replied to"),
     MessageKind::answered("story", STORIES),
     MessageKind::answered("reply_to_story", STORIES),
     MessageKind::answered("paid_media", "paid media"),
@@ -52,7 +52,7 @@ pub(crate) const KINDS: &[MessageKind] = &[
     MessageKind::answered("users_shared", "shared users"),
     MessageKind::answered("chat_shared", "shared chats"),
     MessageKind::answered("passport_data", "Telegram Passport data"),
-    MessageKind::ignored("sender_chat", "is written on behalf of a chat: nobody in particular wrote it"),
+    MessageKind::ignored("sender_chat", "written on behalf of a chat, without an author"),
     MessageKind::ignored("boost_added", REPORT),
     MessageKind::ignored("channel_chat_created", REPORT),
     MessageKind::ignored("chat_background_set", REPORT),
@@ -102,12 +102,12 @@ pub(crate) const KINDS: &[MessageKind] = &[
     MessageKind::ignored("video_chat_started", REPORT),
     MessageKind::ignored("write_access_allowed", REPORT),
     MessageKind::read("Update.message", "by the fields above"),
-    MessageKind::read("Update.callback_query", "a decision, or the text of another program's button"),
+    MessageKind::read("Update.callback_query", "an approval decision, or the text of another program's button"),
     MessageKind::ignored("Update.business_connection", BUSINESS),
     MessageKind::ignored("Update.business_message", BUSINESS),
     MessageKind::ignored("Update.deleted_business_messages", BUSINESS),
     MessageKind::ignored("Update.edited_business_message", BUSINESS),
-    MessageKind::ignored("Update.channel_post", "nobody in particular wrote it"),
+    MessageKind::ignored("Update.channel_post", "has no author"),
     MessageKind::ignored("Update.edited_channel_post", EDIT),
     MessageKind::ignored("Update.edited_message", EDIT),
     MessageKind::ignored("Update.chat_boost", REPORT),
@@ -117,7 +117,7 @@ pub(crate) const KINDS: &[MessageKind] = &[
     MessageKind::ignored("Update.my_chat_member", REPORT),
     MessageKind::ignored("Update.chosen_inline_result", INLINE),
     MessageKind::ignored("Update.inline_query", INLINE),
-    MessageKind::ignored("Update.guest_message", "agentd answers in no chat that the bot is not a member of"),
+    MessageKind::ignored("Update.guest_message", "agentd only replies in chats of which the bot is a member"),
     MessageKind::ignored("Update.managed_bot", "agentd manages no bots"),
     MessageKind::ignored("Update.message_reaction", REACTION),
     MessageKind::ignored("Update.message_reaction_count", REACTION),
@@ -136,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    /// Fields that say something about a message and are none of its contents.
+    /// Message fields with metadata rather than contents.
     const METADATA: &[&str] = &[
         "author_signature",
         "business_connection_id",
@@ -175,7 +175,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_field_and_every_update_of_the_api_is_in_the_table() {
+    fn table_contains_every_field_and_update_of_the_api() {
         let fields = TELEGRAM.properties("Message").into_iter().filter(|field| !METADATA.contains(&field.as_str()));
         let updates = TELEGRAM.properties("Update").into_iter().filter(|field| field != "update_id");
         let mut expected: Vec<String> = fields.chain(updates.map(|kind| format!("Update.{kind}"))).collect();

@@ -1,15 +1,14 @@
-//! Telegram: the Bot API (<https://core.telegram.org/bots/api>), with updates by webhook or by long polling.
+//! Telegram adapter for the Bot API (<https://core.telegram.org/bots/api>), with updates by webhook or long polling.
 //!
 //! Invariants
-//! - A webhook request is believed when it says the secret token, compared in constant time. Telegram signs nothing and
-//!   sends no time, so a request that somebody copied is refused only by its `update_id`, which is the id of everything
-//!   that comes in: the caller keeps the ids that it has seen.
-//! - The bot token stands in the path of requests. No error text has a path, and what Telegram says of an error is
-//!   searched for the token.
-//! - What is written on behalf of a chat (anonymous administrators, channels) is no message: nobody in particular wrote
-//!   it.
+//! - A webhook request is accepted if it contains the secret token, compared in constant time. Telegram sends neither a
+//!   signature nor a timestamp, so a replayed request is recognized only by its `update_id`. That ID is the ID of every
+//!   incoming item, which the caller must deduplicate.
+//! - The bot token is part of request paths. Error messages contain no paths, and Telegram's error texts are searched
+//!   for the token.
+//! - Messages on behalf of a chat (anonymous administrators, channels) are ignored, since they have no sender.
 //!
-//! Deliberately absent: inline mode, payments, edits, reactions and posts of channels.
+//! Deliberately absent: inline mode, payments, edits, reactions and channel posts.
 
 mod api;
 mod client;
@@ -36,7 +35,7 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use url::Url;
 
-use crate::connection::{Connection, Opening};
+use crate::connection::{ConnectOptions, Connection};
 use crate::files::IncomingFile;
 use crate::message::FileSource;
 use crate::outgoing::{Account, Address, Outgoing, SendError, Sent};
@@ -44,13 +43,13 @@ use crate::platform::{ChatPlatform, Platform};
 use crate::webhook::{Received, Rejection, WebhookRequest, is_secret};
 
 impl Telegram {
-    /// Whether the request says the secret token.
+    /// Checks the secret token of a request.
     fn verify(&self, request: &WebhookRequest) -> Result<(), Rejection> {
         let secret = self.config.secret_token.as_ref().filter(|secret| !secret.is_empty());
         let secret = secret.ok_or(Rejection::NotSetUp)?;
-        let said =
+        let token =
             request.header("x-telegram-bot-api-secret-token").ok_or(Rejection::Unverified("it has no secret token"))?;
-        if is_secret(said, secret) { Ok(()) } else { Err(Rejection::Unverified("its secret token is another one")) }
+        if is_secret(token, secret) { Ok(()) } else { Err(Rejection::Unverified("its secret token is another one")) }
     }
 }
 
@@ -59,8 +58,8 @@ impl ChatPlatform for Telegram {
         Platform::Telegram
     }
 
-    fn connect(self: Arc<Self>, opening: Opening) -> Option<Connection> {
-        Some(Connection::open(opening, |link, _| self.keep_polling(link)))
+    fn connect(self: Arc<Self>, options: ConnectOptions) -> Option<Connection> {
+        Some(Connection::open(options, |link, _| self.run_polling(link)))
     }
 
     fn receive<'a>(
@@ -72,8 +71,8 @@ impl ChatPlatform for Telegram {
             self.verify(request)?;
             let update: Value = serde_json::from_slice(&request.body)
                 .map_err(|_| Rejection::Malformed("the update is not JSON".to_owned()))?;
-            if read::mentions_somebody(&update) {
-                self.learn_username().await;
+            if read::has_mention(&update) {
+                self.fetch_username().await;
             }
             Ok(self.read(&update))
         }

@@ -1,28 +1,28 @@
-//! Updates to what came in (<https://core.telegram.org/bots/api#update>).
+//! Conversion of updates to incoming messages (<https://core.telegram.org/bots/api#update>).
 
 use agentd_base::Timestamp;
 use serde_json::{Value, json};
 
 use super::Telegram;
 use super::contents::{
-    attachments_of, described, is_answered_message, named_contents, origin, person_name, unreadable,
+    attachments_of, describe_quoted, is_answered_message, named_contents, origin, person_name, unreadable,
     unreadable_contents,
 };
-use super::text::written;
-use crate::content::{Content, Parts, Quoted, mention_alone, named};
+use super::text::text_and_entities;
+use crate::content::{Content, Parts, QuoteKind, mention_alone, named};
 use crate::incoming_text::{button_data, id, name};
 use crate::message::{Chat, Decision, Incoming, IncomingMessage, Sender};
 use crate::outgoing::Address;
 use crate::webhook::{Received, WebhookAnswer};
 
-/// Whether the username of the bot decides to whom a message is written.
-pub(super) fn mentions_somebody(update: &Value) -> bool {
-    let entities = written(&update["message"]).1;
+/// Whether the bot's username is needed to decide whether the message is addressed to it.
+pub(super) fn has_mention(update: &Value) -> bool {
+    let entities = text_and_entities(&update["message"]).1;
     entities.iter().any(|entity| matches!(entity["type"].as_str(), Some("mention" | "bot_command")))
 }
 
 impl Telegram {
-    /// One update, however it came.
+    /// Reads an update from a webhook or a poll.
     pub(crate) fn read(&self, update: &Value) -> Received {
         let incoming = number(&update["update_id"]).and_then(|id| {
             let message = self.read_message(&id, &update["message"]).map(Incoming::Message);
@@ -32,11 +32,11 @@ impl Telegram {
     }
 
     fn read_message(&self, update_id: &str, message: &Value) -> Option<IncomingMessage> {
-        // With `sender_chat` the field `from` holds a stand-in.
+        // With `sender_chat`, the field `from` contains a placeholder.
         if !message["sender_chat"].is_null() {
             return None;
         }
-        let sender = person(&message["from"])?;
+        let sender = user_sender(&message["from"])?;
         let chat = chat_of(message)?;
         let answered = &message["reply_to_message"];
         let is_answer =
@@ -64,38 +64,38 @@ impl Telegram {
         })
     }
 
-    /// The contents, and whether they mention the bot. What is forwarded mentions nobody: others wrote it.
+    /// Returns the contents, and whether they mention the bot. A mention in forwarded text does not count.
     fn content(&self, message: &Value) -> (Content, bool) {
         let mut content = Content::default();
         self.add_answered(message, &mut content);
         let forwarded = &message["forward_origin"];
         let mut is_mentioned = false;
         if forwarded.is_object() {
-            content.quote(Quoted::Forwarded, &origin(forwarded), &described(message));
+            content.add_quote(QuoteKind::Forwarded, &origin(forwarded), &describe_quoted(message));
         } else {
-            let (text, entities) = written(message);
+            let (text, entities) = text_and_entities(message);
             let (text, mentions_bot) = self.own_text(text, entities);
             is_mentioned = mentions_bot;
-            content.say(&text);
+            content.add_text(&text);
             for line in named_contents(message) {
-                content.say(&line);
+                content.add_text(&line);
             }
         }
         content.attach(attachments_of(message));
         if content.has_own() || forwarded.is_object() {
             for what in unreadable_contents(message) {
-                content.say(&named("Not readable", [what]));
+                content.add_text(&named("Not readable", [what]));
             }
         }
         if is_mentioned && !content.has_own() {
-            content.say(&mention_alone());
+            content.add_text(&mention_alone());
         }
         (content, is_mentioned)
     }
 }
 
 fn read_decision(update_id: &str, query: &Value) -> Option<Decision> {
-    let sender = person(&query["from"])?;
+    let sender = user_sender(&query["from"])?;
     let message = &query["message"];
     let chat = chat_of(message)?;
     let data = button_data(&query["data"])?;
@@ -116,13 +116,13 @@ fn read_decision(update_id: &str, query: &Value) -> Option<Decision> {
     })
 }
 
-/// The ids of updates, people, chats and topics.
+/// Returns an integer ID of an update, user, chat or topic as text.
 fn number(value: &Value) -> Option<String> {
     value.as_i64().map(|number| number.to_string())
 }
 
-/// A user that is no bot.
-fn person(user: &Value) -> Option<Sender> {
+/// Returns the sender, unless it is a bot.
+fn user_sender(user: &Value) -> Option<Sender> {
     if user["is_bot"] != false {
         return None;
     }

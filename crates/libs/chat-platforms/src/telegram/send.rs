@@ -1,4 +1,4 @@
-//! Sending, and changing what was sent.
+//! Sending and editing of messages.
 
 use serde_json::{Value, json};
 
@@ -13,13 +13,13 @@ impl Telegram {
             body["reply_parameters"] = json!({"message_id": id, "allow_sending_without_reply": true});
         }
         if !message.buttons.is_empty() {
-            body["reply_markup"] = json!({"inline_keyboard": [keys(&message.buttons)]});
+            body["reply_markup"] = json!({"inline_keyboard": [keyboard_row(&message.buttons)]});
         }
         let mut channel = to.channel.clone();
         let sent = match self.call("sendMessage", &body, TIME_LIMIT).await {
             Ok(sent) => sent,
             Err(failure) => {
-                // The group became a supergroup, and none of its messages is there.
+                // The group became a supergroup, which has none of its messages.
                 let moved_to = failure.moved_to.ok_or(failure.error)?;
                 channel = moved_to.to_string();
                 body["chat_id"] = json!(moved_to);
@@ -30,7 +30,7 @@ impl Telegram {
             }
         };
         let id = sent["message_id"].as_i64().ok_or_else(|| {
-            // Sent again it would be there twice.
+            // Not retried, since the message was sent.
             SendError::Refused("Telegram took the message and did not say its number".to_owned())
         })?;
         let message = Address { channel, thread: to.thread.clone(), details: json!({"message_id": id}) };
@@ -41,10 +41,10 @@ impl Telegram {
         let id = message.details["message_id"].as_i64();
         let id = id.ok_or_else(|| SendError::Refused("the address names no message of Telegram".to_owned()))?;
         if let Some(query) = message.details["callback_query_id"].as_str() {
-            // Ends the sign of waiting on the button. It goes away by itself where this fails.
+            // Ends the progress indicator of the button, which disappears by itself if this fails.
             let body = json!({"callback_query_id": query});
             if let Err(failure) = self.call("answerCallbackQuery", &body, SHORT_TIME_LIMIT).await {
-                tracing::debug!(error = %failure.error, "a pressed button of Telegram was not answered");
+                tracing::debug!(error = %failure.error, "failed to answer Telegram callback query");
             }
         }
         let body = json!({
@@ -57,7 +57,7 @@ impl Telegram {
         });
         match self.call("editMessageText", &body, TIME_LIMIT).await {
             Ok(_) => Ok(()),
-            // It was settled before.
+            // Already settled.
             Err(failure) if failure.error.to_string().contains("message is not modified") => Ok(()),
             Err(failure) => Err(failure.error),
         }
@@ -88,12 +88,12 @@ fn set_thread(body: &mut Value, to: &Address) {
     }
 }
 
-/// A number, or the @name of a public chat.
+/// Returns a chat ID: a number, or the @name of a public chat.
 fn chat_id(channel: &str) -> Value {
     channel.parse::<i64>().map_or_else(|_| json!(channel), |id| json!(id))
 }
 
-/// Telegram's buttons have no styles of their own that all of its programs show.
-fn keys(buttons: &[Button]) -> Vec<Value> {
+/// Returns the buttons, without styles, which not all Telegram clients support.
+fn keyboard_row(buttons: &[Button]) -> Vec<Value> {
     buttons.iter().map(|button| json!({"text": button.label, "callback_data": button.data})).collect()
 }

@@ -29,7 +29,7 @@ fn read_one(bot: &Telegram, update: &Value) -> Option<Incoming> {
 }
 
 #[test]
-fn files_are_named_and_what_is_no_message_is_none() {
+fn files_are_described_and_other_updates_ignored() {
     let bot = bot(None, Some(TOKEN));
     let update = |message: Value| {
         let whole = json!({"message_id": 1, "from": {"id": 7, "is_bot": false, "first_name": "A"},
@@ -65,7 +65,7 @@ fn files_are_named_and_what_is_no_message_is_none() {
 }
 
 #[tokio::test]
-async fn what_telegram_refuses_is_told_apart() {
+async fn telegram_errors_are_distinguished() {
     let (fake, bot) = pair().await;
     let to = bot.address("7").unwrap();
     let hello = Outgoing::text("hello");
@@ -105,7 +105,7 @@ async fn what_telegram_refuses_is_told_apart() {
 
 #[tokio::test]
 #[should_panic(expected = "not as the vendor describes its API: the body of POST sendMessage")]
-async fn what_the_bot_api_does_not_have_fails_the_test() {
+async fn fake_rejects_unknown_api_methods() {
     let (fake, bot) = pair().await;
     let unknown = json!({"chat_id": 7, "text": "x", "silently": true});
     bot.call("sendMessage", &unknown, Duration::from_secs(9)).await.unwrap();
@@ -113,7 +113,7 @@ async fn what_the_bot_api_does_not_have_fails_the_test() {
 }
 
 #[tokio::test]
-async fn the_account_webhooks_and_polling() {
+async fn account_webhook_and_polling_work() {
     let (fake, bot) = pair().await;
     let url = Url::parse("https://agent.example/telegram").unwrap();
     assert_eq!(bot.register(&url).await.unwrap(), url.as_str());
@@ -136,7 +136,7 @@ async fn the_account_webhooks_and_polling() {
 }
 
 #[tokio::test]
-async fn a_file_that_stops_coming_is_not_waited_for() {
+async fn stalled_file_download_times_out() {
     let (fake, mut bot) = pair().await;
     bot.files.limits.idle_time = Duration::from_millis(50);
     fake.put_file("f1", FakeFile::Hang);
@@ -163,7 +163,7 @@ proptest! {
         let bot = bot(None, Some(TOKEN));
         *bot.username.lock() = Some("fake_bot".to_owned());
         bot.read(&update);
-        read::mentions_somebody(&update);
+        read::has_mention(&update);
         bot.read(&json!({"update_id": 1, "message": update}));
         bot.read(&json!({"update_id": 1, "message": {
             "from": {"id": 1, "is_bot": false}, "chat": {"id": 1}, "text": "a 🎉 @fake_bot", "entities": update,
@@ -172,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn entities_anywhere_are_survived(spans in prop::collection::vec((0_u64..12, 0_u64..12), 0..6)) {
+    fn any_entity_range_is_accepted(spans in prop::collection::vec((0_u64..12, 0_u64..12), 0..6)) {
         let bot = bot(None, Some("1:x"));
         let mention = |(offset, length): (u64, u64)| {
             json!({"type": "text_mention", "offset": offset, "length": length, "user": {"id": 1}})

@@ -1,16 +1,16 @@
-//! Markdown as Telegram's HTML (<https://core.telegram.org/bots/api#html-style>).
+//! Telegram's HTML (<https://core.telegram.org/bots/api#html-style>).
 
 use url::Url;
 
 use crate::markup::{self, Style, utf16_units};
 
-/// "1-4096 characters after entities parsing" (the Bot API on `sendMessage`). Counted here are code units of UTF-16, as
-/// entities are, and the markup as well: never less than Telegram counts.
-const LIMIT: usize = 4096;
+/// Maximum message length: "1-4096 characters after entities parsing" (Bot API, `sendMessage`). UTF-16 code units of
+/// text and markup are counted, which is never less than Telegram counts.
+const MAX_MESSAGE_UNITS: usize = 4096;
 const MAX_LANGUAGE: usize = 32;
 
 const STYLE: Style = Style {
-    limit: LIMIT,
+    limit: MAX_MESSAGE_UNITS,
     measure: utf16_units,
     escape,
     strong: |text| format!("<b>{text}</b>"),
@@ -20,7 +20,7 @@ const STYLE: Style = Style {
     code_block,
     link,
     heading: |text, _| format!("<b>{text}</b>"),
-    // Quotes do not nest ("blockquote entities can't be nested": formatting options of the Bot API).
+    // Quotes cannot be nested ("blockquote entities can't be nested": formatting options of the Bot API).
     quote: |text| format!("<blockquote>{}</blockquote>", text.replace("<blockquote>", "").replace("</blockquote>", "")),
     bullet: "• ",
 };
@@ -58,7 +58,7 @@ fn code_block(text: &str, language: &str) -> String {
     }
 }
 
-/// Telegram drops the address of a link that leads nowhere it knows, so such a one is written out.
+/// Formats a link. Telegram drops the URL of a link with an unknown scheme, so it is written as text.
 fn link(label: &str, url: &str) -> String {
     let is_known = Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https" | "mailto" | "tel"));
     let label = without_links(label);
@@ -71,7 +71,7 @@ fn link(label: &str, url: &str) -> String {
     }
 }
 
-/// Links do not nest; a picture in a link would be one.
+/// Removes nested links, which come from a picture in a link.
 fn without_links(markup: &str) -> String {
     let mut left = String::new();
     let mut rest = markup;

@@ -1,4 +1,4 @@
-//! One number: its configuration, and what is kept of it.
+//! WhatsApp number: configuration and state.
 
 use agentd_base::Secret;
 use agentd_net::GuardedClient;
@@ -8,22 +8,22 @@ use crate::files::Files;
 
 pub(super) const NAME: &str = "WhatsApp";
 
-/// What one number takes.
+/// Configuration of a WhatsApp number.
 #[derive(Debug, Clone, Default)]
 pub struct WhatsappConfig {
-    /// `None`: `https://graph.facebook.com/v23.0`.
+    /// Base URL of the API; default: `https://graph.facebook.com/v23.0`.
     pub api_base_url: Option<Url>,
-    /// Signs requests.
+    /// App secret that verifies requests.
     pub app_secret: Option<Secret>,
-    /// Said in the handshake.
+    /// Token of the webhook handshake.
     pub verify_token: Option<Secret>,
-    /// Sends.
+    /// Access token for sending.
     pub access_token: Option<Secret>,
-    /// The number's id at the platform, which is not the number.
+    /// ID of the number on the platform, which differs from the telephone number.
     pub phone_number_id: Option<String>,
 }
 
-/// One number of WhatsApp.
+/// WhatsApp number.
 #[derive(Debug)]
 pub struct Whatsapp {
     pub(super) config: WhatsappConfig,

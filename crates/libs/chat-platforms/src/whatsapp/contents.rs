@@ -1,26 +1,26 @@
-//! What a message holds.
+//! Message contents.
 
 use serde_json::Value;
 
 use super::files::source;
-use crate::content::{Content, Quoted, named};
+use crate::content::{Content, QuoteKind, named};
 use crate::incoming_text::{name, some_name};
 use crate::message::Attachment;
 
-/// Maximum number of contacts of one message, and of products of one order.
+/// Maximum number of contacts per message and of products per order.
 const MAX_PARTS: usize = 50;
 
-/// The contents of a message of a person.
+/// Reads the contents of a user message.
 pub(super) fn content(message: &Value) -> Content {
     let mut content = Content::default();
     let kind = message["type"].as_str().unwrap_or_default();
     let of = &message[kind];
-    let said = described(kind, of);
+    let description = describe(kind, of);
     let context = &message["context"];
     if context["forwarded"] == true || context["frequently_forwarded"] == true {
-        content.quote(Quoted::Forwarded, "", &said);
+        content.add_quote(QuoteKind::Forwarded, "", &description);
     } else {
-        content.say(&said);
+        content.add_text(&description);
     }
     if matches!(kind, "image" | "document" | "audio" | "video" | "sticker") {
         content.attach([Attachment {
@@ -32,17 +32,17 @@ pub(super) fn content(message: &Value) -> Content {
     }
     let product = &context["referred_product"];
     if product.is_object() {
-        content.say(&named("Product", [name(&product["product_retailer_id"])]));
+        content.add_text(&named("Product", [name(&product["product_retailer_id"])]));
     }
     let advertisement = &message["referral"];
     if advertisement.is_object() {
         let details = ["headline", "body", "source_url"].map(|field| string(&advertisement[field]));
-        content.say(&named("Advertisement", details));
+        content.add_text(&named("Advertisement", details));
     }
     content
 }
 
-fn described(kind: &str, of: &Value) -> String {
+fn describe(kind: &str, of: &Value) -> String {
     match kind {
         "text" => string(&of["body"]),
         "image" | "document" | "audio" | "video" => string(&of["caption"]),
@@ -65,11 +65,11 @@ fn parts(value: &Value) -> impl Iterator<Item = &Value> {
 }
 
 fn location(location: &Value) -> String {
-    let place = match (location["latitude"].as_f64(), location["longitude"].as_f64()) {
+    let position = match (location["latitude"].as_f64(), location["longitude"].as_f64()) {
         (Some(latitude), Some(longitude)) => format!("{latitude}, {longitude}"),
         _ => String::new(),
     };
-    named("Location", [string(&location["name"]), string(&location["address"]), place])
+    named("Location", [string(&location["name"]), string(&location["address"]), position])
 }
 
 fn contact(contact: &Value) -> String {

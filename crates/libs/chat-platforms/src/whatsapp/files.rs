@@ -1,5 +1,5 @@
-//! Fetching media (<https://developers.facebook.com/docs/whatsapp/cloud-api/reference/media>). The address that an id stands
-//! for is good for five minutes, so it is asked for each time; the token goes to hosts of Meta alone.
+//! Media downloads (<https://developers.facebook.com/docs/whatsapp/cloud-api/reference/media>). The URL of a media ID
+//! is valid for five minutes, so it is requested each time. The token is sent only to hosts of Meta.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::outgoing::SendError;
 
 const HOSTS: [&str; 2] = ["fbsbx.com", "facebook.com"];
 
-/// Where a file of a message is.
+/// Returns the source of a file.
 pub(super) fn source(content: &Value) -> Option<FileSource> {
     Some(FileSource(json!({"media_id": id(&content["id"])?})))
 }

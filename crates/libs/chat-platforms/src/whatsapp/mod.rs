@@ -1,14 +1,15 @@
-//! WhatsApp, by Meta's Cloud API (<https://developers.facebook.com/docs/whatsapp/cloud-api>).
+//! WhatsApp adapter for Meta's Cloud API (<https://developers.facebook.com/docs/whatsapp/cloud-api>).
 //!
 //! Invariants
-//! - A request counts only with the HMAC of its raw body under the app secret; the handshake only with the verify
+//! - A request is accepted only with the HMAC of its raw body under the app secret, and the handshake only with the
+//!   verify
 //!   token.
-//! - Only messages to the number that is set are read: one app may have several.
-//! - A message that has no room for buttons is followed by a short one that has them.
+//! - Only messages to the configured number are read, since an app may have several.
+//! - A message that is too long for buttons is followed by a short message with the buttons.
 //!
-//! Deliberately absent: message templates (what reopens a conversation after a day is for the owner to decide), groups,
-//! other states of delivery than failure, and a window against replays: the platform sends a message again for days,
-//! with the time at which it was written, so the caller knows repeated messages by their ids.
+//! Deliberately absent: message templates (reopening a conversation after a day is the owner's decision), groups, and
+//! delivery states other than failure. There is no replay window either: the platform redelivers messages for days with
+//! their original timestamps, so the caller must deduplicate by ID.
 
 mod client;
 mod contents;
@@ -45,7 +46,7 @@ impl ChatPlatform for Whatsapp {
     fn receive<'a>(&'a self, request: &'a WebhookRequest, _: Timestamp) -> BoxFuture<'a, Result<Received, Rejection>> {
         async move {
             if request.method == Method::GET {
-                return self.shake_hands(request);
+                return self.answer_handshake(request);
             }
             self.verify(request)?;
             let body = serde_json::from_slice(&request.body)
@@ -80,7 +81,7 @@ impl ChatPlatform for Whatsapp {
     }
 
     fn settle<'a>(&'a self, message: &'a Address, text: &'a str) -> BoxFuture<'a, Result<(), SendError>> {
-        // What is sent cannot be changed here: the text follows it.
+        // Sent messages cannot be edited, so the text is sent as another message.
         async move { self.send_text(message, text).await.map(drop) }.boxed()
     }
 

@@ -1,4 +1,4 @@
-//! Events to messages, decisions, and messages of ours that did not arrive.
+//! Conversion of events to messages, decisions and delivery failures.
 
 use agentd_base::Timestamp;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Whatsapp;
 use super::contents::content;
 use super::kinds::KINDS;
-use super::send::meaning_of;
+use super::send::error_for_code;
 use crate::content::Parts;
 use crate::incoming_text::{button_data, id, name, reason};
 use crate::kinds::{Handling, OTHER, handling};
@@ -39,21 +39,23 @@ impl Whatsapp {
         incoming.extend(failed.filter_map(|status| self.read_failure(status)).map(Incoming::Undelivered));
     }
 
-    /// A message that WhatsApp took, and did not deliver after all.
+    /// Reads the failure of a message that WhatsApp had accepted.
     fn read_failure(&self, status: &Value) -> Option<Undelivered> {
         let error = &status["errors"][0];
         let details = [&error["error_data"]["details"], &error["message"], &error["title"]];
-        let said =
-            details.into_iter().map(|said| reason(said, &self.config.access_token)).find(|said| !said.is_empty());
+        let detail = details
+            .into_iter()
+            .map(|detail| reason(detail, &self.config.access_token))
+            .find(|detail| !detail.is_empty());
         let reason = match error["code"].as_i64() {
-            Some(code) => meaning_of(code, &said.unwrap_or_default()).to_string(),
+            Some(code) => error_for_code(code, &detail.unwrap_or_default()).to_string(),
             None => "WhatsApp did not deliver the message, and does not say why".to_owned(),
         };
         Some(Undelivered { message_id: id(&status["id"])?, reason })
     }
 }
 
-/// `None` for what is no message of a person to us alone.
+/// Returns `None` for anything but a direct message of a user.
 fn read_message(message: &Value, contacts: &[Value]) -> Option<Incoming> {
     let message_id = id(&message["id"])?;
     let from = id(&message["from"]).filter(|from| from.bytes().all(|byte| byte.is_ascii_digit()))?;
@@ -109,7 +111,7 @@ fn items(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Seconds since 1970, as text.
+/// Parses a Unix timestamp from text.
 fn seconds(value: &Value) -> Option<Timestamp> {
     let seconds: i64 = value.as_str()?.parse().ok()?;
     seconds.checked_mul(1_000_000).map(Timestamp::from_micros)

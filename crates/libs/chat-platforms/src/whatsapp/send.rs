@@ -1,4 +1,4 @@
-//! Calls of the Cloud API.
+//! Cloud API calls.
 
 use agentd_base::Secret;
 use http::{Method, StatusCode};
@@ -33,9 +33,9 @@ impl Whatsapp {
         let fields = "verified_name,display_phone_number";
         let body = self.call(Method::GET, &[self.number()?], Some(("fields", fields)), None).await?;
         let parts = ["verified_name", "display_phone_number"].map(|field| name(&body[field]));
-        let said: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let names: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let id = self.config.phone_number_id.clone().unwrap_or_default();
-        Ok(Account { id, name: said.join(" "), webhook_url: None, last_error: None })
+        Ok(Account { id, name: names.join(" "), webhook_url: None, last_error: None })
     }
 
     async fn post(&self, to: &Address, message: &Value) -> Result<Sent, SendError> {
@@ -77,13 +77,15 @@ impl Whatsapp {
     }
 }
 
-/// By the codes of <https://developers.facebook.com/docs/whatsapp/cloud-api/support/error-codes>. 131047 and 131026 may
-/// come later as well, in an event: see `read`. 130472, an experiment, is for templates of marketing: none are sent.
+/// Converts an error response, by the codes of
+/// <https://developers.facebook.com/docs/whatsapp/cloud-api/support/error-codes>. Codes 131047 and 131026 may also
+/// arrive in a later event: see `read`. Code 130472, an experiment, concerns only marketing templates, which are not
+/// sent.
 pub(super) fn error_of(answer: &ApiAnswer, token: &Secret) -> SendError {
     let error = &answer.body["error"];
     match error["code"].as_i64() {
         Some(100) if error["error_subcode"] == 33 => unknown_object(),
-        Some(code) => meaning_of(code, &reason(&error["message"], [token])),
+        Some(code) => error_for_code(code, &reason(&error["message"], [token])),
         None if matches!(answer.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
             SendError::Credentials("WhatsApp refuses channels.whatsapp.access_token".to_owned())
         }
@@ -91,8 +93,8 @@ pub(super) fn error_of(answer: &ApiAnswer, token: &Secret) -> SendError {
     }
 }
 
-/// What a code means, at once or later in a status. `said`: WhatsApp's own words, to stand behind a sentence.
-pub(super) fn meaning_of(code: i64, said: &str) -> SendError {
+/// Interprets an error code of a response or a later status. `detail` is WhatsApp's text for the message.
+pub(super) fn error_for_code(code: i64, detail: &str) -> SendError {
     match code {
         131_047 => SendError::WindowClosed(
             "WhatsApp takes no message there any more: the person wrote last more than 24 hours ago".to_owned(),
@@ -121,11 +123,11 @@ pub(super) fn meaning_of(code: i64, said: &str) -> SendError {
                 .to_owned(),
         ),
         33 => unknown_object(),
-        code => SendError::Refused(format!("WhatsApp refuses the message with code {code}{said}")),
+        code => SendError::Refused(format!("WhatsApp refuses the message with code {code}{detail}")),
     }
 }
 
-/// Older and newer versions of the API say it differently, and of the number and of files alike.
+/// Returns the error for an unknown object, which API versions report differently, for numbers and files alike.
 fn unknown_object() -> SendError {
     SendError::Credentials(
         "WhatsApp does not know channels.whatsapp.phone_number_id or the file, or channels.whatsapp.access_token may \

@@ -11,7 +11,7 @@ fn adapter(config: WhatsappConfig) -> Whatsapp {
 }
 
 #[test]
-fn codes_are_told_apart_whatever_the_status() {
+fn error_codes_are_distinguished_for_any_status() {
     let token = secret("EAAB");
     let error = |code: i64| {
         let body = json!({"error": {"code": code, "message": "no EAAB"}});
@@ -52,7 +52,7 @@ fn events() -> Vec<Value> {
 
 proptest! {
     #[test]
-    fn any_event_is_read_without_a_panic(event in any_event(events(), &[
+    fn read_never_panics(event in any_event(events(), &[
         "object", "whatsapp_business_account", "entry", "changes", "field", "messages", "value", "metadata",
         "phone_number_id", "106540352242922", "contacts", "wa_id", "profile", "name", "from", "4917", "id", "wamid.1",
         "timestamp", "type", "text", "body", "interactive", "button_reply", "button", "payload", "context",

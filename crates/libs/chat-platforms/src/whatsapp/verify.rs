@@ -1,4 +1,4 @@
-//! Who sends a request, and the handshake.
+//! Verification of requests, and the webhook handshake.
 
 use aws_lc_rs::hmac::{self, HMAC_SHA256};
 use http::Method;
@@ -7,14 +7,14 @@ use super::Whatsapp;
 use crate::webhook::{Received, Rejection, WebhookAnswer, WebhookRequest, is_secret};
 
 impl Whatsapp {
-    /// The platform asks whether this address is ours before it sends anything there.
-    pub(super) fn shake_hands(&self, request: &WebhookRequest) -> Result<Received, Rejection> {
+    /// Answers the handshake by which the platform verifies the webhook URL.
+    pub(super) fn answer_handshake(&self, request: &WebhookRequest) -> Result<Received, Rejection> {
         let token = self.config.verify_token.as_ref().filter(|token| !token.is_empty()).ok_or(Rejection::NotSetUp)?;
         if query_value(&request.query, "hub.mode").as_deref() != Some("subscribe") {
             return Err(Rejection::Unverified("it is no handshake"));
         }
-        let said = query_value(&request.query, "hub.verify_token").unwrap_or_default();
-        if !is_secret(&said, token) {
+        let given_token = query_value(&request.query, "hub.verify_token").unwrap_or_default();
+        if !is_secret(&given_token, token) {
             return Err(Rejection::Unverified("the verify token is wrong"));
         }
         let challenge = query_value(&request.query, "hub.challenge")
@@ -24,7 +24,7 @@ impl Whatsapp {
 
     pub(super) fn verify(&self, request: &WebhookRequest) -> Result<(), Rejection> {
         let secret = self.config.app_secret.as_ref().filter(|secret| !secret.is_empty()).ok_or(Rejection::NotSetUp)?;
-        // Without it nothing tells our messages from those of the app's other numbers.
+        // Without it, messages to other numbers of the app could not be told apart.
         if self.config.phone_number_id.is_none() {
             return Err(Rejection::NotSetUp);
         }
@@ -39,7 +39,7 @@ impl Whatsapp {
     }
 }
 
-/// The one value of a field; `None` where it is missing or there twice.
+/// Returns the value of a query parameter; `None` if it is missing or repeated.
 fn query_value(query: &str, name: &str) -> Option<String> {
     let mut values = form_urlencoded::parse(query.as_bytes()).filter(|(field, _)| field == name);
     let (_, value) = values.next()?;

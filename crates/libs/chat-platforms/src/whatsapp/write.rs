@@ -1,16 +1,16 @@
-//! WhatsApp's markup, and messages as JSON.
+//! WhatsApp's markup and message JSON.
 //!
-//! The markup has no escapes: a star that somebody writes between words may come out as bold. Nothing worse can.
+//! The markup has no escapes, so an asterisk between words may be rendered as bold. Other effects are impossible.
 
 use serde_json::{Value, json};
 
 use crate::markup::{
-    Style, begin_lines, block_in_backticks, characters, code_in_backticks, mark_lines, part_backticks,
+    Style, block_in_backticks, break_backticks, characters, code_in_backticks, mark_lines, prefix_lines,
 };
 use crate::outgoing::{Address, Button};
 
 pub(super) const MAX_TEXT: usize = 4096;
-/// Of a message that has buttons.
+/// Maximum text length of a message with buttons.
 pub(super) const MAX_TEXT_WITH_BUTTONS: usize = 1024;
 const MAX_LABEL: usize = 20;
 const MAX_BUTTONS: usize = 3;
@@ -18,25 +18,25 @@ const MAX_BUTTONS: usize = 3;
 pub(super) const STYLE: Style = Style {
     limit: MAX_TEXT,
     measure: characters,
-    escape: part_backticks,
+    escape: break_backticks,
     strong: |text| mark_lines(text, '*'),
     emphasis: |text| mark_lines(text, '_'),
     strikethrough: |text| mark_lines(text, '~'),
     code: code_in_backticks,
     code_block: |text, _| block_in_backticks(text),
     link,
-    // A star in it would end it.
+    // An asterisk inside would end the bold text.
     heading: |text, _| mark_lines(&text.replace('*', ""), '*'),
-    quote: |text| begin_lines(text, "> "),
+    quote: |text| prefix_lines(text, "> "),
     bullet: "- ",
 };
 
-/// The platform makes links of addresses itself, and has no labels.
+/// Formats a link as text, since the platform detects URLs itself and has no labels.
 fn link(label: &str, url: &str) -> String {
-    if label == url { label.to_owned() } else { format!("{label} ({})", part_backticks(url)) }
+    if label == url { label.to_owned() } else { format!("{label} ({})", break_backticks(url)) }
 }
 
-/// A message with what all kinds have in common.
+/// Returns a message with the fields common to all kinds.
 fn message(to: &Address, kind: &str, content: &Value) -> Value {
     let mut message = json!({
         "messaging_product": "whatsapp",
@@ -64,7 +64,7 @@ pub(super) fn button_message(to: &Address, text: &str, buttons: &[Button]) -> Va
     message(to, "interactive", &json!({"type": "button", "body": {"text": text}, "action": {"buttons": buttons}}))
 }
 
-/// Marks the message as read as well; the platform has no other way.
+/// Returns a typing indicator, which also marks the message as read; the platform has no other way.
 pub(super) fn typing(message_id: &str) -> Value {
     json!({
         "messaging_product": "whatsapp",

@@ -1,4 +1,4 @@
-//! Discord over webhooks and its API, against the fake.
+//! Discord webhooks and REST API, against the fake.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ fn request(body: &str, time: &str, signature: &str) -> WebhookRequest {
     WebhookRequest { method: http::Method::POST, query: String::new(), headers, body: body.to_owned().into() }
 }
 
-/// Signatures made by `SigningKey.sign` of PyNaCl 1.6.2 (PyPI, libsodium) with the seed 0, 1, … 31 at 1795600000.
+/// Signatures created with `SigningKey.sign` of PyNaCl 1.6.2 (PyPI, libsodium), with the seed 0, 1, … 31 at 1795600000.
 const VECTOR_KEY: &str = "03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8";
 const VECTORS: [(&str, &str); 2] = [
     (
@@ -72,7 +72,7 @@ const VECTORS: [(&str, &str); 2] = [
 ];
 
 #[tokio::test]
-async fn signatures_of_another_library_are_right_and_others_are_not() {
+async fn signatures_of_another_library_are_accepted() {
     let app = app(None, None, Some(VECTOR_KEY), &MockClock::new(NOW));
     let late = |seconds: u64| NOW + Duration::from_secs(seconds);
     for (body, signature) in VECTORS {
@@ -101,9 +101,9 @@ async fn signatures_of_another_library_are_right_and_others_are_not() {
     }
 }
 
-/// The neutral point as a key signs everything for who verifies without strictness.
+/// Neutral point, with which every signature passes a non-strict verification.
 #[tokio::test]
-async fn weak_keys_and_signatures_are_refused() {
+async fn weak_keys_and_signatures_are_rejected() {
     let neutral = format!("01{}", "0".repeat(62));
     let app = app(None, None, Some(&neutral), &MockClock::new(NOW));
     let forged = format!("{neutral}{}", "0".repeat(64));
@@ -112,7 +112,7 @@ async fn weak_keys_and_signatures_are_refused() {
 }
 
 #[tokio::test]
-async fn commands_are_messages() {
+async fn commands_are_read_as_messages() {
     let (fake, app, _) = pair().await;
     let asked = message(&app, &fake.message(ID, "77", "what \u{200b}is\0 it", NOW)).await;
     assert_eq!((asked.id.as_str(), asked.text.as_str()), (ID, "what \u{200b}is it"));
@@ -136,7 +136,7 @@ async fn commands_are_messages() {
 }
 
 #[tokio::test]
-async fn whatever_else_comes_is_answered_and_no_message() {
+async fn other_interactions_are_answered_and_ignored() {
     let (fake, app, _) = pair().await;
     let of_command = |change: fn(&mut Value)| {
         let mut body: Value = serde_json::from_slice(&fake.message(ID, "77", "x", NOW).body).unwrap();
@@ -164,7 +164,7 @@ async fn whatever_else_comes_is_answered_and_no_message() {
 }
 
 #[tokio::test]
-async fn an_interaction_is_answered_as_long_as_it_takes_messages() {
+async fn interaction_is_used_until_it_expires() {
     let (fake, app, clock) = pair().await;
     let to = message(&app, &fake.message(ID, "77", "x", NOW)).await.reply_to;
     let hello = Outgoing::text("hello");
@@ -176,7 +176,7 @@ async fn an_interaction_is_answered_as_long_as_it_takes_messages() {
     app.show_typing(&to).await.unwrap();
     assert_eq!(paths().len(), 2);
 
-    fake.end_interactions();
+    fake.expire_interactions();
     app.send(&to, &hello).await.unwrap();
     assert_eq!(paths()[2..], [follow_up, "channels/1300000000000000001/messages".to_owned()]);
     clock.advance(Duration::from_secs(900));
@@ -189,11 +189,11 @@ async fn an_interaction_is_answered_as_long_as_it_takes_messages() {
     );
     clock.set(NOW);
     let to = message(&app, &fake.message(ID, "77", "x", NOW)).await.reply_to;
-    without_bot.send(&to, &hello).await.expect("an interaction needs no token of the bot");
+    without_bot.send(&to, &hello).await.expect("an interaction needs no bot token");
 }
 
 #[tokio::test]
-async fn messages_go_out_and_buttons_come_back() {
+async fn messages_are_sent_and_button_presses_read() {
     let (fake, app, clock) = pair().await;
     let to = Address { details: json!({"reply_to_message_id": "5"}), ..app.address(CHANNEL).unwrap() };
     let text = app.render("**May I?** @everyone <@1> [it](https://x.y/a_b)").pop().unwrap();
@@ -223,7 +223,7 @@ async fn messages_go_out_and_buttons_come_back() {
 }
 
 #[tokio::test]
-async fn what_discord_refuses_is_told_apart() {
+async fn discord_errors_are_distinguished() {
     let (fake, app, clock) = pair().await;
     let to = app.address(CHANNEL).unwrap();
     let hello = Outgoing::text("hello");
@@ -252,7 +252,7 @@ async fn what_discord_refuses_is_told_apart() {
 }
 
 #[tokio::test]
-async fn account_does_not_repeat_the_token() {
+async fn account_does_not_contain_the_token() {
     use axum::routing::get;
 
     let user = get(|| async { axum::Json(json!({"id": APPLICATION_ID, "username": format!("I am {TOKEN}")})) });
@@ -270,7 +270,7 @@ async fn account_does_not_repeat_the_token() {
 }
 
 #[tokio::test]
-async fn the_account_and_the_commands() {
+async fn account_is_fetched_and_commands_registered() {
     let (fake, app, clock) = pair().await;
     let account = app.check().await.unwrap();
     assert_eq!((account.id.as_str(), account.name.as_str()), (APPLICATION_ID, "fake-bot"));

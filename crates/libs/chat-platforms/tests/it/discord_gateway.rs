@@ -1,4 +1,4 @@
-//! The Gateway of Discord, against the fake.
+//! Discord Gateway, against the fake.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn resumed(fake: &FakeDiscord, resume: Option<String>) -> Listening {
     listen(app(fake, Some("bot-token")), resume)
 }
 
-/// A direct message.
+/// Pushes a direct message.
 fn push(fake: &FakeDiscord, number: u64) {
     fake.push_message(
         &format!("{}", 1_500_000_000_000_000_000 + number),
@@ -56,7 +56,7 @@ async fn stored_up_to(listening: &Listening, sequence: u64) {
 }
 
 #[tokio::test]
-async fn messages_and_interactions_come_and_are_answered_when_stored() {
+async fn interactions_are_answered_after_storage() {
     let fake = fake().await;
     let mut listening = connected(&fake).await;
     push(&fake, 1);
@@ -68,7 +68,7 @@ async fn messages_and_interactions_come_and_are_answered_when_stored() {
         if message.is_addressed && message.chat.is_group && message.text == "Hi"),
         "{batch:?}"
     );
-    // The bot's own, and what is no message.
+    // The bot's own message and an unrelated event.
     fake.push_message("1500000000000000003", APPLICATION_ID, CHANNEL, None, "Mine.");
     fake.push_event("TYPING_START", &json!({"channel_id": CHANNEL}));
     fake.push(&fake.press("1510000000000000001", "7", CHANNEL, "1400000000000000001", "approve:1", NOW));
@@ -82,7 +82,7 @@ async fn messages_and_interactions_come_and_are_answered_when_stored() {
     until("an answer", || answers().count() == 1).await;
     assert_eq!(answers().next().unwrap().body, json!({"type": 6}));
     assert_eq!(answers().next().unwrap().path, "interactions/1510000000000000001/…/callback");
-    // An unknown command is not a message, but is acknowledged too.
+    // An unknown command is not a message but is acknowledged.
     let unknown =
         json!({"id": "1510000000000000002", "type": 2, "token": "token-of-x", "data": {"type": 3, "name": "x"}});
     fake.push_event("INTERACTION_CREATE", &unknown);
@@ -91,7 +91,7 @@ async fn messages_and_interactions_come_and_are_answered_when_stored() {
 }
 
 #[tokio::test]
-async fn a_session_goes_on_after_what_was_stored() {
+async fn session_resumes_after_the_last_stored_event() {
     let fake = fake().await;
     let mut listening = connected(&fake).await;
     push(&fake, 1);
@@ -109,7 +109,7 @@ async fn a_session_goes_on_after_what_was_stored() {
     assert_eq!(text_of(&again.batch().await), "Number 3.");
     again.connected().await;
     assert_eq!(fake.sessions(), (true, 1, 1));
-    // Dropped as by a kill: the session is there still.
+    // Dropped without a close frame, so that the session can be resumed.
     drop(again);
     until("the end", || !fake.sessions().0).await;
     let mut again = resumed(&fake, listening.connection.resume());
@@ -118,7 +118,7 @@ async fn a_session_goes_on_after_what_was_stored() {
 }
 
 #[tokio::test]
-async fn heartbeats_name_what_is_stored_and_end_a_connection_that_is_dead() {
+async fn heartbeats_acknowledge_stored_events_and_detect_dead_connections() {
     let fake = fake().await;
     fake.set_heartbeat_ms(150);
     let mut listening = connected(&fake).await;
@@ -129,14 +129,14 @@ async fn heartbeats_name_what_is_stored_and_end_a_connection_that_is_dead() {
     fake.gateway_fault(GatewayFault::Deaf);
     let ended = listening.ended().await;
     assert!(ended.error.unwrap().to_string().contains("heartbeat"));
-    // No heartbeat gave away what was not stored.
+    // No heartbeat acknowledged an unstored event.
     let mut again = resumed(&fake, listening.connection.resume());
     assert_eq!(again.batch().await.incoming, batch.incoming);
     again.connected().await;
 }
 
 #[tokio::test]
-async fn what_discord_asks_for_is_done() {
+async fn gateway_opcodes_are_handled() {
     let fake = fake().await;
     let mut listening = connected(&fake).await;
     fake.gateway_fault(GatewayFault::Reconnect);
@@ -156,7 +156,7 @@ async fn what_discord_asks_for_is_done() {
     fake.gateway_fault(GatewayFault::InvalidSession { can_resume: false });
     assert_eq!(listening.ended().await.wait, Some(Duration::from_secs(3)));
     assert_eq!(listening.connection.resume(), None);
-    // As a daemon finds it that kept the old place: the session is unknown, and another one is begun.
+    // An outdated resume point: the session is unknown, and a new one is started.
     let old = json!({"session_id": "gone", "url": "ws://127.0.0.1:1", "sequence": 1, "user": APPLICATION_ID,
         "token": hex::encode(&secret("bot-token").sha256()[..8])});
     let mut stale = resumed(&fake, Some(old.to_string()));
@@ -172,7 +172,7 @@ async fn what_discord_asks_for_is_done() {
 }
 
 #[tokio::test]
-async fn a_refusal_says_what_to_do() {
+async fn close_code_error_states_the_remedy() {
     let fake = fake().await;
     let refused = async |token| listen(app(&fake, token), None).ended().await;
     for (token, said) in [(None, "set channels.discord.bot_token"), (Some("other"), "check channels.discord.bot_token")]
@@ -193,7 +193,7 @@ async fn a_refusal_says_what_to_do() {
     let mut listening = connected(&fake).await;
     fake.gateway_fault(GatewayFault::Close(4004));
     assert!(matches!(listening.ended().await.error, Some(SendError::Credentials(_))));
-    // The place of another bot is nothing to go on from.
+    // The resume point of another bot is ignored.
     let place = listening.connection.resume().unwrap().replace("\"token\":\"", "\"token\":\"0");
     assert!(refused(Some("bot-token")).await.error.is_some(), "no session is left");
     fake.set_sessions_left(1);
@@ -202,7 +202,7 @@ async fn a_refusal_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn flood_of_interactions_leaves_the_session_alive() {
+async fn interaction_flood_does_not_end_the_session() {
     let fake = fake().await;
     let mut listening = connected(&fake).await;
     for number in 0..1500_u64 {

@@ -1,4 +1,4 @@
-//! Files of messages, fetched from every platform.
+//! File downloads from every platform.
 
 use agentd_base::Clock;
 use agentd_chat_platforms::discord::{Discord, DiscordConfig};
@@ -32,7 +32,7 @@ fn hello() -> FakeFile {
     FakeFile::Bytes(Bytes::from_static(b"hello"))
 }
 
-/// The one file of the one message in a request.
+/// Returns the only file of the only message in a request.
 async fn attachment(platform: &dyn ChatPlatform, request: &WebhookRequest) -> Attachment {
     match platform.receive(request, NOW).await.unwrap().incoming.pop() {
         Some(Incoming::Message(mut message)) => message.attachments.pop().unwrap(),
@@ -40,7 +40,7 @@ async fn attachment(platform: &dyn ChatPlatform, request: &WebhookRequest) -> At
     }
 }
 
-/// How long the file of a message was, or why it was not fetched.
+/// Downloads the file of a message. Returns its length.
 async fn fetch(platform: &dyn ChatPlatform, request: &WebhookRequest) -> Result<usize, SendError> {
     let source = attachment(platform, request).await.source.unwrap();
     let mut file = platform.open_file(&source).await?;
@@ -73,7 +73,7 @@ async fn slack(token: &str) -> (FakeSlack, Slack) {
 }
 
 #[tokio::test]
-async fn telegram_hands_files_out_by_their_ids() {
+async fn telegram_files_are_fetched_by_id() {
     let (fake, bot) = telegram().await;
     fake.put_file("f1", hello());
     let request = fake.document(1, 7, "See:", "f1", "a.pdf");
@@ -89,7 +89,7 @@ async fn telegram_hands_files_out_by_their_ids() {
 }
 
 #[tokio::test]
-async fn slack_hands_files_out_to_who_may_read_them() {
+async fn slack_files_require_access() {
     let (fake, app) = slack("xoxb-1").await;
     fake.put_file("F1", hello());
     let ask = |url: &Url| fake.shared_file("1795600000.000100", "U1", url, "a.pdf", NOW);
@@ -106,7 +106,7 @@ async fn slack_hands_files_out_to_who_may_read_them() {
 }
 
 #[tokio::test]
-async fn a_token_does_not_follow_a_redirect_to_another_host() {
+async fn token_is_not_sent_to_a_redirect_target() {
     let (fake, _) = slack("xoxb-1").await;
     let (other, _) = slack("xoxb-1").await;
     other.put_file("F1", hello());
@@ -118,20 +118,20 @@ async fn a_token_does_not_follow_a_redirect_to_another_host() {
         app_token: None,
     };
     let request = fake.shared_file("1795600000.000100", "U1", &fake.file_url("F1"), "a.pdf", NOW);
-    // Nobody but the owner names private addresses.
+    // Only the owner may configure private addresses.
     let app = Slack::new(config.clone(), client(Trust::Owner));
     let refused = fetch(&app, &request).await.unwrap_err();
     assert!(refused.to_string().contains("agents and what they read may not reach"), "{refused}");
     assert_eq!(other.requests().len(), 0);
     let policy = NetPolicy { allowed_hosts: vec!["127.0.0.1".parse().unwrap()], ..NetPolicy::default() };
     let app = Slack::new(config, GuardedClient::new(PolicyHandle::new(policy), Trust::Owner));
-    // The other one has the same token, and shows its page to sign in.
+    // The other fake has the same token and returns its sign-in page.
     assert!(fetch(&app, &request).await.unwrap_err().to_string().contains("files:read"));
     assert_eq!(other.requests().len(), 1);
 }
 
 #[tokio::test]
-async fn discord_gets_no_token_for_files() {
+async fn discord_files_are_fetched_without_token() {
     let fake = FakeDiscord::start("bot-token").await.unwrap();
     let config = DiscordConfig {
         api_base_url: Some(fake.base_url()),
@@ -146,14 +146,14 @@ async fn discord_gets_no_token_for_files() {
 }
 
 #[tokio::test]
-async fn whatsapp_says_where_media_are() {
+async fn whatsapp_media_url_is_looked_up() {
     let fake = FakeWhatsapp::start().await.unwrap();
     let app = Whatsapp::new(fake.config(), client(Trust::Owner));
     fake.put_file("m1", hello());
     assert_eq!(fetch(&app, &fake.document("wamid.1", "491701234567", "See:", "m1")).await, Ok(5));
     let gone = fetch(&app, &fake.document("wamid.2", "491701234567", "", "m2")).await.unwrap_err();
     assert!(gone.to_string().contains("does not know"), "{gone}");
-    fake.keep_media_at(Url::parse("https://evil.example/").unwrap());
+    fake.set_media_url(Url::parse("https://evil.example/").unwrap());
     let refused = fetch(&app, &fake.document("wamid.3", "491701234567", "", "m1")).await.unwrap_err();
     assert!(refused.to_string().contains("no host of WhatsApp"), "{refused}");
     let config = WhatsappConfig { access_token: Some(secret("EAAwrong")), ..fake.config() };
@@ -163,12 +163,12 @@ async fn whatsapp_says_where_media_are() {
 }
 
 #[tokio::test]
-async fn teams_keeps_pictures_and_uploads_in_two_places() {
+async fn teams_pictures_and_uploads_are_fetched() {
     let fake = FakeTeams::start(clock()).await.unwrap();
-    let app = Teams::new(fake.config(), client(Trust::Owner), client(Trust::Steered), clock());
+    let app = Teams::new(fake.config(), client(Trust::Owner), client(Trust::Untrusted), clock());
     fake.put_file("p1", hello());
     assert_eq!(fetch(&app, &fake.picture("1", "29:a", "Look.", "p1")).await, Ok(5));
-    fake.end_tokens();
+    fake.revoke_tokens();
     assert_eq!(fetch(&app, &fake.picture("2", "29:a", "Look.", "p1")).await, Ok(5), "with another token");
     assert_eq!(fetch(&app, &fake.upload("3", "29:a", "Look.", "p1")).await, Ok(5));
     let mut activity = fake.activity("4", "29:a", "Look.");
@@ -180,13 +180,13 @@ async fn teams_keeps_pictures_and_uploads_in_two_places() {
 }
 
 #[tokio::test]
-async fn google_chat_hands_uploads_out_by_their_names() {
+async fn google_chat_uploads_are_fetched_by_name() {
     let fake = FakeGoogleChat::start(clock()).await.unwrap();
     let app = GoogleChat::new(fake.config(), client(Trust::Owner), clock());
     fake.put_file("spaces/A/attachments/b=", hello());
     let request = fake.upload("m1", "users/7", "Look.", "spaces/A/attachments/b=");
     assert_eq!(fetch(&app, &request).await, Ok(5));
-    fake.end_tokens();
+    fake.revoke_tokens();
     assert_eq!(fetch(&app, &request).await, Ok(5), "with another token");
     for (name, error) in [("spaces/B", "no more"), ("../../v1/spaces", "does not say where")] {
         let refused = fetch(&app, &fake.upload("m2", "users/7", "", name)).await.unwrap_err();
@@ -195,7 +195,7 @@ async fn google_chat_hands_uploads_out_by_their_names() {
 }
 
 #[tokio::test]
-async fn whatsapp_says_later_what_did_not_arrive() {
+async fn whatsapp_delivery_failures_are_read() {
     let fake = FakeWhatsapp::start().await.unwrap();
     let app = Whatsapp::new(fake.config(), client(Trust::Owner));
     for (code, said) in [

@@ -1,4 +1,4 @@
-//! Google Chat over webhooks and its API, against the fake.
+//! Google Chat webhooks and API, against the fake.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::support::{NOW, buttons, client};
 /// Maximum length of a rendered part, in bytes.
 const MAX_TEXT: usize = 16_000;
 
-/// Where the fake calls the app.
+/// URL at which the fake calls the app.
 const ADDRESS: &str = "https://agent.example/hooks/google_chat";
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -51,7 +51,7 @@ fn is_unverified(answer: &Result<Received, Rejection>) -> bool {
 }
 
 #[tokio::test]
-async fn a_direct_message_is_read() {
+async fn direct_message_is_read() {
     let (fake, chat, _) = running().await;
     let read = message(&chat, &fake.message("m1", "users/1", "hi\u{202e}")).await;
     assert_eq!((read.id.as_str(), read.text.as_str()), ("spaces/AAAAMpdlehY/messages/m1", "hi\u{202e}"));
@@ -61,7 +61,7 @@ async fn a_direct_message_is_read() {
 }
 
 #[tokio::test]
-async fn a_message_in_a_space_is_read_without_the_mention_and_in_its_thread() {
+async fn space_message_is_read_without_mention_in_its_thread() {
     let (fake, chat, _) = running().await;
     let read = message(&chat, &fake.mention("m1", "users/1", "hi")).await;
     let thread = Some("spaces/AAAAMpdlehY/threads/m1".to_owned());
@@ -75,7 +75,7 @@ async fn a_message_in_a_space_is_read_without_the_mention_and_in_its_thread() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_of_a_person_is_none() {
+async fn events_without_user_message_are_ignored() {
     let (fake, chat, _) = running().await;
     for (pointer, value) in [
         ("/type", json!("REMOVED_FROM_SPACE")),
@@ -92,7 +92,7 @@ async fn what_is_no_message_of_a_person_is_none() {
 }
 
 #[tokio::test]
-async fn a_token_counts_only_as_google_makes_it_for_the_audience() {
+async fn only_google_tokens_for_the_audience_are_accepted() {
     let (fake, chat, clock) = running().await;
     let by_address = adapter(fake.config_for_address(), &clock);
     let event = fake.message_event("m1", "users/1", "hi");
@@ -127,10 +127,10 @@ async fn a_token_counts_only_as_google_makes_it_for_the_audience() {
 }
 
 #[tokio::test]
-async fn changed_certificates_are_found() {
+async fn changed_certificates_are_fetched() {
     let (fake, chat, _) = running().await;
     assert!(chat.receive(&fake.message("m1", "users/1", "hi"), NOW).await.is_ok());
-    fake.change_key();
+    fake.rotate_key();
     let request = fake.message("m1", "users/1", "hi");
     assert!(is_unverified(&chat.receive(&request, NOW + MINUTE).await));
     assert!(chat.receive(&request, NOW + MINUTE * 5).await.is_ok());
@@ -138,7 +138,7 @@ async fn changed_certificates_are_found() {
 }
 
 #[tokio::test]
-async fn a_message_with_buttons_is_decided_and_settled() {
+async fn button_press_is_read_and_message_settled() {
     let (fake, chat, _) = running().await;
     let read = message(&chat, &fake.mention("m1", "users/1", "hi")).await;
     let asked = Outgoing { buttons: buttons(), ..Outgoing::text("Go?") };
@@ -160,7 +160,7 @@ async fn a_message_with_buttons_is_decided_and_settled() {
 }
 
 #[tokio::test]
-async fn button_of_another_program_is_what_the_person_said() {
+async fn button_of_another_program_is_read_as_message() {
     let (fake, chat, _) = running().await;
     for (data, said) in [("not ours", "not ours"), ("", "[Button: decide, {\"decision\":\"\"}]")] {
         let request = fake.press("users/1", data, "spaces/AAAAMpdlehY/messages/x");
@@ -171,7 +171,7 @@ async fn button_of_another_program_is_what_the_person_said() {
 }
 
 #[tokio::test]
-async fn a_workspace_add_on_is_read_and_answered_like_an_app() {
+async fn workspace_add_on_works_like_an_app() {
     let (fake, chat, _) = running().await;
     let event = fake.message_event("m1", "users/1", "hi");
     let read = message(&chat, &fake.add_on_event(&event, ADDRESS)).await;
@@ -189,7 +189,7 @@ async fn a_workspace_add_on_is_read_and_answered_like_an_app() {
 }
 
 #[tokio::test]
-async fn add_on_of_another_project_is_refused() {
+async fn add_on_of_another_project_is_rejected() {
     let (fake, chat, clock) = running().await;
     let event = fake.message_event("m1", "users/1", "hi");
     let mut by_number = fake.claims_of_add_on("1234567890");
@@ -213,7 +213,7 @@ async fn add_on_of_another_project_is_refused() {
 }
 
 #[tokio::test]
-async fn a_token_is_used_until_shortly_before_its_end() {
+async fn token_is_reused_until_shortly_before_expiry() {
     let (fake, chat, clock) = running().await;
     let (to, hi) = (chat.address("spaces/A").unwrap(), Outgoing::text("hi"));
     chat.send(&to, &hi).await.unwrap();
@@ -223,7 +223,7 @@ async fn a_token_is_used_until_shortly_before_its_end() {
     clock.advance(MINUTE);
     chat.send(&to, &hi).await.unwrap();
     assert_eq!(fake.tokens_given(), 2);
-    fake.end_tokens();
+    fake.revoke_tokens();
     chat.send(&to, &hi).await.unwrap();
     assert_eq!(fake.tokens_given(), 3, "one that is refused is replaced once");
     fake.misbehave(Behaviour::CredentialsRefused);
@@ -232,7 +232,7 @@ async fn a_token_is_used_until_shortly_before_its_end() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_is_told_by_its_kind() {
+async fn errors_are_distinguished_by_kind() {
     let (fake, chat, _) = running().await;
     let to = chat.address("spaces/A").unwrap();
     let asked = Duration::from_secs(7);
@@ -255,7 +255,7 @@ async fn what_goes_wrong_is_told_by_its_kind() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_service_account_is_said() {
+async fn service_account_problems_are_reported() {
     let (fake, chat, clock) = running().await;
     assert_eq!(chat.check().await.unwrap().id, "agent@fake-project.iam.gserviceaccount.com");
     let with = |account: Option<String>| {
@@ -292,7 +292,7 @@ async fn what_is_wrong_with_a_service_account_is_said() {
 }
 
 #[tokio::test]
-async fn channels_are_spaces() {
+async fn channel_must_be_a_space() {
     let (_fake, chat, clock) = running().await;
     assert_eq!(chat.address("spaces/AAAA-_1").unwrap().channel, "spaces/AAAA-_1");
     for other in ["", "AAAA", "spaces/", "spaces/..", "spaces/a/threads/b", "spaces/a b", "users/1"] {
@@ -305,7 +305,7 @@ async fn channels_are_spaces() {
 }
 
 #[tokio::test]
-async fn markdown_becomes_the_markup_and_mentions_nobody() {
+async fn markdown_is_rendered_without_mentions() {
     let (_fake, chat, _) = running().await;
     assert_eq!(
         chat.render("# A **b**\n\n**a** *b* ~~c~~ `d` [e](https://e) https://f\n\n- g\n\n> h\n> i"),

@@ -1,4 +1,4 @@
-//! The platforms through their public interface, each against its fake on loopback.
+//! Tests of the platforms through their public interface, each against its fake on loopback.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod discord;

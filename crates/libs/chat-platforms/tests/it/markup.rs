@@ -22,7 +22,7 @@ enum Node {
     List { is_numbered: bool, items: Vec<Vec<Node>> },
 }
 
-/// Markdown of nodes, and what is expected to come of them.
+/// Markdown of generated nodes, with the expected result.
 #[derive(Default)]
 struct Document {
     markdown: String,
@@ -44,7 +44,7 @@ impl Document {
         word
     }
 
-    /// `first`: what the first line begins with; `rest`: what the others do.
+    /// Writes nodes. `first` is the prefix of the first line, `rest` that of the others.
     fn write(&mut self, nodes: &[Node], first: &str, rest: &str) {
         for (number, node) in nodes.iter().enumerate() {
             let begin = if number == 0 { first } else { rest };
@@ -69,7 +69,7 @@ impl Document {
                     writeln!(self.markdown, "{rest}```").unwrap();
                     self.code.push(code(language, &lines.join("\n")));
                 }
-                // It begins nowhere but behind a paragraph.
+                // Only valid after a paragraph.
                 Node::Indented(lines) => {
                     let word = self.word();
                     writeln!(self.markdown, "{begin}{word}\n{}", rest.trim_end()).unwrap();
@@ -101,7 +101,7 @@ impl Document {
         let mut pieces = found.iter();
         for expected in &self.code {
             let mut rest = expected.text.as_str();
-            // What is cut is cut at the end of a line or within one; no piece is blank.
+            // A block is split at the end of a line or within one, and no piece is blank.
             while !rest.trim().is_empty() {
                 let Some(piece) = pieces.next() else { return Err(TestCaseError::fail(format!("{rest} is missing"))) };
                 let language = if has_languages { expected.language.as_str() } else { "" };
@@ -129,7 +129,7 @@ impl Document {
     }
 }
 
-fn any_line(most: usize) -> impl Strategy<Value = String> {
+fn any_line(max_length: usize) -> impl Strategy<Value = String> {
     let part = prop::sample::select(vec![
         " ",
         "  ",
@@ -161,13 +161,13 @@ fn any_line(most: usize) -> impl Strategy<Value = String> {
         "'",
         "https://f/_g_",
     ]);
-    // Three backticks end a block on most platforms, whatever is done about them.
-    prop::collection::vec(part, 0..most)
+    // Three backticks end a block on most platforms regardless of escapes.
+    prop::collection::vec(part, 0..max_length)
         .prop_map(|parts| parts.concat())
         .prop_filter("a fence", |line| !line.contains("```"))
 }
 
-/// Lines of code that are not all blank.
+/// Generates lines of code that are not all blank.
 fn any_code(lines: std::ops::Range<usize>) -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec(any_line(8), lines).prop_map(|mut lines| {
         lines.insert(lines.len() / 2, "  x = 1".to_owned());
@@ -175,12 +175,13 @@ fn any_code(lines: std::ops::Range<usize>) -> impl Strategy<Value = Vec<String>>
     })
 }
 
-/// As [`any_code`], with text in the first and in the last line: Markdown leaves out blank ones around indented code.
+/// Generates code like [`any_code`] with text in the first and last line, since Markdown drops blank lines around
+/// indented code.
 fn any_indented() -> impl Strategy<Value = Vec<String>> {
     any_code(0..5).prop_map(|mut lines| {
         lines.insert(0, "first:".to_owned());
         lines.push("  last".to_owned());
-        // A line of spaces is a blank one there.
+        // A line of spaces counts as blank there.
         lines.iter().map(|line| if line.trim().is_empty() { String::new() } else { line.clone() }).collect()
     })
 }
@@ -212,7 +213,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn code_arrives_byte_for_byte(nodes in prop::collection::vec(any_node(0..6), 1..5)) {
+    fn code_is_preserved_byte_for_byte(nodes in prop::collection::vec(any_node(0..6), 1..5)) {
         let document = Document::of(&nodes);
         for platform in Platform::ALL {
             document.check(platform)?;
@@ -220,7 +221,7 @@ proptest! {
     }
 
     #[test]
-    fn code_that_is_split_arrives_byte_for_byte(nodes in prop::collection::vec(any_node(60..400), 1..4)) {
+    fn split_code_is_preserved_byte_for_byte(nodes in prop::collection::vec(any_node(60..400), 1..4)) {
         let document = Document::of(&nodes);
         for platform in Platform::ALL {
             document.check(platform)?;
@@ -228,7 +229,7 @@ proptest! {
     }
 
     #[test]
-    fn plain_text_keeps_lines_and_indentation(lines in prop::collection::vec(any_line(12), 1..400)) {
+    fn plain_text_preserves_lines_and_indentation(lines in prop::collection::vec(any_line(12), 1..400)) {
         let text = lines.join("\n");
         for platform in Platform::ALL {
             let messages = adapter(platform).render_text("", &text);
@@ -252,7 +253,7 @@ proptest! {
     }
 }
 
-/// Discord shows no backslash before punctuation, but in addresses.
+/// Removes the backslashes that Discord does not show: those before punctuation outside URLs.
 fn without_escapes(message: &str) -> String {
     let mut text = String::new();
     let mut rest = message;
@@ -275,7 +276,7 @@ fn without_escapes(message: &str) -> String {
 }
 
 #[test]
-fn code_below_items_and_in_quotes_stands_at_the_margin() {
+fn code_in_items_and_quotes_is_unindented() {
     let markdown = "1. One:\n\n   ```python\n   def f():\n       return 1\n\n   f()\n   ```\n\n   More.\n2. Two\n   \
                     - a\n     > q\n     > ```\n     >  y\n     > ```\n     > r\n   - b";
     let expected = "1. One:\n```\ndef f():\n    return 1\n\nf()\n```\n   More.\n2. Two\n  • a\n    > q\n```\n y\n```\n   \
@@ -284,7 +285,7 @@ fn code_below_items_and_in_quotes_stands_at_the_margin() {
 }
 
 #[test]
-fn a_fence_that_is_split_has_its_language_in_every_message() {
+fn split_code_block_keeps_its_language() {
     let lines = "    value: &x <1>\n".repeat(400);
     let (blocks, _) =
         render(Platform::Telegram, &format!("- a\n\n  ```yaml\n{}  ```", lines.replace("    v", "      v")));
@@ -294,7 +295,7 @@ fn a_fence_that_is_split_has_its_language_in_every_message() {
 }
 
 #[test]
-fn code_is_read_at_any_depth() {
+fn code_is_rendered_at_any_depth() {
     let depth = 40;
     let code = format!("{}```\n{}  x\n{}```", "> ".repeat(depth), "> ".repeat(depth), "> ".repeat(depth));
     for platform in Platform::ALL {

@@ -1,4 +1,4 @@
-//! What a platform shows of a message, for tests of the markup: its blocks of code, and the text around them.
+//! Reader of rendered messages for markup tests: code blocks and the text around them.
 
 use agentd_base::MockClock;
 use agentd_chat_platforms::discord::{Discord, DiscordConfig};
@@ -25,10 +25,10 @@ pub(crate) fn adapter(platform: Platform) -> Box<dyn ChatPlatform> {
     }
 }
 
-/// A block of code as a platform shows it.
+/// Code block as shown by a platform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Code {
-    /// Empty where the markup has no languages.
+    /// Language; empty if the markup does not support languages.
     pub(crate) language: String,
     pub(crate) text: String,
 }
@@ -37,7 +37,7 @@ pub(crate) fn code(language: &str, text: &str) -> Code {
     Code { language: language.to_owned(), text: text.to_owned() }
 }
 
-/// The blocks of code of a message, and what stands around them.
+/// Returns the code blocks of a message and the text around them.
 fn read(platform: Platform, message: &str) -> (Vec<Code>, String) {
     if platform == Platform::Telegram { read_html(message) } else { read_fences(platform, message) }
 }
@@ -57,7 +57,7 @@ fn read_html(message: &str) -> (Vec<Code>, String) {
     (blocks, html::parse(&around).expect("well-formed HTML around code"))
 }
 
-/// A fence is one at the beginning of a line.
+/// Reads fences, which must be at the beginning of a line.
 fn read_fences(platform: Platform, message: &str) -> (Vec<Code>, String) {
     let (mut blocks, mut around) = (Vec::new(), String::new());
     let mut lines = message.split('\n');
@@ -98,7 +98,7 @@ pub(crate) fn limit(platform: Platform) -> usize {
     }
 }
 
-/// The code of all messages and the text around it, after checking that every message is within the limit.
+/// Returns the code of all messages and the text around it, after checking that every message is within the limit.
 pub(crate) fn render(platform: Platform, markdown: &str) -> (Vec<Code>, String) {
     let (mut blocks, mut around) = (Vec::new(), String::new());
     for message in adapter(platform).render(markdown) {

@@ -1,4 +1,4 @@
-//! Slack over webhooks and its API, against the fake.
+//! Slack webhooks and Web API, against the fake.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ fn request(content_type: &'static str, body: &str, time: &str, signature: &str) 
     WebhookRequest { method: http::Method::POST, query: String::new(), headers, body: body.to_owned().into() }
 }
 
-/// Signatures made by `SignatureVerifier.generate_signature` of slack_sdk 3.48.0 (PyPI), under [`SECRET`] at
+/// Signatures created with `SignatureVerifier.generate_signature` of slack_sdk 3.48.0 (PyPI), under [`SECRET`] at
 /// 1795600000.
 const VECTORS: [(&str, &str, &str); 2] = [
     (
@@ -67,7 +67,7 @@ const VECTORS: [(&str, &str, &str); 2] = [
 ];
 
 #[tokio::test]
-async fn signatures_of_slacks_own_library_are_right_and_others_are_not() {
+async fn signatures_of_slacks_own_library_are_accepted() {
     let app = app(None, None, Some(SECRET));
     let late = |seconds: u64| NOW + Duration::from_secs(seconds);
     for (kind, body, signature) in VECTORS {
@@ -103,7 +103,7 @@ async fn signatures_of_slacks_own_library_are_right_and_others_are_not() {
 }
 
 #[tokio::test]
-async fn the_challenge_is_answered_and_only_when_it_is_signed() {
+async fn only_a_signed_challenge_is_answered() {
     let (fake, app) = pair().await;
     let mut request = fake.request(&json!({"type": "url_verification", "challenge": "3eZbrw1aBm2rZgRNFdxV"}), NOW);
     let received = app.receive(&request, NOW).await.unwrap();
@@ -113,7 +113,7 @@ async fn the_challenge_is_answered_and_only_when_it_is_signed() {
 }
 
 #[tokio::test]
-async fn direct_messages_and_those_of_channels_are_read() {
+async fn direct_and_channel_messages_are_read() {
     let (fake, app) = pair().await;
     let direct = incoming(&app, &fake.message("1795600000.000100", "U7", "hi &lt;you&gt;\u{200f}", NOW)).await.unwrap();
     assert_eq!((direct.id.as_str(), direct.text.as_str()), ("D0DIRECT:1795600000.000100", "hi <you>\u{200f}"));
@@ -139,7 +139,7 @@ async fn direct_messages_and_those_of_channels_are_read() {
 }
 
 #[tokio::test]
-async fn bots_edits_and_other_events_are_no_messages() {
+async fn bot_messages_edits_and_other_events_are_ignored() {
     let (fake, app) = pair().await;
     let event = |more: Value| {
         let event = json!({
@@ -170,7 +170,7 @@ async fn bots_edits_and_other_events_are_no_messages() {
 }
 
 #[tokio::test]
-async fn messages_go_out_and_buttons_come_back() {
+async fn messages_are_sent_and_button_presses_read() {
     let (fake, app) = pair().await;
     let to = Address { thread: Some("1.000002".into()), ..app.address("C0CHANNEL").unwrap() };
     let text = app.render("**May I?** <@U1> & [a|b](https://x.y/?a|b)").pop().unwrap();
@@ -201,7 +201,7 @@ async fn messages_go_out_and_buttons_come_back() {
 }
 
 #[tokio::test]
-async fn what_slack_refuses_is_told_apart() {
+async fn slack_errors_are_distinguished() {
     let (fake, app) = pair().await;
     let to = app.address("C1").unwrap();
     let hello = Outgoing::text("hello");
@@ -230,7 +230,7 @@ async fn what_slack_refuses_is_told_apart() {
 }
 
 #[test]
-fn channels_are_ids() {
+fn channel_must_be_an_id() {
     let app = app(None, None, None);
     for right in ["C0123456789", "D1", "G1", "U1", "W1"] {
         assert_eq!(app.address(right), Ok(Address::of_channel(right)));
@@ -242,7 +242,7 @@ fn channels_are_ids() {
 
 proptest! {
     #[test]
-    fn every_part_is_well_formed_and_keeps_to_the_limit(text in "(\\PC|[\\n*_`>#|<&\\[\\]()!-]|https://x\\.y){0,300}") {
+    fn every_part_is_well_formed_and_within_the_limit(text in "(\\PC|[\\n*_`>#|<&\\[\\]()!-]|https://x\\.y){0,300}") {
         for part in app(None, None, None).render(&text) {
             prop_assert!(part.chars().count() <= 3000);
             prop_assert_eq!(check_mrkdwn(&part), Ok(()), "{}", part);

@@ -1,4 +1,4 @@
-//! Socket Mode of Slack, against the fake.
+//! Slack Socket Mode, against the fake.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ fn push(fake: &FakeSlack, number: usize) {
 }
 
 #[tokio::test]
-async fn an_envelope_is_acknowledged_when_it_is_stored() {
+async fn envelope_is_acknowledged_after_storage() {
     let fake = fake().await;
     let mut listening = connected(&fake).await;
     push(&fake, 1);
@@ -46,7 +46,7 @@ async fn an_envelope_is_acknowledged_when_it_is_stored() {
     fake.push(&fake.press("1795600000.000100", "U7", "D0DIRECT", "approve:1", NOW));
     let batch = listening.batch().await;
     assert!(matches!(batch.incoming.as_slice(), [Incoming::Decision(decision)] if decision.data == "approve:1"));
-    // What is no message needs no storing.
+    // Other events need no storage.
     fake.push(&fake.event(&json!({"type": "reaction_added", "user": "U7"}), NOW));
     until("the third", || fake.acknowledged() == ["envelope-1", "envelope-3"]).await;
     listening.connection.acknowledge(&batch);
@@ -57,7 +57,7 @@ async fn an_envelope_is_acknowledged_when_it_is_stored() {
 }
 
 #[tokio::test]
-async fn what_is_not_acknowledged_comes_again() {
+async fn unacknowledged_envelopes_are_redelivered() {
     let fake = fake().await;
     let mut listening = connected(&fake).await;
     push(&fake, 1);
@@ -75,7 +75,7 @@ async fn what_is_not_acknowledged_comes_again() {
 }
 
 #[tokio::test]
-async fn another_socket_is_opened_before_the_old_one_is_let_go() {
+async fn new_socket_is_opened_before_the_old_one_closes() {
     let fake = fake().await;
     let mut old = connected(&fake).await;
     fake.socket_fault(SocketFault::Leave);
@@ -93,7 +93,7 @@ async fn another_socket_is_opened_before_the_old_one_is_let_go() {
 }
 
 #[tokio::test]
-async fn whoever_says_nothing_is_asked_and_given_up() {
+async fn silent_socket_is_pinged_then_closed() {
     let fake = fake().await;
     let mut listening = connected(&fake).await;
     fake.socket_fault(SocketFault::Freeze);
@@ -103,7 +103,7 @@ async fn whoever_says_nothing_is_asked_and_given_up() {
 }
 
 #[tokio::test]
-async fn no_more_is_read_than_can_wait() {
+async fn reading_pauses_at_the_batch_limit() {
     let fake = fake().await;
     let mut listening = connected(&fake).await;
     for number in 1..=40 {
@@ -126,7 +126,7 @@ async fn no_more_is_read_than_can_wait() {
 }
 
 #[tokio::test]
-async fn a_refusal_says_what_to_do() {
+async fn connection_error_states_the_remedy() {
     let fake = fake().await;
     let refused = async |token| {
         let error = listen(app(&fake, token), None).ended().await.error.unwrap();

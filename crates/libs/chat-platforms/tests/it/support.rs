@@ -1,11 +1,11 @@
-//! What the tests of several platforms share.
+//! Helpers for the tests of several platforms.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::{Secret, Timestamp};
 use agentd_chat_platforms::{
-    Batch, Button, ButtonStyle, ChatPlatform, Connection, ConnectionEvent, Ended, Incoming, Opening,
+    Batch, Button, ButtonStyle, ChatPlatform, ConnectOptions, Connection, ConnectionEvent, Ended, Incoming,
 };
 use agentd_net::{GuardedClient, PolicyHandle, Trust};
 use serde_json::Value;
@@ -21,17 +21,17 @@ pub(crate) fn secret(text: &str) -> Secret {
     Secret::new(text.to_owned())
 }
 
-/// Waits until something holds.
-pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+/// Waits until the condition is true.
+pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let waiting = async {
-        while !holds() {
+        while !condition() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     assert!(tokio::time::timeout(Duration::from_secs(30), waiting).await.is_ok(), "{what} does not come about");
 }
 
-/// A connection, and what it brings.
+/// Connection with helpers for its events.
 pub(crate) struct Listening {
     pub(crate) connection: Connection,
     wake: Arc<Notify>,
@@ -39,8 +39,8 @@ pub(crate) struct Listening {
 
 pub(crate) fn listen(platform: Arc<dyn ChatPlatform>, resume: Option<String>) -> Listening {
     let wake = Arc::<Notify>::default();
-    let opening = Opening { resume, unit: 0.5, wake: Arc::clone(&wake) };
-    Listening { connection: platform.connect(opening).unwrap(), wake }
+    let options = ConnectOptions { resume, unit: 0.5, wake: Arc::clone(&wake) };
+    Listening { connection: platform.connect(options).unwrap(), wake }
 }
 
 impl Listening {
@@ -49,8 +49,10 @@ impl Listening {
             if let Some(event) = self.connection.try_next() {
                 return event;
             }
-            // More than a connection waits for anything.
-            tokio::time::timeout(Duration::from_secs(300), self.wake.notified()).await.expect("something happens");
+            // Longer than any timeout of a connection.
+            tokio::time::timeout(Duration::from_secs(300), self.wake.notified())
+                .await
+                .expect("no event within the time limit");
         }
     }
 
@@ -79,7 +81,7 @@ impl Listening {
     }
 }
 
-/// The text of the one message of a batch.
+/// Returns the text of the only message of a batch.
 pub(crate) fn text_of(batch: &Batch) -> &str {
     match batch.incoming.as_slice() {
         [Incoming::Message(message)] => &message.text,
@@ -87,14 +89,14 @@ pub(crate) fn text_of(batch: &Batch) -> &str {
     }
 }
 
-/// With the data `approve:1` and `deny:1`.
+/// Returns buttons with the data `approve:1` and `deny:1`.
 pub(crate) fn buttons() -> Vec<Button> {
     [("Yes", "approve:1", ButtonStyle::Primary), ("No", "deny:1", ButtonStyle::Danger)]
         .map(|(label, data, style)| Button { label: label.to_owned(), data: data.to_owned(), style })
         .to_vec()
 }
 
-/// Changes these fields of an object.
+/// Sets these fields of an object.
 pub(crate) fn with(mut object: Value, fields: &Value) -> Value {
     object.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     object

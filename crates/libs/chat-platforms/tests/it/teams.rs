@@ -1,4 +1,4 @@
-//! Teams over webhooks and its API, against the fake.
+//! Teams webhooks and API, against the fake.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn adapter(config: TeamsConfig, clock: &MockClock) -> Teams {
-    Teams::new(config, client(Trust::Owner), client(Trust::Steered), clock.clock())
+    Teams::new(config, client(Trust::Owner), client(Trust::Untrusted), clock.clock())
 }
 
 async fn running() -> (FakeTeams, Teams, MockClock) {
@@ -53,7 +53,7 @@ fn is_unverified(answer: &Result<Received, Rejection>) -> bool {
 }
 
 #[tokio::test]
-async fn a_direct_message_is_read() {
+async fn direct_message_is_read() {
     let (fake, teams, _) = running().await;
     let read = message(&teams, &fake.message("m1", "29:anna", "hi\u{202e}")).await;
     assert_eq!((read.id.as_str(), read.text.as_str(), read.is_addressed), ("m1", "hi\u{202e}", true));
@@ -63,7 +63,7 @@ async fn a_direct_message_is_read() {
 }
 
 #[tokio::test]
-async fn a_message_in_a_channel_is_read_without_the_mention() {
+async fn channel_message_is_read_without_the_mention() {
     let (fake, teams, _) = running().await;
     let read = message(&teams, &fake.mention("m1", "29:anna", "hi")).await;
     assert_eq!((read.text.as_str(), read.is_addressed, read.chat.is_group), ("hi", true, true));
@@ -77,7 +77,7 @@ async fn a_message_in_a_channel_is_read_without_the_mention() {
 }
 
 #[tokio::test]
-async fn files_are_named_and_the_same_text_as_html_is_not() {
+async fn files_are_read_and_duplicate_html_is_ignored() {
     let (fake, teams, _) = running().await;
     let mut activity = fake.activity("m1", "29:anna", "");
     activity["attachments"] = json!([
@@ -92,7 +92,7 @@ async fn files_are_named_and_the_same_text_as_html_is_not() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_of_a_person_in_the_tenant_is_none() {
+async fn activities_without_user_message_in_the_tenant_are_ignored() {
     let (fake, teams, _) = running().await;
     for (pointer, value) in [
         ("/type", json!("conversationUpdate")),
@@ -111,7 +111,7 @@ async fn what_is_no_message_of_a_person_in_the_tenant_is_none() {
 }
 
 #[tokio::test]
-async fn a_token_counts_only_as_the_bot_framework_makes_it() {
+async fn only_bot_framework_tokens_are_accepted() {
     let (fake, teams, _) = running().await;
     let activity = fake.activity("m1", "29:anna", "hi");
     let claims = fake.claims(&activity["serviceUrl"]);
@@ -149,7 +149,7 @@ async fn a_token_counts_only_as_the_bot_framework_makes_it() {
 }
 
 #[tokio::test]
-async fn the_activity_is_what_the_token_is_for() {
+async fn token_must_match_the_activity() {
     let (fake, teams, _) = running().await;
     for (field, value) in [
         ("serviceUrl", json!("http://smba.trafficmanager.net/emea/")),
@@ -168,7 +168,7 @@ async fn the_activity_is_what_the_token_is_for() {
 }
 
 #[tokio::test]
-async fn keys_are_kept_for_a_day_and_changed_keys_are_found() {
+async fn keys_are_cached_for_a_day_and_changed_keys_are_fetched() {
     let (fake, teams, clock) = running().await;
     let receive = async |after: Duration| {
         clock.set(NOW + after);
@@ -180,17 +180,17 @@ async fn keys_are_kept_for_a_day_and_changed_keys_are_found() {
     assert_eq!(fake.key_fetches(), 1);
     assert!(receive(DAY).await.is_ok());
     assert_eq!(fake.key_fetches(), 2);
-    fake.change_key();
+    fake.rotate_key();
     assert!(is_unverified(&receive(DAY + MINUTE).await), "at most once in five minutes");
     assert!(receive(DAY + MINUTE * 5).await.is_ok());
     assert_eq!(fake.key_fetches(), 3);
-    fake.give_keys(false);
+    fake.set_keys_available(false);
     assert!(receive(DAY * 2 + MINUTE * 6).await.is_ok(), "older keys hold while there are no others");
     assert!(matches!(receive(DAY * 4).await, Err(Rejection::Unavailable(_))));
 }
 
 #[tokio::test]
-async fn who_hangs_up_does_not_keep_the_keys_away() {
+async fn disconnected_client_does_not_cancel_the_key_fetch() {
     let (fake, teams, _) = running().await;
     let request = fake.message("m1", "29:anna", "hi");
     assert!(teams.receive(&request, NOW).now_or_never().is_none(), "it is dropped while it waits");
@@ -199,12 +199,12 @@ async fn who_hangs_up_does_not_keep_the_keys_away() {
 }
 
 #[tokio::test]
-async fn a_clock_that_was_wrong_once_does_not_keep_keys_forever() {
+async fn past_clock_error_does_not_block_key_fetches() {
     let (fake, teams, clock) = running().await;
     clock.set(NOW + DAY * 365);
     assert!(teams.receive(&fake.message("m1", "29:anna", "hi"), NOW + DAY * 365).await.is_ok());
     clock.set(NOW);
-    fake.change_key();
+    fake.rotate_key();
     assert!(teams.receive(&fake.message("m2", "29:anna", "hi"), NOW).await.is_ok());
     let earlier = NOW - MINUTE;
     let unknown = service_account_key().sign(&fake.claims(&json!("https://x/")));
@@ -213,11 +213,11 @@ async fn a_clock_that_was_wrong_once_does_not_keep_keys_forever() {
 }
 
 #[tokio::test]
-async fn keys_on_another_server_are_reached_as_what_others_steer() {
+async fn keys_on_another_server_use_the_untrusted_client() {
     let (fake, ..) = running().await;
     let request = fake.message("m1", "29:anna", "hi");
     for (address, problem) in [("https://127.0.0.1:1/keys", "127.0.0.1 is"), ("http://other.example/", "names none")] {
-        fake.name_keys(Url::parse(address).unwrap());
+        fake.set_key_set_url(Url::parse(address).unwrap());
         let teams = adapter(fake.config(), &MockClock::new(NOW));
         let refused = teams.receive(&request, NOW).await;
         assert!(matches!(&refused, Err(Rejection::Unavailable(sentence)) if sentence.contains(problem)), "{refused:?}");
@@ -225,19 +225,19 @@ async fn keys_on_another_server_are_reached_as_what_others_steer() {
 }
 
 #[tokio::test]
-async fn without_keys_nothing_is_verified_and_nothing_refused() {
+async fn missing_keys_make_verification_unavailable() {
     let (fake, teams, _) = running().await;
-    fake.give_keys(false);
+    fake.set_keys_available(false);
     let request = fake.message("m1", "29:anna", "hi");
     assert!(matches!(teams.receive(&request, NOW).await, Err(Rejection::Unavailable(_))));
-    fake.give_keys(true);
+    fake.set_keys_available(true);
     let seconds = Duration::from_secs;
     assert!(matches!(teams.receive(&request, NOW + seconds(9)).await, Err(Rejection::Unavailable(_))));
     assert!(teams.receive(&request, NOW + seconds(10)).await.is_ok());
 }
 
 #[tokio::test]
-async fn a_message_with_buttons_is_decided_and_settled() {
+async fn button_press_is_read_and_message_settled() {
     let (fake, teams, _) = running().await;
     let read = message(&teams, &fake.message("m1", "29:anna", "hi")).await;
     teams.show_typing(&read.reply_to).await.unwrap();
@@ -258,7 +258,7 @@ async fn a_message_with_buttons_is_decided_and_settled() {
 }
 
 #[tokio::test]
-async fn a_token_is_used_until_shortly_before_its_end() {
+async fn token_is_reused_until_shortly_before_expiry() {
     let (fake, teams, clock) = running().await;
     let (to, hi) = (teams.address("a:1").unwrap(), Outgoing::text("hi"));
     teams.send(&to, &hi).await.unwrap();
@@ -268,7 +268,7 @@ async fn a_token_is_used_until_shortly_before_its_end() {
     clock.advance(MINUTE);
     teams.send(&to, &hi).await.unwrap();
     assert_eq!(fake.tokens_given(), 2);
-    fake.end_tokens();
+    fake.revoke_tokens();
     teams.send(&to, &hi).await.unwrap();
     assert_eq!(fake.tokens_given(), 3, "one that is refused is replaced once");
     fake.misbehave(Behaviour::CredentialsRefused);
@@ -277,7 +277,7 @@ async fn a_token_is_used_until_shortly_before_its_end() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_is_told_by_its_kind() {
+async fn errors_are_distinguished_by_kind() {
     let (fake, teams, _) = running().await;
     let to = teams.address("a:1").unwrap();
     let asked = Duration::from_secs(7);
@@ -299,7 +299,7 @@ async fn what_goes_wrong_is_told_by_its_kind() {
 }
 
 #[tokio::test]
-async fn a_private_service_address_is_not_reached() {
+async fn private_service_url_is_refused() {
     let (fake, _, clock) = running().await;
     let teams = adapter(TeamsConfig { api_base_url: None, ..fake.config() }, &clock);
     for (address, begin) in [("https://127.0.0.1/", "127.0.0.1 is"), ("http://example.com/", "the conversation's")] {
@@ -310,7 +310,7 @@ async fn a_private_service_address_is_not_reached() {
 }
 
 #[tokio::test]
-async fn what_is_not_set_is_named_and_what_is_refused_too() {
+async fn configuration_errors_are_reported() {
     let (fake, teams, clock) = running().await;
     assert_eq!(teams.check().await.unwrap().id, "5f0a5a39-9a3c-4a7e-9a0b-2f5f1d6c0001");
     for (config, setting) in [
@@ -331,7 +331,7 @@ async fn what_is_not_set_is_named_and_what_is_refused_too() {
 }
 
 #[tokio::test]
-async fn channels_are_conversations() {
+async fn channel_must_be_a_conversation() {
     let (_fake, teams, _) = running().await;
     assert!(teams.address("19:abc@thread.tacv2;messageid=1").is_ok());
     for other in ["", "..", "a/b", "a b", "a?b", "ä"] {
@@ -340,7 +340,7 @@ async fn channels_are_conversations() {
 }
 
 #[tokio::test]
-async fn markdown_stays_markdown_and_html_does_not() {
+async fn markdown_is_kept_and_html_escaped() {
     let (_fake, teams, _) = running().await;
     assert_eq!(
         teams.render("# A\n\n**a** *b* ~~c~~ `d<` [e](https://e/(x)) a_b \\*c\\* <b>\n\n- f\n\n> g"),
@@ -350,7 +350,8 @@ async fn markdown_stays_markdown_and_html_does_not() {
 }
 
 proptest! {
-    // Repeated, so that it stays an alternative of its own: two classes become one, with few signs of markup in it.
+    // The repetition keeps it a separate alternative; otherwise proptest merges the classes and generates little
+    // markup.
     #[test]
     fn every_part_is_within_the_limit_and_well_formed(
         text in "(\\PC|[\\n*_`>#~|<&-]{1,3}){0,600}", times in 1_usize..60

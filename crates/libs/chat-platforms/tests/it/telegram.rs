@@ -1,4 +1,4 @@
-//! Telegram over webhooks and its API, against the fake.
+//! Telegram webhooks and Bot API, against the fake.
 
 use agentd_chat_platforms::telegram::{Telegram, TelegramConfig};
 use agentd_chat_platforms::{
@@ -35,7 +35,7 @@ async fn message(bot: &Telegram, request: &WebhookRequest) -> IncomingMessage {
 }
 
 #[tokio::test]
-async fn a_request_without_the_secret_token_is_refused() {
+async fn request_without_secret_token_is_rejected() {
     let (fake, bot) = pair().await;
     let right = fake.message(1, 7, "hi");
     assert!(bot.receive(&right, NOW).await.is_ok());
@@ -61,7 +61,7 @@ async fn a_request_without_the_secret_token_is_refused() {
 }
 
 #[tokio::test]
-async fn a_private_message_is_read() {
+async fn private_message_is_read() {
     let (fake, bot) = pair().await;
     let message = message(&bot, &fake.message(5, 7, "  hi\0 \u{202e}you\u{200b}")).await;
     assert_eq!((message.id.as_str(), message.text.as_str()), ("5", "hi \u{202e}you\u{200b}"));
@@ -72,7 +72,7 @@ async fn a_private_message_is_read() {
 }
 
 #[tokio::test]
-async fn in_a_group_mentions_commands_and_answers_are_addressed() {
+async fn group_mentions_commands_and_replies_are_addressed() {
     let (fake, bot) = pair().await;
     let to_nobody = message(&bot, &fake.group_message(1, 7, -100, "hello all")).await;
     assert!(!to_nobody.is_addressed && to_nobody.chat.is_group);
@@ -108,7 +108,7 @@ async fn in_a_group_mentions_commands_and_answers_are_addressed() {
 }
 
 #[tokio::test]
-async fn messages_go_out_and_buttons_come_back() {
+async fn messages_are_sent_and_button_presses_read() {
     let (fake, bot) = pair().await;
     let to = Address {
         thread: Some("33".into()),
@@ -130,7 +130,7 @@ async fn messages_go_out_and_buttons_come_back() {
     };
     assert_eq!((id.as_str(), data.as_str(), &message_id), ("8", "deny:1", &sent.id));
     bot.settle(&message, "Denied").await.unwrap();
-    bot.settle(&sent.message, "Denied").await.expect("what is settled already is no error");
+    bot.settle(&sent.message, "Denied").await.expect("settling twice is not an error");
     let methods: Vec<String> = fake.requests().into_iter().map(|request| request.path).collect();
     assert_eq!(methods, ["sendMessage", "answerCallbackQuery", "editMessageText", "editMessageText"]);
     let gone = Address { details: json!({"message_id": 99}), ..to.clone() };
@@ -141,7 +141,7 @@ async fn messages_go_out_and_buttons_come_back() {
 }
 
 #[tokio::test]
-async fn a_group_that_moved_is_followed() {
+async fn migrated_group_is_followed() {
     let (fake, bot) = pair().await;
     fake.move_group(-5, -1005);
     let to = Address { details: json!({"reply_to_message_id": 5}), ..bot.address("-5").unwrap() };
@@ -151,7 +151,7 @@ async fn a_group_that_moved_is_followed() {
 }
 
 #[test]
-fn chats_are_numbers_or_names() {
+fn channel_must_be_a_number_or_name() {
     let bot = bot(None, None);
     for right in ["7", "-1001234567890", "@a_channel"] {
         assert_eq!(bot.address(right), Ok(Address::of_channel(right)));
@@ -162,7 +162,7 @@ fn chats_are_numbers_or_names() {
 }
 
 #[test]
-fn markup_that_does_not_nest_is_not_nested() {
+fn unnestable_markup_is_not_nested() {
     let nested = "> a\n> > b\n\n[![alt](https://i.j/k)](https://l.m)\n\n[x](javascript:alert)\n\n```a<b\nc\n```";
     let parts = render_checked(nested);
     let expected = [
@@ -174,7 +174,7 @@ fn markup_that_does_not_nest_is_not_nested() {
     assert_eq!(parts, [expected.join("\n\n")]);
 }
 
-/// Parts that the fake takes.
+/// Renders Markdown and checks that the fake accepts the parts.
 fn render_checked(markdown: &str) -> Vec<String> {
     let parts = bot(None, None).render(markdown);
     for part in &parts {

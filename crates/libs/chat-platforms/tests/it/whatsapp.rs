@@ -1,4 +1,4 @@
-//! WhatsApp over webhooks and its API, against the fake.
+//! WhatsApp webhooks and API, against the fake.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::support::{NOW, buttons, client, secret};
 /// Maximum length of a rendered part, in characters.
 const MAX_TEXT: usize = 4096;
 
-/// Input, key and signature by the Python package cryptography 50.0.2 (HMAC with SHA-256).
+/// Input, key and signature created with the Python package cryptography 50.0.2 (HMAC-SHA-256).
 const SIGNED: (&str, &str, &str) = (
     "{\"object\":\"whatsapp_business_account\",\"entry\":[]} \u{e4}\u{200b}",
     "0123456789abcdef0123456789abcdef",
@@ -50,7 +50,7 @@ fn message(incoming: &Incoming) -> &IncomingMessage {
 }
 
 #[tokio::test]
-async fn the_handshake_takes_the_verify_token_alone() {
+async fn handshake_requires_the_verify_token() {
     let (fake, whatsapp) = running().await;
     let request = fake.handshake("1158201444");
     let answer = whatsapp.receive(&request, NOW).await.unwrap();
@@ -66,7 +66,7 @@ async fn the_handshake_takes_the_verify_token_alone() {
 }
 
 #[tokio::test]
-async fn a_request_counts_with_its_signature_alone() {
+async fn request_requires_a_valid_signature() {
     let (fake, whatsapp) = running().await;
     let request = fake.message("wamid.1", "491701234567", "hi");
     assert_eq!(received(&whatsapp, &request).await.len(), 1);
@@ -88,7 +88,7 @@ async fn a_request_counts_with_its_signature_alone() {
 }
 
 #[tokio::test]
-async fn signatures_of_another_library_hold() {
+async fn signatures_of_another_library_are_accepted() {
     let (fake, _) = running().await;
     let (body, key, signature) = SIGNED;
     let whatsapp = adapter(WhatsappConfig { app_secret: Some(secret(key)), ..fake.config() });
@@ -98,7 +98,7 @@ async fn signatures_of_another_library_hold() {
 }
 
 #[tokio::test]
-async fn a_text_is_read() {
+async fn text_message_is_read() {
     let (fake, whatsapp) = running().await;
     let incoming = received(&whatsapp, &fake.message("wamid.1", "491701234567", "hi\0\u{202e}")).await;
     let read = message(&incoming[0]);
@@ -110,7 +110,7 @@ async fn a_text_is_read() {
 }
 
 #[tokio::test]
-async fn many_messages_in_one_request_keep_their_order() {
+async fn messages_in_one_request_keep_their_order() {
     let (fake, whatsapp) = running().await;
     let of = |id: &str, kind: &str, content: Value| json!({"from": "4917", "id": id, "type": kind, kind: content});
     let incoming = received(
@@ -148,7 +148,7 @@ async fn many_messages_in_one_request_keep_their_order() {
 }
 
 #[tokio::test]
-async fn what_is_not_for_this_number_is_no_message() {
+async fn messages_to_other_numbers_are_ignored() {
     let (fake, whatsapp) = running().await;
     let valid: Value = serde_json::from_slice(&fake.message("1", "4917", "hi").body).unwrap();
     let changed = |pointer: &str, value: Value| {
@@ -173,7 +173,7 @@ async fn what_is_not_for_this_number_is_no_message() {
 }
 
 #[tokio::test]
-async fn a_pressed_button_is_a_decision() {
+async fn button_press_is_a_decision() {
     let (fake, whatsapp) = running().await;
     let incoming = received(&whatsapp, &fake.press("wamid.2", "491701234567", "approve:1", "wamid.sent1")).await;
     let [Incoming::Decision(Decision { data, message_id, message, reply_to, .. })] = incoming.as_slice() else {
@@ -189,7 +189,7 @@ async fn a_pressed_button_is_a_decision() {
 }
 
 #[tokio::test]
-async fn messages_are_sent_with_buttons_up_to_the_limit_of_those() {
+async fn buttons_of_long_messages_are_sent_separately() {
     let (fake, whatsapp) = running().await;
     let to = whatsapp.address("+491701234567").unwrap();
     let sent = whatsapp.send(&to, &Outgoing::text("hi")).await.unwrap();
@@ -208,7 +208,7 @@ async fn messages_are_sent_with_buttons_up_to_the_limit_of_those() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_is_told_by_its_kind() {
+async fn errors_are_distinguished_by_kind() {
     let (fake, whatsapp) = running().await;
     let to = Address::of_channel("491701234567");
     for behaviour in [
@@ -238,7 +238,7 @@ async fn what_goes_wrong_is_told_by_its_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_answer_is_not_waited_for() {
+async fn unresponsive_server_times_out() {
     let (fake, whatsapp) = running().await;
     fake.misbehave(Behaviour::Hang);
     let error = whatsapp.send(&Address::of_channel("491701234567"), &Outgoing::text("hi")).await.unwrap_err();
@@ -246,7 +246,7 @@ async fn who_does_not_answer_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn what_is_not_set_is_named() {
+async fn missing_configuration_is_reported() {
     let (fake, _) = running().await;
     for (config, setting) in [
         (WhatsappConfig { access_token: None, ..fake.config() }, "whatsapp.access_token"),
@@ -259,7 +259,7 @@ async fn what_is_not_set_is_named() {
 }
 
 #[tokio::test]
-async fn channels_are_numbers() {
+async fn channel_must_be_a_number() {
     let (_fake, whatsapp) = running().await;
     assert_eq!(whatsapp.address("+491701234567").unwrap().channel, "491701234567");
     for other in ["", "+", "1234", "4917/../x", "+49 170 1234567", "1234567890123456"] {
@@ -268,7 +268,7 @@ async fn channels_are_numbers() {
 }
 
 #[tokio::test]
-async fn markdown_becomes_the_markup() {
+async fn markdown_is_rendered_in_the_markup() {
     let (_fake, whatsapp) = running().await;
     assert_eq!(
         whatsapp.render("# A **b**\n\n**a** *b* ~~c~~ `d` [e](https://e)\n\n- f\n\n> g\n> h"),
@@ -277,7 +277,8 @@ async fn markdown_becomes_the_markup() {
 }
 
 proptest! {
-    // Repeated, so that it stays an alternative of its own: two classes become one, with few signs of markup in it.
+    // The repetition keeps it a separate alternative; otherwise proptest merges the classes and generates little
+    // markup.
     #[test]
     fn every_part_is_within_the_limit_and_well_formed(
         text in "(\\PC|[\\n*_`>#~|-]{1,3}){0,600}", times in 1_usize..20

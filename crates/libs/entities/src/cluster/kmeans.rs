@@ -1,30 +1,29 @@
-//! Spherical k-means (Dhillon and Modha, 2001) with k-means++ seeding (Arthur and Vassilvitskii, 2007)
-//! on a sample.
+//! Spherical k-means (Dhillon and Modha, 2001) with k-means++ seeding (Arthur and Vassilvitskii, 2007) on a sample.
 
 use super::vectors::{Centroids, Vectors, dot, normalize};
 
 pub const MIN_CLUSTERS: usize = 2;
 pub const MAX_CLUSTERS: usize = 8;
-/// On so many vectors the centroids are found.
+/// Maximum number of vectors from which the centroids are computed.
 pub const MAX_SAMPLE: usize = 8_192;
 const MAX_ROUNDS: usize = 24;
-/// Beginnings that are tried when nothing is known; the best one stands.
-const BEGINNINGS: u64 = 3;
-/// Directions whose cosine is above this are one.
-const SAME_DIRECTION: f32 = 0.999_99;
+/// Number of initializations without earlier centroids; the best result is used.
+const INITIALIZATIONS: u64 = 3;
+/// Cosine above which directions count as equal.
+const MIN_EQUAL_COSINE: f32 = 0.999_99;
 const SEED: u64 = 0x5eed_c1a5_7e25;
 
-/// How vectors fall into clusters.
+/// Result of a clustering.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clustering {
     pub centroids: Centroids,
-    /// For each vector the index of its cluster.
+    /// Cluster index of each vector.
     pub assignments: Vec<usize>,
-    /// For each cluster how many vectors it has; none is 0.
+    /// Number of vectors in each cluster; never 0.
     pub sizes: Vec<usize>,
 }
 
-/// SplitMix64 (Steele, Lea and Flood, 2014), from a fixed seed: the same run every time.
+/// SplitMix64 (Steele, Lea and Flood, 2014) with a fixed seed, for reproducible results.
 struct Sequence(u64);
 
 impl Sequence {
@@ -36,17 +35,17 @@ impl Sequence {
         z ^ (z >> 31)
     }
 
-    /// From 0 up to 1.
+    /// Returns a number from 0 up to, but excluding, 1.
     #[allow(clippy::cast_precision_loss, reason = "53 bits fit")]
-    fn share(&mut self) -> f64 {
+    fn next_unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 
-/// Groups `vectors` into at most `count` clusters (held between [`MIN_CLUSTERS`] and [`MAX_CLUSTERS`]).
+/// Groups `vectors` into at most `count` clusters (clamped to [`MIN_CLUSTERS`] and [`MAX_CLUSTERS`]).
 ///
-/// With `earlier` centroids of the same dimensions the run starts from them, and cluster `i` continues
-/// cluster `i` as long as none has died out; without, the largest cluster comes first.
+/// With `earlier` centroids of the same dimensions, the run starts from them, and cluster `i` continues cluster `i`
+/// unless one has no members left. Otherwise, the largest cluster comes first.
 #[must_use]
 pub fn cluster(vectors: Vectors<'_>, count: usize, earlier: Option<&Centroids>) -> Clustering {
     let dimensions = vectors.dimensions();
@@ -62,12 +61,12 @@ pub fn cluster(vectors: Vectors<'_>, count: usize, earlier: Option<&Centroids>) 
             let kept = earlier.values.iter().take(count * dimensions).copied().collect();
             let mut sequence = Sequence(SEED);
             let start = seed(&sample, dimensions, count, Centroids { values: kept, dimensions }, &mut sequence);
-            settle(&sample, start).0
+            iterate(&sample, start).0
         }
-        None => (0..BEGINNINGS)
+        None => (0..INITIALIZATIONS)
             .map(|beginning| {
                 let mut sequence = Sequence(SEED ^ beginning);
-                settle(&sample, seed(&sample, dimensions, count, none.clone(), &mut sequence))
+                iterate(&sample, seed(&sample, dimensions, count, none.clone(), &mut sequence))
             })
             .reduce(|best, other| if other.1 > best.1 { other } else { best })
             .map_or(none, |(centroids, _)| centroids),
@@ -76,7 +75,7 @@ pub fn cluster(vectors: Vectors<'_>, count: usize, earlier: Option<&Centroids>) 
     arrange(centroids, assignments, earlier.is_none())
 }
 
-/// Unit vectors: all, or so many picked evenly with a jitter that no period of the input can follow.
+/// Returns unit vectors: all, or an evenly spaced sample with jitter, so that periodic input does not bias it.
 fn sample(vectors: Vectors<'_>) -> Vec<f32> {
     let (length, dimensions) = (vectors.len(), vectors.dimensions());
     let size = length.min(MAX_SAMPLE);
@@ -91,8 +90,8 @@ fn sample(vectors: Vectors<'_>) -> Vec<f32> {
     sample
 }
 
-/// Adds to `start` until there are `count`: each next one with a chance that grows with its distance
-/// from those that are there.
+/// Adds centroids to `start` until there are `count`, each chosen with a probability that grows with its distance from
+/// the existing ones.
 fn seed(sample: &[f32], dimensions: usize, count: usize, start: Centroids, sequence: &mut Sequence) -> Centroids {
     let mut centroids = start;
     let units: Vec<&[f32]> = sample.chunks_exact(dimensions).collect();
@@ -100,7 +99,7 @@ fn seed(sample: &[f32], dimensions: usize, count: usize, start: Centroids, seque
     let lower = |distances: &mut Vec<f64>, centroid: &[f32], is_first: bool| {
         for (distance, unit) in distances.iter_mut().zip(&units) {
             let cosine = dot(unit, centroid);
-            let own = if cosine > SAME_DIRECTION { 0.0 } else { f64::from(1.0 - cosine) };
+            let own = if cosine > MIN_EQUAL_COSINE { 0.0 } else { f64::from(1.0 - cosine) };
             *distance = if is_first { own } else { distance.min(own) };
         }
     };
@@ -113,7 +112,7 @@ fn seed(sample: &[f32], dimensions: usize, count: usize, start: Centroids, seque
         if total <= 0.0 {
             break;
         }
-        let mut left = sequence.share() * total;
+        let mut left = sequence.next_unit() * total;
         let picked = distances
             .iter()
             .position(|distance| {
@@ -125,7 +124,7 @@ fn seed(sample: &[f32], dimensions: usize, count: usize, start: Centroids, seque
         let is_first = centroids.is_empty();
         centroids.values.extend_from_slice(units[picked]);
         lower(&mut distances, units[picked], is_first);
-        // What has no direction is no reason for another cluster.
+        // A vector without direction does not justify another cluster.
         if is_first {
             for (distance, unit) in distances.iter_mut().zip(&units) {
                 if unit.iter().all(|value| *value == 0.0) {
@@ -137,8 +136,8 @@ fn seed(sample: &[f32], dimensions: usize, count: usize, start: Centroids, seque
     centroids
 }
 
-/// Rounds of assignment and averaging until nothing moves; the sum of cosines tells how good it is.
-fn settle(sample: &[f32], start: Centroids) -> (Centroids, f64) {
+/// Alternates assignment and averaging until nothing changes; returns the sum of cosines as a quality measure.
+fn iterate(sample: &[f32], start: Centroids) -> (Centroids, f64) {
     let mut centroids = start;
     let dimensions = centroids.dimensions;
     let mut assignments = vec![usize::MAX; sample.len() / dimensions.max(1)];
@@ -168,7 +167,7 @@ fn settle(sample: &[f32], start: Centroids) -> (Centroids, f64) {
         if !moved {
             break;
         }
-        let mut may_reseed = farthest.0 < SAME_DIRECTION;
+        let mut may_reseed = farthest.0 < MIN_EQUAL_COSINE;
         for (at, sum) in sums.chunks_exact_mut(dimensions).enumerate() {
             normalize(sum);
             let has_direction = sum.iter().any(|value| *value != 0.0);
@@ -176,7 +175,7 @@ fn settle(sample: &[f32], start: Centroids) -> (Centroids, f64) {
             if sizes[at] > 0 && has_direction {
                 into.copy_from_slice(sum);
             } else if sizes[at] == 0 && may_reseed {
-                // A cluster without members starts again where the fit is worst.
+                // A cluster without members is restarted at the vector with the worst fit.
                 into.copy_from_slice(&sample[farthest.1 * dimensions..(farthest.1 + 1) * dimensions]);
                 may_reseed = false;
             }
@@ -185,7 +184,7 @@ fn settle(sample: &[f32], start: Centroids) -> (Centroids, f64) {
     (centroids, quality)
 }
 
-/// Drops clusters without members and, if asked, puts the largest first.
+/// Drops clusters without members and, if requested, sorts by size.
 fn arrange(centroids: Centroids, assignments: Vec<usize>, by_size: bool) -> Clustering {
     let dimensions = centroids.dimensions;
     let mut sizes = vec![0usize; centroids.len().max(1)];

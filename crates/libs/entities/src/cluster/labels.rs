@@ -1,42 +1,42 @@
-//! Telling words by class-based TF-IDF (as BERTopic does it: Grootendorst, 2022): how often a term
-//! stands in a cluster, times `ln(1 + A / f)`, where `A` is how many terms a cluster has on average and
-//! `f` how often the term stands in all of them.
+//! Keywords by class-based TF-IDF (as in BERTopic: Grootendorst, 2022): the frequency of a term in a cluster, times
+//! `ln(1 + A / f)`, where `A` is the average number of terms per cluster and `f` the frequency of the term in all
+//! clusters.
 
 use std::collections::BTreeMap;
 
 use crate::cues;
 
-/// How many words the one-line label is made of.
+/// Number of words in the one-line label.
 const LABEL_WORDS: usize = 3;
-/// What a cluster is called that has no telling words.
-const NAMELESS: &str = "Other";
+/// Label of a cluster without keywords.
+const FALLBACK_LABEL: &str = "Other";
 
-/// How often a term stands in a cluster.
+/// Frequency of a term in a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TermCount<'a> {
-    /// The form by which terms are the same: a stem, a key.
+    /// Normalized form, such as a stem or a key.
     pub term: &'a str,
-    /// The form to show.
+    /// Display form.
     pub shown: &'a str,
     pub count: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterLabel {
-    /// One line: the first keywords.
+    /// One-line label: the first keywords.
     pub label: String,
-    /// The most telling first.
+    /// Most significant keywords first.
     pub keywords: Vec<String>,
 }
 
 struct Term<'a> {
     count: u64,
-    /// The most frequent form, of equals the first in the alphabet.
+    /// Frequencies of display forms; the most frequent is used, on a tie the first in alphabetical order.
     shown: BTreeMap<&'a str, u64>,
 }
 
-/// A label and up to `keywords` words for each cluster, in the given order. Words of grammar, numbers
-/// and single letters tell nothing and are left out.
+/// Returns a label and up to `keywords` words for each cluster, in the given order. Function words, numbers and single
+/// letters are excluded.
 #[must_use]
 #[allow(clippy::cast_precision_loss, reason = "counts of words")]
 pub fn labels<'a, C, T>(clusters: C, keywords: usize) -> Vec<ClusterLabel>
@@ -51,7 +51,7 @@ where
         .map(|terms| {
             let mut counted: BTreeMap<&str, Term<'a>> = BTreeMap::new();
             for TermCount { term, shown, count } in terms {
-                if count == 0 || !is_telling(term) || !is_telling(shown) {
+                if count == 0 || !is_significant(term) || !is_significant(shown) {
                     continue;
                 }
                 let known = counted.entry(term).or_insert_with(|| Term { count: 0, shown: BTreeMap::new() });
@@ -91,7 +91,7 @@ fn label(ranked: &[(f64, &str, &Term<'_>)], keywords: usize) -> ClusterLabel {
         }
         let best = term.shown.iter().max_by(|a, b| a.1.cmp(b.1).then(b.0.cmp(a.0)));
         let Some((shown, _)) = best else { continue };
-        // "learning" after "machine learning" says nothing more.
+        // "learning" is redundant after "machine learning".
         let is_said =
             chosen.iter().any(|known| known.to_lowercase().split(' ').any(|word| word == shown.to_lowercase()));
         if !is_said {
@@ -99,10 +99,10 @@ fn label(ranked: &[(f64, &str, &Term<'_>)], keywords: usize) -> ClusterLabel {
         }
     }
     let label = chosen.iter().take(LABEL_WORDS).cloned().collect::<Vec<_>>().join(", ");
-    ClusterLabel { label: if label.is_empty() { NAMELESS.to_owned() } else { label }, keywords: chosen }
+    ClusterLabel { label: if label.is_empty() { FALLBACK_LABEL.to_owned() } else { label }, keywords: chosen }
 }
 
-fn is_telling(term: &str) -> bool {
+fn is_significant(term: &str) -> bool {
     let folded = term.to_lowercase();
     let is_word = folded.chars().filter(|character| character.is_alphabetic()).nth(1).is_some()
         || folded.chars().any(|character| u32::from(character) > 0x2e80);

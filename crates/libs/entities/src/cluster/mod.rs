@@ -1,14 +1,12 @@
-//! Groups of vectors by direction (spherical k-means), and words that tell one group from another.
+//! Clustering of vectors by direction (spherical k-means), and keywords that distinguish the clusters.
 //!
-//! Invariants
+//! Invariants:
 //! - Deterministic: a fixed seed, sums in a fixed order, ties to the lower index.
-//! - Bounded: centroids are found on a sample of at most [`MAX_SAMPLE`] vectors, then each vector is
-//!   looked at once.
-//! - Every cluster has a member. There are fewer than asked for where the vectors have fewer
-//!   directions, none without vectors.
+//! - Bounded: centroids are computed on a sample of at most [`MAX_SAMPLE`] vectors, then each vector is assigned once.
+//! - Every cluster has a member. There are fewer clusters than requested if the vectors have fewer directions, and none
+//!   without vectors.
 //!
-//! A vector of zeros has no direction; it is as near to one cluster as to another, and joins the first
-//! of the run.
+//! A zero vector has no direction; it is equally close to all clusters, and is assigned to the first one of the run.
 
 mod kmeans;
 mod labels;

@@ -1,10 +1,10 @@
-//! Vectors as the caller holds them, and directions to compare them with.
+//! Input vectors, and unit vectors for comparisons.
 
-/// Lanes of a sum: fixed, so that every machine adds in the same order.
+/// Number of lanes of a sum: fixed, so that every machine adds in the same order.
 const LANES: usize = 16;
 
-/// Vectors of `dimensions` numbers each, one after the other; an incomplete last one is left out. Only
-/// their directions count, so a scale an int8 vector may have is not needed.
+/// Consecutive vectors of `dimensions` numbers each; an incomplete last one is ignored. Only their directions are used,
+/// so the scale of int8 vectors is not needed.
 #[derive(Debug, Clone, Copy)]
 pub enum Vectors<'a> {
     F32 { values: &'a [f32], dimensions: usize },
@@ -19,7 +19,7 @@ impl Vectors<'_> {
         }
     }
 
-    /// How many vectors there are.
+    /// Returns the number of vectors.
     #[must_use]
     pub fn len(&self) -> usize {
         let values = match self {
@@ -34,7 +34,7 @@ impl Vectors<'_> {
         self.len() == 0
     }
 
-    /// Writes vector `index` at unit length; zeros if it has no direction (zeros, or not finite).
+    /// Writes vector `index` at unit length; zeros if it has no direction (all zeros, or not finite).
     pub(super) fn read_unit(&self, index: usize, into: &mut [f32]) {
         let range = index * into.len()..(index + 1) * into.len();
         match self {
@@ -51,14 +51,14 @@ impl Vectors<'_> {
     }
 }
 
-/// Scales to length 1, or to zeros.
+/// Scales to length 1; vectors without direction become zeros.
 pub(super) fn normalize(vector: &mut [f32]) {
     let largest = vector.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
     if !largest.is_finite() || largest <= 0.0 || vector.iter().any(|value| !value.is_finite()) {
         vector.fill(0.0);
         return;
     }
-    // First by the largest, so that no square overflows or vanishes.
+    // Divides by the largest value first, so that squares neither overflow nor underflow.
     vector.iter_mut().for_each(|value| *value /= largest);
     let length = dot(vector, vector).sqrt();
     vector.iter_mut().for_each(|value| *value /= length);
@@ -76,7 +76,7 @@ pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
     lanes.iter().sum::<f32>() + rest
 }
 
-/// The middles of clusters, each of unit length.
+/// Centroids of clusters, each of unit length.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Centroids {
     pub(super) values: Vec<f32>,
@@ -84,7 +84,7 @@ pub struct Centroids {
 }
 
 impl Centroids {
-    /// From numbers that were stored; `None` unless they are whole vectors of finite numbers.
+    /// Restores stored values; `None` unless they are complete vectors of finite numbers.
     #[must_use]
     pub fn from_values(values: Vec<f32>, dimensions: usize) -> Option<Self> {
         let is_whole = dimensions > 0 && values.len().is_multiple_of(dimensions);
@@ -95,7 +95,7 @@ impl Centroids {
         })
     }
 
-    /// One after the other, to be stored.
+    /// Returns the consecutive values, for storage.
     #[must_use]
     pub fn values(&self) -> &[f32] {
         &self.values
@@ -120,8 +120,8 @@ impl Centroids {
         self.values.chunks_exact(self.dimensions.max(1))
     }
 
-    /// The nearest centroid's index for each vector, without a new run. Vectors of another number of
-    /// dimensions, and all of them if there are no centroids, belong to 0.
+    /// Returns the index of the nearest centroid for each vector, without a new run. Vectors with another number of
+    /// dimensions, and all vectors if there are no centroids, are assigned to 0.
     #[must_use]
     pub fn assign(&self, vectors: Vectors<'_>) -> Vec<usize> {
         if vectors.dimensions() != self.dimensions || self.is_empty() {
@@ -136,8 +136,8 @@ impl Centroids {
             .collect()
     }
 
-    /// The nearest centroid of one vector, and the cosine between the two; `None` without centroids, or for another
-    /// number of dimensions.
+    /// Returns the nearest centroid of one vector, and the cosine between the two; `None` without centroids, or for
+    /// another number of dimensions.
     #[must_use]
     pub fn locate(&self, vector: &[f32]) -> Option<(usize, f32)> {
         if self.is_empty() || vector.len() != self.dimensions {
@@ -148,7 +148,7 @@ impl Centroids {
         Some(self.nearest(&unit))
     }
 
-    /// The centroid in whose direction `unit` points most, and the cosine.
+    /// Returns the centroid with the largest cosine with `unit`, and the cosine.
     pub(super) fn nearest(&self, unit: &[f32]) -> (usize, f32) {
         let mut best = (0, f32::NEG_INFINITY);
         for (index, centroid) in self.iter().enumerate() {

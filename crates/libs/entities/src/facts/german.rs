@@ -1,10 +1,12 @@
-//! The plainest facts, told in German in the first person: "ich heiße Ada", "ich wohne jetzt in Köln", "meine
-//! Lieblingsfarbe ist blau". Every noun has a capital there, so places and firms are those that the tagger found. What is denied is no
-//! fact.
+//! Plain first-person facts in German: "ich heiße Ada", "ich wohne jetzt in Köln", "meine Lieblingsfarbe ist blau". All
+//! German nouns are capitalized, so places and companies are those that the tagger found. Negated statements are not
+//! facts.
 
 use super::FactKey;
 use super::reader::Reader;
-use super::vocabulary::{DOUBTFUL, GERMAN_ADVERBS, GERMAN_COLORS, GERMAN_MONTHS, GOES_ON, NO_NAMES};
+use super::vocabulary::{
+    EXCLUDED_NAMES, GERMAN_ADVERBS, GERMAN_COLORS, GERMAN_MONTHS, GERMAN_UNCERTAIN, VALUE_FOLLOWERS,
+};
 use crate::dates;
 use crate::text::{Kind, Token};
 use crate::types::EntityType;
@@ -21,7 +23,7 @@ enum Value {
     Birthday,
 }
 
-/// How a sentence begins that states a fact, in folded words, and what follows.
+/// Beginnings of statements, in folded words, with the attribute and the type of the value.
 const STATEMENTS: [(&[&str], &str, Value); 10] = [
     (&["ich", "heisse"], "name", Value::Name),
     (&["mein", "name", "ist"], "name", Value::Name),
@@ -47,7 +49,7 @@ impl Reader<'_, '_, '_> {
     fn is_doubtful(&self, sentence: usize) -> bool {
         let Some(range) = self.text.sentences.get(sentence) else { return true };
         self.text.folded(range.end - 1) == "?"
-            || range.clone().take(64).any(|at| DOUBTFUL.contains(&self.text.folded(at)))
+            || range.clone().take(64).any(|at| GERMAN_UNCERTAIN.contains(&self.text.folded(at)))
     }
 
     fn german_statement(&mut self) -> Option<(String, String)> {
@@ -72,7 +74,7 @@ impl Reader<'_, '_, '_> {
         None
     }
 
-    /// The words in their order, with adverbs between and behind them.
+    /// Reads the words in order, with adverbs between and after them.
     fn takes_all(&mut self, words: &[&str]) -> bool {
         words.iter().all(|word| {
             let fits = self.take(&[*word]);
@@ -92,7 +94,7 @@ impl Reader<'_, '_, '_> {
             }
             self.at += 1;
         }
-        if self.at == start || !self.ends_here() || NO_NAMES.contains(&self.text.folded(start)) {
+        if self.at == start || !self.ends_here() || EXCLUDED_NAMES.contains(&self.text.folded(start)) {
             return None;
         }
         match person {
@@ -101,7 +103,7 @@ impl Reader<'_, '_, '_> {
         }
     }
 
-    /// "Ich lebe in Angst" names no place.
+    /// "Ich lebe in Angst" does not name a place.
     fn tagged(&mut self, allowed: EntityType) -> Option<String> {
         let mention = self.mention(&[allowed])?;
         let (key, end) = (mention.key.clone(), mention.range.end);
@@ -119,7 +121,7 @@ impl Reader<'_, '_, '_> {
         self.ends_here().then_some(age)
     }
 
-    /// The day without its year, which is not always said. The full stop of "3. Mai" ends a sentence elsewhere.
+    /// Reads the day without its year, which is not always given. Elsewhere, the full stop of "3. Mai" ends a sentence.
     fn german_birthday(&mut self) -> Option<String> {
         self.skip(&["am", "der"]);
         if self.at >= self.end {
@@ -137,7 +139,7 @@ impl Reader<'_, '_, '_> {
         is_day.then(|| format!("--{}", &key["2026-".len()..]))
     }
 
-    /// `mein Lieblingsessen ist Pizza`: keyed by what it is the favourite of.
+    /// Reads `mein Lieblingsessen ist Pizza`; the key is the category of the favourite.
     fn german_favorite(&mut self) -> Option<(String, String)> {
         let start = self.at;
         let favorite = self.favorite_ahead();
@@ -175,23 +177,23 @@ impl Reader<'_, '_, '_> {
         {
             self.at += 1;
         }
-        // Of two nobody knows which is the one.
+        // With two values, neither is the favourite.
         let is_one = !matches!(self.word(0), "und" | "oder" | "-" | "/");
         let value = self.text.key_of(start..self.at);
         (is_one && self.at - start <= MAX_FAVORITE_WORDS).then(|| (format!("favorite {noun}"), value))
     }
 
-    /// Whether a value is whole here: the sentence ends, pauses or goes on with something else.
+    /// Whether a value is complete: the sentence ends, pauses or continues with something else.
     fn ends_here(&self) -> bool {
         let Some(token) = self.text.get(self.at).filter(|_| self.at < self.end) else { return true };
         match self.word(0) {
-            // "In Berlin und Hamburg" is none of the two.
+            // "In Berlin und Hamburg" states neither of the two.
             "und" => {
                 !self.text.get(self.at + 1).is_some_and(Token::is_capital)
                     && !matches!(self.word(1), "in" | "bei" | "auch")
             }
             mark if token.kind == Kind::Mark => matches!(mark, "." | "!" | "," | ";" | ")" | "…"),
-            word => GOES_ON.contains(&word),
+            word => VALUE_FOLLOWERS.contains(&word),
         }
     }
 }

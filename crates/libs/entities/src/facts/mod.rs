@@ -1,12 +1,12 @@
-//! Simple facts, so that a newer one can take an older one's place: "I live in Berlin", "Anna works at
-//! Siemens now", "my favourite colour is blue", "I no longer drink coffee".
+//! Simple facts, which newer ones can replace: "I live in Berlin", "Anna works at Siemens now", "my favourite colour is
+//! blue", "I no longer drink coffee".
 //!
-//! Precision before recall: only the plain indicative with a known subject (the first person, a named
-//! person, or the speaker's relative). Questions, conditions, wishes, reports of what somebody said,
-//! the past and whatever is uncertain are no facts. German has the plainest of them (`german`).
+//! Precision before recall: only plain indicative sentences with a known subject (the first person, a named person, or
+//! the speaker's relative). Questions, conditions, wishes, reported speech, the past and uncertain statements are not
+//! facts. German support is limited to the plainest forms (`german`).
 //!
-//! An attribute either has one value at a time (`lives_in`, `works_at`, `age`, `favorite color`), or
-//! carries what it is about (`like coffee`), so that liking coffee never contradicts liking tea.
+//! An attribute either has a single value (`lives_in`, `works_at`, `age`, `favorite color`), or includes its object
+//! (`like coffee`), so that liking coffee never contradicts liking tea.
 
 mod german;
 mod reader;
@@ -19,23 +19,23 @@ use crate::text::Text;
 use crate::types::{Mention, TaggedName};
 use reader::Reader;
 
-/// The subject of what is said in the first person by somebody who is not named.
+/// Subject of first-person statements by an unnamed speaker.
 pub const FIRST_PERSON: &str = "self";
-/// How many facts are read from one text.
+/// Maximum number of facts per text.
 pub const MAX_FACTS: usize = 32;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FactKey {
-    /// A person's key, [`FIRST_PERSON`], or one of these and a kinship: `self sister`.
+    /// Key of a person, [`FIRST_PERSON`], or one of these with a kinship term: `self sister`.
     pub subject: String,
     pub attribute: String,
     pub value: String,
-    /// Whether it is so; `false` for "no longer" and "not".
+    /// Whether the fact is true; `false` for "no longer" and "not".
     pub polarity: bool,
 }
 
 impl FactKey {
-    /// Whether both cannot hold at once: another value of the same attribute, or the same one denied.
+    /// Whether the two facts exclude each other: another value of the same attribute, or the opposite polarity.
     #[must_use]
     pub fn contradicts(&self, other: &Self) -> bool {
         self.subject == other.subject
@@ -48,15 +48,15 @@ impl FactKey {
     }
 }
 
-/// The fact that a text states, if it states exactly one.
+/// Returns the fact that a text states, if it states exactly one.
 #[must_use]
 pub fn fact_key(text: &str, names: &[TaggedName]) -> Option<FactKey> {
     let mut facts = fact_keys(text, names, None);
     if facts.len() == 1 { facts.pop() } else { None }
 }
 
-/// Every simple fact of a text, in its order, at most [`MAX_FACTS`]. `names` are what a tagger found in it; where it
-/// found nothing, capitals stand in. `speaker` is who "I" is; a prefix (`Anna: …`) wins.
+/// Returns the simple facts of a text in text order, at most [`MAX_FACTS`]. `names` are the names found by a tagger; if
+/// there are none, capitalization is used. `speaker` identifies "I"; a prefix in the text (`Anna: …`) takes precedence.
 #[must_use]
 pub fn fact_keys(text: &str, names: &[TaggedName], speaker: Option<&str>) -> Vec<FactKey> {
     let text = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
@@ -93,7 +93,7 @@ pub(crate) fn facts_in(text: &Text<'_>, mentions: &[Mention]) -> Vec<FactKey> {
             speaker = key;
             reader.at = after + 1;
         }
-        // A clause after one that is no fact may hang on it: "if I move and I live there".
+        // A clause after one that is not a fact may depend on it: "if I move and I live there".
         for end in clause_ends(text, reader.at, range.end) {
             let mut clause = Reader { text, mentions: own, at: reader.at, end };
             let Some(fact) = clause.fact(&speaker).filter(|_| facts.len() < MAX_FACTS) else { break };
@@ -104,7 +104,8 @@ pub(crate) fn facts_in(text: &Text<'_>, mentions: &[Mention]) -> Vec<FactKey> {
     facts
 }
 
-/// Where the clauses of a sentence end that speak of the speaker again: "my name is Ada and I live in Berlin".
+/// Returns the ends of the clauses of a sentence that refer to the speaker again: "my name is Ada and I live in
+/// Berlin".
 fn clause_ends(text: &Text<'_>, start: usize, end: usize) -> Vec<usize> {
     let begins_anew = |at: usize| at + 1 < end && matches!(text.folded(at + 1), "i" | "my" | "ich" | "mein" | "meine");
     let joins = |at: usize| matches!(text.folded(at), "and" | "und");

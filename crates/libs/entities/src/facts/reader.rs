@@ -1,4 +1,4 @@
-//! Reads the tokens of one sentence from left to right: words, mentions, values.
+//! Left-to-right reader of a sentence's tokens: words, mentions and values.
 
 use super::vocabulary::VAGUE;
 use crate::extract::own_key;
@@ -36,7 +36,7 @@ impl Reader<'_, '_, '_> {
         while self.take(words) {}
     }
 
-    /// The mention that starts at the current token.
+    /// Returns the mention that starts at the current token.
     pub(super) fn mention(&self, allowed: &[EntityType]) -> Option<&Mention> {
         let token = self.text.get(self.at).filter(|_| self.at < self.end)?;
         self.mentions
@@ -44,7 +44,7 @@ impl Reader<'_, '_, '_> {
             .find(|mention| mention.range.start == token.start && allowed.contains(&mention.entity_type))
     }
 
-    /// The key of an entity of this type that stands here; what has capitals counts where nothing is mentioned.
+    /// Reads the key of an entity of this type; without a mention, capitalized words are accepted.
     pub(super) fn entity(&mut self, allowed: EntityType) -> Option<String> {
         self.skip(&["the"]);
         let (key, end) = self.named(allowed)?;
@@ -52,7 +52,7 @@ impl Reader<'_, '_, '_> {
         Some(key)
     }
 
-    /// The person that stands here, and the token behind the name.
+    /// Returns the person at the current token, and the token after the name.
     pub(super) fn person(&self) -> Option<(String, usize)> {
         self.named(EntityType::Person)
     }
@@ -70,7 +70,7 @@ impl Reader<'_, '_, '_> {
         self.value_until(&[])
     }
 
-    /// The words up to a mark, a clause or one of `stops`: an entity's key if it is one, else folded.
+    /// Reads the words up to a mark, a clause or one of `stops`: an entity's key if they form one, otherwise folded.
     pub(super) fn value_until(&mut self, stops: &[&str]) -> Option<String> {
         self.skip(&["a", "an", "the", "my", "very", "some", "any"]);
         let entity = self.mention(EntityType::ALL);

@@ -1,4 +1,4 @@
-//! The forms of a sentence that state a fact: who, what of them, and the value.
+//! English sentence patterns that state a fact: subject, attribute and value.
 
 use super::FactKey;
 use super::reader::Reader;
@@ -7,7 +7,7 @@ use crate::cues;
 use crate::text::Kind;
 use crate::types::EntityType;
 
-/// What is liked or used is named in so many tokens, or is no simple fact.
+/// Maximum number of tokens of the object of a habit; longer ones are not simple facts.
 const MAX_HABIT_TOKENS: usize = 4;
 
 impl Reader<'_, '_, '_> {
@@ -54,7 +54,7 @@ impl Reader<'_, '_, '_> {
             || SINGLE_VALUED.contains(&&*format!("{} {}", self.word(1), self.word(2)))
     }
 
-    /// After "my": a relative, or something of one's own.
+    /// Reads the continuation of "my": a relative or a possession.
     fn possession(&mut self, speaker: &str) -> Option<FactKey> {
         self.at += 1;
         self.skip(&["new", "current", "own"]);
@@ -69,7 +69,7 @@ impl Reader<'_, '_, '_> {
             self.at += 1;
             return self.attribute(&format!("{speaker} {kin}"));
         }
-        // "my sister Anna works …" is said of Anna.
+        // In "my sister Anna works …", the subject is Anna.
         if let Some((key, end)) = self.person() {
             self.at = end;
             return self.predicate(key);
@@ -77,7 +77,7 @@ impl Reader<'_, '_, '_> {
         self.predicate(format!("{speaker} {kin}"))
     }
 
-    /// `favourite colour is blue`, `phone number is …`.
+    /// Reads `favourite colour is blue`, `phone number is …`.
     fn attribute(&mut self, subject: &str) -> Option<FactKey> {
         let is_favorite = self.take(&["favourite", "favorite", "preferred"]);
         let mut words: Vec<String> = Vec::new();
@@ -107,7 +107,7 @@ impl Reader<'_, '_, '_> {
         Some(FactKey { subject: subject.to_owned(), attribute, value, polarity: !denied })
     }
 
-    /// What a subject does or is.
+    /// Reads the predicate of a subject.
     fn predicate(&mut self, subject: String) -> Option<FactKey> {
         let mut polarity = true;
         loop {
@@ -198,7 +198,7 @@ impl Reader<'_, '_, '_> {
                 }
                 let from = self.at;
                 let value = self.value()?;
-                // What is liked is a thing that can be named, not a sentence about it.
+                // The object of a preference is a noun, not a clause.
                 let is_plain = |at: usize| {
                     let token = &self.text.tokens[at];
                     !token.has(cues::FUNCTION | cues::NEGATION | cues::DETERMINER) || token.has(cues::TOPICAL)
@@ -223,7 +223,7 @@ impl Reader<'_, '_, '_> {
         Some(FactKey { subject, attribute, value: one, polarity })
     }
 
-    /// What follows "am" or "is".
+    /// Reads the continuation of "am" or "is".
     fn state(&mut self, subject: String, polarity: bool) -> Option<FactKey> {
         let is_denied = self.take(&["not"])
             || self.word(0) == "no" && self.word(1) == "longer" && self.take(&["no"]) && self.take(&["longer"]);

@@ -1,6 +1,6 @@
-//! The words that open, close and forbid a fact, all of them folded.
+//! Words that begin, end and exclude a fact, all folded.
 
-/// Words that make a statement uncertain, foreign or past.
+/// Words that make a statement uncertain, indirect or past.
 pub(super) const UNCERTAIN: [&str; 34] = [
     "if",
     "would",
@@ -38,7 +38,7 @@ pub(super) const UNCERTAIN: [&str; 34] = [
     "wants",
 ];
 
-/// What starts so is no value but a sentence, or points elsewhere.
+/// Words at the beginning of a value that show it to be a clause or a reference.
 pub(super) const VAGUE: [&str; 34] = [
     "it",
     "that",
@@ -76,7 +76,7 @@ pub(super) const VAGUE: [&str; 34] = [
     "also",
 ];
 
-/// Attributes of which one has one at a time.
+/// Attributes with a single value at a time.
 pub(super) const SINGLE_VALUED: [&str; 40] = [
     "name",
     "first name",
@@ -120,7 +120,7 @@ pub(super) const SINGLE_VALUED: [&str; 40] = [
     "editor",
 ];
 
-/// What is done again and again, as the attribute it belongs to, and whether it is done.
+/// Returns the attribute of a habitual verb, and its polarity.
 pub(super) fn habit(verb: &str, polarity: bool) -> Option<(&'static str, bool)> {
     let (attribute, denies) = match verb {
         "like" | "likes" | "love" | "loves" | "enjoy" | "enjoys" | "liking" => ("like", false),
@@ -134,11 +134,11 @@ pub(super) fn habit(verb: &str, polarity: bool) -> Option<(&'static str, bool)> 
         "own" | "owns" => ("own", false),
         _ => return None,
     };
-    // Not hating is not liking.
+    // Not hating something does not mean liking it.
     if denies && !polarity { None } else { Some((attribute, polarity != denies)) }
 }
 
-/// In German, as are the tables below: what may stand behind the verb and changes nothing.
+/// German adverbs after the verb that do not change the meaning. The following tables are German too.
 pub(super) const GERMAN_ADVERBS: [&str; 11] = [
     "jetzt",
     "nun",
@@ -153,8 +153,8 @@ pub(super) const GERMAN_ADVERBS: [&str; 11] = [
     "ja",
 ];
 
-/// Words that make a statement uncertain, foreign, past or denied.
-pub(super) const DOUBTFUL: [&str; 58] = [
+/// Words that make a statement uncertain, indirect, past or negated.
+pub(super) const GERMAN_UNCERTAIN: [&str; 58] = [
     "wenn",
     "falls",
     "ob",
@@ -215,13 +215,13 @@ pub(super) const DOUBTFUL: [&str; 58] = [
     "geworden",
 ];
 
-/// What is said so is no name: "mein Name ist Programm", "ich heiße Sie willkommen".
-pub(super) const NO_NAMES: [&str; 3] = ["programm", "sie", "euch"];
+/// Words that are not names in these patterns: "mein Name ist Programm", "ich heiße Sie willkommen".
+pub(super) const EXCLUDED_NAMES: [&str; 3] = ["programm", "sie", "euch"];
 
-/// What may follow a value.
-pub(super) const GOES_ON: [&str; 7] = ["aber", "seit", "mit", "in", "als", "am", "weil"];
+/// Words that may follow a value.
+pub(super) const VALUE_FOLLOWERS: [&str; 7] = ["aber", "seit", "mit", "in", "als", "am", "weil"];
 
-/// The only values of a favourite that have no capital.
+/// Lowercase values of favourites.
 pub(super) const GERMAN_COLORS: [&str; 18] = [
     "blau",
     "rot",

@@ -1,11 +1,10 @@
-//! Keeps one inference process: there while it is needed, replaced when it fails.
+//! Supervision of one inference process: started on demand, replaced after a failure.
 //!
-//! States: no process; a process without work (ends after `idle_unload`); a process with work (is
-//! killed after `stall_timeout` of silence); waiting to restart. The first failure is followed by a
-//! restart at the next request; after further ones in a row, requests are refused until the backoff
-//! has passed. A finished request ends the row.
+//! States: no process; an idle process (ended after `idle_unload`); a busy process (killed after `stall_timeout`
+//! without output); waiting to restart. After a first failure, the next request restarts the process. After further
+//! consecutive failures, requests are refused until the backoff has passed. A finished request resets the count.
 //!
-//! Whose requests they are, and that each of them ends, is the caller's business.
+//! Out of scope: the requests themselves, and their completion.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -19,13 +18,13 @@ use crate::child::process::Process;
 use crate::protocol::{FromWorker, ProtocolError, ToWorker};
 use crate::{LocalError, LocalErrorCode};
 
-/// Stands for "no deadline"; the timer wakes up in vain once in a while.
+/// Stands for "no deadline"; the timer fires without effect once in a while.
 const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How the process is run.
+/// Configuration of the process.
 #[derive(Debug, Clone)]
 pub(crate) struct KeeperOptions {
-    /// What it holds, as it stands in sentences, such as "the model inside".
+    /// Name of the component for messages, such as "the model inside".
     pub(crate) name: &'static str,
     pub(crate) worker_command: (PathBuf, Vec<OsString>),
     pub(crate) spawner: Spawner,
@@ -35,18 +34,18 @@ pub(crate) struct KeeperOptions {
     pub(crate) restart_backoff: Backoff,
 }
 
-/// What the pipe or the clock had to say; not yet acted on.
+/// Observed input from the pipe or the clock, not yet handled.
 pub(crate) enum Observed {
     Frame(Option<Result<FromWorker, ProtocolError>>),
     Deadline,
 }
 
-/// What that meant.
-pub(crate) enum Happened {
+/// Result of handling an input.
+pub(crate) enum ProcessEvent {
     Frame(FromWorker),
-    /// There is no process any more, for this reason. No request that it had will be answered.
+    /// The process is lost, for this reason. Its requests will not be answered.
     Lost(String),
-    /// It was idle and was ended.
+    /// The process was idle and has been ended.
     Unloaded,
     Nothing,
 }
@@ -55,7 +54,7 @@ pub(crate) enum Happened {
 pub(crate) struct Keeper {
     options: KeeperOptions,
     process: Option<Process>,
-    /// Of the last frame, or of the first request after idling.
+    /// Time of the last frame, or of the first request after an idle period.
     last_activity: Instant,
     failures_in_a_row: u32,
     restart_at: Instant,
@@ -79,14 +78,14 @@ impl Keeper {
         self.process.as_ref().map(Process::pid)
     }
 
-    /// Why there is no process, after a failure.
+    /// Returns the reason of the last failure.
     pub(crate) fn last_failure(&self) -> &str {
         &self.last_failure
     }
 
-    /// Waits for a frame or for the end of patience. Cancel-safe; what comes goes to [`Self::classify`].
+    /// Waits for a frame or a timeout. Cancel-safe; the result must be passed to [`Self::classify`].
     pub(crate) async fn observe(&mut self, has_work: bool) -> Observed {
-        let deadline = self.last_activity + self.patience(has_work);
+        let deadline = self.last_activity + self.timeout(has_work);
         let frame = async {
             match &mut self.process {
                 Some(process) => process.next_frame().await,
@@ -94,37 +93,37 @@ impl Keeper {
             }
         };
         tokio::select! {
-            // Frames first: a deadline must not win over an answer that is there.
+            // Frames first: a deadline must not take precedence over an available response.
             biased;
             frame = frame => Observed::Frame(frame),
             () = tokio::time::sleep_until(deadline) => Observed::Deadline,
         }
     }
 
-    /// Acts on what was observed. Not cancel-safe.
-    pub(crate) async fn classify(&mut self, observed: Observed, has_work: bool) -> Happened {
+    /// Handles the observed input. Not cancel-safe.
+    pub(crate) async fn classify(&mut self, observed: Observed, has_work: bool) -> ProcessEvent {
         match observed {
             Observed::Frame(Some(Ok(frame))) => {
                 self.last_activity = Instant::now();
-                Happened::Frame(frame)
+                ProcessEvent::Frame(frame)
             }
             Observed::Frame(Some(Err(error))) => {
-                self.lose(Some(format!("it sent something that is no answer: {error}"))).await
+                self.handle_loss(Some(format!("it sent something that is no answer: {error}"))).await
             }
-            Observed::Frame(None) => self.lose(None).await,
-            Observed::Deadline if self.last_activity + self.patience(has_work) > Instant::now() => Happened::Nothing,
+            Observed::Frame(None) => self.handle_loss(None).await,
+            Observed::Deadline if self.last_activity + self.timeout(has_work) > Instant::now() => ProcessEvent::Nothing,
             Observed::Deadline if has_work => {
                 let seconds = self.options.stall_timeout.as_secs_f64();
-                self.lose(Some(format!("it said nothing for {seconds} s and was ended"))).await
+                self.handle_loss(Some(format!("it said nothing for {seconds} s and was ended"))).await
             }
             Observed::Deadline => {
                 self.last_activity = Instant::now();
-                if self.end().await { Happened::Unloaded } else { Happened::Nothing }
+                if self.end().await { ProcessEvent::Unloaded } else { ProcessEvent::Nothing }
             }
         }
     }
 
-    fn patience(&self, has_work: bool) -> Duration {
+    fn timeout(&self, has_work: bool) -> Duration {
         match (&self.process, has_work) {
             (None, _) => NEVER,
             (Some(_), false) => self.options.idle_unload,
@@ -132,10 +131,10 @@ impl Keeper {
         }
     }
 
-    /// Starts a process if there is none, and says whether it did.
+    /// Starts a process if there is none; returns whether it did.
     ///
     /// # Errors
-    /// It cannot be started, or failed too often to be tried again already.
+    /// Returns an error if the process cannot be started, or if the backoff after failures has not passed.
     pub(crate) async fn start(&mut self, configuration: ToWorker) -> Result<bool, LocalError> {
         if self.process.is_some() {
             return Ok(false);
@@ -156,7 +155,7 @@ impl Keeper {
         let KeeperOptions { spawner, worker_command, .. } = &self.options;
         match Process::start(spawner, worker_command.clone(), configuration).await {
             Ok(process) => {
-                tracing::info!(pid = process.pid(), "the inference process for {} was started", self.options.name);
+                tracing::info!(model = self.options.name, pid = process.pid(), "inference process started");
                 self.process = Some(process);
                 self.last_activity = Instant::now();
                 Ok(true)
@@ -164,39 +163,39 @@ impl Keeper {
             Err(error) => {
                 let source = std::error::Error::source(&error).map(|source| format!(": {source}"));
                 let message = format!("the inference process is not there: {error}{}", source.unwrap_or_default());
-                self.note_failure(&message);
+                self.record_failure(&message);
                 Err(LocalError::new(LocalErrorCode::Unavailable, message))
             }
         }
     }
 
-    /// False when the process does not take what it is sent, or is not there.
+    /// Sends a frame; returns false if there is no process or it does not accept the frame.
     pub(crate) fn send(&self, frame: ToWorker) -> bool {
         self.process.as_ref().is_some_and(|process| process.send(frame))
     }
 
-    /// Work begins after a time without any: silence counts from now.
+    /// Restarts the stall timeout when work begins after an idle period.
     pub(crate) fn begin_work(&mut self) {
         self.last_activity = Instant::now();
     }
 
-    /// A request was answered: earlier failures no longer count.
+    /// Resets the failure count after a completed request.
     pub(crate) fn succeeded(&mut self) {
         self.failures_in_a_row = 0;
     }
 
-    /// Ends the process, and says whether there was one.
+    /// Ends the process; returns whether there was one.
     pub(crate) async fn end(&mut self) -> bool {
         let Some(process) = self.process.take() else { return false };
         let outcome = process.end().await;
-        tracing::info!(%outcome, "the inference process for {} ended and gave its memory back", self.options.name);
+        tracing::info!(model = self.options.name, %outcome, "inference process ended");
         true
     }
 
-    /// The process is lost. `why` is `None` when it ended by itself.
-    async fn lose(&mut self, why: Option<String>) -> Happened {
-        let Some(process) = self.process.take() else { return Happened::Nothing };
-        let (why, (outcome, last_words)) = match why {
+    /// Handles the loss of the process. `why` is `None` if it ended by itself.
+    async fn handle_loss(&mut self, why: Option<String>) -> ProcessEvent {
+        let Some(process) = self.process.take() else { return ProcessEvent::Nothing };
+        let (why, (outcome, last_log_lines)) = match why {
             Some(why) => (Some(why), process.kill().await),
             None => (None, process.collect().await),
         };
@@ -204,18 +203,18 @@ impl Keeper {
             Some(why) => format!("the inference process failed: {why}"),
             None => format!("the inference process {outcome}"),
         };
-        if let Some(words) = last_words {
+        if let Some(words) = last_log_lines {
             message = format!("{message}; its last words: {words}");
         }
-        self.note_failure(&message);
-        Happened::Lost(message)
+        self.record_failure(&message);
+        ProcessEvent::Lost(message)
     }
 
-    fn note_failure(&mut self, message: &str) {
-        tracing::warn!(message, "{} is not available", self.options.name);
+    fn record_failure(&mut self, message: &str) {
+        tracing::warn!(model = self.options.name, reason = message, "inference process failed");
         self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
         message.clone_into(&mut self.last_failure);
-        // One failure alone may be an accident: the next request tries again at once.
+        // A single failure may be accidental: the next request retries immediately.
         self.restart_at = Instant::now();
         if self.failures_in_a_row > 1 {
             let unit = self.options.entropy.unit();

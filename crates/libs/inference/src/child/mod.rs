@@ -1,10 +1,10 @@
-//! What every inference process has in common, whatever it is for: being started, restarted after a
-//! pause, ended when it hangs or idles, and explained when it fails.
+//! Common supervision of all inference processes: start, restart after a delay, termination when hung or idle, and
+//! diagnosis of failures.
 //!
-//! Deliberately absent: requests and their answers. Each kind has a supervisor of its own for those.
+//! Out of scope: requests and their responses, which each kind of process handles in its own supervisor.
 
 mod keeper;
 mod process;
 
-pub(crate) use keeper::{Happened, Keeper, KeeperOptions};
+pub(crate) use keeper::{Keeper, KeeperOptions, ProcessEvent};
 pub(crate) use process::resident_bytes;

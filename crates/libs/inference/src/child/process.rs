@@ -1,4 +1,4 @@
-//! One inference process, and the tasks that serve its pipes.
+//! Inference process, and the tasks that serve its pipes.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -15,31 +15,31 @@ use tokio::task::JoinHandle;
 use crate::protocol::{self, FromWorker, ProtocolError, ToWorker};
 use agentd_process::{Child, ExitOutcome, SpawnError, SpawnRequest, Spawner, Stream};
 
-/// Frames read ahead of the supervisor.
+/// Maximum number of received frames that are buffered.
 const MAX_FRAMES: usize = 64;
-/// Frames on their way to the process. It reads all the time, so this only fills when it hangs.
+/// Maximum number of queued outgoing frames. The process reads continuously, so the queue only fills up when it hangs.
 const MAX_WRITES: usize = 256;
-/// Longest line of the process's log that is kept whole.
+/// Maximum length of a retained line of the process's log.
 const MAX_LOG_LINE_BYTES: u64 = 4096;
 const MAX_LOG_LINES: usize = 8;
-/// How long an asked-for end may take before it is enforced.
+/// Time limit for a requested exit before the process is killed.
 const EXIT_GRACE: Duration = Duration::from_secs(2);
 
-/// The last lines of the process's log, which explain a crash.
+/// Last lines of the process's log, which explain a crash.
 type LogTail = Arc<Mutex<VecDeque<String>>>;
 
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
     frames: mpsc::Receiver<Result<FromWorker, ProtocolError>>,
-    /// `None` once the process was asked to end.
+    /// `None` once the process was asked to exit.
     requests: Option<mpsc::Sender<ToWorker>>,
     log: LogTail,
     log_task: Option<JoinHandle<()>>,
 }
 
 impl Process {
-    /// Starts the process and sends it `configuration`, which says what it is for.
+    /// Starts the process and sends it `configuration`, which determines its task.
     pub(super) async fn start(
         spawner: &Spawner,
         (program, arguments): (PathBuf, Vec<OsString>),
@@ -67,7 +67,7 @@ impl Process {
         let log = LogTail::default();
         let log_task = child.stderr.take().map(|stderr| tokio::spawn(read_log(stderr, Arc::clone(&log))));
         let process = Self { child, frames, requests: Some(requests), log, log_task };
-        // The channel was just made and has room.
+        // The channel is new and has capacity.
         let _ = process.send(configuration);
         Ok(process)
     }
@@ -76,17 +76,17 @@ impl Process {
         self.child.pid()
     }
 
-    /// False when the process does not take what it is sent.
+    /// Queues a frame; returns false if the queue is full or closed.
     pub(super) fn send(&self, frame: ToWorker) -> bool {
         self.requests.as_ref().is_some_and(|requests| requests.try_send(frame).is_ok())
     }
 
-    /// The next frame; `None` when the process closed its pipe. Cancel-safe.
+    /// Returns the next frame; `None` if the process closed its pipe. Cancel-safe.
     pub(super) async fn next_frame(&mut self) -> Option<Result<FromWorker, ProtocolError>> {
         self.frames.recv().await
     }
 
-    /// Ends the process at once, and says how it ended and what it last logged.
+    /// Kills the process and returns its outcome and its last log lines.
     pub(super) async fn kill(mut self) -> (ExitOutcome, Option<String>) {
         self.child.kill();
         let outcome = self.child.wait().await;
@@ -98,14 +98,14 @@ impl Process {
         (outcome, last)
     }
 
-    /// As [`Self::kill`], for a process that closed its pipe: it may still be on its way out, and how
-    /// it ends by itself says more.
+    /// Collects a process that closed its pipe. It may still be exiting, and its own exit status is more informative
+    /// than a kill.
     pub(super) async fn collect(self) -> (ExitOutcome, Option<String>) {
         let _ = tokio::time::timeout(EXIT_GRACE, self.child.wait()).await;
         self.kill().await
     }
 
-    /// Lets the process end by closing its standard input, or makes it.
+    /// Ends the process by closing its standard input, and kills it after a grace period.
     pub(super) async fn end(mut self) -> ExitOutcome {
         self.requests = None;
         match tokio::time::timeout(EXIT_GRACE, self.child.wait()).await {
@@ -134,16 +134,16 @@ async fn write_requests(mut stdin: pipe::Sender, mut requests: mpsc::Receiver<To
     while let Some(frame) = requests.recv().await {
         match protocol::write_frame_async(&mut stdin, &frame).await {
             Ok(()) => {}
-            // The supervisor checked the size; anything else shows at the reading end.
+            // The supervisor checked the size; other errors are detected by the reader.
             Err(error) => {
-                tracing::debug!(%error, "a request could not be written to the inference process");
+                tracing::debug!(%error, "failed to write request to inference process");
                 return;
             }
         }
     }
 }
 
-/// Passes the process's log on, and keeps its end.
+/// Forwards the process's log, and retains its end.
 async fn read_log(stderr: impl AsyncRead + Unpin, tail: LogTail) {
     let mut stderr = BufReader::new(stderr);
     let mut line = Vec::new();
@@ -163,7 +163,7 @@ async fn read_log(stderr: impl AsyncRead + Unpin, tail: LogTail) {
     }
 }
 
-/// Resident memory of a process; 0 when it is gone. See `statm` in proc(5).
+/// Returns the resident memory of a process; 0 if it does not exist. See `statm` in proc(5).
 pub(crate) fn resident_bytes(pid: u32) -> u64 {
     let pages = std::fs::read_to_string(format!("/proc/{pid}/statm"))
         .ok()

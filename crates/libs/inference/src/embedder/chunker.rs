@@ -1,43 +1,42 @@
-//! Cuts a text into chunks that the sentence encoder can take whole.
+//! Splits a text into chunks that fit into the sentence encoder.
 //!
-//! A chunk ends where a sentence does, if one ends in its second half, else between two words. The
-//! next one begins a little before that, so that what stands at a border is whole in one of them.
+//! A chunk ends at the end of a sentence if there is one in its second half, otherwise between two words. The next
+//! chunk begins slightly earlier, so that content at a boundary is complete in one of them.
 //!
-//! The encoder's tokenizer treats each word by itself, so the tokens of a chunk are those of its
-//! words, and the text is read only once. Words without end (a text in Chinese, an encoded file) are
-//! cut as well.
+//! The encoder's tokenizer treats each word separately, so the tokens of a chunk are those of its words, and the text
+//! is read only once. Overlong words (Chinese text, encoded data) are split as well.
 //!
-//! Invariants: every chunk has at least one token and at most `max_tokens`; each begins and ends
-//! after the one before; nothing but white space, and what has no token, is in no chunk.
+//! Invariants: every chunk has at least one token and at most `max_tokens`; each begins and ends after the previous
+//! one; only white space and characters without tokens are in no chunk.
 
 use std::ops::Range;
 
-/// Longest stretch without white space that is taken as one word.
+/// Maximum length of a run without white space that is treated as one word.
 const MAX_WORD_CHARS: usize = 64;
-/// Words that one call looks at: a text without a single token must not hold up its caller.
+/// Maximum number of words per step, so that a text without tokens does not block the caller.
 const MAX_WORDS_PER_STEP: usize = 4096;
 
-/// A stretch of the text with its tokens.
+/// Section of the text with its tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chunk {
-    /// Where it stands in the text, in bytes.
+    /// Byte range in the text.
     pub(crate) range: Range<usize>,
     pub(crate) tokens: Vec<i32>,
     pub(crate) words: Vec<ChunkWord>,
 }
 
-/// A word of a chunk: where it stands in the text, in bytes, and how many of the chunk's tokens it has.
+/// Word of a chunk: its byte range in the text, and its number of tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ChunkWord {
     pub(crate) range: Range<usize>,
     pub(crate) tokens: usize,
 }
 
-/// What one step led to.
+/// Result of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
     Chunk(Chunk),
-    /// Nothing yet; there is more to read.
+    /// No chunk yet; there is more to read.
     Pause,
     End,
 }
@@ -52,7 +51,7 @@ struct Word {
 #[derive(Debug)]
 pub(crate) struct Chunker {
     text: String,
-    /// What is read of it, in bytes.
+    /// Number of bytes that have been read.
     at: usize,
     max_tokens: usize,
     overlap_tokens: usize,
@@ -61,14 +60,15 @@ pub(crate) struct Chunker {
 }
 
 impl Chunker {
-    /// `overlap_tokens` is how many tokens two neighbours may share; at most a quarter of a chunk.
+    /// Creates a chunker. `overlap_tokens` is the maximum number of tokens shared by two neighbours; at most a quarter
+    /// of a chunk.
     pub(crate) fn new(text: String, max_tokens: usize, overlap_tokens: usize) -> Self {
         let max_tokens = max_tokens.max(1);
         let overlap_tokens = overlap_tokens.min(max_tokens / 4);
         Self { text, at: 0, max_tokens, overlap_tokens, words: Vec::new(), tokens: 0 }
     }
 
-    /// Goes on. `tokenize` appends the tokens of a word.
+    /// Continues reading. `tokenize` appends the tokens of a word.
     pub(crate) fn step(&mut self, tokenize: &mut dyn FnMut(&str, &mut Vec<i32>)) -> Step {
         for _ in 0..MAX_WORDS_PER_STEP {
             if self.tokens > self.max_tokens {
@@ -86,7 +86,7 @@ impl Chunker {
             };
             let mut tokens = Vec::new();
             tokenize(&self.text[range.clone()], &mut tokens);
-            // Only characters that fall into many could make a word this long.
+            // Only characters with many tokens each make a word this long.
             tokens.truncate(self.max_tokens);
             if tokens.is_empty() {
                 continue;
@@ -101,17 +101,17 @@ impl Chunker {
         &self.text
     }
 
-    /// Whether nothing but white space is left.
+    /// Whether only white space remains.
     pub(crate) fn is_at_end(&self) -> bool {
         self.words.is_empty() && self.text[self.at..].trim_start().is_empty()
     }
 
-    /// The next word, and whether a sentence ends with it.
+    /// Returns the next word, and whether it ends a sentence.
     fn next_word(&mut self) -> Option<(Range<usize>, bool)> {
         let rest = &self.text[self.at..];
         let start = self.at + rest.find(|character: char| !character.is_whitespace())?;
         let mut end = start;
-        // The tokenizer parts words at punctuation, so there a cut changes nothing.
+        // The tokenizer splits words at punctuation, so splitting there changes nothing.
         let mut after_punctuation = None;
         for (count, (offset, character)) in self.text[start..].char_indices().enumerate() {
             if character.is_whitespace() {
@@ -136,7 +136,7 @@ impl Chunker {
         Some((start..end, ends_sentence))
     }
 
-    /// Takes the first chunk out of more words than fit.
+    /// Takes the first chunk from more words than fit.
     fn cut(&mut self) -> Chunk {
         let mut fitting = 0;
         let mut tokens = 0;
@@ -158,17 +158,17 @@ impl Chunker {
         chunk
     }
 
-    /// The first of the words that the next chunk repeats: that of a sentence, if one begins among
-    /// them. The word after them still fits.
+    /// Returns the index of the first word that the next chunk repeats: the beginning of a sentence, if there is one
+    /// among them. The word after them still fits.
     fn overlap_start(&self, count: usize) -> usize {
         let next = self.words.get(count).map_or(0, |word| word.tokens.len());
-        let most = self.overlap_tokens.min(self.max_tokens - next);
+        let max = self.overlap_tokens.min(self.max_tokens - next);
         let mut start = count;
         let mut sentence_start = None;
         let mut shared = 0;
         while start > 1 {
             shared += self.words[start - 1].tokens.len();
-            if shared > most {
+            if shared > max {
                 break;
             }
             start -= 1;
@@ -179,7 +179,7 @@ impl Chunker {
         sentence_start.unwrap_or(start)
     }
 
-    /// The first `count` words, at least one, as a chunk.
+    /// Returns the first `count` words, at least one, as a chunk.
     fn chunk(&self, count: usize) -> Chunk {
         let words = &self.words[..count];
         let start = words.first().map_or(0, |word| word.range.start);
@@ -195,7 +195,7 @@ fn is_full_width_end(character: char) -> bool {
     matches!(character, '。' | '！' | '？')
 }
 
-/// Whether a sentence ends with `word`, which `gap` of white space follows.
+/// Whether `word`, followed by the white space `gap`, ends a sentence.
 fn ends_sentence(word: &str, gap: &str) -> bool {
     let closed = word.trim_end_matches(['"', '\'', ')', ']', '}', '”', '’', '»', '」', '』']);
     closed.ends_with(['.', '!', '?', '…', '。', '！', '？', '؟', '।']) || gap.contains('\n')
@@ -207,7 +207,7 @@ mod tests {
 
     use super::*;
 
-    /// One token for each alphanumeric character, none for others.
+    /// Appends one token for each alphanumeric character.
     fn letters(word: &str, into: &mut Vec<i32>) {
         into.extend(word.chars().filter(|character| character.is_alphanumeric()).map(|character| character as i32));
     }
@@ -229,20 +229,20 @@ mod tests {
     }
 
     #[test]
-    fn a_short_text_is_one_chunk() {
+    fn short_text_is_one_chunk() {
         let text = "  It rains. \n";
         assert_eq!(texts(text, &chunks(text, 100, 10)), ["It rains."]);
     }
 
     #[test]
-    fn what_has_no_token_has_no_chunk() {
+    fn text_without_tokens_has_no_chunk() {
         for text in ["", " \n\t ", "... !! \0"] {
             assert_eq!(chunks(text, 10, 2), [], "{text:?}");
         }
     }
 
     #[test]
-    fn a_chunk_ends_with_a_sentence_in_its_second_half() {
+    fn chunk_ends_at_a_sentence_in_its_second_half() {
         let text = "aaaa bbbb. cccc dddd eeee";
         assert_eq!(texts(text, &chunks(text, 14, 0)), ["aaaa bbbb.", "cccc dddd eeee"]);
         let text = "aa. bbbb cccc dddd eeee";
@@ -252,13 +252,13 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_overlap_from_the_beginning_of_a_sentence() {
+    fn overlap_begins_at_a_sentence() {
         let text = "aaaaaaaa bb. c dd. eeeeeeee ffffffff";
         assert_eq!(texts(text, &chunks(text, 16, 4)), ["aaaaaaaa bb. c dd.", "c dd. eeeeeeee", "ffffffff"]);
     }
 
     #[test]
-    fn a_text_without_spaces_is_cut_too() {
+    fn text_without_spaces_is_split() {
         let text = "東京は日本の首都です。人口は約千四百万人です。".repeat(10);
         let found = chunks(&text, 24, 0);
         assert!(found.len() >= 10 && texts(&text, &found).iter().all(|chunk| chunk.ends_with('。')), "{found:?}");
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_address_is_cut_at_its_punctuation() {
+    fn long_url_is_split_at_punctuation() {
         let address = format!("https://example.com/{}/{}", "a".repeat(30), "b".repeat(40));
         let mut chunker = Chunker::new(address.clone(), 1000, 0);
         let first = chunker.next_word().unwrap().0;
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn much_that_has_no_token_is_read_in_steps() {
+    fn text_without_tokens_is_read_in_steps() {
         let mut chunker = Chunker::new("\0 ".repeat(MAX_WORDS_PER_STEP + 1) + "word", 10, 0);
         assert_eq!(chunker.step(&mut letters), Step::Pause);
         assert!(matches!(chunker.step(&mut letters), Step::Chunk(chunk) if chunk.tokens.len() == 4));
@@ -296,7 +296,7 @@ mod tests {
             let mut covered = vec![false; text.len()];
             for chunk in &found {
                 prop_assert!(!chunk.tokens.is_empty() && chunk.tokens.len() <= max_tokens);
-                // A slice at no character's border would panic here.
+                // Slicing outside character boundaries would panic here.
                 let mut own = Vec::new();
                 letters(&text[chunk.range.clone()], &mut own);
                 if max_tokens >= MAX_WORD_CHARS { prop_assert_eq!(&own, &chunk.tokens); }

@@ -1,9 +1,9 @@
-//! Calls with texts, on the daemon's side: which text goes next, and when a call is answered.
+//! Pending calls with texts on the daemon's side: order of the texts, and completion of the calls.
 //!
-//! Calls take turns, a text each, so that a call with one text does not wait for a call with a thousand.
+//! Calls take turns, one text at a time, so that a call with one text does not wait for a call with a thousand.
 //!
-//! Invariants: every call is answered once or was given up by its caller; a text is counted until
-//! its call is.
+//! Invariants: every call is answered once or was cancelled by its caller; a text is counted until its call is
+//! complete.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -14,16 +14,16 @@ use crate::embedder::EmbeddedText;
 
 pub(super) type TextsAnswer = oneshot::Sender<Result<Vec<EmbeddedText>, LocalError>>;
 
-/// Where the answer to a text belongs.
+/// Position of a text's result in its call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct TextPosition {
     job: u64,
     index: usize,
 }
 
 #[derive(Debug)]
 struct Job {
-    /// Those not begun yet, with their places.
+    /// Texts not yet started, with their positions.
     texts: VecDeque<(usize, String)>,
     done: Vec<Option<EmbeddedText>>,
     missing: usize,
@@ -33,7 +33,7 @@ struct Job {
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
     jobs: HashMap<u64, Job>,
-    /// Those with texts not begun yet, the next one first.
+    /// Calls with texts not yet started; the next one comes first.
     turns: VecDeque<u64>,
     next_job: u64,
 }
@@ -53,12 +53,12 @@ impl Jobs {
         self.turns.push_back(id);
     }
 
-    /// Texts of all calls that are not answered yet.
+    /// Returns the number of texts of all incomplete calls.
     pub(super) fn texts(&self) -> usize {
         self.jobs.values().map(|job| job.missing).sum()
     }
 
-    /// Bytes of the texts that were not begun.
+    /// Returns the total size of the texts that were not started.
     pub(super) fn bytes(&self) -> usize {
         self.jobs.values().flat_map(|job| &job.texts).map(|(_, text)| text.len()).sum()
     }
@@ -67,8 +67,8 @@ impl Jobs {
         !self.turns.is_empty()
     }
 
-    /// The text whose turn it is. Calls that were given up are forgotten on the way.
-    pub(super) fn next(&mut self) -> Option<(Place, String)> {
+    /// Returns the next text in turn; cancelled calls are dropped on the way.
+    pub(super) fn next(&mut self) -> Option<(TextPosition, String)> {
         while let Some(id) = self.turns.pop_front() {
             let Some(job) = self.jobs.get_mut(&id) else { continue };
             if job.answer.is_closed() {
@@ -79,27 +79,27 @@ impl Jobs {
             if !job.texts.is_empty() {
                 self.turns.push_back(id);
             }
-            return Some((Place { job: id, index }, text));
+            return Some((TextPosition { job: id, index }, text));
         }
         None
     }
 
-    /// Takes the vectors of a text in; the last one answers the call.
-    pub(super) fn finish(&mut self, place: Place, embedded: EmbeddedText) {
-        let Some(job) = self.jobs.get_mut(&place.job) else { return };
-        job.done[place.index] = Some(embedded);
+    /// Stores the vectors of a text; the last one completes the call.
+    pub(super) fn finish(&mut self, position: TextPosition, embedded: EmbeddedText) {
+        let Some(job) = self.jobs.get_mut(&position.job) else { return };
+        job.done[position.index] = Some(embedded);
         job.missing -= 1;
         if job.missing == 0
-            && let Some(job) = self.jobs.remove(&place.job)
+            && let Some(job) = self.jobs.remove(&position.job)
         {
-            // Nobody waits if the caller gave up.
+            // The caller may have stopped waiting.
             let _ = job.answer.send(Ok(job.done.into_iter().flatten().collect()));
         }
     }
 
-    /// Ends the call that the text is of.
-    pub(super) fn fail(&mut self, place: Place, error: LocalError) {
-        if let Some(job) = self.jobs.remove(&place.job) {
+    /// Fails the call that the text belongs to.
+    pub(super) fn fail(&mut self, position: TextPosition, error: LocalError) {
+        if let Some(job) = self.jobs.remove(&position.job) {
             let _ = job.answer.send(Err(error));
         }
     }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_take_turns_and_are_answered_in_the_order_of_their_texts() {
+    fn calls_take_turns_and_preserve_text_order() {
         let mut jobs = Jobs::default();
         let mut long = call(&mut jobs, &["a", "b", "c"]);
         let mut short = call(&mut jobs, &["x"]);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_was_given_up_is_not_begun() {
+    fn cancelled_call_is_not_started() {
         let mut jobs = Jobs::default();
         drop(call(&mut jobs, &["a", "b"]));
         let _kept = call(&mut jobs, &["x"]);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn one_text_that_fails_ends_its_call_alone() {
+    fn failed_text_fails_only_its_call() {
         let mut jobs = Jobs::default();
         let mut first = call(&mut jobs, &["a", "b"]);
         let mut second = call(&mut jobs, &["x"]);

@@ -1,4 +1,4 @@
-//! The handle of the sentence encoder inside.
+//! Handle of the local sentence encoder.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::embedder::model_file::{fingerprint, first_of};
+use crate::embedder::model_file::{fingerprint, first_existing};
 use crate::embedder::supervisor::{Command, Refusal, Supervisor, overloaded};
 use crate::embedder::{
     DIMENSIONS, EmbeddedText, Embedder, EmbedderOptions, EmbedderStatus, MAX_QUERY_BYTES, MAX_TEXT_BYTES,
@@ -16,7 +16,7 @@ use crate::embedder::{
 use crate::gguf::FileIdentity;
 use crate::{LocalError, LocalErrorCode};
 
-/// Calls that the supervisor has not looked at yet; it does so at once.
+/// Maximum number of commands that the supervisor has not yet received.
 const MAX_COMMANDS: usize = 256;
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ struct Inner {
     supervisor: Mutex<Lifecycle>,
     status: watch::Sender<EmbedderStatus>,
     refusal: Refusal,
-    /// Of the file as it was when it was last read.
+    /// Id of the file as it was when last read.
     model_id: tokio::sync::Mutex<Option<(FileIdentity, String)>>,
 }
 
@@ -36,14 +36,14 @@ enum Lifecycle {
     ShutDown,
 }
 
-/// The sentence encoder inside. Cheap to clone; all clones share one process.
+/// Local sentence encoder. Cheap to clone; all clones share one process.
 ///
 /// Must be used within a tokio runtime.
 #[derive(Debug, Clone)]
 pub struct LocalEmbedder(Arc<Inner>);
 
 impl LocalEmbedder {
-    /// Starts nothing and reads nothing: that is left to the first call.
+    /// Creates the handle. The process is started and the file read on the first call.
     #[must_use]
     pub fn new(options: EmbedderOptions) -> Self {
         let status =
@@ -57,13 +57,13 @@ impl LocalEmbedder {
         }))
     }
 
-    /// The file's name and the beginning of its SHA-256. Reads the file on the first call, and again
-    /// only when it was replaced.
+    /// Returns the file's name and the beginning of its SHA-256. The file is read on the first call, and again only
+    /// after it was replaced.
     ///
     /// # Errors
-    /// `model_missing`; also for a file that turned out to be of no use.
+    /// Returns `model_missing`, also for an unusable file.
     pub async fn model_id(&self) -> Result<String, LocalError> {
-        let (path, identity) = first_of(&self.0.options.model_paths).await?;
+        let (path, identity) = first_existing(&self.0.options.model_paths).await?;
         if let Some((refused, error)) = &*self.0.refusal.lock()
             && *refused == identity
         {
@@ -80,7 +80,7 @@ impl LocalEmbedder {
         Ok(id)
     }
 
-    /// See [`Embedder::embed_query`].
+    /// Embeds a query; see [`Embedder::embed_query`].
     ///
     /// # Errors
     /// See [`Embedder`].
@@ -90,13 +90,13 @@ impl LocalEmbedder {
         self.ask(Command::Query { text, answer }, answered).await
     }
 
-    /// See [`Embedder::embed_texts`].
+    /// Embeds texts; see [`Embedder::embed_texts`].
     ///
     /// # Errors
-    /// See [`Embedder`]; `invalid` for a text beyond [`MAX_TEXT_BYTES`] and for more than
-    /// [`MAX_TEXTS_PER_CALL`] of them.
+    /// See [`Embedder`]; returns `invalid` for a text longer than [`MAX_TEXT_BYTES`] and for more than
+    /// [`MAX_TEXTS_PER_CALL`] texts.
     pub async fn embed_texts(&self, texts: Vec<String>) -> Result<Vec<EmbeddedText>, LocalError> {
-        check(&texts)?;
+        check_texts(&texts)?;
         if texts.is_empty() {
             return Ok(Vec::new());
         }
@@ -113,15 +113,15 @@ impl LocalEmbedder {
         if supervisor.try_send(command).is_err() {
             return Err(overloaded());
         }
-        // Without an answer the supervisor is gone, and the runtime it ran on.
+        // Without an answer, the supervisor and its runtime have ended.
         answered.await.unwrap_or_else(|_| Err(LocalError::shutting_down()))
     }
 
-    /// The way to the supervisor, started if need be; `None` after shutdown.
+    /// Returns the supervisor's sender, starting it if necessary; `None` after shutdown.
     fn supervisor(&self) -> Option<mpsc::Sender<Command>> {
         let mut lifecycle = self.0.supervisor.lock();
         match &*lifecycle {
-            // Closed when the runtime that it ran on is gone.
+            // Closed if its runtime has ended.
             Lifecycle::Running(sender) if !sender.is_closed() => Some(sender.clone()),
             Lifecycle::ShutDown => None,
             Lifecycle::NotStarted | Lifecycle::Running(_) => {
@@ -135,7 +135,7 @@ impl LocalEmbedder {
         }
     }
 
-    /// How it does at this moment.
+    /// Returns the current status.
     #[must_use]
     pub fn status(&self) -> EmbedderStatus {
         let mut status = self.0.status.borrow().clone();
@@ -143,19 +143,19 @@ impl LocalEmbedder {
         status
     }
 
-    /// Follows the status. `resident_bytes` is not kept up to date here; [`Self::status`] reads it.
+    /// Subscribes to the status. `resident_bytes` is only updated by [`Self::status`].
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<EmbedderStatus> {
         self.0.status.subscribe()
     }
 
-    /// Ends the process and fails what still runs. Calls afterwards are refused.
+    /// Ends the process and fails all running calls. Subsequent calls are refused.
     pub async fn shutdown(&self) {
         let before = std::mem::replace(&mut *self.0.supervisor.lock(), Lifecycle::ShutDown);
         if let Lifecycle::Running(supervisor) = before {
             let (done, finished) = oneshot::channel();
             if supervisor.send(Command::Shutdown { done }).await.is_ok() {
-                // An error says that the supervisor is gone, and with it the process.
+                // An error means that the supervisor and its process have already ended.
                 let _ = finished.await;
             }
         }
@@ -184,8 +184,8 @@ impl Embedder for LocalEmbedder {
     }
 }
 
-/// What no embedder takes.
-fn check(texts: &[String]) -> Result<(), LocalError> {
+/// Rejects texts that no embedder accepts.
+fn check_texts(texts: &[String]) -> Result<(), LocalError> {
     let invalid = |message| Err(LocalError::new(LocalErrorCode::Invalid, message));
     if texts.len() > MAX_TEXTS_PER_CALL {
         return invalid(format!("{} texts are too many for one call; give at most {MAX_TEXTS_PER_CALL}", texts.len()));

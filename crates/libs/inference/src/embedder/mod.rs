@@ -1,12 +1,11 @@
-//! Texts as vectors, so that what means the same lies close together.
+//! Text embeddings: vectors that are close together for texts of similar meaning.
 //!
-//! A text is cut into chunks of at most [`EmbedderLimits::max_chunk_tokens`] tokens, at the ends of
-//! sentences where possible; each chunk becomes one vector of length 1, so that the inner product of
-//! two is their cosine.
+//! A text is split into chunks of at most [`EmbedderLimits::max_chunk_tokens`] tokens, at sentence ends where possible.
+//! Each chunk becomes one vector of length 1, so that the inner product of two vectors is their cosine.
 //!
 //! [`LocalEmbedder`] runs a sentence encoder in a child process. [`Embedder`] is its interface.
 //!
-//! Deliberately absent: where vectors are kept, and how they are searched.
+//! Out of scope: storage and search of vectors.
 
 #[cfg_attr(not(any(feature = "local-model", test)), allow(dead_code, reason = "without an engine nothing is cut"))]
 pub(crate) mod chunker;
@@ -29,30 +28,30 @@ pub use options::EmbedderOptions;
 
 use crate::{LocalError, LocalState};
 
-/// Length of every vector. A model with another one is refused: the indexes are made for this.
+/// Length of every vector. Models with another length are rejected, since the indexes are built for this one.
 pub const DIMENSIONS: usize = 384;
 
-/// Name of the file that `make models` puts into the folder of the models.
+/// Name of the file that `make models` puts into the models folder.
 pub const DEFAULT_MODEL_FILE: &str = "all-minilm-l6-v2-q8_0.gguf";
 
-/// Longest text, in bytes: some more than an episode may have.
+/// Maximum size of a text in bytes; slightly more than the limit of an episode.
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
 
-/// Of a query only so many bytes are read; the encoder takes less of them than that.
+/// Number of bytes of a query that are read; the encoder uses fewer.
 pub const MAX_QUERY_BYTES: usize = 16 << 10;
 
-/// Most texts of one call.
+/// Maximum number of texts per call.
 pub const MAX_TEXTS_PER_CALL: usize = 1024;
 
-/// How texts are cut.
+/// Limits for splitting texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmbedderLimits {
-    /// Tokens of one chunk, the two included that the encoder puts around it. The default model was
-    /// trained with 256.
+    /// Maximum number of tokens per chunk, including the two that the encoder adds. The default model was trained with
+    /// 256.
     pub max_chunk_tokens: usize,
-    /// Tokens that two neighbouring chunks may share.
+    /// Maximum number of tokens shared by two neighbouring chunks.
     pub overlap_tokens: usize,
-    /// Chunks of one text that get a vector; further ones are only counted.
+    /// Maximum number of chunks per text that get a vector; further ones are only counted.
     pub max_chunks: usize,
 }
 
@@ -62,24 +61,24 @@ impl Default for EmbedderLimits {
     }
 }
 
-/// A text's vectors.
+/// Vectors of a text.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct EmbeddedText {
-    /// In the order of the text. None for a text without a word: empty, white space, control characters.
+    /// Chunks in text order. Empty for a text without words (empty, white space, control characters).
     pub chunks: Vec<EmbeddedChunk>,
-    /// Chunks beyond [`EmbedderLimits::max_chunks`], which have no vector.
+    /// Number of chunks beyond [`EmbedderLimits::max_chunks`], which have no vector.
     pub left_out: usize,
-    /// The names in the chunks, in the order of the text and without overlaps. `None`: the model has no tagger, or
-    /// the text is a query.
+    /// Names in the chunks, in text order and without overlaps. `None` if the model has no tagger or the text is a
+    /// query.
     pub names: Option<Vec<NamedSpan>>,
 }
 
-/// A stretch of a text and its meaning.
+/// Section of a text with its vector.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EmbeddedChunk {
-    /// Where it stands in the text, in bytes.
+    /// Byte range in the text.
     pub range: Range<usize>,
-    /// [`DIMENSIONS`] floats, of length 1.
+    /// [`DIMENSIONS`] floats, normalized to length 1.
     pub vector: Vec<f32>,
 }
 
@@ -90,11 +89,11 @@ pub enum NameKind {
     Person,
     Organization,
     Place,
-    /// A work, a product, an event, a nation's adjective.
+    /// Work, product, event, or adjective of nationality.
     Other,
 }
 
-/// A name in a text.
+/// Name in a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedSpan {
     /// Byte range in the text.
@@ -102,24 +101,24 @@ pub struct NamedSpan {
     pub kind: NameKind,
 }
 
-/// What can be told of the embedder.
+/// Status of the embedder.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EmbedderStatus {
     pub state: LocalState,
-    /// The file that is loaded or will be.
+    /// File that is loaded or will be loaded.
     pub model: PathBuf,
-    /// Memory of the inference process, files it has mapped included; 0 without one.
+    /// Resident memory of the inference process, including mapped files; 0 without a process.
     pub resident_bytes: u64,
     pub process_id: Option<u32>,
-    /// Of the last texts, recent ones counting more; `None` before the first.
+    /// Speed as a moving average; `None` before the first text.
     pub tokens_per_second: Option<f64>,
     pub last_error: Option<String>,
-    /// Queries and texts that wait or are worked on.
+    /// Number of queued and running queries and texts.
     pub active_requests: usize,
 }
 
 impl EmbedderStatus {
-    /// That of an embedder which did nothing yet.
+    /// Returns the status of an embedder that has not been used yet.
     #[must_use]
     pub fn unloaded(model: impl Into<PathBuf>) -> Self {
         Self {
@@ -134,27 +133,26 @@ impl EmbedderStatus {
     }
 }
 
-/// Something that makes vectors of texts.
+/// Embedder of texts.
 ///
-/// Errors of all calls: `model_missing` (no file, or none that can be used), `overloaded` (too much
-/// waits already), `unavailable` (the process failed; a later call may succeed), `unsupported_cpu`,
-/// `invalid` (the text itself), `internal`.
+/// Errors of all calls: `model_missing` (no usable file), `overloaded` (too many queued calls), `unavailable` (the
+/// process failed; a later call may succeed), `unsupported_cpu`, `invalid` (the text itself), `internal`.
 pub trait Embedder: Send + Sync + std::fmt::Debug {
-    /// Length of every vector.
+    /// Returns the length of every vector.
     fn dimensions(&self) -> usize;
 
-    /// Which model makes the vectors. Vectors of two models must not be compared: when this changes,
-    /// what is stored is to be made anew.
+    /// Returns the id of the model. Vectors of different models must not be compared: if the id changes, stored vectors
+    /// must be recomputed.
     fn model_id(&self) -> BoxFuture<'_, Result<String, LocalError>>;
 
-    /// The vector of a question. It goes before all texts. Only the first chunk of a long one counts;
-    /// one without a word is `invalid`.
+    /// Embeds a query, with priority over texts. Only the first chunk of a long query is used; a query without words is
+    /// `invalid`.
     fn embed_query<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Vec<f32>, LocalError>>;
 
-    /// The vectors of texts to be found, one answer a text, in order. Either all of them or an error.
-    /// Dropping the future gives up what was not begun.
+    /// Embeds texts and returns one result per text, in order. Fails as a whole. Dropping the future cancels texts that
+    /// were not started.
     fn embed_texts(&self, texts: Vec<String>) -> BoxFuture<'_, Result<Vec<EmbeddedText>, LocalError>>;
 
-    /// How it does at this moment.
+    /// Returns the current status.
     fn status(&self) -> EmbedderStatus;
 }

@@ -1,4 +1,4 @@
-//! The file of the embedding model: where it is, and its fingerprint.
+//! Location and fingerprint of the embedding model's file.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,14 +10,14 @@ use crate::gguf::FileIdentity;
 use crate::{LocalError, LocalErrorCode};
 
 const READ_BLOCK_BYTES: usize = 1 << 20;
-/// Bytes of the hash that stand in a model's id.
+/// Number of hash bytes in a model id.
 const ID_HASH_BYTES: usize = 8;
 
-/// The first of the files that is there.
+/// Returns the first existing file.
 ///
 /// # Errors
-/// `model_missing` when none is, or when that one cannot be read.
-pub(super) async fn first_of(paths: &[PathBuf]) -> Result<(PathBuf, FileIdentity), LocalError> {
+/// Returns `model_missing` if none exists or if that one is unreadable.
+pub(super) async fn first_existing(paths: &[PathBuf]) -> Result<(PathBuf, FileIdentity), LocalError> {
     for path in paths {
         match tokio::fs::metadata(path).await {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -29,7 +29,7 @@ pub(super) async fn first_of(paths: &[PathBuf]) -> Result<(PathBuf, FileIdentity
     Err(missing(paths.first().map_or(Path::new("models"), PathBuf::as_path)))
 }
 
-/// Reads the whole file: its name without the ending, and the beginning of its SHA-256.
+/// Reads the whole file and returns its name without extension and the beginning of its SHA-256.
 pub(super) async fn fingerprint(path: &Path) -> Result<String, LocalError> {
     let owned = path.to_path_buf();
     let hash = tokio::task::spawn_blocking(move || {
@@ -79,20 +79,20 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_fingerprint_is_of_the_content_and_the_identity_of_the_file() {
+    async fn fingerprint_covers_content_and_identity_detects_changes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("some-model.gguf");
         std::fs::write(&path, b"abc").unwrap();
-        // The known digest of these three bytes begins so (FIPS 180-2, appendix B.1).
+        // Known digest of these three bytes (FIPS 180-2, appendix B.1).
         assert_eq!(fingerprint(&path).await.unwrap(), "some-model:ba7816bf8f01cfea");
         let paths = [folder.path().join("none.gguf"), path.clone()];
-        let before = first_of(&paths).await.unwrap();
+        let before = first_existing(&paths).await.unwrap();
         assert_eq!(before.0, path);
-        assert_eq!(first_of(&paths).await.unwrap(), before);
+        assert_eq!(first_existing(&paths).await.unwrap(), before);
         std::fs::write(&path, b"abcd").unwrap();
-        assert_ne!(first_of(&paths).await.unwrap(), before);
+        assert_ne!(first_existing(&paths).await.unwrap(), before);
         for paths in [vec![], vec![folder.path().to_path_buf()], paths[..1].to_vec()] {
-            assert_eq!(first_of(&paths).await.unwrap_err().code, LocalErrorCode::ModelMissing);
+            assert_eq!(first_existing(&paths).await.unwrap_err().code, LocalErrorCode::ModelMissing);
         }
     }
 }

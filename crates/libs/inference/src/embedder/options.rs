@@ -1,4 +1,4 @@
-//! Settings of the sentence encoder inside.
+//! Options of the local sentence encoder.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,35 +9,35 @@ use agentd_process::Spawner;
 
 use crate::embedder::EmbedderLimits;
 
-/// How the embedder is run.
+/// Configuration of the embedder.
 #[derive(Debug, Clone)]
 pub struct EmbedderOptions {
-    /// Where a GGUF file of a sentence encoder of the BERT family with [`DIMENSIONS`](crate::embedder::DIMENSIONS) dimensions may
-    /// lie. The first that is there is used, also if it came after the start.
+    /// Candidate paths of a GGUF file of a BERT sentence encoder with [`DIMENSIONS`](crate::embedder::DIMENSIONS)
+    /// dimensions. The first existing file is used, even if it was created after the start.
     pub model_paths: Vec<PathBuf>,
-    /// What starts the inference process: the daemon's own binary and the hidden subcommand.
+    /// Command of the inference process: the daemon's own binary and the hidden subcommand.
     pub worker_command: (PathBuf, Vec<OsString>),
     pub spawner: Spawner,
-    /// For the spread of restarts.
+    /// Used for jitter of restarts.
     pub entropy: Entropy,
     pub limits: EmbedderLimits,
-    /// Threads that embed texts, besides the one for queries. `None`: as many as suit the machine, two
-    /// on one with two processors.
+    /// Number of threads for texts, in addition to the one for queries. `None` chooses it for the machine; two with two
+    /// processors.
     pub text_threads: Option<usize>,
-    /// The process ends after so long without a request, and its memory with it.
+    /// Time without requests after which the process is ended to release its memory.
     pub idle_unload: Duration,
-    /// Queries that wait or are worked on; more are refused as `overloaded`.
+    /// Maximum number of queued and running queries; more are refused as `overloaded`.
     pub max_queries: usize,
-    /// Texts that wait or are worked on, of all calls together; more are refused as `overloaded`.
+    /// Maximum number of queued and running texts of all calls; more are refused as `overloaded`.
     pub max_texts: usize,
-    /// A process that says nothing for so long while it has work is taken for hung, and killed.
+    /// Time without output after which a busy process is considered hung and killed.
     pub stall_timeout: Duration,
-    /// How long to wait before a restart after the second failure in a row, and after each further one.
+    /// Delay before a restart, beginning with the second consecutive failure.
     pub restart_backoff: Backoff,
 }
 
 impl EmbedderOptions {
-    /// The usual settings for `program arguments…` as the inference process.
+    /// Creates the default options with `program arguments…` as the inference process.
     #[must_use]
     pub fn new(
         model_paths: Vec<PathBuf>,

@@ -1,9 +1,9 @@
-//! The one task that owns the inference process of the embedder.
+//! Task that owns the inference process of the embedder.
 //!
-//! Queries go to the process at once. Of the texts only a few are there at a time, so that they stay
-//! here in turns and the process's memory is bounded; the process itself puts queries first.
+//! Queries are sent to the process immediately. Texts are sent a few at a time, so that calls take turns and the
+//! process's memory is bounded; the process itself prioritizes queries.
 //!
-//! Invariant: every call is answered, and every way out of a process answers all that it had.
+//! Invariant: every call is answered; when a process is lost, all calls that it had are failed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,23 +11,23 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::child::{Happened, Keeper, KeeperOptions};
-use crate::embedder::jobs::{Jobs, Place, TextsAnswer};
-use crate::embedder::model_file::first_of;
+use crate::child::{Keeper, KeeperOptions, ProcessEvent};
+use crate::embedder::jobs::{Jobs, TextPosition, TextsAnswer};
+use crate::embedder::model_file::first_existing;
 use crate::embedder::{EmbeddedText, EmbedderOptions, EmbedderStatus, MAX_TEXT_BYTES};
 use crate::gguf::FileIdentity;
 use crate::protocol::{EmbedderConfiguration, EmbeddingUsage, FromWorker, ToWorker};
 use crate::{LocalError, LocalErrorCode, LocalState};
 
-/// Texts that the process has at a time: some batches ahead, so that it never waits for the pipe.
-const MAX_TEXTS_AHEAD: usize = 32;
-const MAX_BYTES_AHEAD: usize = MAX_TEXT_BYTES;
-/// Bytes of the texts that wait here.
+/// Maximum number of texts in the process: a few batches ahead, so that it never waits for the pipe.
+const MAX_TEXTS_IN_FLIGHT: usize = 32;
+const MAX_BYTES_IN_FLIGHT: usize = MAX_TEXT_BYTES;
+/// Maximum total size of the queued texts, in bytes.
 const MAX_WAITING_BYTES: usize = 64 << 20;
-/// Weight of the latest answer in the speed that is reported.
+/// Weight of the latest result in the reported speed.
 const LATEST_WEIGHT: f64 = 0.1;
 
-/// A file that cannot be used, and why.
+/// Model file that was found unusable, with the error.
 pub(super) type Refusal = Arc<Mutex<Option<(FileIdentity, LocalError)>>>;
 
 type QueryAnswer = oneshot::Sender<Result<Vec<f32>, LocalError>>;
@@ -48,18 +48,18 @@ pub(super) struct Supervisor {
     next_id: u64,
     queries: HashMap<u64, QueryAnswer>,
     jobs: Jobs,
-    /// The texts that the process has, and their bytes.
-    ahead: HashMap<u64, (Place, usize)>,
-    bytes_ahead: usize,
-    /// The file that the process was started for.
+    /// Texts sent to the process, with their sizes in bytes.
+    in_flight: HashMap<u64, (TextPosition, usize)>,
+    bytes_in_flight: usize,
+    /// File for which the process was started.
     loaded: Option<FileIdentity>,
-    /// What is refused is not read again for every request.
+    /// Last unusable file, so that it is not read again for every request.
     refusal: Refusal,
 }
 
-enum Woken {
+enum Wakeup {
     Command(Option<Command>),
-    Process(Happened),
+    Process(ProcessEvent),
 }
 
 impl Supervisor {
@@ -86,33 +86,33 @@ impl Supervisor {
             next_id: 0,
             queries: HashMap::new(),
             jobs: Jobs::default(),
-            ahead: HashMap::new(),
-            bytes_ahead: 0,
+            in_flight: HashMap::new(),
+            bytes_in_flight: 0,
             loaded: None,
             refusal,
         }
     }
 
-    /// Until shutdown, or until nobody can send a command any more.
+    /// Runs until shutdown, or until all command senders are dropped.
     pub(super) async fn run(mut self) {
         loop {
             match self.next().await {
-                Woken::Command(Some(Command::Query { text, answer })) => self.query(text, answer).await,
-                Woken::Command(Some(Command::Texts { texts, answer })) => self.texts(texts, answer),
-                Woken::Command(Some(Command::Shutdown { done })) => {
+                Wakeup::Command(Some(Command::Query { text, answer })) => self.query(text, answer).await,
+                Wakeup::Command(Some(Command::Texts { texts, answer })) => self.texts(texts, answer),
+                Wakeup::Command(Some(Command::Shutdown { done })) => {
                     self.shutdown().await;
-                    // Nobody waits if the caller gave up.
+                    // The caller may have stopped waiting.
                     let _ = done.send(());
                     return;
                 }
-                Woken::Command(None) => return self.shutdown().await,
-                Woken::Process(Happened::Frame(frame)) => self.on_frame(frame),
-                Woken::Process(Happened::Lost(message)) => {
-                    self.note_failure(&message);
+                Wakeup::Command(None) => return self.shutdown().await,
+                Wakeup::Process(ProcessEvent::Frame(frame)) => self.on_frame(frame),
+                Wakeup::Process(ProcessEvent::Lost(message)) => {
+                    self.record_failure(&message);
                     self.fail_all(&LocalError::new(LocalErrorCode::Unavailable, message));
                 }
-                Woken::Process(Happened::Unloaded) => self.note_unloaded(),
-                Woken::Process(Happened::Nothing) => {}
+                Wakeup::Process(ProcessEvent::Unloaded) => self.record_unloaded(),
+                Wakeup::Process(ProcessEvent::Nothing) => {}
             }
             self.send_texts().await;
             let active = self.queries.len() + self.jobs.texts();
@@ -124,19 +124,19 @@ impl Supervisor {
         }
     }
 
-    async fn next(&mut self) -> Woken {
+    async fn next(&mut self) -> Wakeup {
         let has_work = self.has_work();
         let observed = tokio::select! {
             biased;
             observed = self.keeper.observe(has_work) => observed,
-            command = self.commands.recv() => return Woken::Command(command),
+            command = self.commands.recv() => return Wakeup::Command(command),
         };
-        Woken::Process(self.keeper.classify(observed, has_work).await)
+        Wakeup::Process(self.keeper.classify(observed, has_work).await)
     }
 
-    /// Whether the process has anything to answer.
+    /// Whether the process has unanswered work.
     fn has_work(&self) -> bool {
-        !self.queries.is_empty() || !self.ahead.is_empty()
+        !self.queries.is_empty() || !self.in_flight.is_empty()
     }
 
     async fn query(&mut self, text: String, answer: QueryAnswer) {
@@ -144,7 +144,7 @@ impl Supervisor {
             let _ = answer.send(Err(overloaded()));
             return;
         }
-        if let Err(error) = self.make_ready().await {
+        if let Err(error) = self.ensure_process().await {
             let _ = answer.send(Err(error));
             return;
         }
@@ -165,19 +165,22 @@ impl Supervisor {
         }
     }
 
-    /// Gives the process as many texts as it may have.
+    /// Sends as many texts to the process as its limits allow.
     async fn send_texts(&mut self) {
-        while self.jobs.has_waiting() && self.ahead.len() < MAX_TEXTS_AHEAD && self.bytes_ahead < MAX_BYTES_AHEAD {
-            if let Err(error) = self.make_ready().await {
+        while self.jobs.has_waiting()
+            && self.in_flight.len() < MAX_TEXTS_IN_FLIGHT
+            && self.bytes_in_flight < MAX_BYTES_IN_FLIGHT
+        {
+            if let Err(error) = self.ensure_process().await {
                 return self.jobs.fail_all(&error);
             }
-            let Some((place, text)) = self.jobs.next() else { return };
+            let Some((position, text)) = self.jobs.next() else { return };
             let (id, bytes) = (self.id(), text.len());
             if self.keeper.send(ToWorker::Embed { id, is_query: false, text }) {
-                self.ahead.insert(id, (place, bytes));
-                self.bytes_ahead += bytes;
+                self.in_flight.insert(id, (position, bytes));
+                self.bytes_in_flight += bytes;
             } else {
-                self.jobs.fail(place, overloaded());
+                self.jobs.fail(position, overloaded());
             }
         }
     }
@@ -187,12 +190,12 @@ impl Supervisor {
         self.next_id
     }
 
-    /// Sees to it that there is a process for the file as it now is.
-    async fn make_ready(&mut self) -> Result<(), LocalError> {
+    /// Ensures that a process is running for the current version of the file.
+    async fn ensure_process(&mut self) -> Result<(), LocalError> {
         if self.has_work() {
             return Ok(());
         }
-        let (model_path, identity) = match first_of(&self.options.model_paths).await {
+        let (model_path, identity) = match first_existing(&self.options.model_paths).await {
             Ok(found) => found,
             Err(error) => {
                 self.status.send_modify(|status| status.last_error = Some(error.message.clone()));
@@ -206,15 +209,15 @@ impl Supervisor {
                 _ => *refusal = None,
             }
         }
-        // A process that has another file in memory would go on with that one.
+        // A process that has loaded another file would continue with that one.
         if self.loaded.is_some_and(|loaded| loaded != identity) && self.keeper.end().await {
-            self.note_unloaded();
+            self.record_unloaded();
         }
         let configuration = EmbedderConfiguration {
             model_path: model_path.clone(),
             text_threads: self.options.text_threads,
             limits: self.options.limits,
-            max_queue: self.options.max_queries + MAX_TEXTS_AHEAD,
+            max_queue: self.options.max_queries + MAX_TEXTS_IN_FLIGHT,
         };
         match self.keeper.start(ToWorker::ConfigureEmbedder(configuration)).await {
             Ok(false) => {}
@@ -227,7 +230,7 @@ impl Supervisor {
                 });
             }
             Err(error) => {
-                self.note_failure(self.keeper.last_failure());
+                self.record_failure(self.keeper.last_failure());
                 return Err(error);
             }
         }
@@ -237,7 +240,7 @@ impl Supervisor {
 
     fn on_frame(&mut self, frame: FromWorker) {
         match frame {
-            FromWorker::Loading { .. } => self.note_state(LocalState::Loading),
+            FromWorker::Loading { .. } => self.record_state(LocalState::Loading),
             FromWorker::Loaded { .. } => {
                 self.status.send_modify(|status| {
                     status.state = LocalState::Ready;
@@ -246,19 +249,19 @@ impl Supervisor {
             }
             FromWorker::Embedded { id, embedded, usage } => {
                 self.keeper.succeeded();
-                self.note_speed(usage);
+                self.record_speed(usage);
                 self.answer(id, embedded);
             }
             FromWorker::Failed { id, code, message } => {
                 let error = LocalError::new(code, message);
-                self.note_refusal(&error);
+                self.record_refusal(&error);
                 if let Some(answer) = self.queries.remove(&id) {
                     let _ = answer.send(Err(error));
-                } else if let Some(place) = self.take_ahead(id) {
-                    self.jobs.fail(place, error);
+                } else if let Some(position) = self.take_in_flight(id) {
+                    self.jobs.fail(position, error);
                 }
             }
-            // The others are those of the model that writes.
+            // Other frames belong to the text generation process.
             FromWorker::Working | FromWorker::Text { .. } | FromWorker::Finished { .. } => {}
         }
     }
@@ -266,31 +269,31 @@ impl Supervisor {
     fn answer(&mut self, id: u64, embedded: EmbeddedText) {
         if let Some(answer) = self.queries.remove(&id) {
             let vector = embedded.chunks.into_iter().next().map(|chunk| chunk.vector);
-            // Nobody waits if the caller gave up.
-            let _ = answer.send(vector.ok_or_else(no_words));
-        } else if let Some(place) = self.take_ahead(id) {
-            self.jobs.finish(place, embedded);
+            // The caller may have stopped waiting.
+            let _ = answer.send(vector.ok_or_else(empty_query_error));
+        } else if let Some(position) = self.take_in_flight(id) {
+            self.jobs.finish(position, embedded);
         }
     }
 
-    fn take_ahead(&mut self, id: u64) -> Option<Place> {
-        let (place, bytes) = self.ahead.remove(&id)?;
-        self.bytes_ahead -= bytes;
-        Some(place)
+    fn take_in_flight(&mut self, id: u64) -> Option<TextPosition> {
+        let (position, bytes) = self.in_flight.remove(&id)?;
+        self.bytes_in_flight -= bytes;
+        Some(position)
     }
 
-    fn note_refusal(&mut self, error: &LocalError) {
+    fn record_refusal(&mut self, error: &LocalError) {
         let is_fatal = matches!(error.code, LocalErrorCode::ModelMissing | LocalErrorCode::UnsupportedCpu);
         if is_fatal {
             let refused = self.loaded.map(|loaded| (loaded, error.clone()));
-            // All that was asked of the file fails alike, and is told once.
+            // All requests for this file fail alike; only the first failure is reported.
             let before = std::mem::replace(&mut *self.refusal.lock(), refused);
             if before.is_some_and(|(file, _)| Some(file) == self.loaded) {
                 return;
             }
         }
         if is_fatal || error.code == LocalErrorCode::Internal {
-            tracing::warn!(code = error.code.as_str(), message = error.message, "the embedder failed");
+            tracing::warn!(code = error.code.as_str(), message = error.message, "embedder failed");
             self.status.send_modify(|status| {
                 status.last_error = Some(error.message.clone());
                 if is_fatal {
@@ -300,7 +303,7 @@ impl Supervisor {
         }
     }
 
-    fn note_failure(&self, message: &str) {
+    fn record_failure(&self, message: &str) {
         self.status.send_modify(|status| {
             status.state = LocalState::Failed;
             status.process_id = None;
@@ -308,7 +311,7 @@ impl Supervisor {
         });
     }
 
-    fn note_unloaded(&self) {
+    fn record_unloaded(&self) {
         self.status.send_modify(|status| {
             status.process_id = None;
             if status.state != LocalState::Failed {
@@ -317,7 +320,7 @@ impl Supervisor {
         });
     }
 
-    fn note_state(&self, state: LocalState) {
+    fn record_state(&self, state: LocalState) {
         self.status.send_if_modified(|status| {
             let changed = status.state != state;
             status.state = state;
@@ -325,7 +328,7 @@ impl Supervisor {
         });
     }
 
-    fn note_speed(&self, usage: EmbeddingUsage) {
+    fn record_speed(&self, usage: EmbeddingUsage) {
         if usage.tokens == 0 || usage.seconds <= 0.0 {
             return;
         }
@@ -340,11 +343,11 @@ impl Supervisor {
         for (_, answer) in self.queries.drain() {
             let _ = answer.send(Err(error.clone()));
         }
-        // Those that wait may be tried: their process is not this one.
-        for (_, (place, _)) in self.ahead.drain() {
-            self.jobs.fail(place, error.clone());
+        // Queued texts may be tried with the next process.
+        for (_, (position, _)) in self.in_flight.drain() {
+            self.jobs.fail(position, error.clone());
         }
-        self.bytes_ahead = 0;
+        self.bytes_in_flight = 0;
     }
 
     async fn shutdown(&mut self) {
@@ -367,8 +370,8 @@ impl Supervisor {
     }
 }
 
-/// What a query without a word is told.
-fn no_words() -> LocalError {
+/// Error for a query without any words.
+fn empty_query_error() -> LocalError {
     LocalError::new(LocalErrorCode::Invalid, "the query holds no word whose meaning could be looked for")
 }
 

@@ -1,6 +1,6 @@
-//! What a GGUF file says of itself, read without the engine.
+//! Metadata of GGUF files, read without the engine.
 //!
-//! The layout: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
+//! Format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
 
 #[cfg(any(feature = "local-model", test))]
 pub(crate) mod tensors;
@@ -10,39 +10,39 @@ use std::io::{self, BufReader, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The chat template of a model that writes.
+/// Key of the chat template of a generative model.
 pub(crate) const CHAT_TEMPLATE: &str = "tokenizer.chat_template";
 
-/// Settings that are looked at, bytes of one name or text, and items of all lists: far more than any file has.
+/// Limits: settings read, bytes of one name or text, and items of all lists; far above those of real files.
 const MAX_SETTINGS: u64 = 256;
 const MAX_TEXT_BYTES: u64 = 64 << 10;
 const MAX_ITEMS: u64 = 10_000_000;
-/// Types of values, by their numbers in the format.
+/// Value types, by their numbers in the format.
 const TEXT: u32 = 8;
 const LIST: u32 = 9;
 
-/// What the beginning of a GGUF file says.
+/// Metadata from the beginning of a GGUF file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModelFacts {
-    /// Such as `llama` or `bert`.
+    /// Architecture such as `llama` or `bert`.
     pub architecture: String,
-    /// Length of the vectors inside; of those that come out, if it is a sentence encoder.
+    /// Length of the internal vectors; for a sentence encoder, also of its output.
     pub embedding_length: Option<u64>,
 }
 
 impl ModelFacts {
-    /// Whether the model makes vectors of texts and writes none.
+    /// Whether the model produces embeddings instead of text.
     #[must_use]
     pub fn is_encoder(&self) -> bool {
         self.architecture.contains("bert") || self.architecture.ends_with("encoder")
     }
 }
 
-/// Reads the beginning of the file at `path`: the settings before the first list. Writers put the
-/// vocabulary, which is one, after those that are of interest here.
+/// Reads the metadata of the file at `path`, up to the first list. The vocabulary, which is a list, usually follows the
+/// relevant settings.
 ///
 /// # Errors
-/// It cannot be read, or is no GGUF file.
+/// Returns an error if the file is unreadable or not a GGUF file.
 pub fn read_model_facts(path: &Path) -> io::Result<ModelFacts> {
     read_facts(&mut BufReader::new(File::open(path)?))
 }
@@ -53,7 +53,7 @@ fn read_facts(reader: &mut impl Read) -> io::Result<ModelFacts> {
     let mut lengths = Vec::new();
     for _ in 0..settings {
         let name = read_text(reader)?.ok_or_else(damaged)?;
-        // The types of values, by their numbers in the format.
+        // Value types, by their numbers in the format.
         let integer = match read_u32(reader)? {
             0 | 1 | 7 => Some(u64::from(read_bytes::<1>(reader)?[0])),
             2 | 3 => Some(u64::from(u16::from_le_bytes(read_bytes(reader)?))),
@@ -79,10 +79,10 @@ fn read_facts(reader: &mut impl Read) -> io::Result<ModelFacts> {
     Ok(facts)
 }
 
-/// Those of the settings `names` that are texts, wherever they stand.
+/// Returns the text settings `names`, anywhere in the file.
 ///
 /// # Errors
-/// The file cannot be read, or is no GGUF file.
+/// Returns an error if the file is unreadable or not a GGUF file.
 pub(crate) fn read_texts<const N: usize>(path: &Path, names: [&str; N]) -> io::Result<[Option<String>; N]> {
     find_texts(&mut BufReader::new(File::open(path)?), names)
 }
@@ -101,9 +101,9 @@ fn find_texts<const N: usize>(reader: &mut impl Read, names: [&str; N]) -> io::R
     Ok(found)
 }
 
-/// How many settings follow.
+/// Reads the header and returns the number of settings.
 fn read_header(reader: &mut impl Read) -> io::Result<u64> {
-    // Version 1 had shorter lengths, and is not in use any more.
+    // Version 1 used shorter lengths and is no longer in use.
     if read_bytes(reader)? != *b"GGUF" || read_u32(reader)? < 2 {
         return Err(damaged());
     }
@@ -115,7 +115,7 @@ fn damaged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "it does not begin as a GGUF file does")
 }
 
-/// Of a value of this type, where all have the same.
+/// Returns the size of a value of this type, if it is fixed.
 fn length_of(kind: u32) -> Option<u64> {
     match kind {
         0 | 1 | 7 => Some(1),
@@ -126,7 +126,7 @@ fn length_of(kind: u32) -> Option<u64> {
     }
 }
 
-/// Reads past a value; `items` of all lists together are left.
+/// Skips a value; `items` is the remaining limit for the items of all lists.
 fn skip_value(reader: &mut impl Read, kind: u32, items: &mut u64) -> io::Result<()> {
     match kind {
         LIST => {
@@ -155,7 +155,7 @@ fn skip(reader: &mut impl Read, length: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// A file of these settings and nothing else.
+/// Writes a file that contains only these settings.
 #[cfg(test)]
 fn write_texts(path: &Path, settings: &[(&str, &str)]) -> io::Result<()> {
     let mut bytes = b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0".to_vec();
@@ -184,7 +184,7 @@ fn read_u64(reader: &mut impl Read) -> io::Result<u64> {
     Ok(u64::from_le_bytes(read_bytes(reader)?))
 }
 
-/// `None` for a length that no name or text has.
+/// Reads a text; `None` if its length exceeds the limit.
 fn read_text(reader: &mut impl Read) -> io::Result<Option<String>> {
     let length = read_u64(reader)?;
     if length > MAX_TEXT_BYTES {
@@ -195,7 +195,7 @@ fn read_text(reader: &mut impl Read) -> io::Result<Option<String>> {
     Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-/// Changes when the file is replaced or written to.
+/// Identity that changes when the file is replaced or modified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileIdentity {
     device: u64,
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_stands_before_the_vocabulary() {
+    fn metadata_before_the_vocabulary_is_read() {
         let bytes = file(&[
             setting("other.embedding_length", 4, &7u32.to_le_bytes()),
             setting("general.architecture", 8, &text("bert")),
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_such_file() {
+    fn other_files_are_rejected() {
         let endless = file(&[[&u64::MAX.to_le_bytes()[..], b"x"].concat()]);
         for bytes in [&b""[..], b"GGUF", b"This is no model.", &endless] {
             assert!(read_facts(&mut &*bytes).is_err());
@@ -261,7 +261,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_in_a_file_can_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), begin in 0usize..60) {
+        fn arbitrary_files_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), begin in 0usize..60) {
             let whole = file(&[setting("general.architecture", 8, &text("bert"))]);
             let bytes = [&whole[..begin.min(whole.len())], &bytes].concat();
             let _ = read_facts(&mut bytes.as_slice());
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_found_behind_the_vocabulary() {
+    fn text_setting_is_found_after_the_vocabulary() {
         let list =
             |kind: u32, count: u64, items: &[u8]| [&kind.to_le_bytes()[..], &count.to_le_bytes(), items].concat();
         let bytes = file(&[

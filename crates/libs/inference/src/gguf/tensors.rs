@@ -1,4 +1,4 @@
-//! Reads single rows of tensors from a GGUF file.
+//! Reader of single tensor rows in a GGUF file.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -9,7 +9,7 @@ use super::{MAX_ITEMS, damaged, read_bytes, read_text, read_u32, read_u64, skip_
 
 const MAX_TENSORS: u64 = 100_000;
 const MAX_DIMENSIONS: u32 = 4;
-/// Longest row that is read, in numbers.
+/// Maximum length of a row, in numbers.
 const MAX_ROW: usize = 1 << 16;
 const ALIGNMENT: &str = "general.alignment";
 const DEFAULT_ALIGNMENT: u64 = 32;
@@ -20,14 +20,14 @@ const UNSIGNED: u32 = 4;
 enum Form {
     Single,
     Half,
-    /// Blocks of 32 signed bytes behind their scale.
+    /// Blocks of 32 signed bytes, each preceded by its scale.
     Bytes,
 }
 
 const BLOCK: usize = 32;
 const BLOCK_BYTES: usize = 2 + BLOCK;
 
-/// A tensor whose rows can be read one by one.
+/// Tensor whose rows can be read individually.
 #[derive(Debug)]
 pub(crate) struct Table {
     file: File,
@@ -37,13 +37,13 @@ pub(crate) struct Table {
     rows: u64,
 }
 
-/// Counts the bytes that were read.
-struct Counted<R> {
+/// Reader that counts the bytes read.
+struct CountingReader<R> {
     inner: R,
     bytes: u64,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         self.bytes += count as u64;
@@ -51,11 +51,11 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// The tensors `names` of the file at `path`.
+/// Opens the tensors `names` of the file at `path`.
 ///
 /// # Errors
-/// The file cannot be read, is no GGUF file, lacks one of them, or stores one in another form than 32-bit or 16-bit
-/// floats or blocks of eight bits.
+/// Returns an error if the file is unreadable, is not a GGUF file, lacks one of the tensors, or stores one in another
+/// encoding than 32-bit or 16-bit floats or blocks of eight bits.
 pub(crate) fn open_tables<const N: usize>(path: &Path, names: [&str; N]) -> io::Result<[Table; N]> {
     let found = find_tensors(BufReader::new(File::open(path)?), names)?;
     let mut tables = Vec::with_capacity(N);
@@ -65,10 +65,10 @@ pub(crate) fn open_tables<const N: usize>(path: &Path, names: [&str; N]) -> io::
     tables.try_into().map_err(|_| damaged())
 }
 
-type Found = (u64, Form, usize, u64);
+type TensorLocation = (u64, Form, usize, u64);
 
-fn find_tensors<const N: usize>(reader: impl Read, names: [&str; N]) -> io::Result<Vec<Found>> {
-    let mut reader = Counted { inner: reader, bytes: 0 };
+fn find_tensors<const N: usize>(reader: impl Read, names: [&str; N]) -> io::Result<Vec<TensorLocation>> {
+    let mut reader = CountingReader { inner: reader, bytes: 0 };
     if read_bytes(&mut reader)? != *b"GGUF" || read_u32(&mut reader)? < 2 {
         return Err(damaged());
     }
@@ -88,7 +88,7 @@ fn find_tensors<const N: usize>(reader: impl Read, names: [&str; N]) -> io::Resu
             skip_value(&mut reader, kind, &mut items)?;
         }
     }
-    let mut found: [Option<Found>; N] = [None; N];
+    let mut found: [Option<TensorLocation>; N] = [None; N];
     for _ in 0..tensors {
         let name = read_text(&mut reader)?.ok_or_else(damaged)?;
         let dimensions = read_u32(&mut reader)?;
@@ -135,7 +135,7 @@ impl Table {
     /// Appends a row.
     ///
     /// # Errors
-    /// There is no such row, or the file cannot be read.
+    /// Returns an error if the row does not exist or the file is unreadable.
     pub(crate) fn read_row(&self, row: u64, into: &mut Vec<f32>) -> io::Result<()> {
         if row >= self.rows {
             return Err(damaged());
@@ -161,9 +161,9 @@ impl Table {
     }
 }
 
-/// A 16-bit float (IEEE 754).
+/// Converts a 16-bit float (IEEE 754).
 fn half(bytes: [u8; 2]) -> f32 {
-    /// The smallest positive one: 2 to the power of -24.
+    /// Smallest positive value, 2 to the power of -24.
     const SMALLEST: f32 = 5.960_464_5e-8;
     let bits = u16::from_le_bytes(bytes);
     let (exponent, fraction) = (u32::from(bits >> 10 & 0x1f), bits & 0x3ff);
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn halves_are_read_exactly() {
+    fn half_floats_are_converted_exactly() {
         for (bits, number) in [
             (0x3c00_u16, 1.0_f32),
             (0xc000, -2.0),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_found_behind_the_settings() {
+    fn rows_are_located_after_the_settings() {
         let mut file = [&b"GGUF"[..], &3u32.to_le_bytes(), &2u64.to_le_bytes(), &1u64.to_le_bytes()].concat();
         file.extend(text("general.architecture"));
         file.extend(8u32.to_le_bytes());

@@ -1,7 +1,7 @@
-//! What lies between the supervisor, which must never wait, and a reader, who may be slow.
+//! Buffer between the supervisor, which must never block, and a possibly slow reader.
 //!
-//! Invariant: at most [`MAX_PIECES`] pieces wait. A reader who is further behind gets what follows
-//! in larger pieces; the text itself is bounded by the context window. Nothing is lost.
+//! Invariant: at most [`MAX_PIECES`] pieces are buffered. For a slower reader, further text is merged into larger
+//! pieces; the text itself is bounded by the context window. No text is lost.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -26,7 +26,7 @@ struct State {
     abandoned: bool,
 }
 
-/// One reply on its way.
+/// Buffer of one reply.
 #[derive(Debug, Default)]
 pub(super) struct Buffer(Mutex<State>);
 
@@ -50,7 +50,7 @@ impl Buffer {
         wake(state);
     }
 
-    /// Only the first end counts.
+    /// Sets the end; only the first call has an effect.
     pub(super) fn finish(&self, end: Result<LocalEvent, LocalError>) {
         let mut state = self.0.lock();
         if !state.ended {
@@ -60,14 +60,14 @@ impl Buffer {
         wake(state);
     }
 
-    /// Whether the reader went away before the end.
+    /// Whether the reader was dropped before the end.
     pub(super) fn is_abandoned(&self) -> bool {
         self.0.lock().abandoned
     }
 }
 
-/// The supervisor's end of a buffer. Dropped unfinished (its runtime ended, say), it fails the reply,
-/// so that no reader waits for ever.
+/// Supervisor's side of a buffer. If dropped before the end (for example with its runtime), it fails the reply, so that
+/// no reader waits forever.
 #[derive(Debug)]
 pub(super) struct Reply(Arc<Buffer>);
 
@@ -103,7 +103,7 @@ fn wake(mut state: parking_lot::MutexGuard<'_, State>) {
     }
 }
 
-/// The events of one reply: text as it is made, then `Finished`; or an error, which is the last item.
+/// Events of one reply: text as it is generated, then `Finished`; or an error as the last item.
 #[derive(Debug)]
 pub struct LocalStream {
     buffer: Arc<Buffer>,
@@ -121,10 +121,10 @@ impl LocalStream {
         Self { buffer: Arc::new(buffer), dropped: Arc::new(Notify::new()) }
     }
 
-    /// Reads to the end: the whole text, and how it ended.
+    /// Reads the whole text and the last event.
     ///
     /// # Errors
-    /// What the stream ended with.
+    /// Returns the error that ended the stream.
     pub async fn collect_text(mut self) -> Result<(String, LocalEvent), LocalError> {
         let mut text = String::new();
         loop {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reader_far_behind_loses_nothing_and_pieces_stay_bounded() {
+    async fn slow_reader_loses_nothing_and_buffer_is_bounded() {
         let buffer = Arc::new(Buffer::new());
         let mut stream = LocalStream::new(Arc::clone(&buffer), Arc::default());
         let mut expected = String::new();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_the_first_end_counts() {
+    async fn only_the_first_end_is_used() {
         let buffer = Arc::new(Buffer::new());
         let stream = LocalStream::new(Arc::clone(&buffer), Arc::default());
         let reply = Reply::new(buffer);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reply_that_nobody_finishes_is_an_error() {
+    async fn unfinished_reply_is_an_error() {
         let buffer = Arc::new(Buffer::new());
         let stream = LocalStream::new(Arc::clone(&buffer), Arc::default());
         drop(Reply::new(buffer));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn dropping_the_stream_tells_the_supervisor() {
+    async fn dropping_the_stream_notifies_the_supervisor() {
         let buffer = Arc::new(Buffer::new());
         let dropped = Arc::new(Notify::new());
         drop(LocalStream::new(Arc::clone(&buffer), Arc::clone(&dropped)));

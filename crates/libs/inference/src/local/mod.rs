@@ -1,4 +1,4 @@
-//! The daemon's side: one supervisor task that owns the inference process.
+//! Daemon side of the local model: a supervisor task that owns the inference process.
 
 mod buffer;
 mod options;
@@ -19,7 +19,7 @@ use crate::local::buffer::{Buffer, Reply};
 use crate::local::supervisor::{Command, Supervisor};
 use crate::{GenerateRequest, LocalError, LocalErrorCode, LocalStatus};
 
-/// Requests that the supervisor has not looked at yet; it does so at once.
+/// Maximum number of requests that the supervisor has not yet received.
 const MAX_COMMANDS: usize = 256;
 
 #[derive(Debug)]
@@ -27,10 +27,10 @@ struct Inner {
     options: LocalModelOptions,
     supervisor: Mutex<Lifecycle>,
     next_id: AtomicU64,
-    /// Wakes the supervisor when a stream was dropped.
+    /// Wakes the supervisor when a stream is dropped.
     dropped: Arc<Notify>,
     status: watch::Sender<LocalStatus>,
-    /// What was found out of the last file that was asked for.
+    /// Cached result for the last file that was queried.
     supports_tools: Mutex<Option<(PathBuf, FileIdentity, bool)>>,
 }
 
@@ -41,20 +41,20 @@ enum Lifecycle {
     ShutDown,
 }
 
-/// Whether the chat template of a model file has tools, so that the model can be offered some. The file says it, so no
-/// process is needed. Blocks for some milliseconds. `false` where the file cannot be read.
+/// Whether the chat template of a model file supports tools. Reads the file without a process and blocks for a few
+/// milliseconds. Returns `false` for an unreadable file.
 #[must_use]
 pub fn supports_tools(model_path: &Path) -> bool {
     let template = read_texts(model_path, [CHAT_TEMPLATE]).ok().and_then(|[template]| template);
     template.is_some_and(crate::worker::has_tools)
 }
 
-/// The model inside. Cheap to clone; all clones share one process.
+/// Local model. Cheap to clone; all clones share one process.
 #[derive(Debug, Clone)]
 pub struct LocalModel(Arc<Inner>);
 
 impl LocalModel {
-    /// Starts nothing: that is left to the first request.
+    /// Creates the handle. The process is started on the first request.
     #[must_use]
     pub fn new(options: LocalModelOptions) -> Self {
         Self(Arc::new(Inner {
@@ -67,7 +67,7 @@ impl LocalModel {
         }))
     }
 
-    /// [`supports_tools`], read once for each file.
+    /// Returns [`supports_tools`], cached per file.
     #[must_use]
     pub fn supports_tools(&self, model_path: &Path) -> bool {
         let Ok(metadata) = std::fs::metadata(model_path) else { return false };
@@ -82,8 +82,8 @@ impl LocalModel {
         supports_tools
     }
 
-    /// Asks for a reply. Every outcome comes through the stream: events up to `Finished`, or one
-    /// error, after which it ends. Dropping the stream cancels the request.
+    /// Requests a reply. Every outcome is delivered by the stream: events up to `Finished`, or one error as the last
+    /// item. Dropping the stream cancels the request.
     ///
     /// Must be called within a tokio runtime.
     #[must_use]
@@ -105,11 +105,11 @@ impl LocalModel {
         stream
     }
 
-    /// The way to the supervisor, started if need be; `None` after shutdown.
+    /// Returns the supervisor's sender, starting it if necessary; `None` after shutdown.
     fn supervisor(&self) -> Option<mpsc::Sender<Command>> {
         let mut lifecycle = self.0.supervisor.lock();
         match &*lifecycle {
-            // Closed when the runtime that it ran on is gone.
+            // Closed if its runtime has ended.
             Lifecycle::Running(sender) if !sender.is_closed() => Some(sender.clone()),
             Lifecycle::ShutDown => None,
             Lifecycle::NotStarted | Lifecycle::Running(_) => {
@@ -127,7 +127,7 @@ impl LocalModel {
         }
     }
 
-    /// How it does at this moment.
+    /// Returns the current status.
     #[must_use]
     pub fn status(&self) -> LocalStatus {
         let mut status = self.0.status.borrow().clone();
@@ -135,19 +135,19 @@ impl LocalModel {
         status
     }
 
-    /// Follows the status. `resident_bytes` is not kept up to date here; [`Self::status`] reads it.
+    /// Subscribes to the status. `resident_bytes` is only updated by [`Self::status`].
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<LocalStatus> {
         self.0.status.subscribe()
     }
 
-    /// Ends the process and fails what still runs. Requests afterwards are refused.
+    /// Ends the process and fails all running requests. Subsequent requests are refused.
     pub async fn shutdown(&self) {
         let before = std::mem::replace(&mut *self.0.supervisor.lock(), Lifecycle::ShutDown);
         if let Lifecycle::Running(supervisor) = before {
             let (done, finished) = oneshot::channel();
             if supervisor.send(Command::Shutdown { done }).await.is_ok() {
-                // An error says that the supervisor is gone, and with it the process.
+                // An error means that the supervisor and its process have already ended.
                 let _ = finished.await;
             }
         }

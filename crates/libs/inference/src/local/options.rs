@@ -1,4 +1,4 @@
-//! Settings of the model inside.
+//! Options of the local model.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,31 +7,31 @@ use std::time::Duration;
 use agentd_base::{Backoff, Entropy};
 use agentd_process::Spawner;
 
-/// How the model inside is run.
+/// Configuration of the local model.
 #[derive(Debug, Clone)]
 pub struct LocalModelOptions {
-    /// What starts the inference process: the daemon's own binary and the hidden subcommand.
+    /// Command of the inference process: the daemon's own binary and the hidden subcommand.
     pub worker_command: (PathBuf, Vec<OsString>),
     pub spawner: Spawner,
-    /// For seeds and for the spread of restarts.
+    /// Used for seeds and for jitter of restarts.
     pub entropy: Entropy,
-    /// The process ends after so long without a request, and its memory with it.
+    /// Time without requests after which the process is ended to release its memory.
     pub idle_unload: Duration,
-    /// Replies written at once, in turns. Each takes memory for a context window. One client has all but one of
-    /// them at most, so that another one need not wait for the end of its replies.
+    /// Maximum number of concurrent replies. Each needs memory for a context window. One client uses at most all but
+    /// one, so that another client need not wait for the end of its replies.
     pub max_parallel: usize,
-    /// Requests that wait beyond those, fair by client; what has no place is refused as `overloaded`.
+    /// Maximum number of queued requests, fair by client; more are refused as `overloaded`.
     pub max_queue: usize,
-    /// Tokens of a conversation, reply included; lowered to what a model was trained for.
+    /// Maximum number of tokens of a conversation, including the reply; lowered to the limit of the model.
     pub context_length: u32,
-    /// A process that says nothing for so long while it has work is taken for hung, and killed.
+    /// Time without output after which a busy process is considered hung and killed.
     pub stall_timeout: Duration,
-    /// How long to wait before a restart after the second failure in a row, and after each further one.
+    /// Delay before a restart, beginning with the second consecutive failure.
     pub restart_backoff: Backoff,
 }
 
 impl LocalModelOptions {
-    /// The usual settings for `program arguments…` as the inference process.
+    /// Creates the default options with `program arguments…` as the inference process.
     #[must_use]
     pub fn new(program: impl Into<PathBuf>, arguments: Vec<OsString>, spawner: Spawner, entropy: Entropy) -> Self {
         Self {

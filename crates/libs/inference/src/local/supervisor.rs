@@ -1,24 +1,24 @@
-//! The one task that owns the inference process of the model inside.
+//! Task that owns the inference process of the local model.
 //!
-//! Requests wait here, fair by client, and the process has only those that it works on.
+//! Requests are queued here, fairly by client; the process only has the running ones.
 //!
-//! Invariant: a request is in `waiting` or in `running` until its end was told, and every way out of a process
-//! tells all of those that it had.
+//! Invariant: a request is in `waiting` or in `running` until its end was reported; when a process is lost, all of its
+//! requests are ended.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
-use crate::child::{Happened, Keeper, KeeperOptions};
+use crate::child::{Keeper, KeeperOptions, ProcessEvent};
 use crate::local::LocalModelOptions;
 use crate::local::buffer::Reply;
 use crate::protocol::{self, FromWorker, ProtocolError, ToWorker, WorkerConfiguration, WorkerUsage};
 use crate::{FairQueue, GenerateRequest, LocalError, LocalErrorCode, LocalEvent, LocalState, LocalStatus};
 
-/// Weight of the latest call in the speeds that are reported.
+/// Weight of the latest call in the reported speeds.
 const LATEST_WEIGHT: f64 = 0.3;
-/// Calls with fewer tokens say nothing about speed.
+/// Minimum number of tokens of a call that updates the speeds.
 const MIN_TOKENS_FOR_SPEED: u32 = 8;
 
 #[derive(Debug)]
@@ -34,12 +34,12 @@ pub(super) struct Supervisor {
     dropped: Arc<Notify>,
     status: watch::Sender<LocalStatus>,
     keeper: Keeper,
-    waiting: FairQueue<Waiting>,
+    waiting: FairQueue<QueuedRequest>,
     running: HashMap<u64, Running>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct QueuedRequest {
     id: u64,
     request: Box<GenerateRequest>,
     reply: Reply,
@@ -51,9 +51,9 @@ struct Running {
     reply: Reply,
 }
 
-enum Woken {
+enum Wakeup {
     Command(Option<Command>),
-    Process(Happened),
+    Process(ProcessEvent),
     StreamDropped,
 }
 
@@ -77,25 +77,25 @@ impl Supervisor {
         Self { options, commands, dropped, status, keeper, waiting, running: HashMap::new() }
     }
 
-    /// Until shutdown, or until nobody can send a command any more.
+    /// Runs until shutdown, or until all command senders are dropped.
     pub(super) async fn run(mut self) {
         loop {
             match self.next().await {
-                Woken::Command(Some(Command::Generate { id, request, reply })) => {
-                    self.wait_for_its_turn(Waiting { id, request, reply });
+                Wakeup::Command(Some(Command::Generate { id, request, reply })) => {
+                    self.enqueue(QueuedRequest { id, request, reply });
                 }
-                Woken::Command(Some(Command::Shutdown { done })) => {
+                Wakeup::Command(Some(Command::Shutdown { done })) => {
                     self.shutdown().await;
-                    // Nobody waits if the caller gave up.
+                    // The caller may have stopped waiting.
                     let _ = done.send(());
                     return;
                 }
-                Woken::Command(None) => return self.shutdown().await,
-                Woken::Process(Happened::Frame(frame)) => self.on_frame(frame),
-                Woken::Process(Happened::Lost(message)) => self.on_lost(&message),
-                Woken::Process(Happened::Unloaded) => self.on_unloaded(),
-                Woken::Process(Happened::Nothing) => {}
-                Woken::StreamDropped => self.cancel_abandoned(),
+                Wakeup::Command(None) => return self.shutdown().await,
+                Wakeup::Process(ProcessEvent::Frame(frame)) => self.on_frame(frame),
+                Wakeup::Process(ProcessEvent::Lost(message)) => self.on_lost(&message),
+                Wakeup::Process(ProcessEvent::Unloaded) => self.on_unloaded(),
+                Wakeup::Process(ProcessEvent::Nothing) => {}
+                Wakeup::StreamDropped => self.cancel_abandoned(),
             }
             self.start_next().await;
             let active = self.running.len() + self.waiting.len();
@@ -107,23 +107,23 @@ impl Supervisor {
         }
     }
 
-    async fn next(&mut self) -> Woken {
+    async fn next(&mut self) -> Wakeup {
         let has_work = !self.running.is_empty();
         let observed = tokio::select! {
             biased;
             observed = self.keeper.observe(has_work) => observed,
-            () = self.dropped.notified() => return Woken::StreamDropped,
-            command = self.commands.recv() => return Woken::Command(command),
+            () = self.dropped.notified() => return Wakeup::StreamDropped,
+            command = self.commands.recv() => return Wakeup::Command(command),
         };
-        Woken::Process(self.keeper.classify(observed, has_work).await)
+        Wakeup::Process(self.keeper.classify(observed, has_work).await)
     }
 
-    fn wait_for_its_turn(&mut self, waiting: Waiting) {
+    fn enqueue(&mut self, waiting: QueuedRequest) {
         if waiting.reply.is_abandoned() {
             return;
         }
         let client = Arc::clone(&waiting.request.client);
-        if let Some(Waiting { reply, .. }) = self.waiting.push(&client, waiting) {
+        if let Some(QueuedRequest { reply, .. }) = self.waiting.push(&client, waiting) {
             reply.finish(Err(self.overloaded()));
         }
     }
@@ -136,7 +136,7 @@ impl Supervisor {
         )
     }
 
-    /// Gives the process as much as it works on at once: one request of each client that waits, round and round.
+    /// Starts as many requests as the process runs concurrently, round-robin by client.
     async fn start_next(&mut self) {
         let most_of_one = self.options.max_parallel.saturating_sub(1).max(1);
         let of = |running: &HashMap<u64, Running>, client: &Arc<str>| {
@@ -144,7 +144,7 @@ impl Supervisor {
         };
         while self.running.len() < self.options.max_parallel {
             let next = self.waiting.pop(|client| of(&self.running, client) < most_of_one);
-            let Some((client, Waiting { id, request, reply })) = next else { return };
+            let Some((client, QueuedRequest { id, request, reply })) = next else { return };
             match self.try_generate(id, request).await {
                 Ok(()) => {
                     self.running.insert(id, Running { client, reply });
@@ -165,7 +165,7 @@ impl Supervisor {
         }
         let model_path = request.model_path.clone();
         let frame = ToWorker::Generate { id, request };
-        // Said here, where the caller still hears it.
+        // Reported here, while the caller still receives it.
         if let Err(ProtocolError::TooLong { length }) = protocol::encode(&frame) {
             return Err(LocalError::new(
                 LocalErrorCode::ContextLength,
@@ -184,7 +184,7 @@ impl Supervisor {
                 status.process_id = self.keeper.process_id();
             }),
             Err(error) => {
-                self.note_failure();
+                self.record_failure();
                 return Err(error);
             }
         }
@@ -218,7 +218,7 @@ impl Supervisor {
             }
             FromWorker::Finished { id, reason, usage, calls } => {
                 self.keeper.succeeded();
-                self.note_speed(usage);
+                self.record_speed(usage);
                 if let Some(Running { reply, .. }) = self.running.remove(&id) {
                     let WorkerUsage { input_tokens, output_tokens, .. } = usage;
                     reply.finish(Ok(LocalEvent::Finished { reason, input_tokens, output_tokens, calls }));
@@ -227,7 +227,7 @@ impl Supervisor {
             FromWorker::Failed { id, code, message } => {
                 let fatal = matches!(code, LocalErrorCode::ModelMissing | LocalErrorCode::UnsupportedCpu);
                 if fatal || code == LocalErrorCode::Internal {
-                    tracing::warn!(code = code.as_str(), message, "the model inside failed");
+                    tracing::warn!(code = code.as_str(), message, "local model failed");
                     self.status.send_modify(|status| {
                         status.last_error = Some(message.clone());
                         if fatal {
@@ -240,7 +240,7 @@ impl Supervisor {
                     reply.finish(Err(LocalError::new(code, message)));
                 }
             }
-            // An embedder's, which this process is not.
+            // Sent only by an embedding process.
             FromWorker::Embedded { .. } => {}
         }
     }
@@ -248,9 +248,9 @@ impl Supervisor {
     fn cancel_abandoned(&mut self) {
         self.waiting.retain(|waiting| !waiting.reply.is_abandoned());
         for (&id, _) in self.running.iter().filter(|(_, running)| running.reply.is_abandoned()) {
-            // The reply stays listed until the process confirms: it is at work until then.
+            // The reply stays listed until the process confirms: it is running until then.
             if self.keeper.process_id().is_some() && !self.keeper.send(ToWorker::Cancel { id }) {
-                tracing::debug!(id, "a cancellation could not be sent; the process takes nothing");
+                tracing::debug!(id, "failed to send cancellation to inference process");
             }
         }
     }
@@ -266,13 +266,13 @@ impl Supervisor {
     }
 
     fn on_lost(&mut self, message: &str) {
-        self.note_failure();
+        self.record_failure();
         for (_, Running { reply, .. }) in self.running.drain() {
             reply.finish(Err(LocalError::new(LocalErrorCode::Unavailable, message)));
         }
     }
 
-    fn note_failure(&self) {
+    fn record_failure(&self) {
         self.status.send_modify(|status| {
             status.state = LocalState::Failed;
             status.process_id = None;
@@ -281,11 +281,11 @@ impl Supervisor {
         });
     }
 
-    fn note_speed(&mut self, usage: WorkerUsage) {
+    fn record_speed(&mut self, usage: WorkerUsage) {
         let read = usage.input_tokens.saturating_sub(usage.cached_tokens);
         self.status.send_modify(|status| {
-            blend(&mut status.prompt_tokens_per_second, read, usage.prompt_seconds);
-            blend(&mut status.generation_tokens_per_second, usage.output_tokens, usage.generation_seconds);
+            update_average(&mut status.prompt_tokens_per_second, read, usage.prompt_seconds);
+            update_average(&mut status.generation_tokens_per_second, usage.output_tokens, usage.generation_seconds);
         });
     }
 
@@ -296,7 +296,7 @@ impl Supervisor {
                 reply.finish(Err(LocalError::shutting_down()));
             }
         }
-        // What is dropped unfinished is told the same.
+        // Unfinished requests fail with the same error when dropped.
         self.waiting.clear();
         self.running.clear();
         self.keeper.end().await;
@@ -309,7 +309,7 @@ impl Supervisor {
     }
 }
 
-fn blend(speed: &mut Option<f64>, tokens: u32, seconds: f64) {
+fn update_average(speed: &mut Option<f64>, tokens: u32, seconds: f64) {
     if tokens < MIN_TOKENS_FOR_SPEED || seconds <= 0.0 {
         return;
     }

@@ -6,7 +6,7 @@
 use crate::embedder::NameKind;
 use crate::tagger::words::Word;
 
-/// Part of the name of a company, and its last word.
+/// Legal forms, which are part of a company's name and its last word.
 const LEGAL_FORMS: [&str; 30] = [
     "ab",
     "ag",
@@ -185,19 +185,19 @@ const TITLES: [&str; 16] = [
 /// Maximum number of words in front of a legal form that belong to the name.
 const MAX_WORDS_BEFORE_FORM: usize = 4;
 
-/// A name over `words[first..end]`.
+/// Name over `words[first..end]`.
 pub(super) type Tagged = (usize, usize, NameKind);
 
 /// Corrects the borders and kinds of names. They do not overlap and stay in the order of the text.
-pub(super) fn corrected(text: &str, words: &[Word], names: Vec<Tagged>) -> Vec<Tagged> {
+pub(super) fn correct(text: &str, words: &[Word], names: Vec<Tagged>) -> Vec<Tagged> {
     let reader = Reader { text, words };
     let mut corrected: Vec<Tagged> = Vec::with_capacity(names.len());
     let mut rest = names.into_iter().peekable();
     while let Some((first, end, kind)) = rest.next() {
-        let first = if kind == NameKind::Person { reader.after_titles(first, end) } else { first };
+        let first = if kind == NameKind::Person { reader.skip_titles(first, end) } else { first };
         let (mut end, mut kind) = (end, kind);
         // Names inside the extended span are absorbed.
-        while let Some((longer, of)) = reader.extended(first, end, kind, rest.peek()) {
+        while let Some((longer, of)) = reader.extend_name(first, end, kind, rest.peek()) {
             (end, kind) = (longer, of);
             while let Some(covered) = rest.next_if(|next| next.0 < end) {
                 end = end.max(covered.1);
@@ -227,13 +227,13 @@ impl Reader<'_> {
         self.words.get(at).map_or("", |word| &self.text[word.range.clone()])
     }
 
-    /// In lower case, without periods.
-    fn plain(&self, at: usize) -> String {
+    /// Returns the word in lower case, without periods.
+    fn normalized(&self, at: usize) -> String {
         self.word(at).replace('.', "").to_lowercase()
     }
 
     fn is_one_of(&self, at: usize, known: &[&str]) -> bool {
-        known.contains(&&*self.plain(at))
+        known.contains(&&*self.normalized(at))
     }
 
     fn is_capitalized(&self, at: usize) -> bool {
@@ -250,7 +250,7 @@ impl Reader<'_> {
 
     /// "as" and "se" are words; as legal forms they are written in capitals.
     fn is_legal_form(&self, at: usize) -> bool {
-        let plain = self.plain(at);
+        let plain = self.normalized(at);
         SURE_LEGAL_FORMS.contains(&&*plain)
             || (LEGAL_FORMS.contains(&&*plain) && (self.is_capitalized(at) || plain.len() > 3))
     }
@@ -261,21 +261,27 @@ impl Reader<'_> {
 
     /// "Goethe-Institut", "Gesundheitsministerium".
     fn is_compound_of_noun(&self, at: usize) -> bool {
-        let plain = self.plain(at);
+        let plain = self.normalized(at);
         ["institut", "institute", "ministerium", "universität", "sparkasse", "stiftung", "verband"]
             .iter()
             .any(|noun| plain.len() > noun.len() + 2 && plain.ends_with(noun))
     }
 
-    fn after_titles(&self, first: usize, end: usize) -> usize {
+    fn skip_titles(&self, first: usize, end: usize) -> usize {
         (first..end).find(|at| !self.is_one_of(*at, &TITLES)).unwrap_or(first)
     }
 
-    /// The end and the kind of the longer name that this one belongs to.
-    fn extended(&self, first: usize, end: usize, kind: NameKind, next: Option<&Tagged>) -> Option<(usize, NameKind)> {
+    /// Returns the end and the kind of the longer name that contains this one.
+    fn extend_name(
+        &self,
+        first: usize,
+        end: usize,
+        kind: NameKind,
+        next: Option<&Tagged>,
+    ) -> Option<(usize, NameKind)> {
         let follows = next.filter(|next| next.0 == end);
         let is_organization = kind == NameKind::Organization;
-        let ends_with = |word: &str| self.plain(end - 1) == word;
+        let ends_with = |word: &str| self.normalized(end - 1) == word;
         // Baker & Lowe, Halvorsen & Partners
         if is_organization && end > first + 1 && matches!(self.word(end - 1), "&") {
             return (self.is_capitalized(end) || self.is_noun(end)).then_some((end + 1, kind));
@@ -288,7 +294,7 @@ impl Reader<'_> {
             return Some((end + 1, kind));
         }
         let is_of_place = self.is_one_of(end - 1, &NOUNS_WITH_PLACE) && self.is_capitalized(end - 1);
-        if is_of_place && self.plain(end) == "of" && self.is_capitalized(end + 1) {
+        if is_of_place && self.normalized(end) == "of" && self.is_capitalized(end + 1) {
             return Some((end + 2, NameKind::Organization));
         }
         let is_free = follows.is_none();
@@ -331,7 +337,7 @@ mod tests {
     use super::*;
     use NameKind::{Organization, Person, Place};
 
-    /// Cuts at spaces; a name is `[words|kind]`.
+    /// Splits at spaces; a name is written as `[words|kind]`.
     fn check(text: &str, tagged: &[(&str, NameKind)], expected: &[(&str, NameKind)]) {
         let words = words_of(text);
         let find = |name: &str| {
@@ -347,7 +353,7 @@ mod tests {
                 (first, end, *kind)
             })
             .collect();
-        let found: Vec<_> = corrected(text, &words, names)
+        let found: Vec<_> = correct(text, &words, names)
             .into_iter()
             .map(|(first, end, kind)| (&text[words[first].range.start..words[end - 1].range.end], kind))
             .collect();
@@ -362,13 +368,13 @@ mod tests {
     }
 
     #[test]
-    fn titles_do_not_belong_to_names() {
+    fn titles_are_excluded_from_names() {
         check("ask Mr. Okafor", &[("Mr. Okafor", Person)], &[("Okafor", Person)]);
         check("ask Dr.", &[("Dr.", Person)], &[("Dr.", Person)]);
     }
 
     #[test]
-    fn organizations_reach_to_their_last_word() {
+    fn organizations_include_their_last_word() {
         check(
             "with Brightwater Logistics now",
             &[("Brightwater", Organization)],
@@ -399,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn nouns_prove_organizations() {
+    fn nouns_determine_organizations() {
         check("at Lincoln Elementary again", &[("Lincoln Elementary", Place)], &[("Lincoln Elementary", Organization)]);
         check("at Thomas Hospital again", &[("Thomas", Person)], &[("Thomas Hospital", Organization)]);
         check("das Goethe-Institut", &[("Goethe-Institut", Place)], &[("Goethe-Institut", Organization)]);
@@ -407,14 +413,14 @@ mod tests {
     }
 
     #[test]
-    fn words_without_capitals_are_no_names_beside_names_with_them() {
+    fn lowercase_names_are_dropped_in_capitalized_texts() {
         check("the castle near Heidelberg", &[("castle", Place), ("Heidelberg", Place)], &[("Heidelberg", Place)]);
         check("the castle near heidelberg", &[("heidelberg", Place)], &[("heidelberg", Place)]);
     }
 
     proptest! {
         #[test]
-        fn names_stay_in_order_and_apart(
+        fn names_stay_ordered_and_disjoint(
             words in prop::collection::vec("Anna|Leeds|of|&|University|Ltd|Mr\\.|castle|AS|'s|Hospital", 1..12),
             starts in prop::collection::vec((0usize..12, 1usize..3, 0usize..3), 0..5),
         ) {
@@ -428,7 +434,7 @@ mod tests {
                 names.push((first, first + length, [Person, Organization, Place][kind]));
                 at = first + length;
             }
-            let found = corrected(&text, &words, names);
+            let found = correct(&text, &words, names);
             prop_assert!(found.iter().all(|(first, end, _)| first < end && *end <= words.len()));
             prop_assert!(found.windows(2).all(|pair| pair[0].1 <= pair[1].0));
         }

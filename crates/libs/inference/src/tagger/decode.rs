@@ -1,9 +1,9 @@
-//! From scores to tags and names: the best sequence in which a name's further words follow its first.
+//! Decoding of scores into names: the best sequence in which further words of a name follow its first word.
 
 use crate::embedder::NameKind;
 use crate::tagger::network::TAGS;
 
-/// Which tag a word has: 0 for none, then for each kind of name the first word and a further one.
+/// Tag of a word: 0 for none, then for each kind of name the first word and a further one.
 type Tag = usize;
 
 const KINDS: [NameKind; 4] = [NameKind::Person, NameKind::Organization, NameKind::Place, NameKind::Other];
@@ -12,12 +12,12 @@ const fn is_further(tag: Tag) -> bool {
     tag > 0 && tag.is_multiple_of(2)
 }
 
-/// A further word of a name follows a word of a name of that kind.
+/// Whether `tag` may follow `before`: a further word follows a word of a name of the same kind.
 const fn may_follow(before: Tag, tag: Tag) -> bool {
     !is_further(tag) || before == tag || before + 1 == tag
 }
 
-/// The sequence of tags with the highest sum of scores (Viterbi).
+/// Returns the sequence of tags with the highest sum of scores (Viterbi).
 pub(crate) fn best_tags(scores: &[[f32; TAGS]]) -> Vec<Tag> {
     let Some((first, rest)) = scores.split_first() else { return Vec::new() };
     let mut sums: [f32; TAGS] = std::array::from_fn(|tag| if is_further(tag) { f32::NEG_INFINITY } else { first[tag] });
@@ -46,7 +46,7 @@ pub(crate) fn best_tags(scores: &[[f32; TAGS]]) -> Vec<Tag> {
     tags
 }
 
-/// The words of each name (the first, and behind the last) and its kind.
+/// Returns the words of each name (first, and one past the last) and its kind.
 pub(crate) fn names(tags: &[Tag]) -> Vec<(usize, usize, NameKind)> {
     let mut names: Vec<(usize, usize, NameKind)> = Vec::new();
     for (at, &tag) in tags.iter().enumerate() {
@@ -66,9 +66,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_further_word_needs_a_first_one() {
+    fn further_word_requires_a_first_word() {
         let mut scores = [[0.0; TAGS]; 3];
-        // Alone, the second word would be a further word of a person, which nothing precedes.
+        // By itself, the second word would be a further word of a person without a first word.
         scores[1][2] = 3.0;
         scores[0][1] = 2.0;
         scores[0][0] = 1.0;
@@ -86,7 +86,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn tags_keep_the_rule(scores in prop::collection::vec(prop::array::uniform9(-5f32..5.0), 0..12)) {
+        fn best_tags_are_a_valid_sequence(scores in prop::collection::vec(prop::array::uniform9(-5f32..5.0), 0..12)) {
             let tags = best_tags(&scores);
             prop_assert_eq!(tags.len(), scores.len());
             prop_assert!(tags.first().is_none_or(|tag| !is_further(*tag)));

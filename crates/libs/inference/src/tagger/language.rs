@@ -1,6 +1,6 @@
-//! Which language a text is in, as far as the tagger has networks for it.
+//! Language detection for the languages that have a tagger network.
 
-/// Words that are frequent in one of the two languages and rare in the other, in order.
+/// Words that are frequent in one of the two languages and rare in the other, sorted.
 const GERMAN: [&str; 48] = [
     "aber", "als", "am", "auch", "auf", "aus", "bei", "bin", "bis", "das", "dass", "dem", "den", "der", "des", "du",
     "ein", "eine", "einem", "einen", "einer", "er", "es", "für", "habe", "haben", "hat", "ich", "im", "ist", "mein",
@@ -13,7 +13,7 @@ const ENGLISH: [&str; 48] = [
     "this", "to", "us", "was", "we", "were", "what", "when", "which", "who", "will", "with", "would", "you", "your",
 ];
 
-/// Whether a text has more German than English words of grammar.
+/// Whether a text has more German than English function words.
 pub(crate) fn is_german(text: &str) -> bool {
     let mut lead = 0_i64;
     for word in text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty()) {
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_grammar_tell_the_language() {
+    fn function_words_determine_the_language() {
         assert!(GERMAN.is_sorted() && ENGLISH.is_sorted());
         for text in ["Ich wohne in Köln und arbeite bei Bosch.", "Anna ist nicht da", "WIR FAHREN NACH WIEN"] {
             assert!(is_german(text), "{text}");

@@ -1,14 +1,13 @@
 //! Names in a text: persons, organizations, places and others, tagged word by word by a small network over the vectors
 //! that the default embedder computes anyway.
 //!
-//! Each word is given by the mean vectors of its word pieces before the first and after the last layer, the same of
-//! its neighbours, and what its letters look like ([`shape`]). One hidden layer scores nine tags, and the best
-//! sequence that is possible is taken ([`decode`]). Words that prove more than the network knows correct borders and kinds
-//! ([`cues`]). English and German have a network each; other languages take the
-//! English one. `scripts/tagger` trains them, and says on what.
+//! Each word is represented by the mean vectors of its word pieces before the first and after the last layer, those of
+//! its neighbours, and its letter shape ([`shape`]). One hidden layer scores nine tags, and the best valid sequence is
+//! chosen ([`decode`]). Unambiguous cue words correct boundaries and kinds ([`cues`]). English and German have one
+//! network each; other languages use the English one. `scripts/tagger` contains the training and its data sources.
 //!
-//! Invariants: the networks fit one embedder alone, so another model has no tagger ([`Tagger::fits`]); names do not
-//! overlap and stand in the order of the text.
+//! Invariants: the networks fit exactly one embedder, so other models have no tagger ([`Tagger::fits`]); names do not
+//! overlap and are in text order.
 //!
 //! Not part of this module: keys and relations of names (crate `agentd-entities`), and dates.
 
@@ -51,8 +50,8 @@ impl Tagger {
         Some(Self { english: Network::read(ENGLISH)?, german: Network::read(GERMAN)? })
     }
 
-    /// Whether these are the vectors of the probe by the embedder that the networks were trained with. `vectors` has
-    /// two of [`DIMENSIONS`] numbers for each word.
+    /// Whether `vectors` are those of the probe by the embedder that the networks were trained with. They have two
+    /// vectors of [`DIMENSIONS`] numbers per word.
     pub(crate) fn fits(vectors: &[f32]) -> bool {
         let known: Vec<f32> = PROBE_VECTORS
             .chunks_exact(4)
@@ -69,7 +68,7 @@ impl Tagger {
         known.len() == sum.len() && layers.all(|(one, other)| cosine(one, other) >= MIN_PROBE_COSINE)
     }
 
-    /// The names among `words` of `text`. `vectors` has two of [`DIMENSIONS`] numbers for each word.
+    /// Returns the names among `words` of `text`. `vectors` has two vectors of [`DIMENSIONS`] numbers per word.
     pub(crate) fn names(&self, text: &str, words: &[Word], vectors: &[f32]) -> Vec<NamedSpan> {
         let (Some(first), Some(last)) = (words.first(), words.last()) else { return Vec::new() };
         let is_german = language::is_german(&text[first.range.start..last.range.end]);
@@ -79,11 +78,11 @@ impl Tagger {
             range: words[first].range.start..words[end - 1].range.end,
             kind,
         };
-        cues::corrected(text, words, decode::names(&tags)).into_iter().map(span).collect()
+        cues::correct(text, words, decode::names(&tags)).into_iter().map(span).collect()
     }
 }
 
-/// For each word the means of its tokens' vectors. `first` and `last` have [`DIMENSIONS`] numbers a token.
+/// Returns the means of the token vectors of each word. `first` and `last` have [`DIMENSIONS`] numbers per token.
 #[cfg(feature = "local-model")]
 pub(crate) fn word_vectors(words: &[Word], first: &[f32], last: &[f32]) -> Vec<f32> {
     let mut vectors = vec![0.0; 2 * DIMENSIONS * words.len()];
@@ -106,8 +105,8 @@ fn cosine(one: &[f32], other: &[f32]) -> f32 {
     dot(one, other) / (dot(one, one) * dot(other, other)).sqrt().max(f32::MIN_POSITIVE)
 }
 
-/// Adds the names of a chunk to those of the chunks before. Of what two chunks share, the first half is read in the
-/// earlier one, where more precedes it.
+/// Appends the names of a chunk to those of the previous chunks. In the overlap, the first half is taken from the
+/// earlier chunk, which has more preceding context.
 pub(crate) fn append(
     names: &mut Vec<NamedSpan>,
     before: Option<&Range<usize>>,

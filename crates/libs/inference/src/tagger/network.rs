@@ -1,10 +1,10 @@
-//! The network: one hidden layer over the vectors and shapes of a word and its neighbours.
+//! Network with one hidden layer over the vectors and shapes of a word and its neighbours.
 //!
-//! The file, little-endian: [`MAGIC`]; four counts of 32 bits (hidden units, length of a vector, features of shape,
-//! tags); then 32-bit floats: a scale for each block and hidden unit, the biases of the hidden layer, the weights of
-//! the last layer by hidden unit, its biases; then the weights of the hidden layer as signed bytes, by input. The
-//! inputs are seven blocks: the vectors before the first and after the last layer of the word before, of the word and
-//! of the word after, and the shapes.
+//! File format, little-endian: [`MAGIC`]; four 32-bit counts (hidden units, vector length, shape features, tags); then
+//! 32-bit floats: a scale for each block and hidden unit, the biases of the hidden layer, the weights of the last layer
+//! by hidden unit, its biases; then the weights of the hidden layer as signed bytes, by input. The inputs are seven
+//! blocks: the vectors before the first and after the last layer for the previous word, the word and the next word, and
+//! the shapes.
 
 use crate::embedder::DIMENSIONS;
 use crate::tagger::shape::SHAPES;
@@ -13,9 +13,9 @@ const MAGIC: &[u8] = b"agentd names 1\n\0";
 /// Number of tags: none, and the first and further words of four kinds of names.
 pub(crate) const TAGS: usize = 9;
 const HIDDEN: usize = 128;
-/// A word and its neighbours.
+/// The word and its two neighbours.
 const ROLES: usize = 3;
-/// Vectors of a word.
+/// Vectors per word.
 const LAYERS: usize = 2;
 const BLOCKS: usize = ROLES * LAYERS + 1;
 
@@ -54,7 +54,7 @@ impl Bytes {
 }
 
 impl Network {
-    /// `None` for a file of another form.
+    /// Parses a network; `None` if the format differs.
     pub(crate) fn read(file: &'static [u8]) -> Option<Self> {
         let mut bytes = Bytes(file.strip_prefix(MAGIC)?);
         if [HIDDEN, DIMENSIONS, SHAPES, TAGS].into_iter().any(|count| bytes.count() != Some(count)) {
@@ -68,7 +68,7 @@ impl Network {
         (bytes.0.len() == inputs * HIDDEN).then_some(Self { scales, bias, output, output_bias, weights: bytes.0 })
     }
 
-    /// The score of each tag for each word. `vectors` are two of [`DIMENSIONS`] numbers a word.
+    /// Returns the score of each tag for each word. `vectors` has two vectors of [`DIMENSIONS`] numbers per word.
     pub(crate) fn scores(&self, vectors: &[f32], shapes: &[Vec<usize>]) -> Vec<[f32; TAGS]> {
         let mut hidden = vec![self.bias; shapes.len()];
         for (index, vector) in vectors.chunks_exact(LAYERS * DIMENSIONS).enumerate() {

@@ -4,11 +4,11 @@
 
 use crate::tagger::words::{Word, is_apostrophe};
 
-/// Features of one word by itself.
+/// Number of features of one word by itself.
 const BASE: usize = 30;
-/// Those of them that count for the word before the last and the word after the next.
+/// Features that are also used for the second word before and after.
 const FAR: [usize; 6] = [0, 1, 2, 3, 4, 10];
-/// Features of the whole text.
+/// Number of features of the whole text.
 const WHOLE: usize = 3;
 /// Features for the number of tokens: 1, 2, 3, more.
 const TOKENS: usize = 4;
@@ -20,10 +20,10 @@ const TITLE: usize = 1;
 const UPPER: usize = 2;
 const INITIAL: usize = 3;
 const MIXED: usize = 4;
-/// Of ten words with letters, more than so many make a text one of titles or of capitals.
-const MOST_OF_TEN: usize = 6;
+/// If more than this many of ten words with letters are capitalized, the text is a title or in capitals.
+const MAX_CAPITALIZED_OF_TEN: usize = 6;
 
-/// For each word the features that it has, by their places.
+/// Returns the indices of the features of each word.
 pub(crate) fn shapes(text: &str, words: &[Word]) -> Vec<Vec<usize>> {
     let base: Vec<Vec<usize>> = words
         .iter()
@@ -38,7 +38,7 @@ pub(crate) fn shapes(text: &str, words: &[Word]) -> Vec<Vec<usize>> {
         .collect();
     let cased: Vec<&Vec<usize>> = base.iter().filter(|on| on.iter().any(|place| *place <= MIXED)).collect();
     let share = |place: usize| cased.iter().filter(|on| on.contains(&place)).count();
-    let are_most = |place: usize| 10 * share(place) > MOST_OF_TEN * cased.len();
+    let are_most = |place: usize| 10 * share(place) > MAX_CAPITALIZED_OF_TEN * cased.len();
     let whole = [share(LOWER) == cased.len(), are_most(TITLE), are_most(UPPER)];
     (0..words.len())
         .map(|index| {

@@ -1,4 +1,4 @@
-//! The features against those of the training (`scripts/tagger/examples.py`), and the networks on their vectors.
+//! Consistency with the training (`scripts/tagger/examples.py`): features, and names found from the training's vectors.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ struct Example {
     words: Vec<String>,
     tokens: Vec<Vec<i32>>,
     shapes: Vec<Vec<usize>>,
-    /// Of each word, in thousandths.
+    /// Vectors of each word, in thousandths.
     vectors: Option<Vec<Vec<i32>>>,
 }
 
@@ -21,7 +21,7 @@ fn examples() -> Vec<Example> {
     serde_json::from_str(include_str!("examples.json")).unwrap()
 }
 
-/// The words of an example as they are cut here, with its tokens.
+/// Splits an example into words with its tokens.
 fn cut(example: &Example) -> Vec<Word> {
     let known: HashMap<&str, &Vec<i32>> = example.words.iter().map(String::as_str).zip(&example.tokens).collect();
     let (mut chunk, mut row, mut next) = (Vec::new(), Vec::new(), 0);
@@ -42,7 +42,7 @@ fn offset(text: &str, part: &str) -> usize {
 }
 
 #[test]
-fn words_and_shapes_are_those_of_the_training() {
+fn words_and_shapes_match_the_training() {
     for example in examples() {
         let words = cut(&example);
         let found: Vec<&str> = words.iter().map(|word| &example.text[word.range.clone()]).collect();
@@ -57,7 +57,7 @@ fn words_and_shapes_are_those_of_the_training() {
 }
 
 #[test]
-fn names_are_found_with_the_vectors_of_the_training() {
+fn names_match_the_training_for_its_vectors() {
     let example = examples().swap_remove(0);
     assert_eq!(example.text, PROBE);
     let words = cut(&example);
@@ -75,10 +75,10 @@ fn names_are_found_with_the_vectors_of_the_training() {
 }
 
 #[test]
-fn names_of_chunks_that_overlap_are_counted_once() {
+fn names_in_overlapping_chunks_are_merged() {
     let name = |start: usize, end: usize| NamedSpan { range: start..end, kind: NameKind::Person };
     let mut names = vec![name(0, 4), name(52, 58), name(66, 70)];
-    // They share 50..70, so that the border is 60.
+    // The chunks share 50..70, so the boundary is 60.
     append(&mut names, Some(&(0..70)), &(50..120), vec![name(52, 58), name(59, 63), name(66, 72), name(80, 90)]);
     assert_eq!(names, [name(0, 4), name(52, 58), name(66, 72), name(80, 90)]);
     append(&mut names, Some(&(50..120)), &(121..130), vec![name(121, 125)]);

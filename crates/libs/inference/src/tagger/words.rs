@@ -1,32 +1,32 @@
-//! The words that are tagged: what stands between white space, cut at punctuation as the corpora are.
+//! Splitting of a text into words for tagging: at white space and at punctuation, as in the corpora.
 //!
-//! `scripts/tagger/words.py` does the same for the training.
+//! `scripts/tagger/words.py` implements the same for the training.
 
 use std::ops::Range;
 
 use crate::embedder::chunker::ChunkWord;
 
-/// Characters that join letters and digits on both sides to one word.
+/// Characters that join letters and digits on both sides into one word.
 const JOINERS: &str = ".-&_'’+@";
-/// Words that a period belongs to.
+/// Words that end with a period.
 const ABBREVIATIONS: [&str; 24] = [
     "inc", "corp", "co", "ltd", "llc", "bros", "st", "dr", "mr", "mrs", "ms", "jr", "sr", "prof", "gen", "sen", "rep",
     "gov", "lt", "col", "capt", "rev", "mt", "ft",
 ];
-/// Longest abbreviation between two periods: `U.S.`, `e.g.`.
+/// Maximum length of a part of an abbreviation between two periods: `U.S.`, `e.g.`.
 const MAX_PIECE_CHARS: usize = 2;
 
 /// A word and its tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Word {
-    /// In bytes of the text.
+    /// Byte range in the text.
     pub(crate) range: Range<usize>,
-    /// Places of its tokens in the row of the chunk.
+    /// Range of its tokens in the chunk's row.
     pub(crate) tokens: Range<usize>,
 }
 
-/// Cuts the words of a chunk further. What the tokenizer cuts in another way stays whole, so that every token belongs
-/// to one word.
+/// Splits the words of a chunk further. Words that the tokenizer splits differently are kept whole, so that every token
+/// belongs to one word.
 pub(crate) fn words(text: &str, chunk: &[ChunkWord], row: &[i32], tokenize: &dyn Fn(&str, &mut Vec<i32>)) -> Vec<Word> {
     let mut words = Vec::new();
     let mut at = 0;
@@ -55,7 +55,7 @@ pub(crate) const fn is_apostrophe(character: char) -> bool {
     matches!(character, '\'' | '’')
 }
 
-/// A word without white space as words and punctuation, in bytes.
+/// Splits a word without white space into words and punctuation; returns byte ranges.
 fn split_word(word: &str) -> Vec<Range<usize>> {
     let characters: Vec<(usize, char)> = word.char_indices().collect();
     let byte = |at: usize| characters.get(at).map_or(word.len(), |(byte, _)| *byte);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_cut_as_corpora_are() {
+    fn words_are_split_as_in_the_corpora() {
         for (word, expected) in [
             ("O'Brien's", vec!["O'Brien", "'s"]),
             ("Coca-Cola,", vec!["Coca-Cola", ","]),
@@ -146,7 +146,7 @@ mod tests {
         let one = |word: &str, into: &mut Vec<i32>| into.extend(word.chars().map(|c| c as i32));
         let mut row = Vec::new();
         one("Anna's", &mut row);
-        // Not what the tokenizer makes of the word now: it stays whole.
+        // Differs from the tokenizer's current output, so the word is kept whole.
         row.extend([1, 2]);
         let chunk = [ChunkWord { range: 0..6, tokens: 6 }, ChunkWord { range: 7..12, tokens: 2 }];
         let found = words(text, &chunk, &row, &one);

@@ -1,9 +1,9 @@
-//! What the processor must be able to do.
+//! CPU requirements.
 //!
-//! The engine's kernels are compiled for one level of x86-64, without a choice at run time; on an
-//! older processor the first one would end the process with an illegal instruction.
+//! The engine's kernels are compiled for one x86-64 level, without runtime dispatch; on an older CPU they would
+//! terminate the process with an illegal instruction.
 
-/// A sentence on what is missing, or nothing.
+/// Returns a message about missing CPU features, if any.
 #[must_use]
 pub fn missing_cpu_features() -> Option<String> {
     let missing = missing();
@@ -29,7 +29,7 @@ fn missing() -> Vec<&'static str> {
     features.into_iter().filter(|(_, there)| !there).map(|(name, _)| name).collect()
 }
 
-/// Other architectures are built for their baseline.
+/// Other architectures are compiled for their baseline.
 #[cfg(not(target_arch = "x86_64"))]
 fn missing() -> Vec<&'static str> {
     Vec::new()

@@ -1,5 +1,5 @@
-//! The seam between the inference process and what writes replies. Another engine than the built-in one implements
-//! [`Model`] and [`Sequence`], and is run by [`run_with`].
+//! Interface between the inference process and its engine. An alternative engine implements [`Model`] and [`Sequence`],
+//! and is run with [`run_with`].
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ pub use super::template::{ChatTemplate, SpecialTokens, TemplateError};
 pub use super::tool_calls::{CallGrammar, ToolFormat};
 use crate::LocalError;
 
-/// Runs the inference process until its standard input closes, with the models that `load` reads from files.
+/// Runs the inference process until its standard input closes, with models loaded by `load`.
 #[must_use]
 pub fn run_with<M: Model>(load: impl Fn(&Path) -> Result<M, LocalError>) -> ExitCode {
     run_as(|configuration, inbox, outbox| serve_models(configuration, inbox, outbox, |path, _| load(path)))

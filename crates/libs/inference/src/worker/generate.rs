@@ -1,4 +1,4 @@
-//! The process that writes replies: one model at a time, the one that was asked for.
+//! Text generation process: one model at a time, selected by the requests.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -6,18 +6,18 @@ use std::process::ExitCode;
 use agentd_base::Clock;
 
 use crate::protocol::{FromWorker, ToWorker, WorkerConfiguration, WorkerUsage};
-use crate::worker::inbox::{Cancelled, Inbox, Waiting};
-use crate::worker::pipes::{LoadingSign, Misplaced, Outbox, loading_sign};
+use crate::worker::inbox::{Cancelled, Inbox, QueuedRequest};
+use crate::worker::pipes::{LoadingReporter, Outbox, UnexpectedFrame, loading_reporter};
 use crate::worker::scheduler;
 #[cfg(feature = "local-model")]
 use crate::worker::{llama, missing_cpu_features};
 use crate::{FinishReason, LocalError, LocalErrorCode};
 
-/// A request to the process that writes replies.
-pub(super) fn take_in(frame: ToWorker, inbox: &Inbox, outbox: &Outbox) -> Result<(), Misplaced> {
+/// Handles a frame of the text generation process.
+pub(super) fn handle_frame(frame: ToWorker, inbox: &Inbox, outbox: &Outbox) -> Result<(), UnexpectedFrame> {
     match frame {
         ToWorker::Generate { id, request } => {
-            if inbox.push(Waiting { id, request }).is_err() {
+            if inbox.push(QueuedRequest { id, request }).is_err() {
                 outbox.send(&FromWorker::Failed {
                     id,
                     code: LocalErrorCode::Overloaded,
@@ -33,12 +33,12 @@ pub(super) fn take_in(frame: ToWorker, inbox: &Inbox, outbox: &Outbox) -> Result
             }
             Ok(())
         }
-        ToWorker::Configure(_) | ToWorker::ConfigureEmbedder(_) => Err(Misplaced("the configuration came twice")),
-        ToWorker::Embed { .. } => Err(Misplaced("this process embeds no texts")),
+        ToWorker::Configure(_) | ToWorker::ConfigureEmbedder(_) => Err(UnexpectedFrame("the configuration came twice")),
+        ToWorker::Embed { .. } => Err(UnexpectedFrame("this process embeds no texts")),
     }
 }
 
-/// Answers requests for as long as the daemon asks.
+/// Serves requests until the process ends.
 #[cfg(feature = "local-model")]
 pub(super) fn run(clock: &Clock, configuration: &WorkerConfiguration, inbox: &Inbox, outbox: &Outbox) -> ExitCode {
     if let Some(missing) = missing_cpu_features() {
@@ -58,16 +58,16 @@ pub(super) fn run(_: &Clock, _: &WorkerConfiguration, inbox: &Inbox, outbox: &Ou
     refuse_all(inbox, outbox, LocalErrorCode::Unavailable, crate::NOT_BUILT_IN)
 }
 
-/// Loads models as they are asked for, and serves the requests for each.
+/// Loads the requested models, and serves the requests for each.
 pub(super) fn serve_models<M: scheduler::Model>(
     configuration: &WorkerConfiguration,
     inbox: &Inbox,
     outbox: &Outbox,
-    load: impl Fn(&Path, LoadingSign) -> Result<M, LocalError>,
+    load: impl Fn(&Path, LoadingReporter) -> Result<M, LocalError>,
 ) -> ExitCode {
     loop {
         let model_path = inbox.wait();
-        match load(&model_path, loading_sign(outbox, &model_path)) {
+        match load(&model_path, loading_reporter(outbox, &model_path)) {
             Ok(model) => {
                 let context_length = model.context_length();
                 outbox.send(&FromWorker::Loaded { model_path: model_path.clone(), context_length });
@@ -84,7 +84,7 @@ pub(super) fn serve_models<M: scheduler::Model>(
     }
 }
 
-/// Answers every request with the same error, for as long as the daemon asks.
+/// Rejects every request with the same error until the process ends.
 fn refuse_all(inbox: &Inbox, outbox: &Outbox, code: LocalErrorCode, message: &str) -> ExitCode {
     loop {
         let model_path = inbox.wait();

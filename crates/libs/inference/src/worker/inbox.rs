@@ -1,7 +1,7 @@
-//! What the reading thread hands to the generating thread.
+//! Queue between the reading thread and the generating thread.
 //!
-//! Invariants: never more requests than `max_queue` wait; the set of cancelled ids holds only ids
-//! that are being worked on, so it is bounded too.
+//! Invariants: at most `max_queue` requests are queued; the set of cancelled ids contains only running requests, so it
+//! is bounded too.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -10,27 +10,27 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::GenerateRequest;
 
-/// A request with the id that its frames carry.
-pub(crate) struct Waiting {
+/// Request with the id of its frames.
+pub(crate) struct QueuedRequest {
     pub(crate) id: u64,
     pub(crate) request: Box<GenerateRequest>,
 }
 
 #[derive(Default)]
 struct State {
-    queue: VecDeque<Waiting>,
-    /// Being worked on, and whether it was cancelled meanwhile.
+    queue: VecDeque<QueuedRequest>,
+    /// Running requests, and whether they were cancelled.
     running: HashMap<u64, bool>,
 }
 
-/// Where a cancellation found its request.
+/// State of a request when it was cancelled.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Cancelled {
-    /// It was waiting and is gone: the caller reports its end.
+    /// It was queued and has been removed: the caller reports its end.
     Queued,
-    /// It is being worked on, and its worker will see it.
+    /// It is running, and its worker will notice the cancellation.
     Running,
-    /// It is over, or never was.
+    /// It has finished or never existed.
     Unknown,
 }
 
@@ -45,8 +45,8 @@ impl Inbox {
         Self { state: Mutex::new(State::default()), arrived: Condvar::new(), max_queue }
     }
 
-    /// Takes a request in, or gives it back when the queue is full.
-    pub(crate) fn push(&self, waiting: Waiting) -> Result<(), Waiting> {
+    /// Queues a request, or returns it if the queue is full.
+    pub(crate) fn push(&self, waiting: QueuedRequest) -> Result<(), QueuedRequest> {
         let mut state = self.state.lock();
         if state.queue.len() >= self.max_queue {
             return Err(waiting);
@@ -73,9 +73,9 @@ impl Inbox {
         self.state.lock().running.get(&id).copied().unwrap_or(false)
     }
 
-    /// The oldest request, if it asks for `model_path`. It counts as running until [`Self::done`].
-    /// A request for another model is not overtaken: that would starve it.
-    pub(crate) fn take(&self, model_path: &Path) -> Option<Waiting> {
+    /// Takes the oldest request, if it is for `model_path`. It counts as running until [`Self::done`]. Requests for
+    /// another model are not overtaken, which would starve them.
+    pub(crate) fn take(&self, model_path: &Path) -> Option<QueuedRequest> {
         let mut state = self.state.lock();
         if state.queue.front()?.request.model_path != model_path {
             return None;
@@ -89,7 +89,7 @@ impl Inbox {
         self.state.lock().running.remove(&id);
     }
 
-    /// Blocks until a request waits, and says which model it asks for.
+    /// Blocks until a request is queued, and returns the model it is for.
     pub(crate) fn wait(&self) -> PathBuf {
         let mut state = self.state.lock();
         loop {

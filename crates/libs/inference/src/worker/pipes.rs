@@ -1,4 +1,4 @@
-//! The pipes between this process and the daemon.
+//! Pipes between this process and the daemon.
 
 use std::fs::File;
 use std::io;
@@ -11,16 +11,16 @@ use parking_lot::Mutex;
 
 use crate::protocol::{self, FromWorker, ProtocolError, ToWorker};
 
-/// Ends the process without running destructors: native threads may be at work.
+/// Exit code if the daemon is gone. The process ends without destructors, since native threads may be running.
 const EXIT_DAEMON_GONE: i32 = 0;
 const EXIT_PROTOCOL: i32 = 3;
 
-/// The daemon's end of the frames that this process sends.
+/// Writer for the frames that this process sends.
 #[derive(Clone)]
 pub(super) struct Outbox(Arc<Mutex<File>>);
 
 impl Outbox {
-    /// A daemon that no longer reads is gone.
+    /// Sends a frame. Ends the process if the daemon no longer reads.
     pub(super) fn send(&self, frame: &FromWorker) {
         if protocol::write_frame(&mut *self.0.lock(), frame).is_err() {
             exit_now(EXIT_DAEMON_GONE);
@@ -28,7 +28,7 @@ impl Outbox {
     }
 }
 
-/// The frames' pipes, taken away from everything else in this process.
+/// Takes over the protocol's pipes, so that no other code in this process can use them.
 pub(super) fn take_over_pipes() -> io::Result<(File, Outbox)> {
     let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
     let output = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
@@ -37,16 +37,15 @@ pub(super) fn take_over_pipes() -> io::Result<(File, Outbox)> {
     Ok((File::from(input), Outbox(Arc::new(Mutex::new(File::from(output))))))
 }
 
-/// A frame that does not belong there.
-pub(super) struct Misplaced(pub(super) &'static str);
+/// Error for an unexpected frame.
+pub(super) struct UnexpectedFrame(pub(super) &'static str);
 
-/// Reads requests in a thread of their own, until the daemon is gone or breaks the protocol. Either
-/// ends the process.
+/// Reads requests in a separate thread. The process ends if the daemon closes the pipe or violates the protocol.
 pub(super) fn start_reading(
     mut input: File,
-    mut on_request: impl FnMut(ToWorker) -> Result<(), Misplaced> + Send + 'static,
+    mut on_request: impl FnMut(ToWorker) -> Result<(), UnexpectedFrame> + Send + 'static,
 ) -> io::Result<()> {
-    // Whatever ends this thread ends the process: without it nobody would notice the daemon's end.
+    // The end of this thread ends the process; otherwise, the end of the daemon would not be noticed.
     struct ExitWithThread;
     impl Drop for ExitWithThread {
         fn drop(&mut self) {
@@ -58,15 +57,15 @@ pub(super) fn start_reading(
         loop {
             match protocol::read_frame::<ToWorker>(&mut input) {
                 Ok(Some(frame)) => {
-                    if let Err(Misplaced(why)) = on_request(frame) {
-                        complain(why);
+                    if let Err(UnexpectedFrame(why)) = on_request(frame) {
+                        fail_with_message(why);
                         return;
                     }
                 }
                 Ok(None) => exit_now(EXIT_DAEMON_GONE),
                 Err(ProtocolError::Truncated) => exit_now(EXIT_DAEMON_GONE),
                 Err(error) => {
-                    complain(&error.to_string());
+                    fail_with_message(&error.to_string());
                     return;
                 }
             }
@@ -75,11 +74,11 @@ pub(super) fn start_reading(
     std::thread::Builder::new().name("requests".to_owned()).spawn(read).map(|_| ())
 }
 
-/// To be called while a file is read.
-pub(super) type LoadingSign = Box<dyn FnMut()>;
+/// Callback to invoke while a file is read.
+pub(super) type LoadingReporter = Box<dyn FnMut()>;
 
-/// Says that the file is being read, at once and then whenever it is called after a while.
-pub(super) fn loading_sign(outbox: &Outbox, model_path: &Path) -> LoadingSign {
+/// Returns a callback that reports the loading of the file, initially and then periodically.
+pub(super) fn loading_reporter(outbox: &Outbox, model_path: &Path) -> LoadingReporter {
     let (outbox, model_path) = (outbox.clone(), model_path.to_path_buf());
     outbox.send(&FromWorker::Loading { model_path: model_path.clone() });
     let mut last = Instant::now();
@@ -92,14 +91,14 @@ pub(super) fn loading_sign(outbox: &Outbox, model_path: &Path) -> LoadingSign {
 }
 
 #[allow(clippy::print_stderr, reason = "standard error is this process's log, read by the daemon")]
-pub(super) fn complain(line: &str) -> ExitCode {
+pub(super) fn fail_with_message(line: &str) -> ExitCode {
     eprintln!("{line}");
     ExitCode::FAILURE
 }
 
 #[allow(unsafe_code, reason = "only the system call ends a process at once")]
 fn exit_now(code: i32) -> ! {
-    // SAFETY: always sound. Destructors and exit handlers are left out on purpose: they would free
-    // the engine's state while its threads still use it.
+    // SAFETY: always sound. Destructors and exit handlers are skipped intentionally: they would free the engine's state
+    // while its threads still use it.
     unsafe { libc::_exit(code) }
 }

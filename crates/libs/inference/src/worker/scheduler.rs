@@ -1,38 +1,37 @@
-//! Writes several replies in turns: one piece of work for each, round and round.
+//! Round-robin scheduler for concurrent replies: one unit of work for each in turn.
 //!
-//! The piece of work is one token, or one chunk of a prompt, so a request waits for at most one such
-//! piece of every other, and a cancelled one ends before its next. Requests beyond `max_parallel`
-//! wait in order of arrival.
+//! A unit is one token, or one chunk of a prompt, so a request waits for at most one unit of every other, and a
+//! cancelled one ends before its next unit. Requests beyond `max_parallel` wait in order of arrival.
 //!
-//! Each running request has a sequence: a context window of its own, kept afterwards so that the
-//! next turn of the same conversation need not read its beginning again.
+//! Each running request has a sequence: a separate context window, which is retained afterwards so that the next turn
+//! of the same conversation does not have to read its beginning again.
 //!
-//! Deliberately absent: anything about the engine. [`Model`] and [`Sequence`] are its seam, so that
-//! turns, limits and stop texts are tested without weights.
+//! Independent of the engine: [`Model`] and [`Sequence`] are the interface, so that turns, limits and stop texts are
+//! tested without weights.
 
 use std::collections::VecDeque;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::protocol::{FromWorker, WorkerConfiguration, WorkerUsage};
-use crate::worker::inbox::{Inbox, Waiting};
+use crate::worker::inbox::{Inbox, QueuedRequest};
 use crate::worker::text::TextAssembler;
 use crate::worker::tool_calls::{CallGrammar, Change, ToolCallReader, ToolFormat};
 use crate::{FinishReason, FunctionCall, GenerateRequest, LocalError, LocalErrorCode};
 
-/// Most prompt tokens read in one turn: what the engine takes at once.
+/// Maximum number of prompt tokens per turn: the batch size of the engine.
 const MAX_PROMPT_CHUNK: usize = 256;
 const MIN_PROMPT_CHUNK: usize = 8;
 const FIRST_PROMPT_CHUNK: usize = 32;
-/// How long a chunk should take: a cancellation is seen, a sign of life given, and others get their turn between two
-/// of them.
-const CHUNK: Duration = Duration::from_millis(80);
-/// Idle sequences beyond this many give their memory back.
+/// Target duration of a chunk: between chunks, cancellations are noticed, keep-alives are sent and other requests get
+/// their turn.
+const TARGET_CHUNK_DURATION: Duration = Duration::from_millis(80);
+/// Maximum number of retained idle sequences; more would waste memory.
 const MAX_IDLE_SEQUENCES: usize = 2;
-/// Longest silence while there is work.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+/// Maximum time between frames while there is work.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A loaded model.
+/// Loaded model.
 pub trait Model {
     type Sequence<'a>: Sequence
     where
@@ -40,67 +39,67 @@ pub trait Model {
 
     fn context_length(&self) -> u32;
 
-    /// Texts that end a reply besides those of the request.
+    /// Returns texts that end a reply in addition to those of the request.
     fn stop_texts(&self) -> &[String];
 
-    /// How it calls tools, if it does.
+    /// Returns the tool call format, if the model supports tools.
     fn tool_format(&self) -> Option<ToolFormat> {
         None
     }
 
-    /// What every reply begins with although the model does not write it.
+    /// Returns the beginning of every reply that the model itself does not generate.
     fn reply_prefix(&self) -> &str {
         ""
     }
 
-    /// The prompt as tokens.
+    /// Tokenizes the prompt.
     fn tokenize(&self, request: &GenerateRequest) -> Result<Vec<i32>, LocalError>;
 
-    /// A new, empty sequence.
+    /// Opens a new, empty sequence.
     fn open(&self) -> Result<Self::Sequence<'_>, LocalError>;
 }
 
-/// One context window.
+/// Context window.
 pub trait Sequence {
-    /// The tokens whose state is in memory, in order.
+    /// Returns the tokens whose state is in memory, in order.
     fn cached(&self) -> &[i32];
 
-    /// Starts on a prompt, reusing what it shares with [`Self::cached`]; returns how many tokens that were.
+    /// Starts a prompt, reusing its common prefix with [`Self::cached`]; returns the length of that prefix in tokens.
     fn begin(&mut self, prompt: Vec<i32>, request: &GenerateRequest) -> Result<usize, LocalError>;
 
-    /// Reads at most so many more tokens of the prompt; true when it is read.
+    /// Reads up to `at_most` more prompt tokens; returns true once the prompt is complete.
     fn read_prompt(&mut self, at_most: usize) -> Result<bool, LocalError>;
 
-    /// Chooses the next token.
+    /// Samples the next token.
     fn sample(&mut self) -> Result<Piece, LocalError>;
 
-    /// Takes the chosen token into the state, so that another can be chosen.
+    /// Adds the sampled token to the state, so that another can be sampled.
     fn advance(&mut self) -> Result<(), LocalError>;
 
-    /// A tool call began, of which `written` stands already: what follows should keep to `grammar`.
+    /// Notifies about the start of a tool call with the text `written`; the rest should match `grammar`.
     fn begin_call(&mut self, grammar: &CallGrammar, written: &str) -> Result<(), LocalError> {
         let _ = (grammar, written);
         Ok(())
     }
 
-    /// The call is over.
+    /// Notifies about the end of the call.
     fn end_call(&mut self) {}
 }
 
-/// What was sampled.
+/// Sampled output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
-    /// The bytes of one token: maybe part of a character, maybe none.
+    /// Bytes of one token; may be part of a character, or empty.
     Token(Vec<u8>),
-    /// The model is done.
+    /// End of the reply.
     End,
 }
 
 enum Phase {
     Prompt,
-    /// The prompt is read and nothing sampled since the last [`Sequence::advance`].
+    /// The prompt is read, and nothing was sampled since the last [`Sequence::advance`].
     Ready,
-    /// A token was sampled and not yet taken in.
+    /// A token was sampled and not yet added to the state.
     Sampled,
 }
 
@@ -109,7 +108,7 @@ struct Job<S> {
     sequence: S,
     phase: Phase,
     text: TextAssembler,
-    /// Behind `text`, where tools are offered: what it takes for a call is not shown.
+    /// Applied after `text` if tools are offered: the text of calls is not shown.
     calls: Option<Calls>,
     max_output_tokens: u32,
     usage: WorkerUsage,
@@ -132,7 +131,7 @@ impl From<FinishReason> for Ended {
     }
 }
 
-/// How fast prompts are read, from the last chunk. Machines and models differ a thousandfold.
+/// Prompt reading speed of the last chunk. Machines and models differ by a factor of a thousand.
 #[derive(Default)]
 pub(crate) struct Pace {
     tokens_per_second: Option<f64>,
@@ -140,12 +139,14 @@ pub(crate) struct Pace {
 
 impl Pace {
     pub(crate) fn chunk(&self) -> usize {
-        let fitting = self.tokens_per_second.map_or(FIRST_PROMPT_CHUNK, |speed| floor(speed * CHUNK.as_secs_f64()));
+        let fitting = self
+            .tokens_per_second
+            .map_or(FIRST_PROMPT_CHUNK, |speed| floor(speed * TARGET_CHUNK_DURATION.as_secs_f64()));
         fitting.clamp(MIN_PROMPT_CHUNK, MAX_PROMPT_CHUNK)
     }
 
     pub(crate) fn observe(&mut self, tokens: usize, elapsed: Duration) {
-        // A short rest of a prompt says little.
+        // A short final chunk is not representative.
         if tokens >= MIN_PROMPT_CHUNK && !elapsed.is_zero() {
             let tokens = f64::from(u32::try_from(tokens).unwrap_or(u32::MAX));
             self.tokens_per_second = Some(tokens / elapsed.as_secs_f64());
@@ -162,7 +163,7 @@ fn floor(value: f64) -> usize {
     value as usize
 }
 
-/// Serves requests for the model at `model_path` until one for another model is next and all others are done.
+/// Serves requests for the model at `model_path` until the next one is for another model and all others are done.
 pub(crate) fn serve<M: Model>(
     model: &M,
     model_path: &Path,
@@ -172,7 +173,7 @@ pub(crate) fn serve<M: Model>(
 ) {
     let mut idle: Vec<M::Sequence<'_>> = Vec::new();
     let mut active: VecDeque<Job<M::Sequence<'_>>> = VecDeque::new();
-    let mut last_sign = Instant::now();
+    let mut last_frame_at = Instant::now();
     let mut pace = Pace::default();
     loop {
         while active.len() < configuration.max_parallel.max(1) {
@@ -203,14 +204,14 @@ pub(crate) fn serve<M: Model>(
                     send(&FromWorker::Finished { id: job.id, reason, usage: job.usage, calls });
                     idle.push(job.sequence);
                     idle.drain(..idle.len().saturating_sub(MAX_IDLE_SEQUENCES));
-                    last_sign = Instant::now();
+                    last_frame_at = Instant::now();
                 }
-                // The sequence goes with its job: after an error its state cannot be trusted.
+                // The sequence is dropped with its job: after an error, its state cannot be trusted.
                 Err(error) => fail(inbox, job.id, &error, send),
             }
-            if last_sign.elapsed() >= SIGN_OF_LIFE {
+            if last_frame_at.elapsed() >= KEEP_ALIVE_INTERVAL {
                 send(&FromWorker::Working);
-                last_sign = Instant::now();
+                last_frame_at = Instant::now();
             }
         }
     }
@@ -223,7 +224,7 @@ fn fail(inbox: &Inbox, id: u64, error: &LocalError, send: &dyn Fn(&FromWorker)) 
 
 fn admit<'m, M: Model>(
     model: &'m M,
-    waiting: &Waiting,
+    waiting: &QueuedRequest,
     idle: &mut Vec<M::Sequence<'m>>,
     full: bool,
 ) -> Result<Job<M::Sequence<'m>>, LocalError> {
@@ -243,8 +244,8 @@ fn admit<'m, M: Model>(
             ),
         ));
     }
-    let room = context_length - input_tokens;
-    let mut sequence = match choose(idle, &prompt, full) {
+    let remaining = context_length - input_tokens;
+    let mut sequence = match choose_idle_sequence(idle, &prompt, full) {
         Some(at) => idle.remove(at),
         None => model.open()?,
     };
@@ -258,9 +259,9 @@ fn admit<'m, M: Model>(
         id: waiting.id,
         sequence,
         phase: Phase::Prompt,
-        text: TextAssembler::new(stop).beginning_with(model.reply_prefix()),
+        text: TextAssembler::new(stop).with_prefix(model.reply_prefix()),
         calls,
-        max_output_tokens: request.max_output_tokens.unwrap_or(room).min(room),
+        max_output_tokens: request.max_output_tokens.unwrap_or(remaining).min(remaining),
         usage: WorkerUsage {
             input_tokens,
             cached_tokens: u32::try_from(cached).unwrap_or(u32::MAX),
@@ -271,18 +272,18 @@ fn admit<'m, M: Model>(
     })
 }
 
-/// The idle sequence to go on with: the one that shares most with the prompt. While there is room
-/// for another one, a sequence that shares little is left for the conversation it belongs to.
-fn choose<S: Sequence>(idle: &[S], prompt: &[i32], full: bool) -> Option<usize> {
+/// Selects the idle sequence to reuse: the one with the longest common prefix with the prompt. If another sequence may
+/// be opened, one with a short common prefix is left for its own conversation.
+fn choose_idle_sequence<S: Sequence>(idle: &[S], prompt: &[i32], full: bool) -> Option<usize> {
     let shared = |sequence: &S| sequence.cached().iter().zip(prompt).take_while(|(a, b)| a == b).count();
-    // The first of equals, which was idle longest.
+    // On a tie, the first one, which was idle longest.
     let (at, best) = idle.iter().map(shared).enumerate().rev().max_by_key(|&(_, shared)| shared)?;
-    let belongs = best * 2 >= idle[at].cached().len().min(prompt.len());
-    (belongs || full || idle.len() >= MAX_IDLE_SEQUENCES).then_some(at)
+    let is_same_conversation = best * 2 >= idle[at].cached().len().min(prompt.len());
+    (is_same_conversation || full || idle.len() >= MAX_IDLE_SEQUENCES).then_some(at)
 }
 
 impl<S: Sequence> Job<S> {
-    /// One piece of work; the reason when it was the last.
+    /// Performs one unit of work; returns how the job ended, if it did.
     fn turn(&mut self, pace: &mut Pace, send: &dyn Fn(&FromWorker)) -> Result<Option<Ended>, LocalError> {
         let started = Instant::now();
         match self.phase {

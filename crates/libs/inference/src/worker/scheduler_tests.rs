@@ -1,5 +1,5 @@
-//! The scheduler over an engine without weights: each byte of the last message is one token of the
-//! reply, `$` ends it, `!` makes the engine fail.
+//! Tests of the scheduler with an engine without weights: each byte of the last message is one token of the reply, `$`
+//! ends it, `!` makes the engine fail.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -8,17 +8,17 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use crate::protocol::{FromWorker, WorkerConfiguration, WorkerUsage};
-use crate::worker::inbox::{Cancelled, Inbox, Waiting};
+use crate::worker::inbox::{Cancelled, Inbox, QueuedRequest};
 use crate::worker::scheduler::{Model, Pace, Piece, Sequence, serve};
 use crate::{ChatMessage, FinishReason, GenerateRequest, LocalError, LocalErrorCode};
 
 const MODEL: &str = "/models/scripted.gguf";
-/// Asking for it makes `serve` return once all else is done.
+/// A request for this model makes `serve` return once everything else is done.
 const OTHER_MODEL: &str = "/models/other.gguf";
 
 #[derive(Default)]
 struct Scripted {
-    /// What the engine was made to do, in order.
+    /// Engine operations, in order.
     log: RefCell<Vec<String>>,
 }
 
@@ -128,15 +128,15 @@ impl Run {
     }
 }
 
-/// Serves `requests` (ids from 1), calling `on_frame` for each frame as it is sent.
+/// Serves `requests` (ids from 1) and calls `on_frame` for each frame as it is sent.
 fn run_with(requests: Vec<GenerateRequest>, max_parallel: usize, on_frame: impl Fn(&Inbox, &FromWorker)) -> Run {
     let inbox = Inbox::new(100);
     for (id, request) in (1..).zip(requests) {
-        assert!(inbox.push(Waiting { id, request: Box::new(request) }).is_ok());
+        assert!(inbox.push(QueuedRequest { id, request: Box::new(request) }).is_ok());
     }
     let mut last = request("$");
     last.model_path = OTHER_MODEL.into();
-    assert!(inbox.push(Waiting { id: 0, request: Box::new(last) }).is_ok());
+    assert!(inbox.push(QueuedRequest { id: 0, request: Box::new(last) }).is_ok());
     let model = Scripted::default();
     let frames = RefCell::new(Vec::new());
     serve(&model, Path::new(MODEL), &inbox, &configuration(max_parallel), &|frame| {
@@ -151,7 +151,7 @@ fn run(requests: Vec<GenerateRequest>, max_parallel: usize) -> Run {
 }
 
 #[test]
-fn a_reply_comes_piece_by_piece_with_exact_usage() {
+fn reply_is_streamed_with_exact_usage() {
     let run = run(vec![request("hello$")], 4);
     let pieces = run.frames.iter().filter(|frame| matches!(frame, FromWorker::Text { .. })).count();
     assert_eq!((run.text(1).as_str(), pieces), ("hello", 5));
@@ -160,7 +160,7 @@ fn a_reply_comes_piece_by_piece_with_exact_usage() {
 }
 
 #[test]
-fn running_replies_take_turns_token_by_token() {
+fn running_replies_alternate_by_token() {
     let run = run(vec![request("aaaa$"), request("bbbb$"), request("cccc$")], 4);
     let order: String = run
         .frames
@@ -174,18 +174,18 @@ fn running_replies_take_turns_token_by_token() {
 }
 
 #[test]
-fn a_long_prompt_does_not_hold_up_a_running_reply() {
+fn long_prompt_does_not_block_running_replies() {
     let mut slow = request(&format!("{}$", "x".repeat(400)));
     slow.max_output_tokens = Some(1);
     let run = run(vec![request("abcdefghij$"), slow], 4);
-    // Between two chunks of the long prompt the other reply gets its turn.
+    // The other reply gets its turn between two chunks of the long prompt.
     let before = run.frames.iter().take_while(|frame| matches!(frame, FromWorker::Text { id: 1, .. })).count();
     assert!(before >= 2, "{before} tokens of the first reply came before the second's first; {:?}", run.log);
     assert_eq!(run.text(1), "abcdefghij");
 }
 
 #[test]
-fn chunks_of_a_prompt_fit_the_speed_of_the_machine() {
+fn prompt_chunk_size_adapts_to_speed() {
     let mut pace = Pace::default();
     assert_eq!(pace.chunk(), 32);
     pace.observe(64, Duration::from_millis(160));
@@ -199,7 +199,7 @@ fn chunks_of_a_prompt_fit_the_speed_of_the_machine() {
 }
 
 #[test]
-fn requests_beyond_the_parallel_ones_wait_in_order() {
+fn excess_requests_wait_in_order() {
     let run = run(vec![request("aa$"), request("bb$"), request("cc$")], 1);
     let order: String = run
         .frames
@@ -213,7 +213,7 @@ fn requests_beyond_the_parallel_ones_wait_in_order() {
 }
 
 #[test]
-fn a_cancelled_reply_ends_before_its_next_token_and_others_go_on() {
+fn cancelled_reply_ends_immediately_and_others_continue() {
     let run = run_with(vec![request("abcdef"), request("vwxyz$")], 4, |inbox, frame| {
         if matches!(frame, FromWorker::Text { id: 1, text } if text == "c") {
             assert_eq!(inbox.cancel(1), Cancelled::Running);
@@ -226,7 +226,7 @@ fn a_cancelled_reply_ends_before_its_next_token_and_others_go_on() {
 }
 
 #[test]
-fn a_waiting_request_can_be_cancelled() {
+fn queued_request_can_be_cancelled() {
     let run = run_with(vec![request("abc$"), request("xyz$")], 1, |inbox, frame| {
         if matches!(frame, FromWorker::Text { text, .. } if text == "a") {
             assert_eq!(inbox.cancel(2), Cancelled::Queued);
@@ -238,7 +238,7 @@ fn a_waiting_request_can_be_cancelled() {
 }
 
 #[test]
-fn a_stop_text_ends_the_reply_and_is_not_part_of_it() {
+fn stop_text_ends_the_reply_and_is_excluded() {
     let mut stopping = request("one END two$");
     stopping.stop = vec![" END".to_owned()];
     let run = run(vec![stopping], 4);
@@ -248,7 +248,7 @@ fn a_stop_text_ends_the_reply_and_is_not_part_of_it() {
 }
 
 #[test]
-fn max_output_tokens_and_the_window_end_a_reply() {
+fn output_limit_and_context_window_end_a_reply() {
     let mut short = request("abc");
     short.max_output_tokens = Some(5);
     let run = run(vec![short, request("ab")], 4);
@@ -259,7 +259,7 @@ fn max_output_tokens_and_the_window_end_a_reply() {
 }
 
 #[test]
-fn held_back_text_comes_out_at_the_limit() {
+fn buffered_text_is_emitted_at_the_limit() {
     let mut short = request("abEN");
     short.max_output_tokens = Some(4);
     short.stop = vec!["END".to_owned()];
@@ -267,7 +267,7 @@ fn held_back_text_comes_out_at_the_limit() {
 }
 
 #[test]
-fn a_prompt_beyond_the_window_is_refused_with_figures() {
+fn prompt_beyond_the_window_is_rejected_with_sizes() {
     let run = run(vec![request(&"x".repeat(600)), request("ok$")], 4);
     let (code, message) = run.failure(1).unwrap();
     assert_eq!(code, LocalErrorCode::ContextLength);
@@ -276,7 +276,7 @@ fn a_prompt_beyond_the_window_is_refused_with_figures() {
 }
 
 #[test]
-fn a_failing_request_leaves_the_others_alone() {
+fn failing_request_does_not_affect_others() {
     let run = run(vec![request("ab!"), request("xyz$")], 4);
     assert_eq!(run.text(1), "ab");
     assert_eq!(run.failure(1), Some((LocalErrorCode::Internal, "scripted failure")));
@@ -284,7 +284,7 @@ fn a_failing_request_leaves_the_others_alone() {
 }
 
 #[test]
-fn the_next_turn_of_a_conversation_reads_only_what_is_new() {
+fn next_turn_reads_only_new_tokens() {
     let first = request("question one. answer$");
     let mut second = request("question one. answer$");
     second.messages.push(ChatMessage::user(" and more$"));
@@ -295,7 +295,7 @@ fn the_next_turn_of_a_conversation_reads_only_what_is_new() {
 }
 
 #[test]
-fn another_conversation_does_not_take_the_place_of_the_first() {
+fn other_conversation_does_not_evict_the_first() {
     let title = request("TITLE PLEASE$");
     let mut second = request("question one. answer$");
     second.messages.push(ChatMessage::user(" and more$"));
@@ -304,19 +304,19 @@ fn another_conversation_does_not_take_the_place_of_the_first() {
 }
 
 #[test]
-fn a_full_queue_gives_the_request_back() {
+fn full_queue_returns_the_request() {
     let inbox = Inbox::new(2);
     for id in 0..2 {
-        assert!(inbox.push(Waiting { id, request: Box::new(request("a")) }).is_ok());
+        assert!(inbox.push(QueuedRequest { id, request: Box::new(request("a")) }).is_ok());
     }
-    assert_eq!(inbox.push(Waiting { id: 2, request: Box::new(request("a")) }).err().unwrap().id, 2);
+    assert_eq!(inbox.push(QueuedRequest { id: 2, request: Box::new(request("a")) }).err().unwrap().id, 2);
 }
 
 proptest! {
-    /// Every request ends exactly once, nobody gets the text of another, and no running reply is
-    /// ever more than one token ahead of one that began before it.
+    /// Every request ends exactly once and receives only its own text. No running reply is ever more than one token
+    /// ahead of one that began before it.
     #[test]
-    fn every_request_ends_once_and_turns_are_fair(
+    fn every_request_ends_once_and_scheduling_is_fair(
         lengths in prop::collection::vec(0usize..30, 1..8),
         max_parallel in 1usize..5,
         cancel in prop::option::of((1u64..8, 0usize..20)),

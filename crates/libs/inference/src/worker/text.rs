@@ -1,42 +1,42 @@
-//! From token pieces to text: whole characters only, and nothing of a stop text ever shown.
+//! Assembly of token bytes into text: only complete characters, and no stop text.
 //!
-//! Invariant: however the bytes are cut into pieces, the text that comes out is the same. So the stop text
-//! that is complete first ends the reply, not the one that begins first: that one may still lack its end.
+//! Invariant: the output is independent of how the bytes are split into pieces. Therefore the stop text that is
+//! complete first ends the reply, not the one that begins first, which may still be incomplete.
 
-/// What a piece led to.
+/// Result of adding a piece.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Assembled {
-    /// May be empty: characters and stop texts are held back until they are complete.
+    /// Text to emit. May be empty: characters and stop texts are buffered until they are complete.
     pub(crate) text: String,
-    /// A stop text came; nothing after it counts.
+    /// Whether a stop text was found; all further pieces are ignored.
     pub(crate) stopped: bool,
 }
 
-/// Collects the bytes of one reply.
+/// Assembler for the bytes of one reply.
 #[derive(Debug)]
 pub(crate) struct TextAssembler {
     stop: Vec<String>,
-    /// Bytes of a character that is not complete yet; at most three.
+    /// Bytes of an incomplete character; at most three.
     partial: Vec<u8>,
-    /// Text that may yet turn out to be the beginning of a stop text; shorter than the longest one.
-    held: String,
+    /// Text that may be the beginning of a stop text; shorter than the longest one.
+    buffered: String,
     stopped: bool,
 }
 
 impl TextAssembler {
-    /// Empty stop texts are ignored: they would end every reply before it began.
+    /// Creates an assembler. Empty stop texts are ignored, since they would end every reply at its start.
     pub(crate) fn new(stop: Vec<String>) -> Self {
         let stop = stop.into_iter().filter(|text| !text.is_empty()).collect();
-        Self { stop, partial: Vec::new(), held: String::new(), stopped: false }
+        Self { stop, partial: Vec::new(), buffered: String::new(), stopped: false }
     }
 
-    /// Puts `prefix` before the first piece.
-    pub(crate) fn beginning_with(mut self, prefix: &str) -> Self {
-        self.held.push_str(prefix);
+    /// Prepends `prefix` to the first piece.
+    pub(crate) fn with_prefix(mut self, prefix: &str) -> Self {
+        self.buffered.push_str(prefix);
         self
     }
 
-    /// Takes the next piece.
+    /// Adds a piece.
     pub(crate) fn push(&mut self, piece: &[u8]) -> Assembled {
         if self.stopped {
             return Assembled { text: String::new(), stopped: true };
@@ -46,24 +46,24 @@ impl TextAssembler {
         self.release()
     }
 
-    /// The end of the reply: what was held back comes out.
+    /// Ends the reply and returns the buffered text.
     pub(crate) fn finish(&mut self) -> String {
         if self.stopped {
             return String::new();
         }
         if !self.partial.is_empty() {
             self.partial.clear();
-            self.held.push(char::REPLACEMENT_CHARACTER);
+            self.buffered.push(char::REPLACEMENT_CHARACTER);
         }
         let released = self.release();
-        if released.stopped { released.text } else { released.text + &std::mem::take(&mut self.held) }
+        if released.stopped { released.text } else { released.text + &std::mem::take(&mut self.buffered) }
     }
 
-    /// Moves whole characters from `partial` to `held`; impossible bytes become U+FFFD.
+    /// Moves complete characters from `partial` to `buffered`; invalid bytes become U+FFFD.
     fn decode(&mut self) {
         let mut consumed = 0;
         for chunk in self.partial.utf8_chunks() {
-            self.held.push_str(chunk.valid());
+            self.buffered.push_str(chunk.valid());
             consumed += chunk.valid().len();
             let invalid = chunk.invalid();
             if invalid.is_empty() {
@@ -73,26 +73,26 @@ impl TextAssembler {
             if at_end && may_be_completed(invalid) {
                 break;
             }
-            self.held.push(char::REPLACEMENT_CHARACTER);
+            self.buffered.push(char::REPLACEMENT_CHARACTER);
             consumed += invalid.len();
         }
         self.partial.drain(..consumed);
     }
 
     fn release(&mut self) -> Assembled {
-        if let Some(start) = first_complete(&self.stop, &self.held) {
-            self.held.truncate(start);
+        if let Some(start) = find_first_complete(&self.stop, &self.buffered) {
+            self.buffered.truncate(start);
             self.stopped = true;
-            return Assembled { text: std::mem::take(&mut self.held), stopped: true };
+            return Assembled { text: std::mem::take(&mut self.buffered), stopped: true };
         }
-        let keep = self.stop.iter().map(|stop| overlap(&self.held, stop)).max().unwrap_or(0);
-        let rest = self.held.split_off(self.held.len() - keep);
-        Assembled { text: std::mem::replace(&mut self.held, rest), stopped: false }
+        let keep = self.stop.iter().map(|stop| overlap(&self.buffered, stop)).max().unwrap_or(0);
+        let rest = self.buffered.split_off(self.buffered.len() - keep);
+        Assembled { text: std::mem::replace(&mut self.buffered, rest), stopped: false }
     }
 }
 
-/// Where the stop text begins that ends first in `text`; of several that end together, the longest.
-fn first_complete<S: AsRef<str>>(stop: &[S], text: &str) -> Option<usize> {
+/// Returns the start of the stop text that ends first in `text`; of several that end together, the longest.
+fn find_first_complete<S: AsRef<str>>(stop: &[S], text: &str) -> Option<usize> {
     let found = stop.iter().map(AsRef::as_ref).filter_map(|stop: &str| {
         let start = text.find(stop)?;
         Some((start + stop.len(), start))
@@ -100,12 +100,12 @@ fn first_complete<S: AsRef<str>>(stop: &[S], text: &str) -> Option<usize> {
     found.min().map(|(_, start)| start)
 }
 
-/// Whether more bytes could make a character of these, which no character is yet.
+/// Whether these bytes may be the beginning of a character.
 fn may_be_completed(bytes: &[u8]) -> bool {
     matches!(std::str::from_utf8(bytes), Err(error) if error.error_len().is_none())
 }
 
-/// How many bytes at the end of `text` are the beginning of `stop`.
+/// Returns the number of bytes at the end of `text` that are a prefix of `stop`.
 pub(crate) fn overlap(text: &str, stop: &str) -> usize {
     let longest = text.len().min(stop.len() - 1);
     (1..=longest)
@@ -135,26 +135,26 @@ mod tests {
     }
 
     #[test]
-    fn plain_pieces_come_out_one_by_one() {
+    fn plain_pieces_are_emitted_individually() {
         assert_eq!(run(&["<end>"], &[b"a", b"b "]).0, ["a", "b ", ""]);
     }
 
     #[test]
-    fn a_prefix_comes_with_the_first_piece() {
-        let mut assembler = TextAssembler::new(vec!["<end>".to_owned()]).beginning_with("<think>");
+    fn prefix_is_emitted_with_the_first_piece() {
+        let mut assembler = TextAssembler::new(vec!["<end>".to_owned()]).with_prefix("<think>");
         assert_eq!(assembler.push(b"a").text, "<think>a");
-        assert_eq!(TextAssembler::new(Vec::new()).beginning_with("<think>").finish(), "<think>");
+        assert_eq!(TextAssembler::new(Vec::new()).with_prefix("<think>").finish(), "<think>");
     }
 
     #[test]
-    fn a_stop_text_over_several_pieces_never_shows() {
+    fn stop_text_across_pieces_is_not_emitted() {
         let (out, stopped) = run(&["<end>"], &[b"hi<", b"en", b"d>more"]);
         assert_eq!(out.concat(), "hi");
         assert!(stopped);
     }
 
     #[test]
-    fn what_only_looked_like_a_stop_text_comes_out() {
+    fn partial_stop_text_is_emitted() {
         let (out, stopped) = run(&["<end>"], &[b"a<e", b"nx"]);
         assert_eq!(out, ["a", "<enx", ""]);
         assert!(!stopped);
@@ -162,12 +162,12 @@ mod tests {
     }
 
     #[test]
-    fn the_earliest_of_several_stop_texts_counts() {
+    fn earliest_stop_text_ends_the_reply() {
         assert_eq!(run(&["ccc", "b"], &[b"abccc"]).0.concat(), "a");
     }
 
     #[test]
-    fn of_overlapping_stop_texts_the_one_that_is_complete_first_counts() {
+    fn first_complete_stop_text_ends_the_reply() {
         for pieces in [vec!["xa>", "<"], vec!["xa><"], vec!["x", "a", ">", "<"]] {
             let pieces: Vec<&[u8]> = pieces.iter().map(|piece| piece.as_bytes()).collect();
             assert_eq!(run(&["a><", ">"], &pieces).0.concat(), "xa");
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_wait_for_their_last_byte() {
+    fn incomplete_characters_are_buffered() {
         let bytes = "é€😀".as_bytes();
         let pieces: Vec<&[u8]> = bytes.chunks(1).collect();
         let (out, _) = run(&[], &pieces);
@@ -184,14 +184,14 @@ mod tests {
     }
 
     #[test]
-    fn a_character_that_never_completes_is_replaced() {
+    fn incomplete_character_at_the_end_is_replaced() {
         assert_eq!(run(&[], &[b"a\xF0\x9F", b"\x98"]).0.concat(), "a\u{FFFD}");
         assert_eq!(run(&[], &[b"a\xFFb"]).0.concat(), "a\u{FFFD}b");
     }
 
     proptest! {
         #[test]
-        fn cutting_changes_nothing(
+        fn output_is_independent_of_piece_boundaries(
             bytes in prop_oneof![
                 "[ab<>é😀]{0,40}".prop_map(String::into_bytes),
                 prop::collection::vec(any::<u8>(), 0..40),
@@ -211,7 +211,7 @@ mod tests {
             let (out, stopped) = run(&stop, &pieces);
 
             let whole = String::from_utf8_lossy(&bytes).into_owned();
-            // The shortest beginning of the text that ends with a stop text, less the longest of those.
+            // The shortest prefix of the text that ends with a stop text, minus the longest of those.
             let end = whole.char_indices().map(|(at, character)| &whole[..at + character.len_utf8()]).find_map(|read| {
                 let ending = stop.iter().filter(|text| !text.is_empty() && read.ends_with(*text));
                 ending.map(|text| read.len() - text.len()).min()

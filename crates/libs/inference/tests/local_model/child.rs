@@ -1,7 +1,7 @@
-//! This test binary as a child process: the entry points, and how to start them.
+//! Entry points for this test binary as a child process, and the commands that start them.
 //!
-//! The test harness prints to standard output, which belongs to the protocol. So a shell moves the
-//! pipe to descriptor 3 first, and the entry point moves it back.
+//! The test harness prints to standard output, which belongs to the protocol. Therefore a shell first moves the pipe to
+//! descriptor 3, and the entry point moves it back.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -16,7 +16,7 @@ use agentd_process::{SpawnRequest, Spawner};
 
 const PROTOCOL: &str = "/proc/self/fd/3";
 
-/// What starts `entry`, one of the tests below, as the inference process.
+/// Returns the command that runs `entry`, one of the tests below, as the inference process.
 fn command(entry: &str) -> (PathBuf, Vec<OsString>) {
     let binary = std::env::current_exe().unwrap();
     let arguments = vec![
@@ -28,13 +28,13 @@ fn command(entry: &str) -> (PathBuf, Vec<OsString>) {
     (PathBuf::from("/bin/sh"), arguments)
 }
 
-/// Options of a model inside that `entry` is the process of.
+/// Returns options of a local model with the process `entry`.
 pub(crate) fn options(entry: &str) -> LocalModelOptions {
     let (program, arguments) = command(entry);
     LocalModelOptions::new(program, arguments, Spawner::start().unwrap(), Entropy::seeded(1))
 }
 
-/// Options of an embedder that `entry` is the process of.
+/// Returns options of an embedder with the process `entry`.
 pub(crate) fn embedder_options(entry: &str, model_path: &Path) -> EmbedderOptions {
     let (program, arguments) = command(entry);
     EmbedderOptions::new(
@@ -46,7 +46,7 @@ pub(crate) fn embedder_options(entry: &str, model_path: &Path) -> EmbedderOption
     )
 }
 
-/// Standard output as it was given; `None` when this is not run as a child.
+/// Returns the original standard output; `None` if this is not run as a child.
 fn protocol_pipe() -> Option<File> {
     let started_by_us = ["--exact", "--ignored"].iter().all(|flag| std::env::args().any(|argument| argument == *flag));
     if !started_by_us {
@@ -64,7 +64,7 @@ fn engine() {
     let _ = worker::run(&Clock::system());
 }
 
-/// A daemon in small: starts a child, says its process id, and stays until it is killed.
+/// Minimal daemon: starts a child, prints its process id, and runs until it is killed.
 #[test]
 #[ignore = "the entry point of a child process"]
 fn parent() {
@@ -79,7 +79,7 @@ fn parent() {
     });
 }
 
-/// Does what the last message says, step by step, separated by `;`.
+/// Executes the last message as a script of steps separated by `;`.
 #[test]
 #[ignore = "the entry point of a child process"]
 fn scripted() {
@@ -106,8 +106,7 @@ fn scripted() {
     }
 }
 
-/// An embedder that does what each text says. What is held back is answered by a text that says
-/// `release`, in the order of arrival.
+/// Embedder that executes each text. Texts that are held are answered in order of arrival once a text says `release`.
 #[test]
 #[ignore = "the entry point of a child process"]
 fn scripted_embedder() {

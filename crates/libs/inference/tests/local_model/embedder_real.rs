@@ -1,6 +1,5 @@
-//! The sentence encoder with real weights: the file that `AGENTD_TEST_EMBEDDING_MODEL` names, or the
-//! one that `scripts/fetch-models.sh models` puts into the project. Without either these tests say so
-//! and pass.
+//! Tests of the sentence encoder with real weights: the file in `AGENTD_TEST_EMBEDDING_MODEL`, or the one that
+//! `scripts/fetch-models.sh models` installs. Without a file, the tests print a notice and pass.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -66,10 +65,10 @@ async fn names_are_tagged_in_english_and_german() {
     assert_eq!(found, [vec![anna, ("Siemens", NameKind::Organization), berlin], vec![anna, berlin]]);
 }
 
-/// The publisher's weights in full precision, by its own tokenizer, computed with a plain
-/// implementation of the network.
+/// Reference vectors from the publisher's full-precision weights and tokenizer, computed with a plain implementation of
+/// the network.
 #[tokio::test]
-async fn vectors_are_those_of_the_publishers_model() {
+async fn vectors_match_the_publishers_model() {
     let Some(file) = model_file() else { return };
     let embedder = LocalEmbedder::new(options(&file));
     let reference: Vec<Value> = serde_json::from_str(include_str!("embedder_reference.json")).unwrap();
@@ -79,7 +78,7 @@ async fn vectors_are_those_of_the_publishers_model() {
         let found = embedder.embed_query(entry["text"].as_str().unwrap()).await.unwrap();
         let cosine = cosine(&found, &wanted);
         println!("{cosine:.5} {}", entry["text"]);
-        // The rounding of eight bits does not average out over two or three tokens.
+        // Errors of eight-bit rounding do not average out over two or three tokens.
         let least = if entry["tokens"].as_u64().unwrap() < 8 { 0.998 } else { 0.999 };
         assert!(cosine >= least && is_of_length_1(&found), "{cosine} {}", entry["text"]);
     }
@@ -87,7 +86,7 @@ async fn vectors_are_those_of_the_publishers_model() {
 }
 
 #[tokio::test]
-async fn what_means_the_same_is_closer_than_what_does_not() {
+async fn similar_meanings_have_closer_vectors() {
     let Some(file) = model_file() else { return };
     let embedder = LocalEmbedder::new(options(&file));
     for (query, near, far) in [
@@ -104,7 +103,7 @@ async fn what_means_the_same_is_closer_than_what_does_not() {
 }
 
 #[tokio::test]
-async fn a_text_among_others_has_the_vector_that_it_has_alone() {
+async fn vector_is_independent_of_other_texts() {
     let Some(file) = model_file() else { return };
     let embedder = LocalEmbedder::new(options(&file));
     let texts: Vec<String> = (0..40)
@@ -124,7 +123,7 @@ async fn a_text_among_others_has_the_vector_that_it_has_alone() {
 }
 
 #[tokio::test]
-async fn a_long_text_is_cut_and_each_of_its_subjects_is_found() {
+async fn long_text_is_split_and_each_subject_is_found() {
     let Some(file) = model_file() else { return };
     let embedder = LocalEmbedder::new(options(&file));
     let subjects = ["The bakery sells rye bread on Mondays. ", "Saturn has rings of ice and rock. "];
@@ -148,7 +147,7 @@ async fn a_long_text_is_cut_and_each_of_its_subjects_is_found() {
 }
 
 #[tokio::test]
-async fn any_text_is_answered() {
+async fn any_text_is_embedded() {
     let Some(file) = model_file() else { return };
     let limits = EmbedderLimits { max_chunks: 6, ..EmbedderLimits::default() };
     let embedder = LocalEmbedder::new(EmbedderOptions { limits, ..options(&file) });
@@ -182,7 +181,7 @@ async fn any_text_is_answered() {
 }
 
 #[tokio::test]
-async fn a_query_is_answered_while_many_texts_wait() {
+async fn query_is_answered_while_many_texts_are_queued() {
     let Some(file) = model_file() else { return };
     let embedder = LocalEmbedder::new(options(&file));
     let many = tokio::spawn({
@@ -198,7 +197,7 @@ async fn a_query_is_answered_while_many_texts_wait() {
 }
 
 #[tokio::test]
-async fn a_kill_while_it_works_is_an_error_and_the_next_call_works() {
+async fn killed_process_is_an_error_and_the_next_call_succeeds() {
     let Some(file) = model_file() else { return };
     let embedder = LocalEmbedder::new(options(&file));
     let many = tokio::spawn({
@@ -215,7 +214,7 @@ async fn a_kill_while_it_works_is_an_error_and_the_next_call_works() {
 }
 
 #[tokio::test]
-async fn unloading_ends_the_process() {
+async fn unloading_ends_the_embedder_process() {
     let Some(file) = model_file() else { return };
     let embedder = LocalEmbedder::new(EmbedderOptions { idle_unload: Duration::from_millis(100), ..options(&file) });
     let mut status = embedder.subscribe();
@@ -226,7 +225,7 @@ async fn unloading_ends_the_process() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_such_model_is_an_error_until_it_is_replaced() {
+async fn invalid_model_is_an_error_until_it_is_replaced() {
     let Some(file) = model_file() else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.gguf");

@@ -1,4 +1,4 @@
-//! Whatever the embedder's process does, each call ends and the next one works.
+//! Whatever the embedding process does, each call ends and the next one succeeds.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::child;
 
 fn options() -> EmbedderOptions {
-    // A file that is there: scripted processes do not read it.
+    // An existing file: scripted processes do not read it.
     child::embedder_options("scripted_embedder", &std::env::current_exe().unwrap())
 }
 
@@ -20,7 +20,7 @@ async fn until(embedder: &LocalEmbedder, holds: impl Fn(&EmbedderStatus) -> bool
     embedder.subscribe().wait_for(|status| holds(status)).await.unwrap().clone()
 }
 
-async fn works(embedder: &LocalEmbedder) {
+async fn assert_works(embedder: &LocalEmbedder) {
     assert_eq!(embedder.embed_query("four").await.unwrap(), [4.0; DIMENSIONS]);
 }
 
@@ -34,7 +34,7 @@ fn texts(texts: &[&str]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn nothing_is_started_before_the_first_call() {
+async fn process_is_started_on_the_first_call() {
     let embedder = LocalEmbedder::new(options());
     let status = embedder.status();
     assert_eq!((status.state, status.process_id, status.resident_bytes), (LocalState::Unloaded, None, 0));
@@ -43,7 +43,7 @@ async fn nothing_is_started_before_the_first_call() {
 }
 
 #[tokio::test]
-async fn texts_are_answered_in_order_and_the_status_shows_it() {
+async fn texts_are_answered_in_order_and_shown_in_the_status() {
     let embedder: Box<dyn Embedder> = Box::new(LocalEmbedder::new(options()));
     let embedded = embedder.embed_texts(texts(&["hold this", "a", "release", "bbb"])).await.unwrap();
     let lengths: Vec<usize> = embedded.iter().map(|text| text.chunks[0].range.end).collect();
@@ -56,19 +56,19 @@ async fn texts_are_answered_in_order_and_the_status_shows_it() {
 }
 
 #[tokio::test]
-async fn a_call_with_many_texts_lets_others_through() {
+async fn large_call_does_not_block_others() {
     let embedder = LocalEmbedder::new(options());
     let many = {
         let embedder = embedder.clone();
-        // Far more than the process has at a time, and all of those that it has are held.
+        // Far more than the process may have at a time, all of which are held.
         tokio::spawn(async move { embedder.embed_texts(vec!["hold".to_owned(); 200]).await })
     };
     until(&embedder, |status| status.active_requests == 200).await;
-    works(&embedder).await;
+    assert_works(&embedder).await;
     let release = tokio::spawn({
         let embedder = embedder.clone();
         async move {
-            // Each lets go what the process has; the window fills again behind it.
+            // Each call releases the texts in the process; further ones are then sent.
             while embedder.status().active_requests > 0 {
                 embedder.embed_query("release").await.unwrap();
             }
@@ -79,7 +79,7 @@ async fn a_call_with_many_texts_lets_others_through() {
 }
 
 #[tokio::test]
-async fn a_crash_is_told_with_its_last_words_to_all_that_the_process_had() {
+async fn crash_fails_all_calls_with_the_last_log_lines() {
     let embedder = LocalEmbedder::new(options());
     let held = {
         let embedder = embedder.clone();
@@ -91,12 +91,12 @@ async fn a_crash_is_told_with_its_last_words_to_all_that_the_process_had() {
     assert!(error.message.contains("signal 6") && error.message.contains("GGML_ASSERT failed"), "{error}");
     assert_eq!(held.await.unwrap().unwrap_err(), error);
     assert_eq!(embedder.status().state, LocalState::Failed);
-    works(&embedder).await;
+    assert_works(&embedder).await;
     assert_eq!(embedder.status().last_error, None);
 }
 
 #[tokio::test]
-async fn a_kill_from_outside_is_an_error_and_the_next_call_works() {
+async fn killed_process_is_an_error_and_the_next_call_succeeds() {
     let embedder = LocalEmbedder::new(options());
     let held = {
         let embedder = embedder.clone();
@@ -107,22 +107,22 @@ async fn a_kill_from_outside_is_an_error_and_the_next_call_works() {
     let error = held.await.unwrap().unwrap_err();
     assert_eq!(error.code, LocalErrorCode::Unavailable);
     assert!(error.message.contains("signal 9"), "{error}");
-    works(&embedder).await;
+    assert_works(&embedder).await;
 }
 
 #[tokio::test]
-async fn a_process_that_hangs_is_ended() {
+async fn hung_process_is_killed() {
     let embedder = LocalEmbedder::new(EmbedderOptions { stall_timeout: Duration::from_millis(300), ..options() });
     let error = embedder.embed_texts(texts(&["a", "hang"])).await.unwrap_err();
     assert_eq!(error.code, LocalErrorCode::Unavailable);
     assert!(error.message.contains("said nothing"), "{error}");
     let embedder = LocalEmbedder::new(options());
     assert!(embedder.embed_query("garbage").await.unwrap_err().message.contains("not the JSON"));
-    works(&embedder).await;
+    assert_works(&embedder).await;
 }
 
 #[tokio::test]
-async fn failures_in_a_row_are_followed_by_a_pause_that_says_why() {
+async fn consecutive_failures_cause_a_backoff_with_a_reason() {
     let embedder = LocalEmbedder::new(options());
     for _ in 0..2 {
         assert!(embedder.embed_query("crash no luck").await.unwrap_err().message.contains("no luck"));
@@ -135,22 +135,22 @@ async fn failures_in_a_row_are_followed_by_a_pause_that_says_why() {
 }
 
 #[tokio::test]
-async fn an_idle_process_ends_and_the_next_call_starts_another() {
+async fn idle_process_is_ended_and_restarted_on_demand() {
     let embedder = LocalEmbedder::new(EmbedderOptions { idle_unload: Duration::from_millis(200), ..options() });
-    works(&embedder).await;
+    assert_works(&embedder).await;
     let pid = embedder.status().process_id.unwrap();
     let status = until(&embedder, |status| status.state == LocalState::Unloaded).await;
     assert_eq!(status.process_id, None);
     assert!(!Path::new(&format!("/proc/{pid}")).exists());
-    works(&embedder).await;
+    assert_works(&embedder).await;
     let embedder = LocalEmbedder::new(EmbedderOptions { idle_unload: Duration::ZERO, ..options() });
     for _ in 0..3 {
-        works(&embedder).await;
+        assert_works(&embedder).await;
     }
 }
 
 #[tokio::test]
-async fn too_much_is_refused() {
+async fn excess_calls_are_refused() {
     let embedder = LocalEmbedder::new(EmbedderOptions { max_queries: 1, max_texts: 3, ..options() });
     let spawn_texts = |count: usize| {
         let embedder = embedder.clone();
@@ -171,19 +171,19 @@ async fn too_much_is_refused() {
 }
 
 #[tokio::test]
-async fn what_no_embedder_takes_is_refused_at_once() {
+async fn invalid_input_is_refused_immediately() {
     let embedder = LocalEmbedder::new(options());
     for texts in [vec!["x".repeat(MAX_TEXT_BYTES + 1)], vec![String::new(); MAX_TEXTS_PER_CALL + 1]] {
         assert_eq!(embedder.embed_texts(texts).await.unwrap_err().code, LocalErrorCode::Invalid);
     }
     assert_eq!(embedder.status().process_id, None);
-    // The longest form that a text can take on the pipe.
+    // The longest encoding of a text on the pipe.
     let embedded = embedder.embed_texts(vec!["\0".repeat(MAX_TEXT_BYTES)]).await.unwrap();
     assert_eq!(embedded[0].chunks[0].range, 0..MAX_TEXT_BYTES);
 }
 
 #[tokio::test]
-async fn a_call_that_was_given_up_makes_room() {
+async fn cancelled_call_frees_capacity() {
     let embedder = LocalEmbedder::new(EmbedderOptions { max_texts: 100, ..options() });
     let many = {
         let embedder = embedder.clone();
@@ -198,7 +198,7 @@ async fn a_call_that_was_given_up_makes_room() {
 }
 
 #[tokio::test]
-async fn shutdown_ends_the_process_and_tells_every_call() {
+async fn shutdown_ends_the_process_and_all_calls() {
     let embedder = LocalEmbedder::new(options());
     let held = tokio::spawn({
         let embedder = embedder.clone();
@@ -214,7 +214,7 @@ async fn shutdown_ends_the_process_and_tells_every_call() {
 }
 
 #[tokio::test]
-async fn a_missing_file_is_said_without_starting_anything_and_works_once_it_is_there() {
+async fn missing_file_is_reported_without_a_process_until_it_exists() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.gguf");
     let embedder = LocalEmbedder::new(EmbedderOptions { model_paths: vec![path.clone()], ..options() });
@@ -229,11 +229,11 @@ async fn a_missing_file_is_said_without_starting_anything_and_works_once_it_is_t
     assert_eq!(embedder.status().process_id, None);
     assert!(embedder.status().last_error.is_some());
     std::fs::write(&path, "now").unwrap();
-    works(&embedder).await;
+    assert_works(&embedder).await;
 }
 
 #[tokio::test]
-async fn a_file_that_was_refused_is_not_read_again_until_it_is_replaced() {
+async fn refused_file_is_not_read_again_until_it_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path: PathBuf = folder.path().join("model.gguf");
     std::fs::write(&path, "one").unwrap();
@@ -241,19 +241,19 @@ async fn a_file_that_was_refused_is_not_read_again_until_it_is_replaced() {
     let id = embedder.model_id().await.unwrap();
     let error = embedder.embed_query("refuse it is damaged").await.unwrap_err();
     assert_eq!((error.code, error.message.as_str()), (LocalErrorCode::ModelMissing, "it is damaged"));
-    // The process would answer this one.
+    // The process would answer this query.
     assert_eq!(embedder.embed_query("a").await.unwrap_err(), error);
     assert_eq!(embedder.status().state, LocalState::Failed);
     let pid = embedder.status().process_id;
     std::fs::write(&path, "another").unwrap();
-    works(&embedder).await;
+    assert_works(&embedder).await;
     assert_ne!(embedder.status().process_id, pid);
     assert_eq!(embedder.status().state, LocalState::Ready);
     assert_ne!(embedder.model_id().await.unwrap(), id);
 }
 
 #[tokio::test]
-async fn a_missing_program_is_an_error_with_its_cause() {
+async fn missing_program_is_an_error_with_its_cause() {
     let mut options = options();
     options.worker_command.0 = "/nonexistent/agentd".into();
     let error = LocalEmbedder::new(options).embed_query("a").await.unwrap_err();

@@ -1,5 +1,5 @@
-//! The daemon's side against real processes: scripted ones that misbehave on demand, and the engine
-//! itself where a model file is there.
+//! Tests of the daemon side with real processes: scripted ones that fail on demand, and the engine itself if a model
+//! file is available.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! No child outlives the daemon, not even one that was killed without warning.
+//! Child processes must not outlive the daemon, even if it is killed.
 
 use agentd_process::{SpawnRequest, Stream};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -8,7 +8,7 @@ use tokio::io::AsyncReadExt;
 use crate::child;
 
 #[tokio::test]
-async fn a_child_dies_with_a_daemon_that_was_killed() {
+async fn child_dies_with_a_killed_daemon() {
     let options = child::options("parent");
     let (program, arguments) = options.worker_command;
     let request = SpawnRequest { program, arguments, stdout: Stream::Pipe, ..SpawnRequest::default() };
@@ -18,7 +18,7 @@ async fn a_child_dies_with_a_daemon_that_was_killed() {
     let grandchild: i32 = std::str::from_utf8(&line[..length]).unwrap().trim().parse().unwrap();
     let grandchild = pidfd_open(Pid::from_raw(grandchild).unwrap(), PidfdFlags::empty()).unwrap();
 
-    // It has a process group of its own, so this reaches only the daemon.
+    // The daemon has its own process group, so only the daemon is killed.
     daemon.kill();
     daemon.wait().await;
     let limit = Timespec { tv_sec: 20, tv_nsec: 0 };

@@ -1,6 +1,5 @@
-//! The engine with real weights: the file that `AGENTD_TEST_MODEL` names, or the one that
-//! `scripts/fetch-models.sh models` puts into the project. Without either these tests say so and
-//! pass. What they ask of the text holds for the default model.
+//! Tests of the engine with real weights: the file in `AGENTD_TEST_MODEL`, or the one that `scripts/fetch-models.sh
+//! models` installs. Without a file, the tests print a notice and pass. Expected texts are those of the default model.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -41,7 +40,7 @@ fn ask(file: &Path, question: &str) -> GenerateRequest {
 const CAPITAL: &str = "What is the capital of France?";
 
 #[tokio::test]
-async fn it_answers_in_pieces_stops_by_itself_and_counts() {
+async fn reply_is_streamed_to_its_end_with_usage() {
     let Some(file) = model_file() else { return };
     let model = LocalModel::new(options());
     let mut stream = model.generate(ask(&file, CAPITAL));
@@ -69,7 +68,7 @@ async fn it_answers_in_pieces_stops_by_itself_and_counts() {
 }
 
 #[tokio::test]
-async fn the_same_seed_gives_the_same_reply_and_another_one_another() {
+async fn reply_is_determined_by_the_seed() {
     let Some(file) = model_file() else { return };
     let model = LocalModel::new(options());
     let mut texts = Vec::new();
@@ -85,7 +84,7 @@ async fn the_same_seed_gives_the_same_reply_and_another_one_another() {
 }
 
 #[tokio::test]
-async fn two_requests_at_once_both_progress() {
+async fn concurrent_requests_both_progress() {
     let Some(file) = model_file() else { return };
     let model = LocalModel::new(options());
     let request = |question: &str| {
@@ -107,7 +106,7 @@ async fn two_requests_at_once_both_progress() {
 }
 
 #[tokio::test]
-async fn a_dropped_stream_frees_its_place() {
+async fn dropped_stream_releases_its_permit() {
     let Some(file) = model_file() else { return };
     let model = LocalModel::new(LocalModelOptions { max_parallel: 1, ..options() });
     let mut endless = ask(&file, "Count from one to a million, one number a line.");
@@ -115,13 +114,13 @@ async fn a_dropped_stream_frees_its_place() {
     let mut stream = model.generate(endless);
     assert!(matches!(stream.next().await, Some(Ok(LocalEvent::Text(_)))));
     drop(stream);
-    // With one place and no end in sight, this is only answered when the first was cancelled.
+    // With a single permit and an endless first reply, this is only answered once the first is cancelled.
     let (text, _) = model.generate(ask(&file, CAPITAL)).collect_text().await.unwrap();
     assert!(text.contains("Paris"), "{text}");
 }
 
 #[tokio::test]
-async fn a_stop_text_cuts_the_reply() {
+async fn stop_text_ends_the_reply() {
     let Some(file) = model_file() else { return };
     let model = LocalModel::new(options());
     let mut request = ask(&file, CAPITAL);
@@ -132,7 +131,7 @@ async fn a_stop_text_cuts_the_reply() {
 }
 
 #[tokio::test]
-async fn a_prompt_beyond_the_window_is_refused_with_figures_and_a_long_one_is_read() {
+async fn oversized_prompt_is_refused_and_long_prompt_is_read() {
     let Some(file) = model_file() else { return };
     let model = LocalModel::new(LocalModelOptions { context_length: 700, ..options() });
     let error = model.generate(ask(&file, &"word ".repeat(1000))).collect_text().await.unwrap_err();
@@ -146,7 +145,7 @@ async fn a_prompt_beyond_the_window_is_refused_with_figures_and_a_long_one_is_re
 }
 
 #[tokio::test]
-async fn the_next_turn_is_answered_from_the_conversation() {
+async fn next_turn_uses_the_conversation() {
     let Some(file) = model_file() else { return };
     let model = LocalModel::new(options());
     let mut request = ask(&file, CAPITAL);
@@ -157,12 +156,12 @@ async fn the_next_turn_is_answered_from_the_conversation() {
     let (second, end) = model.generate(request).collect_text().await.unwrap();
     let LocalEvent::Finished { input_tokens: after, .. } = end else { panic!("{end:?}") };
     assert!(second.contains("France"), "{second}");
-    // The figure is that of the whole prompt, whatever was still in the cache.
+    // The count is that of the whole prompt, including cached tokens.
     assert!(after > before + 10, "{before} {after}");
 }
 
 #[tokio::test]
-async fn unloading_ends_the_process() {
+async fn unloading_ends_the_model_process() {
     let Some(file) = model_file() else { return };
     let model = LocalModel::new(LocalModelOptions { idle_unload: Duration::from_millis(100), ..options() });
     let stream = model.generate(ask(&file, CAPITAL));
@@ -175,7 +174,7 @@ async fn unloading_ends_the_process() {
 }
 
 #[tokio::test]
-async fn a_kill_in_mid_stream_is_an_error_and_the_next_request_works() {
+async fn killed_process_is_an_error_and_the_next_request_succeeds() {
     let Some(file) = model_file() else { return };
     let model = LocalModel::new(options());
     let mut stream = model.generate(ask(&file, "Tell me a long story about a fox."));
@@ -188,7 +187,7 @@ async fn a_kill_in_mid_stream_is_an_error_and_the_next_request_works() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_model_is_an_error_and_the_next_request_works() {
+async fn invalid_model_is_an_error_and_the_next_request_succeeds() {
     let Some(file) = model_file() else { return };
     let model = LocalModel::new(options());
     let directory = tempfile::tempdir().unwrap();
@@ -209,7 +208,7 @@ async fn a_file_that_is_no_model_is_an_error_and_the_next_request_works() {
         std::fs::write(&path, bytes).unwrap();
         let error = model.generate(ask(&path, CAPITAL)).collect_text().await.unwrap_err();
         println!("{name}: {error}");
-        // A crash of the engine would be `unavailable`; none of these is known to cause one.
+        // A crash of the engine would be `unavailable`; none of these files is known to cause one.
         assert_eq!(error.code, LocalErrorCode::ModelMissing, "{name}: {error}");
         assert_eq!(model.status().state, LocalState::Failed);
         assert!(model.generate(ask(&file, CAPITAL)).collect_text().await.unwrap().0.contains("Paris"));

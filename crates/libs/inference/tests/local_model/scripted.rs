@@ -1,4 +1,4 @@
-//! Whatever the inference process does, each request ends and the next one works.
+//! Whatever the inference process does, each request ends and the next one succeeds.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 
 use crate::child;
 
-/// Any file that is there: scripted processes do not read it.
+/// Any existing file: scripted processes do not read it.
 const MODEL: &str = "/dev/null";
 
 fn options() -> LocalModelOptions {
@@ -26,12 +26,12 @@ async fn until(model: &LocalModel, holds: impl Fn(&LocalStatus) -> bool) -> Loca
     model.subscribe().wait_for(|status| holds(status)).await.unwrap().clone()
 }
 
-async fn works(model: &LocalModel) {
+async fn assert_works(model: &LocalModel) {
     let (text, _) = model.generate(script("say fine;say  again")).collect_text().await.unwrap();
     assert_eq!(text, "fine again");
 }
 
-/// The text before the failure, and the failure.
+/// Returns the text before the failure, and the failure.
 async fn failure(model: &LocalModel, steps: &str) -> (String, LocalError) {
     let mut stream = model.generate(script(steps));
     let mut text = String::new();
@@ -48,14 +48,14 @@ async fn failure(model: &LocalModel, steps: &str) -> (String, LocalError) {
 }
 
 #[tokio::test]
-async fn nothing_is_started_before_the_first_request() {
+async fn process_is_started_on_the_first_request() {
     let model = LocalModel::new(options());
     let status = model.status();
     assert_eq!((status.state, status.process_id, status.resident_bytes), (LocalState::Unloaded, None, 0));
 }
 
 #[tokio::test]
-async fn a_reply_arrives_piece_by_piece_and_shows_in_the_status() {
+async fn reply_is_streamed_and_shown_in_the_status() {
     let model = LocalModel::new(options());
     let mut stream = model.generate(script("say one;say  two"));
     assert_eq!(stream.next().await, Some(Ok(LocalEvent::Text("one".into()))));
@@ -74,19 +74,19 @@ async fn a_reply_arrives_piece_by_piece_and_shows_in_the_status() {
 }
 
 #[tokio::test]
-async fn a_crash_in_mid_stream_is_an_error_with_its_last_words_and_the_next_request_works() {
+async fn crash_during_a_reply_is_an_error_with_the_last_log_lines() {
     let model = LocalModel::new(options());
     let (text, error) = failure(&model, "say par;say tial;crash GGML_ASSERT failed").await;
     assert_eq!(text, "partial");
     assert_eq!(error.code, LocalErrorCode::Unavailable);
     assert!(error.message.contains("signal 6") && error.message.contains("GGML_ASSERT failed"), "{error}");
     assert_eq!(model.status().state, LocalState::Failed);
-    works(&model).await;
+    assert_works(&model).await;
     assert_eq!(model.status().last_error, None);
 }
 
 #[tokio::test]
-async fn a_kill_from_outside_is_an_error_and_the_next_request_works() {
+async fn killed_process_is_an_error_and_the_next_request_succeeds() {
     let model = LocalModel::new(options());
     let mut stream = model.generate(script("say x;until-cancelled"));
     assert!(matches!(stream.next().await, Some(Ok(LocalEvent::Text(_)))));
@@ -95,20 +95,20 @@ async fn a_kill_from_outside_is_an_error_and_the_next_request_works() {
     let error = stream.next().await.unwrap().unwrap_err();
     assert_eq!(error.code, LocalErrorCode::Unavailable);
     assert!(error.message.contains("signal 9"), "{error}");
-    works(&model).await;
+    assert_works(&model).await;
 }
 
 #[tokio::test]
-async fn a_process_that_hangs_is_ended() {
+async fn hung_process_is_killed() {
     let model = LocalModel::new(LocalModelOptions { stall_timeout: Duration::from_millis(300), ..options() });
     let (text, error) = failure(&model, "say x;hang").await;
     assert_eq!((text.as_str(), error.code), ("x", LocalErrorCode::Unavailable));
     assert!(error.message.contains("said nothing"), "{error}");
-    works(&model).await;
+    assert_works(&model).await;
 }
 
 #[tokio::test]
-async fn what_is_no_frame_ends_the_process() {
+async fn invalid_frame_ends_the_process() {
     for (step, words) in [
         ("garbage", "not the JSON"),
         ("oversize", "exceeds the limit"),
@@ -119,12 +119,12 @@ async fn what_is_no_frame_ends_the_process() {
         let (text, error) = failure(&model, &format!("say x;{step}")).await;
         assert_eq!((text.as_str(), error.code), ("x", LocalErrorCode::Unavailable));
         assert!(error.message.contains(words), "{step}: {error}");
-        works(&model).await;
+        assert_works(&model).await;
     }
 }
 
 #[tokio::test]
-async fn all_requests_of_a_lost_process_are_told() {
+async fn all_requests_of_a_lost_process_fail() {
     let model = LocalModel::new(options());
     let mut first = model.generate(script("say x;hang"));
     assert!(matches!(first.next().await, Some(Ok(LocalEvent::Text(_)))));
@@ -136,7 +136,7 @@ async fn all_requests_of_a_lost_process_are_told() {
 }
 
 #[tokio::test]
-async fn failures_in_a_row_are_followed_by_a_pause_that_says_why() {
+async fn consecutive_failures_cause_a_backoff_with_a_reason() {
     let model = LocalModel::new(options());
     for _ in 0..2 {
         assert!(failure(&model, "crash no luck").await.1.message.contains("no luck"));
@@ -147,36 +147,36 @@ async fn failures_in_a_row_are_followed_by_a_pause_that_says_why() {
 }
 
 #[tokio::test]
-async fn a_dropped_stream_cancels_its_request() {
+async fn dropped_stream_cancels_its_request() {
     let model = LocalModel::new(options());
     let mut stream = model.generate(script("say x;until-cancelled"));
     assert!(matches!(stream.next().await, Some(Ok(LocalEvent::Text(_)))));
     drop(stream);
     until(&model, |status| status.active_requests == 0).await;
-    works(&model).await;
+    assert_works(&model).await;
 }
 
 #[tokio::test]
-async fn an_idle_process_ends_and_the_next_request_starts_another() {
+async fn idle_process_is_ended_and_restarted_on_demand() {
     let model = LocalModel::new(LocalModelOptions { idle_unload: Duration::from_millis(200), ..options() });
-    works(&model).await;
+    assert_works(&model).await;
     let pid = model.status().process_id.unwrap();
     let status = until(&model, |status| status.state == LocalState::Unloaded).await;
     assert_eq!((status.process_id, status.context_length), (None, None));
     assert!(!Path::new(&format!("/proc/{pid}")).exists());
-    works(&model).await;
+    assert_works(&model).await;
 }
 
 #[tokio::test]
-async fn a_running_request_is_not_idle() {
+async fn process_with_a_running_request_is_not_idle() {
     let model = LocalModel::new(LocalModelOptions { idle_unload: Duration::ZERO, ..options() });
     for _ in 0..3 {
-        works(&model).await;
+        assert_works(&model).await;
     }
 }
 
 #[tokio::test]
-async fn too_many_requests_are_refused() {
+async fn excess_requests_are_refused() {
     let model = LocalModel::new(LocalModelOptions { max_parallel: 1, max_queue: 1, ..options() });
     let running = model.generate(script("until-cancelled"));
     let waiting = model.generate(script("say x"));
@@ -187,15 +187,15 @@ async fn too_many_requests_are_refused() {
 }
 
 #[tokio::test]
-async fn clients_that_wait_take_turns() {
+async fn waiting_clients_take_turns() {
     let model = LocalModel::new(LocalModelOptions { max_parallel: 1, max_queue: 100, ..options() });
     let ask = |client: &str, steps: &str| model.generate(GenerateRequest { client: client.into(), ..script(steps) });
     let mut crowd: Vec<_> = (0..101).map(|number| ask("crowd", &format!("say {number};until-cancelled"))).collect();
-    // The queue is full by now, and the last of the crowd makes room.
+    // The queue is full now, and the last request of the crowd is evicted.
     let stays = tokio::spawn(ask("one", "say mine").collect_text());
     let refused = crowd.pop().unwrap().collect_text().await.unwrap_err();
     assert_eq!(refused.code, LocalErrorCode::Overloaded);
-    // Each that goes lets the next one begin, and the other client is the second of those.
+    // Each finished request lets the next one start; the other client is second.
     for (number, mut leaves) in (0..2).zip(crowd.drain(..2)) {
         assert_eq!(leaves.next().await, Some(Ok(LocalEvent::Text(number.to_string()))));
     }
@@ -205,7 +205,7 @@ async fn clients_that_wait_take_turns() {
 }
 
 #[tokio::test]
-async fn what_waits_goes_on_with_another_process() {
+async fn queued_requests_continue_with_the_next_process() {
     let model = LocalModel::new(LocalModelOptions { max_parallel: 1, ..options() });
     let mut first = model.generate(script("say x;hang"));
     assert!(matches!(first.next().await, Some(Ok(LocalEvent::Text(_)))));
@@ -217,7 +217,7 @@ async fn what_waits_goes_on_with_another_process() {
 }
 
 #[tokio::test]
-async fn shutdown_ends_the_process_and_tells_every_stream() {
+async fn shutdown_ends_the_process_and_all_streams() {
     let model = LocalModel::new(options());
     let mut stream = model.generate(script("say x;until-cancelled"));
     assert!(matches!(stream.next().await, Some(Ok(LocalEvent::Text(_)))));
@@ -232,7 +232,7 @@ async fn shutdown_ends_the_process_and_tells_every_stream() {
 }
 
 #[tokio::test]
-async fn a_missing_model_file_is_said_without_starting_anything() {
+async fn missing_model_file_is_reported_without_a_process() {
     let model = LocalModel::new(options());
     let mut request = script("say x");
     request.model_path = "/nonexistent/model.gguf".into();
@@ -243,7 +243,7 @@ async fn a_missing_model_file_is_said_without_starting_anything() {
 }
 
 #[tokio::test]
-async fn a_missing_program_is_an_error_with_its_cause() {
+async fn missing_program_is_an_error_with_its_cause() {
     let mut options = options();
     options.worker_command.0 = "/nonexistent/agentd".into();
     let error = LocalModel::new(options).generate(script("say x")).collect_text().await.unwrap_err();
@@ -252,9 +252,9 @@ async fn a_missing_program_is_an_error_with_its_cause() {
 }
 
 #[tokio::test]
-async fn a_conversation_too_long_for_any_window_is_refused_at_once() {
+async fn oversized_conversation_is_refused_immediately() {
     let model = LocalModel::new(options());
     let error = model.generate(script(&"x".repeat(9 << 20))).collect_text().await.unwrap_err();
     assert_eq!(error.code, LocalErrorCode::ContextLength);
-    works(&model).await;
+    assert_works(&model).await;
 }

@@ -1,4 +1,4 @@
-//! Keywords that apply schemas: to the same value, to its items and members, and to what no other keyword is about.
+//! Keywords that apply subschemas: to the value itself, to its items and members, and to unevaluated ones.
 
 use serde_json::{Map, Value};
 
@@ -24,7 +24,7 @@ impl<'s> Evaluation<'s> {
     }
 
     fn all_keywords(&mut self, keywords: &'s Map<String, Value>, value: &Value, at: At<'_>) -> Verdict {
-        if self.schema.ref_stands_alone()
+        if self.schema.ref_overrides_siblings()
             && let Some(reference) = keywords.get("$ref")
         {
             return self.reference(reference, value, at);
@@ -33,7 +33,7 @@ impl<'s> Evaluation<'s> {
         for (keyword, argument) in keywords {
             self.spend(1)?;
             fits &= self.keyword(keywords, keyword, argument, value, at)?;
-            if !fits && !self.goes_on(at) {
+            if !fits && !self.should_continue(at) {
                 return Ok(false);
             }
         }
@@ -73,7 +73,7 @@ impl<'s> Evaluation<'s> {
         }
     }
 
-    /// Of a schema of our own that was never looked through, a reference may lead nowhere; then nothing is asserted.
+    /// Evaluates a reference. In an unchecked trusted schema, it may be unresolvable; then nothing is asserted.
     fn reference(&mut self, reference: &'s Value, value: &Value, at: At<'_>) -> Verdict {
         let Some(reference) = reference.as_str() else { return Ok(true) };
         self.spend(1 + reference.len() as u64 / 16)?;
@@ -87,7 +87,7 @@ impl<'s> Evaluation<'s> {
         let mut fits = true;
         for part in parts.as_array().into_iter().flatten() {
             fits &= self.fits(part, value, at)?;
-            if !fits && !self.goes_on(at) {
+            if !fits && !self.should_continue(at) {
                 return Ok(false);
             }
         }
@@ -101,7 +101,7 @@ impl<'s> Evaluation<'s> {
                 return Ok(true);
             }
         }
-        self.fails_of_alternatives(parts, value, at)
+        self.report_alternatives(parts, value, at)
     }
 
     fn one(&mut self, parts: &'s Value, value: &Value, at: At<'_>) -> Verdict {
@@ -113,11 +113,12 @@ impl<'s> Evaluation<'s> {
                 return self.fails(at, || "fits more than one of the alternatives in `oneOf`".to_owned());
             }
         }
-        if fitting == 1 { Ok(true) } else { self.fails_of_alternatives(parts, value, at) }
+        if fitting == 1 { Ok(true) } else { self.report_alternatives(parts, value, at) }
     }
 
-    /// Where only one alternative has the value's type (others are `null`, say), its problems are what helps.
-    fn fails_of_alternatives(&mut self, parts: &'s [Value], value: &Value, at: At<'_>) -> Verdict {
+    /// Reports the mismatch of all alternatives. If only one alternative has the value's type (others are `null`, for
+    /// example), its problems are reported.
+    fn report_alternatives(&mut self, parts: &'s [Value], value: &Value, at: At<'_>) -> Verdict {
         if !at.tells {
             return Ok(false);
         }
@@ -132,7 +133,7 @@ impl<'s> Evaluation<'s> {
     }
 }
 
-/// Keywords of arrays.
+/// Keywords for arrays.
 impl<'s> Evaluation<'s> {
     fn asserts_array(
         &mut self,
@@ -166,7 +167,7 @@ impl<'s> Evaluation<'s> {
         for (index, (schema, item)) in schemas.as_array().into_iter().flatten().zip(items).enumerate() {
             let inside = At { path: Path::Item(&at.path, index), ..at };
             fits &= self.fits(schema, item, inside)?;
-            if !fits && !self.goes_on(at) {
+            if !fits && !self.should_continue(at) {
                 return Ok(false);
             }
         }
@@ -178,7 +179,7 @@ impl<'s> Evaluation<'s> {
         for (index, item) in items.iter().enumerate().skip(first) {
             let inside = At { path: Path::Item(&at.path, index), ..at };
             fits &= self.fits(schema, item, inside)?;
-            if !fits && !self.goes_on(at) {
+            if !fits && !self.should_continue(at) {
                 return Ok(false);
             }
         }
@@ -207,7 +208,7 @@ impl<'s> Evaluation<'s> {
     }
 }
 
-/// Keywords of objects.
+/// Keywords for objects.
 impl<'s> Evaluation<'s> {
     fn asserts_object(
         &mut self,
@@ -249,7 +250,7 @@ impl<'s> Evaluation<'s> {
         for name in names.iter().filter_map(Value::as_str) {
             if !members.contains_key(name) {
                 fits = self.fails(at, || format!("`{name}` is required"))?;
-                if !self.goes_on(at) {
+                if !self.should_continue(at) {
                     return Ok(false);
                 }
             }
@@ -263,7 +264,7 @@ impl<'s> Evaluation<'s> {
             self.spend(1)?;
             let Some(schema) = schemas.get(name) else { continue };
             fits &= self.fits(schema, member, At { path: Path::Member(&at.path, name), ..at })?;
-            if !fits && !self.goes_on(at) {
+            if !fits && !self.should_continue(at) {
                 return Ok(false);
             }
         }
@@ -281,7 +282,7 @@ impl<'s> Evaluation<'s> {
             for (name, member) in members {
                 if self.matches_name(pattern, name)? {
                     fits &= self.fits(schema, member, At { path: Path::Member(&at.path, name), ..at })?;
-                    if !fits && !self.goes_on(at) {
+                    if !fits && !self.should_continue(at) {
                         return Ok(false);
                     }
                 }
@@ -290,14 +291,14 @@ impl<'s> Evaluation<'s> {
         Ok(fits)
     }
 
-    /// A name does not match a pattern that is not asserted: nothing is asked of the member then.
+    /// Matches a member name against a pattern. A pattern that is not asserted matches no name.
     fn matches_name(&mut self, pattern: &'s str, name: &str) -> Verdict {
         let matches = self.matches(pattern, name)?;
         Ok(matches && self.patterns.get(pattern).is_some_and(Option::is_some))
     }
 
-    /// Whether `properties` or `patternProperties` is about a member. One that a pattern which is not asserted may be
-    /// about counts as such: it is not held against the rest.
+    /// Whether a member is described by `properties` or `patternProperties`. A member that may match a pattern that is
+    /// not asserted counts as described, so it is not rejected as additional.
     fn is_described(&mut self, keywords: &'s Map<String, Value>, name: &str) -> Verdict {
         self.spend(1)?;
         if keywords.get("properties").and_then(Value::as_object).is_some_and(|names| names.contains_key(name)) {
@@ -324,7 +325,7 @@ impl<'s> Evaluation<'s> {
                 continue;
             }
             fits &= self.unexpected_or_fits(schema, name, member, at)?;
-            if !fits && !self.goes_on(at) {
+            if !fits && !self.should_continue(at) {
                 return Ok(false);
             }
         }
@@ -355,7 +356,7 @@ impl<'s> Evaluation<'s> {
                 Value::Array(names) => self.requires(names, members, at)?,
                 schema => self.fits(schema, value, at)?,
             };
-            if !fits && !self.goes_on(at) {
+            if !fits && !self.should_continue(at) {
                 return Ok(false);
             }
         }
@@ -363,8 +364,8 @@ impl<'s> Evaluation<'s> {
     }
 }
 
-/// `unevaluatedProperties` and `unevaluatedItems`: what no other keyword was about, in the schema and in what it applies
-/// in place.
+/// `unevaluatedProperties` and `unevaluatedItems`: parts that no other keyword evaluated, in the schema and in its
+/// in-place subschemas.
 impl<'s> Evaluation<'s> {
     fn unevaluated(
         &mut self,
@@ -383,7 +384,7 @@ impl<'s> Evaluation<'s> {
             Value::Object(members) => {
                 for ((name, member), _) in members.iter().zip(&seen).filter(|(_, seen)| !**seen) {
                     fits &= self.unexpected_or_fits(schema, name, member, at)?;
-                    if !fits && !self.goes_on(at) {
+                    if !fits && !self.should_continue(at) {
                         return Ok(false);
                     }
                 }
@@ -391,7 +392,7 @@ impl<'s> Evaluation<'s> {
             Value::Array(items) => {
                 for ((index, item), _) in items.iter().enumerate().zip(&seen).filter(|(_, seen)| !**seen) {
                     fits &= self.fits(schema, item, At { path: Path::Item(&at.path, index), ..at })?;
-                    if !fits && !self.goes_on(at) {
+                    if !fits && !self.should_continue(at) {
                         return Ok(false);
                     }
                 }
@@ -401,7 +402,7 @@ impl<'s> Evaluation<'s> {
         Ok(fits)
     }
 
-    /// Marks what a schema is about, if the value fits it.
+    /// Marks the parts that a schema evaluates, if the value is valid.
     fn mark_if_fits(&mut self, schema: &'s Value, value: &Value, seen: &mut [bool]) -> Verdict {
         let fits = self.fits(schema, value, At { path: Path::Root, tells: false })?;
         if fits {
@@ -434,7 +435,7 @@ impl<'s> Evaluation<'s> {
             _ => return Ok(()),
         }
         self.spend(keywords.len() as u64)?;
-        // What does not fit these fails elsewhere, whatever is marked here.
+        // A value that is invalid for these fails elsewhere, regardless of the marks.
         for part in keywords.get("allOf").and_then(Value::as_array).into_iter().flatten() {
             self.mark(part, value, seen)?;
         }
@@ -510,7 +511,7 @@ impl<'s> Evaluation<'s> {
     }
 }
 
-/// How many of the first items have schemas of their own.
+/// Returns the number of leading items with their own schemas.
 fn prefix_length(keywords: &Map<String, Value>) -> usize {
     keywords.get("prefixItems").and_then(Value::as_array).map_or(0, Vec::len)
 }

@@ -1,4 +1,4 @@
-//! Keywords that assert something of a value itself.
+//! Keywords that assert properties of the value itself.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -6,16 +6,16 @@ use std::collections::HashSet;
 use serde_json::{Map, Number, Value};
 
 use super::evaluation::{At, Evaluation, Exhausted, Verdict};
-use super::path::short;
+use super::path::shorten;
 use crate::same::{canonical, weight};
 
 impl<'s> Evaluation<'s> {
     pub(super) fn asserts_any(&mut self, keyword: &str, argument: &'s Value, value: &Value, at: At<'_>) -> Verdict {
         match keyword {
             "type" if !has_type(argument, value) => {
-                self.fails(at, || format!("{} is not of type {}", short(value), type_names(argument)))
+                self.fails(at, || format!("{} is not of type {}", shorten(value), type_names(argument)))
             }
-            "const" if !self.is_same(argument, value)? => self.fails(at, || format!("must be {}", short(argument))),
+            "const" if !self.is_same(argument, value)? => self.fails(at, || format!("must be {}", shorten(argument))),
             "enum" => {
                 for choice in argument.as_array().into_iter().flatten() {
                     if self.is_same(choice, value)? {
@@ -23,8 +23,8 @@ impl<'s> Evaluation<'s> {
                     }
                 }
                 self.fails(at, || {
-                    let choices = argument.as_array().into_iter().flatten().take(20).map(short);
-                    format!("{} is none of {}", short(value), choices.collect::<Vec<_>>().join(", "))
+                    let choices = argument.as_array().into_iter().flatten().take(20).map(shorten);
+                    format!("{} is none of {}", shorten(value), choices.collect::<Vec<_>>().join(", "))
                 })
             }
             _ => Ok(true),
@@ -58,7 +58,7 @@ impl<'s> Evaluation<'s> {
         number: &Number,
         at: At<'_>,
     ) -> Verdict {
-        // In draft 4, `exclusiveMinimum: true` says how to read `minimum`.
+        // In draft 4, `exclusiveMinimum: true` modifies `minimum`.
         let is_exclusive = |keyword: &str| keywords.get(keyword) == Some(&Value::Bool(true));
         let Value::Number(limit) = argument else { return Ok(true) };
         let order = compare(number, limit);
@@ -79,7 +79,7 @@ impl<'s> Evaluation<'s> {
         match (keyword, argument) {
             ("pattern", Value::String(pattern)) => match self.matches(pattern, text)? {
                 true => Ok(true),
-                false => self.fails(at, || format!("{} does not match `{pattern}`", short(&Value::from(text)))),
+                false => self.fails(at, || format!("{} does not match `{pattern}`", shorten(&Value::from(text)))),
             },
             ("minLength" | "maxLength", _) => {
                 self.spend(text.len() as u64 / 64)?;
@@ -89,7 +89,7 @@ impl<'s> Evaluation<'s> {
         }
     }
 
-    /// Whether a count is at least, or at most, what the schema says.
+    /// Checks whether a count is at least, or at most, the limit in the schema.
     pub(super) fn bounds(&mut self, least: bool, limit: &Value, count: usize, unit: &str, at: At<'_>) -> Verdict {
         let Value::Number(limit) = limit else { return Ok(true) };
         let beyond = if least { Ordering::Less } else { Ordering::Greater };
@@ -100,7 +100,7 @@ impl<'s> Evaluation<'s> {
         self.fails(at, || format!("must have {rule} {limit} {unit}, and has {count}"))
     }
 
-    /// Whether no item of the list `value` occurs twice.
+    /// Checks that no item of the list `value` occurs twice.
     pub(super) fn asserts_unique(&mut self, items: &[Value], value: &Value, at: At<'_>) -> Verdict {
         self.spend_weight(value)?;
         let mut seen = HashSet::with_capacity(items.len());
@@ -136,19 +136,19 @@ fn type_names(types: &Value) -> String {
     names.join(" or ")
 }
 
-fn whole(number: &Number) -> Option<i128> {
+fn to_integer(number: &Number) -> Option<i128> {
     number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))
 }
 
 fn compare(one: &Number, other: &Number) -> Ordering {
-    match (whole(one), whole(other)) {
+    match (to_integer(one), to_integer(other)) {
         (Some(one), Some(other)) => one.cmp(&other),
         _ => one.as_f64().partial_cmp(&other.as_f64()).unwrap_or(Ordering::Equal),
     }
 }
 
 fn is_multiple(number: &Number, step: &Number) -> bool {
-    if let (Some(number), Some(step)) = (whole(number), whole(step)) {
+    if let (Some(number), Some(step)) = (to_integer(number), to_integer(step)) {
         return step == 0 || number % step == 0;
     }
     let (Some(number), Some(step)) = (number.as_f64(), step.as_f64()) else { return true };
@@ -156,10 +156,10 @@ fn is_multiple(number: &Number, step: &Number) -> bool {
     if step <= 0.0 {
         true
     } else if quotient.is_finite() {
-        // A tenth is no float: 0.3 counts as three of them.
+        // A tenth has no exact float representation: 0.3 counts as a multiple of it.
         (quotient - quotient.round()).abs() <= (1e-9 * quotient.abs()).clamp(1e-9, 1e-6)
     } else {
-        // The remainder is exact where the quotient overflows.
+        // The remainder is exact if the quotient overflows.
         number % step == 0.0
     }
 }

@@ -1,4 +1,4 @@
-//! What an evaluation carries along: the steps that are left, compiled patterns, and the problems found.
+//! State of an evaluation: remaining steps, compiled patterns, and problems.
 
 use std::collections::HashMap;
 
@@ -7,21 +7,21 @@ use regex::{Regex, RegexBuilder};
 use super::path::Path;
 use crate::schema::{MAX_PATTERN_BYTES, Schema};
 
-/// Problems that are told at once.
+/// Maximum number of reported problems.
 const MAX_PROBLEMS: usize = 5;
 const MAX_PROBLEM_CHARACTERS: usize = 300;
-/// Schemas being evaluated within one another: the stack is bounded.
+/// Maximum nesting of schema evaluations, which bounds the stack.
 pub(super) const MAX_DEPTH: u32 = 256;
-/// About what compiling a pattern costs.
+/// Approximate cost of compiling a pattern, in steps.
 const PATTERN_STEPS: u64 = 10_000;
-/// How large a compiled pattern may be, in bytes, and the steps that each byte of a text then costs at most: where
-/// states no longer fit into the cache, the time is that of the size.
+/// Maximum size of a compiled pattern in bytes, with the maximum number of steps per byte of text. The cost grows once
+/// the states no longer fit into the CPU cache.
 const PATTERN_SIZES: [(usize, u64); 5] = [(1 << 13, 1), (1 << 14, 4), (1 << 15, 8), (1 << 16, 16), (1 << 17, 32)];
 const PATTERN_CACHE: usize = 1 << 20;
-/// Translating a pattern takes time that is quadratic in the number of its classes.
+/// Maximum number of classes in a pattern, since its translation takes time quadratic in their number.
 const MAX_CLASSES: usize = 32;
 
-/// The steps were used up, or the recursion is too deep.
+/// Error for exhausted steps or too deep recursion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exhausted;
 
@@ -31,12 +31,12 @@ pub(super) struct Evaluation<'s> {
     pub(super) schema: &'s Schema,
     pub(super) steps_left: u64,
     pub(super) depth: u32,
-    /// `None`: a pattern that is not asserted.
+    /// Compiled patterns; `None` for a pattern that is not asserted.
     pub(super) patterns: HashMap<&'s str, Option<(Regex, u64)>>,
     pub(super) problems: Vec<String>,
 }
 
-/// Where an evaluation is, and whether what it finds is told or only counts.
+/// Position of an evaluation, and whether problems are reported.
 #[derive(Clone, Copy)]
 pub(super) struct At<'p> {
     pub(super) path: Path<'p>,
@@ -67,12 +67,12 @@ impl<'s> Evaluation<'s> {
         Ok(false)
     }
 
-    /// Whether to look for more once something does not fit.
-    pub(super) fn goes_on(&self, at: At<'_>) -> bool {
+    /// Whether to continue after a mismatch, to collect further problems.
+    pub(super) fn should_continue(&self, at: At<'_>) -> bool {
         at.tells && self.problems.len() < MAX_PROBLEMS
     }
 
-    /// Whether a text matches a pattern; `true` where the pattern is not asserted.
+    /// Whether a text matches a pattern; `true` if the pattern is not asserted.
     pub(super) fn matches(&mut self, pattern: &'s str, text: &str) -> Verdict {
         self.spend(1)?;
         if !self.patterns.contains_key(pattern) {
@@ -85,7 +85,7 @@ impl<'s> Evaluation<'s> {
     }
 }
 
-/// The smallest compiled form, and the steps that each byte of a text costs with it.
+/// Compiles the pattern with the smallest sufficient size limit; also returns the steps per byte of text.
 fn compile(pattern: &str) -> Option<(Regex, u64)> {
     let classes = pattern.matches('\\').count() + pattern.matches('.').count();
     if pattern.len() > MAX_PATTERN_BYTES || classes > MAX_CLASSES {

@@ -1,4 +1,4 @@
-//! The evaluation of one value, step by step.
+//! Evaluation of a value with bounded steps.
 
 mod applicators;
 mod assertions;
@@ -13,10 +13,10 @@ use super::error::ValidationError;
 use super::schema::Schema;
 
 impl Schema {
-    /// Whether `value` fits, found out in at most `steps` steps.
+    /// Validates `value` in at most `steps` steps.
     ///
     /// # Errors
-    /// What does not fit, at most five problems; or that the steps did not suffice.
+    /// Returns up to five problems, or an error if the steps did not suffice.
     pub fn validate(&self, value: &Value, steps: u64) -> Result<(), ValidationError> {
         let problems = Evaluation::new(self, steps).problems(value).map_err(|_| ValidationError::TooCostly)?;
         if problems.is_empty() { Ok(()) } else { Err(ValidationError::DoesNotFit(problems)) }
@@ -24,7 +24,7 @@ impl Schema {
 }
 
 impl Evaluation<'_> {
-    /// What does not fit; empty if all does.
+    /// Returns the problems; empty if the value is valid.
     fn problems(mut self, value: &Value) -> Result<Vec<String>, Exhausted> {
         let at = At { path: Path::Root, tells: true };
         let fits = self.fits(self.schema.value(), value, at)?;

@@ -1,8 +1,8 @@
-//! Where in a value an evaluation is.
+//! Location in the evaluated value.
 
 use serde_json::Value;
 
-/// Made on the stack on the way down, written out only for a problem.
+/// Linked list on the stack, converted to a pointer only for a problem.
 #[derive(Clone, Copy)]
 pub(super) enum Path<'p> {
     Root,
@@ -11,7 +11,7 @@ pub(super) enum Path<'p> {
 }
 
 impl Path<'_> {
-    /// A problem with the JSON pointer to what it is about.
+    /// Formats a problem with the JSON pointer to its location.
     pub(super) fn describe(&self, problem: &str) -> String {
         match self {
             Self::Root => problem.to_owned(),
@@ -31,8 +31,8 @@ impl Path<'_> {
     }
 }
 
-/// A value as a problem names it.
-pub(super) fn short(value: &Value) -> String {
+/// Returns the short form of a value for messages.
+pub(super) fn shorten(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("a list of {}", items.len()),
         Value::Object(members) => format!("an object of {} members", members.len()),

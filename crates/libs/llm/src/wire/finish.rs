@@ -1,8 +1,8 @@
-//! Why an answer ended, in the words of all formats. They are read alike, since gateways pass on the words of the
-//! vendor behind them: in capitals, or behind words of their own.
+//! Finish reasons of all formats. They are parsed alike, since gateways pass on the upstream vendor's value: in upper
+//! case, or with a prefix.
 
 use crate::FinishReason;
-use crate::complaint::Complaint;
+use crate::vendor_error::VendorError;
 
 const REASONS: &[(FinishReason, &[&str])] = &[
     (FinishReason::Stop, &["stop", "end_turn", "stop_sequence", "eos", "eos_token", "end", "complete", "completed"]),
@@ -51,26 +51,26 @@ const REASONS: &[(FinishReason, &[&str])] = &[
     ),
 ];
 
-/// Written on chunks before the last one, in place of `null`.
+/// Values on chunks before the last one, in place of `null`.
 const NOT_FINISHED: &[&str] = &["", "null", "none", "finish_reason_unspecified"];
 
-/// The model failed in the middle of its answer. DeepSeek; Mistral and OpenRouter; Z.ai; vLLM.
+/// Values for a model failure in the middle of an answer. DeepSeek; Mistral and OpenRouter; Z.ai; vLLM.
 const FAILURES: &[&str] = &["insufficient_system_resource", "error", "network_error", "abort"];
 
-/// Reads a finish reason; `None` if the answer has not ended.
+/// Parses a finish reason; `None` if the answer has not ended.
 ///
 /// # Errors
-/// When it says that the model failed.
-pub(super) fn read_finish_reason(word: &str) -> Result<Option<FinishReason>, Complaint> {
+/// Returns an error if the reason states that the model failed.
+pub(super) fn read_finish_reason(word: &str) -> Result<Option<FinishReason>, VendorError> {
     let word = word.trim().to_ascii_lowercase();
     if NOT_FINISHED.contains(&word.as_str()) {
         return Ok(None);
     }
     if FAILURES.contains(&word.as_str()) {
         let message = "the model stopped with an error".to_owned();
-        return Err(Complaint { words: word, message, ..Complaint::default() });
+        return Err(VendorError { codes: word, message, ..VendorError::default() });
     }
-    // `function_call_filter: MALFORMED_FUNCTION_CALL`: the last part is the vendor's own word.
+    // `function_call_filter: MALFORMED_FUNCTION_CALL`: the last part is the vendor's own value.
     let parts = word.rsplit(|character: char| !character.is_ascii_alphanumeric() && character != '_');
     let mut known = parts.filter_map(|part| REASONS.iter().find(|(_, words)| words.contains(&part)));
     Ok(Some(known.next().map_or(FinishReason::Other, |(reason, _)| *reason)))
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_read_in_any_case_and_behind_a_prefix() {
+    fn reasons_are_parsed_in_any_case_and_after_a_prefix() {
         for (word, expected) in [
             ("stop", FinishReason::Stop),
             ("STOP", FinishReason::Stop),

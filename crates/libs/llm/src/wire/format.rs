@@ -1,4 +1,4 @@
-//! What the formats have in common: a request to send, and the reader of what comes back.
+//! Common parts of the wire formats: the request to send and the decoder for its response.
 
 use std::collections::VecDeque;
 
@@ -6,63 +6,63 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::complaint::Complaint;
+use crate::vendor_error::VendorError;
 use crate::{Finish, ModelEvent};
 
-/// Stands for the user where a conversation begins with the assistant's welcome, in formats whose
-/// first message must be the user's.
-pub(super) const OPENING: &str = "[The conversation begins.]";
+/// Placeholder user message for conversations that begin with the assistant, in formats that require a user message
+/// first.
+pub(super) const CONVERSATION_START: &str = "[The conversation begins.]";
 
-/// What to send, and how to read what comes back.
+/// Encoded request, and the decoder for its response.
 pub(crate) struct Call {
-    /// Path segments behind base URL and version.
+    /// Path segments after base URL and version.
     pub(crate) path: Vec<String>,
     pub(crate) query: Option<(&'static str, &'static str)>,
     pub(crate) body: Result<Vec<u8>, serde_json::Error>,
     pub(crate) decoder: Box<dyn Decoder>,
-    /// The server may pass on reasoning that a model writes into its text.
+    /// Whether the server may pass on reasoning inside the text.
     pub(crate) may_have_think_tags: bool,
 }
 
-/// What one event means for the stream as a whole.
+/// Effect of one event on the stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Progress {
     /// Text, reasoning, or a part of a tool call.
     Content,
-    /// Anything else: usage, a finish reason, a sign of life.
+    /// Anything else: usage, a finish reason, a keep-alive.
     Metadata,
-    /// The vendor's end marker came.
+    /// The vendor's end marker arrived.
     End,
 }
 
-/// Reads the events of one answer, in order.
+/// Decodes the events of one answer, in order.
 pub(crate) trait Decoder: Send {
-    /// Reads the data of one server-sent event and appends what it says to `out`.
-    fn decode(&mut self, data: &str, out: &mut VecDeque<ModelEvent>) -> Result<Progress, Complaint>;
+    /// Decodes the data of one server-sent event and appends the resulting model events to `out`.
+    fn decode(&mut self, data: &str, out: &mut VecDeque<ModelEvent>) -> Result<Progress, VendorError>;
 
-    /// Whether the vendor said why the answer ended. Only usage and an end marker may still follow.
+    /// Whether the finish reason has arrived. Only usage and an end marker may still follow.
     fn has_finish_reason(&self) -> bool;
 
-    /// Ends the answer: appends its tool calls to `out` and returns how it ended. `None` if neither a finish reason
-    /// nor an end marker came.
+    /// Ends the answer: appends its tool calls to `out` and returns how it ended. `None` if neither a finish reason nor
+    /// an end marker arrived.
     fn finish(&mut self, out: &mut VecDeque<ModelEvent>) -> Option<Finish>;
 }
 
-/// What an event meant, from the number of queued events and the size of the calls before and after it.
-pub(super) fn progress(before: (usize, usize), after: (usize, usize)) -> Progress {
+/// Classifies an event by the number of queued events and the size of the calls before and after it.
+pub(super) fn classify_progress(before: (usize, usize), after: (usize, usize)) -> Progress {
     if before == after { Progress::Metadata } else { Progress::Content }
 }
 
-/// Reads one event's JSON.
-pub(super) fn parse<'a, T: Deserialize<'a>>(data: &'a str) -> Result<T, Complaint> {
+/// Parses the JSON of one event.
+pub(super) fn parse<'a, T: Deserialize<'a>>(data: &'a str) -> Result<T, VendorError> {
     serde_json::from_str(data).map_err(|error| {
-        // Not the error's own text: it may quote what the model said.
-        Complaint::broken_format(format!("an event is not the JSON it should be, at column {}", error.column()))
+        // The error's own text is not used: it may quote the model's output.
+        VendorError::broken_format(format!("an event is not the JSON it should be, at column {}", error.column()))
     })
 }
 
-/// Reads a field on whose type servers do not agree; `None` for any other type.
-pub(super) fn lenient<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+/// Deserializes a field whose type differs between servers; `None` for any other type.
+pub(super) fn deserialize_lenient<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: DeserializeOwned,
@@ -70,9 +70,9 @@ where
     Ok(serde_json::from_value(Value::deserialize(deserializer)?).ok())
 }
 
-/// An answer in the middle of which the vendor reports a failure.
-pub(super) fn reported(error: &Value) -> Complaint {
-    Complaint::from_value(&serde_json::json!({ "error": error })).unwrap_or_default()
+/// Converts an error that the vendor reports in the middle of an answer.
+pub(super) fn parse_error_event(error: &Value) -> VendorError {
+    VendorError::from_value(&serde_json::json!({ "error": error })).unwrap_or_default()
 }
 
 pub(super) fn push_text(out: &mut VecDeque<ModelEvent>, text: Option<String>) {

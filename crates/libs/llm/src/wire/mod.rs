@@ -1,6 +1,6 @@
-//! The three wire formats: Anthropic's Messages, OpenAI's chat completions (which six vendors
-//! speak, each with its quirks), and Google's `streamGenerateContent`. Requests are written and
-//! events read here; nothing here knows of connections or time.
+//! The three wire formats: Anthropic's Messages, OpenAI's chat completions (used by six vendors, each with deviations),
+//! and Google's `streamGenerateContent`. Requests are encoded and events decoded here, independent of connections and
+//! time.
 
 mod anthropic;
 mod calls;
@@ -15,13 +15,14 @@ use crate::{ModelRequest, Vendor};
 
 pub(crate) use format::{Call, Decoder, Progress};
 
-/// `is_vendors_own` is false where somebody else answers under the vendor's name (Ollama, a proxy).
-pub(crate) fn call(vendor: Vendor, is_vendors_own: bool, request: &ModelRequest) -> Call {
+/// Encodes a request. `is_official_endpoint` is false if a compatible server (Ollama, a proxy) answers in place of the
+/// vendor.
+pub(crate) fn call(vendor: Vendor, is_official_endpoint: bool, request: &ModelRequest) -> Call {
     match vendor {
-        Vendor::Anthropic => anthropic::call(is_vendors_own, request),
-        Vendor::Google => google::call(is_vendors_own, request),
+        Vendor::Anthropic => anthropic::call(is_official_endpoint, request),
+        Vendor::Google => google::call(is_official_endpoint, request),
         Vendor::Openai | Vendor::Mistral | Vendor::Groq | Vendor::Deepseek | Vendor::Xai | Vendor::Openrouter => {
-            openai::call(vendor, is_vendors_own, request)
+            openai::call(vendor, is_official_endpoint, request)
         }
     }
 }

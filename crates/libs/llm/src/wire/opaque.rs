@@ -1,27 +1,27 @@
-//! Opaque reasoning: what a vendor sends with its tool calls and demands back with their results. It is kept with the
-//! calls, never shown, and sent back only to the vendor and model that it came from.
+//! Opaque reasoning: data that a vendor sends with its tool calls and requires back with their results. It is stored
+//! with the calls, never displayed, and sent back only to the vendor and model that produced it.
 
 use serde_json::{Map, Value};
 
 use super::calls::{Calls, FinishedCall};
 use crate::{ModelRequest, Replay, ToolCall, Vendor};
 
-/// Maximum size of what is kept of one answer. Reasoning that is longer is dropped as a whole: vendors refuse parts.
+/// Maximum size retained per answer. Longer reasoning is dropped entirely, since vendors reject partial reasoning.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// Maximum size of what is kept of one call besides.
+/// Maximum size of a field that belongs to a single call.
 const MAX_CALL_BYTES: usize = 256 * 1024;
 
-/// Documented stand-in for a thought signature, for calls that another model made
+/// Documented placeholder for the thought signature of calls that another model made
 /// (<https://ai.google.dev/gemini-api/docs/thought-signatures>).
 pub(super) const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// Whether Google refuses calls of this model without a thought signature. Families before Gemini 3 know no such rule.
+/// Whether Google rejects calls of this model without a thought signature. Families before Gemini 3 do not require one.
 pub(super) fn demands_signatures(model: &str) -> bool {
     !["gemini-1", "gemini-2"].iter().any(|family| model.contains(family))
 }
 
-/// What belongs to the whole answer. It is kept with its first call.
+/// Opaque data of the whole answer. It is stored with the first call.
 pub(super) struct OpaqueReasoning {
     vendor: Vendor,
     model: String,
@@ -34,7 +34,7 @@ impl OpaqueReasoning {
         Self { vendor, model: request.model.clone(), fields: Map::new(), bytes: 0 }
     }
 
-    /// Appends to the text of a field.
+    /// Appends to a text field.
     pub(super) fn push_text(&mut self, field: &str, text: &str) {
         if !self.reserve(text.len()) {
             return;
@@ -45,7 +45,7 @@ impl OpaqueReasoning {
         }
     }
 
-    /// Appends an item to the list of a field, or joins it with the last one where `continues` says so.
+    /// Appends an item to a list field, or merges it into the last item if `continues` returns true.
     pub(super) fn push_item(&mut self, field: &str, item: Value, continues: fn(&Value, &Value) -> bool) {
         let last = self.fields.get(field).and_then(Value::as_array).and_then(|list| list.last());
         let continued = last.filter(|last| continues(last, &item));
@@ -56,7 +56,7 @@ impl OpaqueReasoning {
         let list = self.fields.entry(field).or_insert_with(|| Value::Array(Vec::new()));
         let Value::Array(list) = list else { return };
         match list.last_mut().filter(|_| is_continued) {
-            Some(last) => join(last, item),
+            Some(last) => merge(last, item),
             None => list.push(item),
         }
     }
@@ -69,16 +69,16 @@ impl OpaqueReasoning {
         self.bytes <= MAX_BYTES
     }
 
-    /// Hands out the calls, each with what is to be sent back with it.
+    /// Returns the finished calls, each with the data to send back.
     pub(super) fn take_calls(&mut self, calls: &mut Calls) -> Vec<ToolCall> {
         let mut finished = calls.take();
         let own = finished.iter().map(|call| Value::Object(call.opaque.clone()).to_string().len()).sum();
         if let Some(first) = finished.first_mut() {
             first.opaque.append(&mut std::mem::take(&mut self.fields));
         }
-        let is_kept = self.reserve(own);
+        let is_within_limit = self.reserve(own);
         let with_replay = |FinishedCall { mut call, opaque }| {
-            if is_kept && !opaque.is_empty() {
+            if is_within_limit && !opaque.is_empty() {
                 let (vendor, model) = (self.vendor, self.model.clone());
                 call.replay = Some(Replay { vendor, model, data: Value::Object(opaque) });
             }
@@ -88,23 +88,23 @@ impl OpaqueReasoning {
     }
 }
 
-/// Keeps a field with a call.
-pub(super) fn keep_with_call(call: &mut Map<String, Value>, field: &str, value: Option<Value>) {
+/// Stores a field with a call.
+pub(super) fn insert_field(call: &mut Map<String, Value>, field: &str, value: Option<Value>) {
     if let Some(value) = value.filter(|value| !value.is_null() && value.to_string().len() <= MAX_CALL_BYTES) {
         call.insert(field.to_owned(), value);
     }
 }
 
-/// Fields that come in pieces: OpenRouter's details and Anthropic's blocks.
-const TEXTS: &[&str] = &["text", "summary", "thinking"];
+/// Text fields that arrive in fragments: OpenRouter's details and Anthropic's blocks.
+const STREAMED_TEXT_FIELDS: &[&str] = &["text", "summary", "thinking"];
 
-/// Joins the texts of two parts of one item; other fields take the newest value.
-fn join(item: &mut Value, more: Value) {
+/// Merges two parts of one item: texts are concatenated, other fields take the newest value.
+fn merge(item: &mut Value, more: Value) {
     let (Value::Object(item), Value::Object(more)) = (item, more) else { return };
     for (name, value) in more {
         match (item.get_mut(&name), value) {
             (_, Value::Null) => {}
-            (Some(Value::String(text)), Value::String(more)) if TEXTS.contains(&name.as_str()) => {
+            (Some(Value::String(text)), Value::String(more)) if STREAMED_TEXT_FIELDS.contains(&name.as_str()) => {
                 text.push_str(&more);
             }
             (_, value) => drop(item.insert(name, value)),
@@ -117,8 +117,8 @@ fn added_bytes(item: &Value, more: &Value) -> usize {
     fields.map(|(_, value)| value.as_str().map_or_else(|| value.to_string().len(), str::len)).sum()
 }
 
-/// What `vendor` wants back with these calls under the name `field`, if it came from there.
-pub(super) fn sent_back<'c>(
+/// Returns the value of `field` stored with these calls, if it came from `vendor` and the requested model.
+pub(super) fn replay_field<'c>(
     calls: &'c [ToolCall],
     request: &ModelRequest,
     vendor: Vendor,

@@ -1,4 +1,4 @@
-//! Token counts of an answer, under the names that vendors and servers in their format use.
+//! Token counts of an answer, under the field names used by vendors and compatible servers.
 
 use serde_json::Value;
 
@@ -38,13 +38,13 @@ const REASONING: &[&str] = &[
     "/reasoning_tokens",
     "/thoughtsTokenCount",
 ];
-/// Google: results of tools that it runs itself.
+/// Google: results of server-side tools.
 const TOOL_INPUT: &[&str] = &["/toolUsePromptTokenCount"];
 
-/// What the counts of a format include.
+/// Convention that determines which tokens a format's counts include.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Convention {
-    /// Input includes cached tokens; output includes reasoning, except where the total shows otherwise (xAI).
+    /// Input includes cached tokens; output includes reasoning, unless the total shows otherwise (xAI).
     OpenAi,
     /// Input excludes tokens read from or written to a cache.
     Anthropic,
@@ -52,8 +52,8 @@ pub(super) enum Convention {
     Google,
 }
 
-/// The newest known value of each count. Streams repeat usage, cumulatively or with zeros and nulls in between, so a
-/// value is only replaced by one above zero.
+/// Latest known value of each count. Streams repeat usage, cumulatively or with zeros and nulls in between, so a value
+/// is only replaced by one above zero.
 #[derive(Debug, Default, Clone)]
 pub(super) struct TokenCounts {
     input: Option<u64>,
@@ -66,7 +66,7 @@ pub(super) struct TokenCounts {
 }
 
 impl TokenCounts {
-    /// Takes the counts of a usage object. Anything else, and what is no number in it, is ignored.
+    /// Updates the counts from a usage object. Anything that is not a number is ignored.
     pub(super) fn update(&mut self, usage: &Value) {
         let fields = [
             (&mut self.input, INPUT),
@@ -78,13 +78,13 @@ impl TokenCounts {
             (&mut self.tool_input, TOOL_INPUT),
         ];
         for (field, names) in fields {
-            let newest = names.iter().filter_map(|name| number(usage.pointer(name)?)).max();
+            let newest = names.iter().filter_map(|name| parse_count(usage.pointer(name)?)).max();
             *field = newest.filter(|count| *count > 0).or(*field).or(newest);
         }
     }
 
-    /// The counts in the sense of [`Usage`]. Missing where input or output is not known: a prompt always has tokens,
-    /// so an input of zero is not known either.
+    /// Returns the counts in the sense of [`Usage`]. They are missing if input or output is unknown. An input of zero
+    /// counts as unknown, since a prompt always has tokens.
     pub(super) fn normalized(&self, convention: Convention) -> Usage {
         match self.input_and_output(convention) {
             Some((input_tokens, output_tokens)) if input_tokens > 0 => Usage {
@@ -116,7 +116,7 @@ impl TokenCounts {
             }
             Convention::Google => {
                 let input = self.input.unwrap_or(0) + self.tool_input.unwrap_or(0);
-                // Left out where it is zero.
+                // The field is omitted if it is zero.
                 let output = self.output.map(|visible| visible + reasoning);
                 let rest = || self.total.map(|total| total.saturating_sub(input));
                 Some((input, output.or_else(rest).unwrap_or(reasoning)))
@@ -125,11 +125,12 @@ impl TokenCounts {
     }
 }
 
-/// A count, also where it is written as a fraction or as text. Fractions are rounded up, so that budgets hold.
-fn number(value: &Value) -> Option<u64> {
+/// Parses a count, also one that is written as a fraction or as text. Fractions are rounded up, so that budgets are not
+/// exceeded.
+fn parse_count(value: &Value) -> Option<u64> {
     let count = match value {
-        Value::Number(number) => number.as_u64().or_else(|| whole(number.as_f64()?)),
-        Value::String(text) => text.trim().parse().ok().or_else(|| whole(text.trim().parse().ok()?)),
+        Value::Number(number) => number.as_u64().or_else(|| round_count(number.as_f64()?)),
+        Value::String(text) => text.trim().parse().ok().or_else(|| round_count(text.trim().parse().ok()?)),
         _ => None,
     };
     count.filter(|count| *count <= MAX_TOKENS)
@@ -141,7 +142,7 @@ fn number(value: &Value) -> Option<u64> {
     clippy::cast_sign_loss,
     reason = "checked to be within 0..=MAX_TOKENS"
 )]
-fn whole(count: f64) -> Option<u64> {
+fn round_count(count: f64) -> Option<u64> {
     (0.0..=MAX_TOKENS as f64).contains(&count).then(|| count.ceil() as u64)
 }
 
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_and_notation_of_a_count_is_read() {
+    fn every_name_and_notation_of_a_count_is_parsed() {
         for (report, expected) in [
             (json!({"prompt_tokens": 120, "completion_tokens": 8}), Some((120, 8))),
             (json!({"input_tokens": 120, "output_tokens": 8}), Some((120, 8))),

@@ -1,4 +1,4 @@
-//! The test of a provider's address and key.
+//! Tests of a provider's address and key.
 
 use agentd_base::Secret;
 use agentd_llm::{ModelErrorCode, Vendor, VendorBackend};
@@ -7,7 +7,7 @@ use agentd_testing_llm::{FakeVendor, Script};
 use crate::support::{KEY, all_text, backend, client};
 
 #[tokio::test]
-async fn a_good_key_lists_the_models_that_generate_text() {
+async fn valid_key_lists_models_that_generate_text() {
     for vendor in Vendor::ALL {
         let fake = FakeVendor::start_with_key(vendor, Script::queue([]), KEY).await.unwrap();
         let report = backend(&fake, vendor).test().await.unwrap();
@@ -16,7 +16,7 @@ async fn a_good_key_lists_the_models_that_generate_text() {
 }
 
 #[tokio::test]
-async fn a_wrong_key_is_found_out_even_where_the_list_is_public() {
+async fn invalid_key_is_detected_if_the_model_list_is_public() {
     for vendor in Vendor::ALL {
         let fake = FakeVendor::start_with_key(vendor, Script::queue([]), KEY).await.unwrap();
         let wrong = Secret::new("sk-wrong-9Zk1".to_owned());
@@ -28,7 +28,7 @@ async fn a_wrong_key_is_found_out_even_where_the_list_is_public() {
 }
 
 #[tokio::test]
-async fn a_wrong_address_says_so() {
+async fn wrong_address_is_reported() {
     let fake = FakeVendor::start(Vendor::Openai, Script::queue([])).await.unwrap();
     let mut url = fake.base_url();
     url.set_path("");

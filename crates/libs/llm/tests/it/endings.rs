@@ -1,4 +1,4 @@
-//! Streams that break, hang, never end, or say nonsense.
+//! Streams that break, hang, never end, or contain invalid data.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn texts(events: &[ModelEvent]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_broken_connection_is_an_error_and_keeps_what_came() {
+async fn broken_connection_is_an_error_and_preserves_events() {
     for vendor in Vendor::ALL {
         for ending in [Ending::Broken, Ending::WithoutEndMarker] {
             let (events, error) = play(vendor, two_pieces().ending(ending)).await;
@@ -41,7 +41,7 @@ async fn a_broken_connection_is_an_error_and_keeps_what_came() {
 }
 
 #[tokio::test]
-async fn a_hanging_stream_times_out_and_keeps_what_came() {
+async fn hanging_stream_times_out_and_preserves_events() {
     for vendor in Vendor::ALL {
         let fake = FakeVendor::start(vendor, Script::queue([two_pieces().ending(Ending::Hang)])).await.unwrap();
         let request = ModelRequest { timeout: Duration::from_millis(200), ..request() };
@@ -49,12 +49,12 @@ async fn a_hanging_stream_times_out_and_keeps_what_came() {
         let (events, error) = read(stream).await;
         assert_eq!(texts(&events), ["one", "two"], "{vendor}");
         assert_eq!(error.unwrap().code, ModelErrorCode::Timeout, "{vendor}");
-        fake.aborted(1).await;
+        fake.wait_for_aborted(1).await;
     }
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_times_out() {
+async fn silent_server_times_out() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap()).parse().unwrap();
     let backend = agentd_llm::VendorBackend::new(Vendor::Openai, crate::support::client(), Some(url), None);
@@ -62,9 +62,9 @@ async fn a_server_that_never_answers_times_out() {
     assert_eq!(backend.generate(request).await.err().unwrap().code, ModelErrorCode::Timeout);
 }
 
-/// The whole call may take ten minutes, but a minute of silence within it ends it.
+/// The whole call may take ten minutes, but a minute without data ends it.
 #[tokio::test]
-async fn a_minute_of_silence_is_the_most() {
+async fn idle_timeout_is_one_minute() {
     let fake = FakeVendor::start(Vendor::Openai, Script::queue([two_pieces().ending(Ending::Hang)])).await.unwrap();
     let request = ModelRequest { timeout: Duration::from_secs(600), ..request() };
     let mut stream = backend(&fake, Vendor::Openai).generate(request).await.unwrap();
@@ -78,7 +78,7 @@ async fn a_minute_of_silence_is_the_most() {
     assert!((59..=60).contains(&before.elapsed().as_secs()), "of the clock that is stopped");
 }
 
-/// A finish reason whose connection stays open, and then: silence, comments, or empty events.
+/// A finish reason whose connection stays open, followed by silence, comments, or empty events.
 #[tokio::test]
 async fn answer_with_finish_reason_is_complete_after_two_seconds() {
     const FINISHED: [(Vendor, &str); 3] = [
@@ -113,7 +113,7 @@ async fn answer_with_finish_reason_is_complete_after_two_seconds() {
     }
 }
 
-/// A broken connection is told apart from one that ends in good order, also after the finish reason.
+/// A broken connection is distinguished from a proper end, even after the finish reason.
 #[tokio::test]
 async fn broken_connection_after_the_finish_reason_is_an_error() {
     let finished = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"one\"},\"finish_reason\":\"stop\"}]}\n\n";
@@ -123,7 +123,7 @@ async fn broken_connection_after_the_finish_reason_is_an_error() {
 }
 
 #[tokio::test]
-async fn every_byte_ends_the_silence() {
+async fn every_byte_resets_the_idle_timeout() {
     let gate = Gate::new();
     let pieces = ["a", "b", "c", "d", "e"];
     let reply = Reply::text(pieces, usage()).gated(&gate);
@@ -138,9 +138,9 @@ async fn every_byte_ends_the_silence() {
     }
 }
 
-/// Comments keep the silence away, but not the deadline of the whole call.
+/// Comments prevent the idle timeout, but not the deadline of the whole call.
 #[tokio::test]
-async fn a_stream_that_only_pings_ends_with_the_deadline() {
+async fn stream_of_pings_ends_at_the_deadline() {
     let pings = vec![Bytes::from_static(b": OPENROUTER PROCESSING\n\n"); 10_000];
     let reply = Reply::chunks(pings).delayed(Duration::from_millis(5));
     let fake = FakeVendor::start(Vendor::Openrouter, Script::queue([reply])).await.unwrap();
@@ -151,7 +151,7 @@ async fn a_stream_that_only_pings_ends_with_the_deadline() {
 }
 
 #[tokio::test]
-async fn dropping_the_stream_ends_the_request() {
+async fn dropping_the_stream_cancels_the_request() {
     for vendor in Vendor::ALL {
         let gate = Gate::new();
         let fake = FakeVendor::start(vendor, Script::queue([two_pieces().gated(&gate)])).await.unwrap();
@@ -159,12 +159,12 @@ async fn dropping_the_stream_ends_the_request() {
         gate.release(1);
         assert_eq!(stream.next().await.unwrap().unwrap(), ModelEvent::Text("one".to_owned()), "{vendor}");
         drop(stream);
-        fake.aborted(1).await;
+        fake.wait_for_aborted(1).await;
     }
 }
 
 #[tokio::test]
-async fn a_piece_arrives_before_the_next_one_is_sent() {
+async fn chunks_are_delivered_immediately() {
     for vendor in Vendor::ALL {
         let gate = Gate::new();
         let fake = FakeVendor::start(vendor, Script::queue([two_pieces().gated(&gate)])).await.unwrap();
@@ -180,7 +180,7 @@ async fn a_piece_arrives_before_the_next_one_is_sent() {
 }
 
 #[tokio::test]
-async fn connections_serve_one_answer_after_the_other() {
+async fn connections_are_reused() {
     for vendor in Vendor::ALL {
         let fake = FakeVendor::start(vendor, Script::always(two_pieces())).await.unwrap();
         let backend = backend(&fake, vendor);
@@ -192,9 +192,9 @@ async fn connections_serve_one_answer_after_the_other() {
     }
 }
 
-/// What a server still sends behind its end marker is read, so that the connection can be kept.
+/// Data that a server sends after its end marker is drained, so that the connection can be reused.
 #[tokio::test]
-async fn a_late_end_of_the_body_does_not_cost_the_connection() {
+async fn late_end_of_body_keeps_the_connection_reusable() {
     const CALLS: usize = 5;
     let gate = Gate::new();
     let chunks = vec![Bytes::from_static(b"data: [DONE]\n\n"), Bytes::from_static(b": goodbye\n\n")];
@@ -206,7 +206,7 @@ async fn a_late_end_of_the_body_does_not_cost_the_connection() {
         let (events, _) = read(backend.generate(request()).await.unwrap()).await;
         assert!(matches!(events[..], [ModelEvent::Finished(_)]));
         gate.release(1);
-        // Lets the rest arrive; nothing tells when it has been read.
+        // Lets the rest arrive; no event signals that it was read.
         for _ in 0..1000 {
             tokio::task::yield_now().await;
         }
@@ -215,7 +215,7 @@ async fn a_late_end_of_the_body_does_not_cost_the_connection() {
 }
 
 #[tokio::test]
-async fn what_is_no_json_or_no_utf8_breaks_the_format() {
+async fn invalid_json_or_utf8_is_a_format_error() {
     for vendor in Vendor::ALL {
         let bodies: [&'static [u8]; 4] =
             [b"data: {\"choices\": [\n\n", b"data: hello\n\n", b"data: \xff\xfe\n\n", b"data: [1, 2]\n\n"];
@@ -230,7 +230,7 @@ async fn what_is_no_json_or_no_utf8_breaks_the_format() {
 }
 
 #[tokio::test]
-async fn an_endless_line_is_cut_off() {
+async fn endless_line_is_rejected() {
     for vendor in [Vendor::Anthropic, Vendor::Openai, Vendor::Google] {
         let chunk = Bytes::from(vec![b'x'; 256 * 1024]);
         let mut chunks = vec![Bytes::from_static(b"data: ")];
@@ -243,7 +243,7 @@ async fn an_endless_line_is_cut_off() {
 }
 
 #[tokio::test]
-async fn reasons_for_the_end_are_told_apart() {
+async fn finish_reasons_are_distinguished() {
     for vendor in Vendor::ALL {
         for reason in [FinishReason::Stop, FinishReason::Length, FinishReason::ContentFilter, FinishReason::Other] {
             let reply = Reply::answer(vec![Piece::Text("x".to_owned())], reason, usage());
@@ -258,7 +258,7 @@ async fn reasons_for_the_end_are_told_apart() {
 }
 
 #[tokio::test]
-async fn arguments_that_are_no_json_reach_the_caller_as_text() {
+async fn invalid_json_arguments_are_returned_as_text() {
     let stream = concat!(
         r#"data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\": "}}]},"finish_reason":null}]}"#,
         "\n\n",
@@ -277,9 +277,9 @@ async fn arguments_that_are_no_json_reach_the_caller_as_text() {
     }
 }
 
-/// Some servers in OpenAI's stead number every call 0 and tell them apart by id alone, or send no id.
+/// Some compatible servers give every call index 0 and distinguish them only by id, or send no id.
 #[tokio::test]
-async fn calls_without_proper_numbers_or_ids_are_told_apart() {
+async fn calls_without_unique_indices_or_ids_are_distinguished() {
     let stream = concat!(
         r#"data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}},{"index":0,"id":"b","function":{"name":"g","arguments":{"y":1}}},{"index":3,"function":{"name":"h","arguments":"{}"}}]},"finish_reason":"stop"}]}"#,
         "\n\ndata: [DONE]\n\n"

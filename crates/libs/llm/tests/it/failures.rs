@@ -1,4 +1,4 @@
-//! Failures as the vendors document them, before and inside the stream.
+//! Failures as documented by the vendors, before and during the stream.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn expected(failure: DocumentedFailure) -> ModelErrorCode {
 }
 
 #[tokio::test]
-async fn every_documented_failure_gets_its_code_and_never_shows_the_key() {
+async fn documented_failures_are_classified_without_showing_the_key() {
     for vendor in Vendor::ALL {
         for failure in DocumentedFailure::ALL {
             let (events, error) = play(vendor, Reply::failure(failure)).await;
@@ -35,7 +35,7 @@ async fn every_documented_failure_gets_its_code_and_never_shows_the_key() {
 }
 
 #[tokio::test]
-async fn the_wait_is_read_from_seconds_dates_and_bodies() {
+async fn retry_after_is_parsed_from_seconds_dates_and_bodies() {
     let limited = Reply::failure(DocumentedFailure::RateLimit);
     for vendor in Vendor::ALL {
         let (_, error) = play(vendor, limited.clone().header("retry-after", "7")).await;
@@ -47,13 +47,13 @@ async fn the_wait_is_read_from_seconds_dates_and_bodies() {
         let (_, error) = play(vendor, dated).await;
         assert_eq!(error.unwrap().retry_after, Some(Duration::from_secs(90)), "{vendor}");
         let (_, error) = play(vendor, limited.clone()).await;
-        // Google says it in the body.
+        // Google sends the delay in the body.
         let in_body = (vendor == Vendor::Google).then_some(Duration::from_secs(7));
         assert_eq!(error.unwrap().retry_after, in_body, "{vendor}");
     }
 }
 
-/// A first piece, and then the vendor's error event.
+/// Appends the vendor's error event to a first chunk.
 fn with_error_event(vendor: Vendor) -> (&'static str, ModelErrorCode) {
     match vendor {
         Vendor::Anthropic => (
@@ -126,7 +126,7 @@ fn with_error_event(vendor: Vendor) -> (&'static str, ModelErrorCode) {
 }
 
 #[tokio::test]
-async fn an_error_inside_the_stream_keeps_what_came_before() {
+async fn error_during_the_stream_preserves_earlier_events() {
     for vendor in Vendor::ALL {
         let (stream, code) = with_error_event(vendor);
         let (events, error) = play(vendor, Reply::chunks(vec![Bytes::from(stream)])).await;
@@ -137,7 +137,7 @@ async fn an_error_inside_the_stream_keeps_what_came_before() {
 }
 
 #[tokio::test]
-async fn a_failure_that_calls_itself_200_is_still_one() {
+async fn error_with_status_200_is_an_error() {
     let body = r#"{"error":{"code":429,"message":"Rate limit exceeded"}}"#;
     let (_, error) = play(Vendor::Openrouter, Reply::json(200, body)).await;
     assert_eq!(error.unwrap().code, ModelErrorCode::RateLimit);
@@ -155,16 +155,16 @@ async fn redirects_are_not_followed() {
 }
 
 #[tokio::test]
-async fn a_refused_prompt_is_moderation_and_no_matter_of_keys() {
+async fn moderated_prompt_is_not_an_auth_error() {
     let body = r#"{"error":{"code":403,"message":"Your input was flagged","metadata":{"reasons":["violence"]}}}"#;
     let (_, error) = play(Vendor::Openrouter, Reply::json(403, body)).await;
     assert_eq!(error.unwrap().code, ModelErrorCode::Internal);
 }
 
 #[tokio::test]
-async fn an_address_that_the_policy_refuses_names_the_remedy() {
+async fn address_blocked_by_policy_names_the_remedy() {
     let fake = FakeVendor::start(Vendor::Openai, Script::queue([])).await.unwrap();
-    let steered = GuardedClient::new(PolicyHandle::default(), Trust::Steered);
+    let steered = GuardedClient::new(PolicyHandle::default(), Trust::Untrusted);
     let backend = VendorBackend::new(Vendor::Openai, steered, Some(fake.base_url()), None);
     let error = backend.generate(request()).await.err().unwrap();
     assert_eq!(error.code, ModelErrorCode::ProviderUnavailable);
@@ -173,12 +173,12 @@ async fn an_address_that_the_policy_refuses_names_the_remedy() {
 }
 
 #[tokio::test]
-async fn nobody_at_the_address() {
+async fn unused_address_is_provider_unavailable() {
     let fake = FakeVendor::start(Vendor::Xai, Script::queue([])).await.unwrap();
     let backend = backend(&fake, Vendor::Xai);
     let port = fake.base_url().port().unwrap();
     drop(fake);
-    // The port is free once the listener's task has gone.
+    // The port is free once the listener's task has ended.
     while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok() {}
     let error = backend.generate(request()).await.err().unwrap();
     assert_eq!(error.code, ModelErrorCode::ProviderUnavailable, "{error}");

@@ -1,4 +1,4 @@
-//! The fake writes what the backends read: whatever a script says arrives unchanged.
+//! Agreement between the fake vendor and the backends: any script arrives unchanged.
 
 use agentd_llm::{Finish, FinishReason, ModelBackend, ModelEvent, ToolCall, Usage, UsageSource, Vendor};
 use agentd_testing_llm::{FakeVendor, Piece, Reply, Script};
@@ -17,7 +17,7 @@ fn piece() -> impl Strategy<Value = Piece> {
     ]
 }
 
-/// Ids that every vendor takes, and the calls behind what was said, as all vendors end with them.
+/// Assigns ids that every vendor accepts, and moves the calls after the text, as all vendors do.
 fn numbered(pieces: Vec<Piece>) -> Vec<Piece> {
     let (calls, said): (Vec<_>, Vec<_>) = pieces.into_iter().partition(|piece| matches!(piece, Piece::ToolCall(_)));
     let calls = calls.into_iter().enumerate().map(|(number, piece)| match piece {
@@ -27,7 +27,7 @@ fn numbered(pieces: Vec<Piece>) -> Vec<Piece> {
     said.into_iter().chain(calls).collect()
 }
 
-fn arrives(vendor: Vendor, pieces: &[Piece], usage: Usage, events: Vec<ModelEvent>) {
+fn assert_arrives(vendor: Vendor, pieces: &[Piece], usage: Usage, events: Vec<ModelEvent>) {
     let has_calls = pieces.iter().any(|piece| matches!(piece, Piece::ToolCall(_)));
     let reason = if has_calls { FinishReason::ToolUse } else { FinishReason::Stop };
     let expected = pieces.iter().map(|piece| match piece {
@@ -36,7 +36,7 @@ fn arrives(vendor: Vendor, pieces: &[Piece], usage: Usage, events: Vec<ModelEven
         Piece::ToolCall(call) => ModelEvent::ToolCall(call.clone()),
     });
     let expected: Vec<_> = expected.chain([ModelEvent::Finished(Finish { reason, usage })]).collect();
-    // What is kept for DeepSeek to get back is not part of the script.
+    // The data stored for DeepSeek's replay is not part of the script.
     let plain = |event| match event {
         ModelEvent::ToolCall(call) => ModelEvent::ToolCall(ToolCall { replay: None, ..call }),
         other => other,
@@ -64,13 +64,13 @@ proptest! {
             let reply = Reply::answer(pieces.clone(), reason, usage);
             let (events, error) = runtime.block_on(play(vendor, reply));
             prop_assert!(error.is_none(), "{vendor}: {error:?}");
-            arrives(vendor, &pieces, usage, events);
+            assert_arrives(vendor, &pieces, usage, events);
         }
     }
 }
 
 #[tokio::test]
-async fn a_script_can_answer_by_what_it_is_asked() {
+async fn script_can_depend_on_the_request() {
     let script = Script::by(|request| {
         let asked = request.body.pointer("/messages/0/content").and_then(serde_json::Value::as_str);
         Reply::text([if asked == Some("Hello?") { "Hello." } else { "What?" }], Usage::default())
@@ -81,7 +81,7 @@ async fn a_script_can_answer_by_what_it_is_asked() {
 }
 
 #[tokio::test]
-async fn many_streams_at_once_lose_and_reorder_nothing() {
+async fn concurrent_streams_are_complete_and_ordered() {
     let pieces: Vec<String> = (0..50).map(|number| format!("{number} ")).collect();
     let reply = Reply::text(pieces.iter().map(String::as_str), Usage::default());
     let fake = FakeVendor::start(Vendor::Openai, Script::always(reply)).await.unwrap();
@@ -97,7 +97,7 @@ async fn many_streams_at_once_lose_and_reorder_nothing() {
     }
 }
 
-/// Not an assertion: prints what a call costs over a bare exchange of the same bytes, for the record.
+/// Prints the overhead of a call over a plain exchange of the same bytes; asserts nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "prints a measurement"]
 async fn measure_overhead() {
@@ -105,7 +105,7 @@ async fn measure_overhead() {
     let pieces: Vec<String> = (0..20).map(|number| format!("token{number} ")).collect();
     for vendor in [Vendor::Anthropic, Vendor::Openai, Vendor::Google] {
         let reply = Reply::text(pieces.iter().map(String::as_str), Usage::default());
-        let fake = FakeVendor::start_forgetful(vendor, Script::always(reply)).await.unwrap();
+        let fake = FakeVendor::start_without_recording(vendor, Script::always(reply)).await.unwrap();
         let backend = backend(&fake, vendor);
         read(backend.generate(request()).await.unwrap()).await;
         let path = match vendor {

@@ -1,4 +1,4 @@
-//! The vendors' formats, the failures, the fake: everything over real sockets on loopback.
+//! Vendor formats, failures and the fake vendor, over real sockets on loopback.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod connectivity;

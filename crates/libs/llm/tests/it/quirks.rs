@@ -1,5 +1,5 @@
-//! How vendors, and servers in their format, deviate from the documentation: a recorded stream for each quirk, and
-//! what it means. Every stream means the same however the network cuts it and however its lines are written.
+//! Deviations of vendors and compatible servers from the documentation: a recorded stream for each, and the expected
+//! result. The result of a stream is independent of chunk boundaries and of its line format.
 
 use agentd_llm::{FinishReason, ModelError, ModelEvent, UsageSource, Vendor};
 use agentd_testing_llm::{Ending, Reply};
@@ -10,19 +10,19 @@ use serde_json::{Value, json};
 use crate::support::play;
 use crate::transcripts::Transcript;
 
-/// What an answer comes to.
+/// Result of a response.
 #[derive(Debug, Clone, PartialEq)]
 struct Answer {
     text: String,
     reasoning: String,
-    /// Name and input.
+    /// Name and input of each call.
     calls: Vec<(String, Value)>,
     reason: FinishReason,
-    /// Input and output, where the vendor counted.
+    /// Input and output tokens, if the vendor reported them.
     tokens: Option<(u64, u64)>,
 }
 
-fn says(text: &str) -> Answer {
+fn text_answer(text: &str) -> Answer {
     Answer {
         text: text.to_owned(),
         reasoning: String::new(),
@@ -36,12 +36,12 @@ fn calls<const N: usize>(calls: [(&str, Value); N]) -> Answer {
     Answer {
         calls: calls.map(|(name, input)| (name.to_owned(), input)).into(),
         reason: FinishReason::ToolUse,
-        ..says("")
+        ..text_answer("")
     }
 }
 
 fn ends(reason: FinishReason) -> Answer {
-    Answer { reason, ..says("") }
+    Answer { reason, ..text_answer("") }
 }
 
 impl Answer {
@@ -92,17 +92,17 @@ fn finish(reason: &str, usage: Value) -> Value {
     json!({"id": "c1", "choices": [{"index": 0, "delta": {}, "finish_reason": reason}], "usage": usage})
 }
 
-/// A fragment of a tool call.
+/// Builds a fragment of a tool call.
 fn call(call: Value) -> Value {
     delta(json!({ "tool_calls": [call] }))
 }
 
-/// OpenAI's format: these chunks, a finish reason with usage, and the end marker.
+/// Builds a stream in OpenAI's format: these chunks, a finish reason with usage, and the end marker.
 fn openai<const N: usize>(chunks: [Value; N], reason: &str) -> String {
     events(chunks.into_iter().chain([finish(reason, usage())])) + DONE
 }
 
-/// Anthropic's format: these events between `message_start` and the end.
+/// Builds a stream in Anthropic's format: these events between `message_start` and the end.
 fn anthropic<const N: usize>(blocks: [Value; N], reason: &str) -> String {
     let start = json!({"type": "message_start", "message": {"content": [], "usage": {"input_tokens": 120, "output_tokens": 1}}});
     let end = json!({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 8}});
@@ -117,7 +117,7 @@ fn block_delta(index: u64, delta: Value) -> Value {
     json!({"type": "content_block_delta", "index": index, "delta": delta})
 }
 
-/// Google's format: one chunk of these parts.
+/// Builds a stream in Google's format: one chunk with these parts.
 fn google(parts: Value, reason: &str) -> String {
     events([json!({"candidates": [{"content": {"parts": parts}, "finishReason": reason, "index": 0}],
         "usageMetadata": {"promptTokenCount": 120, "candidatesTokenCount": 8, "totalTokenCount": 128}, "responseId": "r"})])
@@ -140,35 +140,35 @@ macro_rules! quirks {
 }
 
 quirks! {
-    // The end of an answer.
-    end_marker_is_missing: Openai, events([text("Hi."), finish("stop", usage())]) => says("Hi.");
-    end_marker_is_not_terminated: Openai, events([text("Hi."), finish("stop", usage())]) + "data: [DONE]" => says("Hi.");
-    end_marker_is_lowercase: Openai, events([text("Hi."), finish("stop", usage())]) + "data: [done]\n\n" => says("Hi.");
-    last_event_is_not_terminated: Openai, events([text("Hi."), finish("stop", usage())]).trim_end().to_owned() => says("Hi.");
+    // End of the response.
+    end_marker_is_missing: Openai, events([text("Hi."), finish("stop", usage())]) => text_answer("Hi.");
+    end_marker_is_not_terminated: Openai, events([text("Hi."), finish("stop", usage())]) + "data: [DONE]" => text_answer("Hi.");
+    end_marker_is_lowercase: Openai, events([text("Hi."), finish("stop", usage())]) + "data: [done]\n\n" => text_answer("Hi.");
+    last_event_is_not_terminated: Openai, events([text("Hi."), finish("stop", usage())]).trim_end().to_owned() => text_answer("Hi.");
     last_event_is_cut_off: Openai, events([text("Hi."), finish("stop", json!(null))]) + "data: {\"choices\":[],\"usa"
-        => says("Hi.").uncounted();
-    finish_reason_is_missing: Openai, events([text("Hi.")]) + DONE => says("Hi.").ending(FinishReason::Other).uncounted();
+        => text_answer("Hi.").uncounted();
+    finish_reason_is_missing: Openai, events([text("Hi.")]) + DONE => text_answer("Hi.").ending(FinishReason::Other).uncounted();
     finish_reason_is_empty_before_the_end: Openai,
-        openai([json!({"choices": [{"index": 0, "delta": {"content": "Hi."}, "finish_reason": ""}]})], "stop") => says("Hi.");
+        openai([json!({"choices": [{"index": 0, "delta": {"content": "Hi."}, "finish_reason": ""}]})], "stop") => text_answer("Hi.");
     finish_reason_is_the_text_null: Openai,
-        openai([json!({"choices": [{"index": 0, "delta": {"content": "Hi."}, "finish_reason": "null"}]})], "stop") => says("Hi.");
-    finish_reason_is_end: Openai, openai([text("Hi.")], "end") => says("Hi.");
-    finish_reason_is_unknown: Openai, openai([text("Hi.")], "elsewhere") => says("Hi.").ending(FinishReason::Other);
-    finish_reason_is_in_capitals: Openai, openai([text("Hi.")], "MAX_TOKENS") => says("Hi.").ending(FinishReason::Length);
+        openai([json!({"choices": [{"index": 0, "delta": {"content": "Hi."}, "finish_reason": "null"}]})], "stop") => text_answer("Hi.");
+    finish_reason_is_end: Openai, openai([text("Hi.")], "end") => text_answer("Hi.");
+    finish_reason_is_unknown: Openai, openai([text("Hi.")], "elsewhere") => text_answer("Hi.").ending(FinishReason::Other);
+    finish_reason_is_in_capitals: Openai, openai([text("Hi.")], "MAX_TOKENS") => text_answer("Hi.").ending(FinishReason::Length);
     finish_reason_of_calls_is_stop: Openai,
         openai([call(json!({"index": 0, "id": "a", "function": {"name": "weather", "arguments": "{\"city\":\"Oslo\"}"}}))], "stop")
         => calls([oslo()]);
     message_stop_is_missing: Anthropic,
         anthropic([block_delta(0, json!({"type": "text_delta", "text": "Hi."}))], "end_turn")
             .replace("data: {\"type\":\"message_stop\"}\n\n", "")
-        => says("Hi.");
+        => text_answer("Hi.");
     stop_reason_of_calls_is_end_turn: Anthropic,
         anthropic([block(0, json!({"type": "tool_use", "id": "a", "name": "weather", "input": {"city": "Oslo"}}))], "end_turn")
         => calls([oslo()]);
     every_piece_is_finished: Google,
-        google(json!([{"text": "Hi"}]), "STOP") + &google(json!([{"text": " there."}]), "STOP") => says("Hi there.");
+        google(json!([{"text": "Hi"}]), "STOP") + &google(json!([{"text": " there."}]), "STOP") => text_answer("Hi there.");
 
-    // Refused, malformed, empty.
+    // Rejected, malformed and empty responses.
     call_is_malformed: Google, google(json!([]), "MALFORMED_FUNCTION_CALL") => ends(FinishReason::MalformedCall);
     call_is_malformed_in_openais_format: Openai, openai([], "function_call_filter: MALFORMED_FUNCTION_CALL")
         => ends(FinishReason::MalformedCall);
@@ -177,13 +177,13 @@ quirks! {
             "native_finish_reason": "MALFORMED_FUNCTION_CALL"}], "usage": usage()})]) + DONE
         => ends(FinishReason::MalformedCall);
     answer_recites: Google, google(json!([{"text": "Once"}]), "RECITATION")
-        => says("Once").ending(FinishReason::ContentFilter);
+        => text_answer("Once").ending(FinishReason::ContentFilter);
     prompt_is_blocked: Google,
         events([json!({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 120, "totalTokenCount": 120}})])
         => ends(FinishReason::ContentFilter).counting(120, 0);
     model_refuses: Anthropic, anthropic([], "refusal") => ends(FinishReason::ContentFilter);
     refusal_has_its_own_field: Openai, openai([delta(json!({"content": null, "refusal": "No."}))], "stop")
-        => says("No.").ending(FinishReason::ContentFilter);
+        => text_answer("No.").ending(FinishReason::ContentFilter);
     choices_are_empty: Openai, events([json!({"choices": [], "usage": usage()})]) + DONE => ends(FinishReason::Other);
 
     // Tool calls.
@@ -241,50 +241,50 @@ quirks! {
         => calls([oslo()]);
     message_is_not_streamed: Openai,
         events([json!({"choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi."}, "finish_reason": "stop"}], "usage": usage()})]) + DONE
-        => says("Hi.");
+        => text_answer("Hi.");
     message_is_repeated_at_the_end: Openai,
         events([text("Hi."), json!({"choices": [{"index": 0, "delta": {}, "message": {"content": "Hi."}, "finish_reason": "stop"}], "usage": usage()})]) + DONE
-        => says("Hi.");
+        => text_answer("Hi.");
 
     // Usage.
     usage_is_in_the_choice: Openai,
         events([text("Hi."), json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "usage": usage()}]})]) + DONE
-        => says("Hi.");
+        => text_answer("Hi.");
     usage_has_the_names_of_the_responses_api: Openai,
-        events([text("Hi."), finish("stop", json!({"input_tokens": 120, "output_tokens": 8}))]) + DONE => says("Hi.");
+        events([text("Hi."), finish("stop", json!({"input_tokens": 120, "output_tokens": 8}))]) + DONE => text_answer("Hi.");
     usage_has_fractions_and_text: Openai,
-        events([text("Hi."), finish("stop", json!({"prompt_tokens": 120.0, "completion_tokens": "8"}))]) + DONE => says("Hi.");
-    usage_is_an_empty_object: Openai, events([text("Hi."), finish("stop", json!({}))]) + DONE => says("Hi.").uncounted();
+        events([text("Hi."), finish("stop", json!({"prompt_tokens": 120.0, "completion_tokens": "8"}))]) + DONE => text_answer("Hi.");
+    usage_is_an_empty_object: Openai, events([text("Hi."), finish("stop", json!({}))]) + DONE => text_answer("Hi.").uncounted();
     usage_is_all_nulls: Openai,
         events([text("Hi."), finish("stop", json!({"prompt_tokens": null, "completion_tokens": null}))]) + DONE
-        => says("Hi.").uncounted();
+        => text_answer("Hi.").uncounted();
     usage_is_all_zeros: Openai,
         events([text("Hi."), finish("stop", json!({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}))]) + DONE
-        => says("Hi.").uncounted();
+        => text_answer("Hi.").uncounted();
     usage_is_cumulative: Openai,
         events([json!({"choices": [{"index": 0, "delta": {"content": "Hi"}}], "usage": {"prompt_tokens": 120, "completion_tokens": 3}}),
             json!({"choices": [{"index": 0, "delta": {"content": "."}}], "usage": {"prompt_tokens": 120, "completion_tokens": 8}}),
             finish("stop", json!({}))]) + DONE
-        => says("Hi.");
+        => text_answer("Hi.");
     usage_comes_after_the_finish_reason: Openai,
-        events([text("Hi."), finish("stop", json!(null)), json!({"choices": [], "usage": usage()})]) => says("Hi.");
+        events([text("Hi."), finish("stop", json!(null)), json!({"choices": [], "usage": usage()})]) => text_answer("Hi.");
     usage_is_repeated_with_the_cache: Anthropic,
         events([json!({"type": "message_start", "message": {"usage": {"input_tokens": 9, "cache_read_input_tokens": 1, "output_tokens": 0}}}),
             json!({"type": "ping"}), block_delta(0, json!({"type": "text_delta", "text": "Hi."})),
             json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"},
                 "usage": {"input_tokens": 9, "cache_read_input_tokens": 1, "output_tokens": 16}}),
             json!({"type": "message_stop"})])
-        => says("Hi.").counting(10, 16);
+        => text_answer("Hi.").counting(10, 16);
     usage_is_only_at_the_end: Anthropic,
         events([json!({"type": "message_start", "message": {"usage": {"input_tokens": 0, "output_tokens": 0}}}),
             block_delta(0, json!({"type": "text_delta", "text": "Hi."})),
             json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"input_tokens": 120, "output_tokens": 8}}),
             json!({"type": "message_stop"})])
-        => says("Hi.");
+        => text_answer("Hi.");
 
     // Reasoning.
     reasoning_is_in_the_text: Openai, openai([text("<th"), text("ink>plan</thi"), text("nk>\n\nHi."), text(" <think>")], "stop")
-        => says("Hi. <think>").thinking("plan");
+        => text_answer("Hi. <think>").thinking("plan");
     reasoning_in_the_text_is_not_closed: Openai, openai([text("<think>pl"), text("an")], "length")
         => ends(FinishReason::Length).thinking("plan");
     reasoning_in_the_text_comes_before_calls: Deepseek,
@@ -292,13 +292,13 @@ quirks! {
         => calls([oslo()]).thinking("plan");
     reasoning_is_in_the_text_of_another_server: Anthropic,
         anthropic([block_delta(0, json!({"type": "text_delta", "text": "<think>plan</think>\n\nHi."}))], "end_turn")
-        => says("Hi.").thinking("plan");
+        => text_answer("Hi.").thinking("plan");
     reasoning_is_in_details_alone: Openrouter,
         openai([delta(json!({"reasoning_details": [{"type": "reasoning.text", "text": "plan", "index": 0}]})), text("Hi.")], "stop")
-        => says("Hi.").thinking("plan");
+        => text_answer("Hi.").thinking("plan");
 }
 
-/// What a stream comes to, with the pieces of text and of reasoning joined.
+/// Reduces events to their result, with the pieces of text and of reasoning joined.
 fn outcome(events: &[ModelEvent]) -> Answer {
     let Some(ModelEvent::Finished(finish)) = events.last() else { panic!("no end: {events:?}") };
     let usage = finish.usage;
@@ -321,16 +321,16 @@ async fn check(vendor: Vendor, stream: String, answer: Answer) {
     assert_eq!(outcome(&events), answer);
 }
 
-/// A model that stops with a failure of its own is not asked to have answered.
+/// A response whose finish reason states a failure of the model is an error.
 #[tokio::test]
-async fn finish_reasons_that_are_failures_fail_the_answer() {
+async fn failure_finish_reasons_are_errors() {
     for word in ["error", "network_error", "insufficient_system_resource", "abort"] {
         let (_, error) = play(Vendor::Openai, Reply::chunks(vec![Bytes::from(openai([text("Hi")], word))])).await;
         assert!(error.is_some(), "{word}");
     }
 }
 
-/// Every recorded stream: the quirks, and what vendors document.
+/// Returns every recorded stream: the quirks, and the documented responses.
 fn recorded() -> Vec<(String, Vendor, String)> {
     let quirks = QUIRKS.iter().map(|quirk| (quirk.name.to_owned(), quirk.vendor, (quirk.stream)()));
     let documented = Vendor::ALL.into_iter().flat_map(|vendor| {
@@ -342,7 +342,7 @@ fn recorded() -> Vec<(String, Vendor, String)> {
     quirks.chain(documented).collect()
 }
 
-/// Other ways to write the same events.
+/// Alternative encodings of the same events.
 #[derive(Debug, Clone)]
 struct Notation {
     line_ending: &'static str,
@@ -406,7 +406,7 @@ async fn events_of(vendor: Vendor, chunks: Vec<Bytes>) -> (Vec<ModelEvent>, Opti
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn any_notation_and_any_cut_of_a_recorded_stream_means_the_same(
+    fn recorded_streams_decode_alike_in_any_encoding_and_chunking(
         (name, vendor, stream) in prop::sample::select(recorded()),
         notation in notation(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
@@ -422,9 +422,9 @@ proptest! {
         prop_assert_eq!(events, expected, "{}", name);
     }
 
-    /// What no vendor would write is an answer or an error, and nothing else.
+    /// A damaged stream ends with an answer or an error.
     #[test]
-    fn damaged_streams_come_to_an_end(
+    fn damaged_streams_terminate(
         (_, vendor, stream) in prop::sample::select(recorded()),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {

@@ -1,4 +1,4 @@
-//! What each vendor is sent.
+//! Requests sent to each vendor.
 
 use agentd_base::Secret;
 use agentd_llm::{
@@ -60,7 +60,7 @@ async fn sent(vendor: Vendor, request: ModelRequest) -> RecordedRequest {
 }
 
 #[tokio::test]
-async fn the_key_travels_in_its_documented_header_alone() {
+async fn key_is_sent_only_in_the_documented_header() {
     for vendor in Vendor::ALL {
         let sent = sent(vendor, conversation()).await;
         let (name, value) = match vendor {
@@ -78,7 +78,7 @@ async fn the_key_travels_in_its_documented_header_alone() {
 }
 
 #[tokio::test]
-async fn without_a_key_none_is_sent() {
+async fn no_credential_is_sent_without_a_key() {
     let fake = FakeVendor::start(Vendor::Openai, Script::always(Reply::text(["ok"], Usage::default()))).await.unwrap();
     for key in [None, Some(Secret::new(String::new()))] {
         let backend = VendorBackend::new(Vendor::Openai, client(), Some(fake.base_url()), key);
@@ -88,7 +88,7 @@ async fn without_a_key_none_is_sent() {
 }
 
 #[tokio::test]
-async fn a_key_with_a_line_break_is_refused_without_being_shown() {
+async fn key_with_line_break_is_rejected_without_being_shown() {
     let key = Secret::new(format!("{KEY}\n"));
     let backend = VendorBackend::new(Vendor::Groq, client(), None, Some(key));
     let error = backend.generate(request()).await.err().unwrap();
@@ -97,7 +97,7 @@ async fn a_key_with_a_line_break_is_refused_without_being_shown() {
 }
 
 #[tokio::test]
-async fn paths_follow_each_vendors_own_sdk() {
+async fn paths_match_the_vendors_sdk() {
     for (vendor, path) in [
         (Vendor::Anthropic, "/v1/messages"),
         (Vendor::Openai, "/v1/chat/completions"),
@@ -115,7 +115,7 @@ async fn paths_follow_each_vendors_own_sdk() {
 }
 
 #[tokio::test]
-async fn a_base_url_may_end_in_a_slash_or_hold_the_version_already() {
+async fn base_url_may_end_with_slash_or_version() {
     for (vendor, suffix) in [
         (Vendor::Anthropic, "/"),
         (Vendor::Anthropic, "/v1"),
@@ -133,7 +133,7 @@ async fn a_base_url_may_end_in_a_slash_or_hold_the_version_already() {
 }
 
 #[tokio::test]
-async fn anthropic_gets_its_messages() {
+async fn anthropic_request_body_matches() {
     let sent = sent(Vendor::Anthropic, conversation()).await;
     assert_eq!(sent.headers["anthropic-version"], "2023-06-01");
     let derived = sent.body.pointer("/messages/3/content/0/id").and_then(Value::as_str).unwrap().to_owned();
@@ -161,7 +161,7 @@ async fn anthropic_gets_its_messages() {
 }
 
 #[tokio::test]
-async fn openai_gets_its_messages() {
+async fn openai_request_body_matches() {
     let sent = sent(Vendor::Openai, conversation()).await;
     let call = |id: &str, name: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
     assert_eq!(
@@ -186,7 +186,7 @@ async fn openai_gets_its_messages() {
 }
 
 #[tokio::test]
-async fn quirks_of_those_who_speak_openais_format() {
+async fn openai_compatible_vendors_receive_adapted_requests() {
     let mistral = sent(Vendor::Mistral, conversation()).await.body;
     assert_eq!(mistral.get("stream_options"), None);
     let id = mistral.pointer("/messages/3/tool_calls/0/id").and_then(Value::as_str).unwrap();
@@ -205,7 +205,7 @@ async fn quirks_of_those_who_speak_openais_format() {
 }
 
 #[tokio::test]
-async fn google_gets_its_contents() {
+async fn google_request_body_matches() {
     let mut request = conversation();
     request.model = "gemini-3.5-flash".to_owned();
     let sent = sent(Vendor::Google, request).await;
@@ -233,9 +233,9 @@ async fn google_gets_its_contents() {
     );
 }
 
-/// A model's name is one segment of the path, whatever it holds.
+/// A model's name is one path segment, whatever characters it contains.
 #[tokio::test]
-async fn a_models_name_cannot_leave_its_place_in_the_path() {
+async fn model_name_cannot_escape_its_path_segment() {
     let fake = FakeVendor::start(Vendor::Google, Script::queue([])).await.unwrap();
     let names = [
         ("gemini-3.5-flash", "models/gemini-3.5-flash"),

@@ -1,4 +1,4 @@
-//! The scripted backend.
+//! Tests of the scripted backend.
 
 use agentd_llm::{FinishReason, ModelBackend, ModelError, ModelErrorCode, ModelEvent, Usage};
 use agentd_testing_llm::{Gate, ScriptedBackend, ScriptedReply};
@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use crate::support::{read, request};
 
 #[tokio::test]
-async fn plays_what_was_pushed_in_order_and_remembers_the_requests() {
+async fn scripted_backend_replays_in_order_and_records_requests() {
     let scripted = ScriptedBackend::new();
     scripted.push(ScriptedReply::text(["a", "b"], Usage::default()));
     scripted.push(ScriptedReply::refused(ModelError::new(ModelErrorCode::RateLimit, "slow down")));
@@ -19,7 +19,7 @@ async fn plays_what_was_pushed_in_order_and_remembers_the_requests() {
 }
 
 #[tokio::test]
-async fn gates_hold_the_stream_and_failures_end_it() {
+async fn gates_pause_the_stream_and_failures_end_it() {
     let scripted = ScriptedBackend::new();
     let gate = Gate::new();
     let error = ModelError::new(ModelErrorCode::Overloaded, "busy");

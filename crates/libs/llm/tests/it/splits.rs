@@ -1,4 +1,4 @@
-//! Where the network cuts a stream into pieces must not matter; where it cuts it off, must.
+//! Chunk boundaries must not affect the result of a stream; truncation must be detected.
 
 use agentd_llm::{ModelBackend, ModelError, ModelErrorCode, ModelEvent, Vendor, VendorBackend};
 use agentd_testing_llm::{Ending, FakeVendor, Reply, Script};
@@ -11,8 +11,8 @@ async fn next(backend: &VendorBackend) -> (Vec<ModelEvent>, Option<ModelError>) 
     read(backend.generate(request()).await.unwrap()).await
 }
 
-/// Plays all `replies` to one backend and hands each outcome to `check`, with its number.
-async fn each(vendor: Vendor, replies: Vec<Reply>, check: impl Fn(usize, Vec<ModelEvent>, Option<ModelError>)) {
+/// Plays all `replies` to one backend and passes each outcome to `check`, with its index.
+async fn play_each(vendor: Vendor, replies: Vec<Reply>, check: impl Fn(usize, Vec<ModelEvent>, Option<ModelError>)) {
     let count = replies.len();
     let fake = FakeVendor::start(vendor, Script::queue(replies)).await.unwrap();
     let backend = backend(&fake, vendor);
@@ -27,7 +27,7 @@ async fn split_everywhere(vendor: Vendor) {
         let (bytes, expected) = (Bytes::from_static(transcript.bytes(vendor)), transcript.events(vendor));
         let halves = (1..bytes.len()).map(|at| Reply::chunks(vec![bytes.slice(..at), bytes.slice(at..)]));
         let single = Reply::chunks((0..bytes.len()).map(|at| bytes.slice(at..=at)).collect());
-        each(vendor, halves.chain([single]).collect(), |number, events, error| {
+        play_each(vendor, halves.chain([single]).collect(), |number, events, error| {
             assert!(error.is_none(), "{vendor} {transcript:?} split at {}: {error:?}", number + 1);
             assert_eq!(events, expected, "{vendor} {transcript:?} split at {}", number + 1);
         })
@@ -35,7 +35,7 @@ async fn split_everywhere(vendor: Vendor) {
     }
 }
 
-/// Where the line of the event ends that names the finish reason.
+/// Returns the end of the line of the event that carries the finish reason.
 fn end_of_finish(bytes: &[u8]) -> usize {
     let text = std::str::from_utf8(bytes).unwrap();
     let names = ["\"finish_reason\":\"", "\"stop_reason\":\"", "\"finishReason\": \""];
@@ -46,14 +46,14 @@ fn end_of_finish(bytes: &[u8]) -> usize {
 async fn cut_everywhere(vendor: Vendor) {
     for transcript in Transcript::ALL {
         let (bytes, expected) = (Bytes::from_static(transcript.bytes(vendor)), transcript.events(vendor));
-        // One vendor a format at every byte, the others around every end of line.
+        // One vendor per format is cut at every byte, the others around every line end.
         let is_thorough = matches!(vendor, Vendor::Anthropic | Vendor::Openai | Vendor::Google);
         let at_line_end = |at: usize| bytes[at] == b'\n' || (at > 0 && bytes[at - 1] == b'\n');
         let positions: Vec<usize> = (0..bytes.len()).filter(|at| is_thorough || at_line_end(*at)).collect();
         let cut = |at: &usize| Reply::chunks(vec![bytes.slice(..*at)]).ending(Ending::WithoutEndMarker);
         let complete_from = end_of_finish(&bytes);
         let (said, is_end) = (expected.len() - 1, |event: &ModelEvent| matches!(event, ModelEvent::Finished(_)));
-        each(vendor, positions.iter().map(cut).collect(), |number, events, error| {
+        play_each(vendor, positions.iter().map(cut).collect(), |number, events, error| {
             let at = positions[number];
             if at >= complete_from {
                 assert!(error.is_none(), "{vendor} {transcript:?} cut at {at}: {error:?}");

@@ -1,4 +1,4 @@
-//! What the tests share: a backend in front of a fake, and the reading of whole answers.
+//! Shared helpers: a backend connected to a fake vendor, and a reader of whole answers.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use agentd_net::{GuardedClient, PolicyHandle, Trust};
 use agentd_testing_llm::{FakeVendor, Reply, Script};
 use futures_util::StreamExt;
 
-/// Looks like a key, so that a search for it in error texts means something.
+/// Resembles a real key, so that searching for it in error texts is meaningful.
 pub(crate) const KEY: &str = "sk-test-3fA9xQ72LmZp";
 
 pub(crate) fn client() -> GuardedClient {
@@ -35,7 +35,7 @@ pub(crate) fn request() -> ModelRequest {
     }
 }
 
-/// Everything up to the end, and the error if it ended in one.
+/// Reads all events up to the end, and the error if the stream ended with one.
 pub(crate) async fn read(mut stream: ModelStream) -> (Vec<ModelEvent>, Option<ModelError>) {
     let mut events = Vec::new();
     while let Some(item) = stream.next().await {
@@ -59,7 +59,7 @@ pub(crate) async fn play(vendor: Vendor, reply: Reply) -> (Vec<ModelEvent>, Opti
     }
 }
 
-/// An error with all that anybody could print of it.
+/// Returns an error with everything that could be printed of it.
 pub(crate) fn all_text(error: &ModelError) -> String {
     let mut text = format!("{error:?} {error}");
     let mut source = std::error::Error::source(error);

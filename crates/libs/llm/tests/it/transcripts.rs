@@ -1,4 +1,4 @@
-//! Answers written down from each vendor's documentation, and what they mean.
+//! Responses taken from each vendor's documentation, and the expected events.
 
 use agentd_llm::{Finish, FinishReason, ModelEvent, Replay, ToolCall, Usage, UsageSource, Vendor};
 use agentd_testing_llm::Reply;
@@ -22,7 +22,7 @@ macro_rules! transcripts {
     };
 }
 
-/// A conversation in text, and one with two parallel calls.
+/// A response of text, and one with two parallel calls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Transcript {
     Text,
@@ -95,46 +95,46 @@ fn tool_events(vendor: Vendor) -> Vec<ModelEvent> {
     events
 }
 
-async fn plays_as(vendor: Vendor, bytes: Vec<u8>, expected: &[ModelEvent]) {
+async fn assert_decodes_to(vendor: Vendor, bytes: Vec<u8>, expected: &[ModelEvent]) {
     let (events, error) = play(vendor, Reply::chunks(vec![Bytes::from(bytes)])).await;
     assert!(error.is_none(), "{vendor}: {error:?}");
     assert_eq!(events, expected, "{vendor}");
 }
 
 #[tokio::test]
-async fn every_vendors_transcript_is_understood() {
+async fn transcripts_of_all_vendors_are_decoded() {
     for vendor in Vendor::ALL {
         for transcript in Transcript::ALL {
-            plays_as(vendor, transcript.bytes(vendor).to_vec(), &transcript.events(vendor)).await;
+            assert_decodes_to(vendor, transcript.bytes(vendor).to_vec(), &transcript.events(vendor)).await;
         }
     }
 }
 
 #[tokio::test]
-async fn byte_order_mark_and_any_line_ending_make_no_difference() {
+async fn byte_order_mark_and_line_endings_are_ignored() {
     for vendor in Vendor::ALL {
         for transcript in Transcript::ALL {
             let text = std::str::from_utf8(transcript.bytes(vendor)).unwrap().replace("\r\n", "\n");
             for ending in ["\n", "\r\n", "\r"] {
                 let rewritten = format!("\u{feff}{}", text.replace('\n', ending)).into_bytes();
-                plays_as(vendor, rewritten, &transcript.events(vendor)).await;
+                assert_decodes_to(vendor, rewritten, &transcript.events(vendor)).await;
             }
         }
     }
 }
 
 #[tokio::test]
-async fn comments_between_and_data_over_several_lines_are_understood() {
+async fn comments_and_multiline_data_are_decoded() {
     for vendor in Vendor::ALL {
         let text = std::str::from_utf8(Transcript::Text.bytes(vendor)).unwrap().replace("\r\n", "\n");
         let commented = text.replace("\n\n", "\n\n: still working\n\nid: 7\nretry: 10\n\n");
-        // JSON may be broken over lines between its tokens.
+        // JSON may be split into lines between its tokens.
         let wrapped = commented.replace("data: {", "data: {\ndata:");
-        plays_as(vendor, wrapped.into_bytes(), &Transcript::Text.events(vendor)).await;
+        assert_decodes_to(vendor, wrapped.into_bytes(), &Transcript::Text.events(vendor)).await;
     }
 }
 
-/// The usage that each vendor documents for an answer that is not streamed, in the frame of a stream.
+/// Returns the usage that each vendor documents for a response without streaming, embedded in a stream.
 fn unstreamed(vendor: Vendor) -> String {
     let openai = |usage: serde_json::Value| {
         let chunk =
@@ -179,11 +179,11 @@ fn usage_of(events: &[ModelEvent]) -> Usage {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_streamed_counts_the_same() {
+async fn usage_without_streaming_is_normalized() {
     for vendor in Vendor::ALL {
         let (events, error) = play(vendor, Reply::chunks(vec![Bytes::from(unstreamed(vendor))])).await;
         assert!(error.is_none(), "{vendor}: {error:?}");
-        // Anthropic names reasoning in newer answers alone.
+        // Anthropic reports reasoning only in newer responses.
         let reasoning_tokens = if vendor == Vendor::Mistral { 0 } else { 8 };
         let streamed = Usage { reasoning_tokens, ..usage_of(&text_events(vendor)) };
         assert_eq!(usage_of(&events), streamed, "{vendor}");

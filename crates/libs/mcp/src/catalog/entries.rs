@@ -1,4 +1,4 @@
-//! The entries. Packages and versions were looked up in their registries.
+//! Catalog entries. Packages and versions were verified in their registries.
 
 use super::{CatalogEntry, EntryTransport, Runner, ValueKind, ValuePlace, ValueSpec};
 
@@ -6,7 +6,7 @@ const fn npm(package: &'static str, version: &'static str, executable: &'static 
     EntryTransport::Stdio { runner: Runner::Npx, package, version, executable }
 }
 
-/// Python packages whose program has the package's name.
+/// Python packages whose program has the same name as the package.
 const fn python(package: &'static str, version: &'static str) -> EntryTransport {
     EntryTransport::Stdio { runner: Runner::Uvx, package, version, executable: package }
 }

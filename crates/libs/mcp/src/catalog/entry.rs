@@ -1,24 +1,24 @@
-//! What is known of a server: how it is reached, and which values the owner fills in.
+//! Catalog entries: how a server is reached, and which values the owner provides.
 
 use serde::Serialize;
 
-/// A server that is known by name.
+/// Well-known server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct CatalogEntry {
     pub id: &'static str,
     pub name: &'static str,
-    /// One sentence.
+    /// One-sentence description.
     pub description: &'static str,
     pub homepage: &'static str,
     #[serde(flatten)]
     pub transport: EntryTransport,
-    /// What the owner fills in.
+    /// Values that the owner provides.
     pub values: &'static [ValueSpec],
-    /// The server reaches out by itself, apart from being downloaded once.
+    /// Whether the server itself needs network access, apart from its initial download.
     pub needs_network: bool,
 }
 
-/// How the server is reached.
+/// Transport of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "transport", rename_all = "snake_case")]
 pub enum EntryTransport {
@@ -26,7 +26,7 @@ pub enum EntryTransport {
         runner: Runner,
         package: &'static str,
         version: &'static str,
-        /// What the program is called once it is installed.
+        /// Name of the program after installation.
         executable: &'static str,
     },
     Http {
@@ -34,18 +34,18 @@ pub enum EntryTransport {
     },
 }
 
-/// What fetches a package and runs the program in it.
+/// Package runner that downloads a package and runs its program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Runner {
-    /// Of npm: packages of the npm registry. Needs Node.js.
+    /// npm's runner for packages of the npm registry. Needs Node.js.
     Npx,
-    /// Of uv: packages of the Python Package Index.
+    /// uv's runner for packages of the Python Package Index.
     Uvx,
 }
 
 impl Runner {
-    /// The program to be started.
+    /// Returns the program to start.
     #[must_use]
     pub fn command(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ impl Runner {
     }
 }
 
-/// One value that the owner may or must give.
+/// Value that the owner may or must provide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ValueSpec {
     pub name: &'static str,
@@ -73,38 +73,38 @@ pub struct ValueSpec {
 }
 
 impl ValueSpec {
-    /// It is kept sealed and shown nowhere.
+    /// Whether the value is stored encrypted and never displayed.
     #[must_use]
     pub fn is_secret(&self) -> bool {
         self.kind == ValueKind::Secret
     }
 }
 
-/// What a value must look like.
+/// Type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ValueKind {
-    /// An absolute path.
+    /// Absolute path.
     Path,
-    /// One or several absolute paths.
+    /// One or more absolute paths.
     Paths,
-    /// An IANA name.
+    /// IANA time zone name.
     TimeZone,
     Secret,
-    /// A switch: `true` or `false`.
+    /// Switch: `true` or `false`.
     Flag,
 }
 
-/// Where a value goes.
+/// Destination of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ValuePlace {
-    /// An argument by itself; several values are several arguments.
+    /// Positional argument; several values are several arguments.
     Argument,
-    /// An argument behind this option; for a flag, the option alone.
+    /// Argument after this option; for a flag, the option alone.
     Option(&'static str),
-    /// An environment variable.
+    /// Environment variable.
     Environment(&'static str),
-    /// A header, behind a prefix.
+    /// Header, after a prefix.
     Header { name: &'static str, prefix: &'static str },
 }

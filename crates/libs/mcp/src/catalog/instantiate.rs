@@ -1,4 +1,4 @@
-//! From an entry and the owner's values to a registration.
+//! Creation of a registration from a catalog entry and the owner's values.
 
 use std::path::Path;
 
@@ -14,12 +14,12 @@ const MAX_PATHS: usize = 32;
 const MAX_TEXT: usize = 4_096;
 
 impl CatalogEntry {
-    /// Makes a registration. `values` holds a string, a list of strings or a boolean for each name
-    /// in [`CatalogEntry::values`]; `program` is the path of the installed program, where it should
-    /// not be fetched by the entry's package runner.
+    /// Creates a registration. `values` contains a string, a list of strings or a boolean for each name in
+    /// [`CatalogEntry::values`]. `program` is the path of the installed program, if the entry's package runner should
+    /// not be used.
     ///
     /// # Errors
-    /// Every value that is missing, unknown or wrong. No message repeats a value.
+    /// Returns every missing, unknown or invalid value. No message contains a value.
     pub fn instantiate(
         &self,
         values: &Map<String, Value>,
@@ -31,12 +31,12 @@ impl CatalogEntry {
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             problems.add(format!("values.{name}"), format!("is not a value of this entry; it takes: {known}"));
         }
-        let mut placed = Placed::default();
+        let mut placement = Placement::default();
         for spec in self.values {
             match values.get(spec.name).filter(|value| !value.is_null()) {
                 None => problems.require(!spec.required, &format!("values.{}", spec.name), "is required"),
-                Some(value) => match read(spec.kind, value) {
-                    Ok(texts) => placed.place(spec, texts),
+                Some(value) => match to_texts(spec.kind, value) {
+                    Ok(texts) => placement.place(spec, texts),
                     Err(problem) => problems.add(format!("values.{}", spec.name), problem),
                 },
             }
@@ -45,19 +45,19 @@ impl CatalogEntry {
             EntryTransport::Stdio { runner, package, version, .. } => {
                 let (command, mut arguments) = match program {
                     Some(program) => {
-                        if let Err(problem) = path(program) {
+                        if let Err(problem) = validate_path(program) {
                             problems.add("program", problem);
                         }
                         (program.to_owned(), Vec::new())
                     }
                     None => (runner.command().to_owned(), runner.arguments(package, version)),
                 };
-                arguments.extend(placed.arguments);
-                RegistrationTransport::Stdio { command, arguments, environment: placed.environment }
+                arguments.extend(placement.arguments);
+                RegistrationTransport::Stdio { command, arguments, environment: placement.environment }
             }
             EntryTransport::Http { url } => {
                 problems.require(program.is_none(), "program", "this server is reached over HTTP and runs elsewhere");
-                RegistrationTransport::Http { url: url.to_owned(), headers: placed.headers }
+                RegistrationTransport::Http { url: url.to_owned(), headers: placement.headers }
             }
         };
         problems.into_result()?;
@@ -66,13 +66,13 @@ impl CatalogEntry {
 }
 
 #[derive(Default)]
-struct Placed {
+struct Placement {
     arguments: Vec<String>,
     environment: Vec<EnvironmentVariable>,
     headers: Vec<(String, Secret)>,
 }
 
-impl Placed {
+impl Placement {
     fn place(&mut self, spec: &ValueSpec, texts: Vec<String>) {
         match spec.place {
             ValuePlace::Argument => self.arguments.extend(texts),
@@ -97,15 +97,15 @@ impl Placed {
     }
 }
 
-/// The texts that a value stands for; none for a switch that is off.
-fn read(kind: ValueKind, value: &Value) -> Result<Vec<String>, String> {
+/// Converts a value to texts; none for a flag that is off.
+fn to_texts(kind: ValueKind, value: &Value) -> Result<Vec<String>, String> {
     let text = || value.as_str().ok_or("must be a text".to_owned());
     match kind {
         ValueKind::Flag => match value {
             Value::Bool(on) => Ok(if *on { vec![String::new()] } else { Vec::new() }),
             _ => Err("must be true or false".to_owned()),
         },
-        ValueKind::Path => path(text()?).map(|path| vec![path]),
+        ValueKind::Path => validate_path(text()?).map(|path| vec![path]),
         ValueKind::Paths => {
             let paths: Vec<&Value> = match value {
                 Value::Array(paths) => paths.iter().collect(),
@@ -114,7 +114,7 @@ fn read(kind: ValueKind, value: &Value) -> Result<Vec<String>, String> {
             if paths.is_empty() || paths.len() > MAX_PATHS {
                 return Err(format!("must be 1 to {MAX_PATHS} paths"));
             }
-            paths.into_iter().map(|one| path(one.as_str().ok_or("must be a list of texts")?)).collect()
+            paths.into_iter().map(|one| validate_path(one.as_str().ok_or("must be a list of texts")?)).collect()
         }
         ValueKind::TimeZone => {
             let zone = text()?;
@@ -136,8 +136,8 @@ fn read(kind: ValueKind, value: &Value) -> Result<Vec<String>, String> {
     }
 }
 
-/// A path that no program can take for an option.
-fn path(text: &str) -> Result<String, String> {
+/// Validates a path; a valid one cannot be mistaken for an option.
+fn validate_path(text: &str) -> Result<String, String> {
     if !Path::new(text).is_absolute() {
         return Err("must be an absolute path".to_owned());
     }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn values_go_where_the_entry_says() {
+    fn values_are_placed_as_the_entry_specifies() {
         let filesystem = instantiate("filesystem", json!({ "directories": ["/a", "/b c"] })).expect("a registration");
         let line = command_line(&filesystem);
         assert!(line.starts_with("npx --yes @modelcontextprotocol/server-filesystem@"), "{line}");
@@ -189,17 +189,17 @@ mod tests {
     }
 
     #[test]
-    fn an_installed_program_takes_the_place_of_the_runner() {
+    fn installed_program_replaces_the_runner() {
         let entry = find_entry("memory").expect("an entry");
         let values = json!({ "memory_file": "/data/memory.jsonl" });
-        let made = entry.instantiate(values.as_object().expect("an object"), Some("/opt/mcp-server-memory"));
-        assert_eq!(command_line(&made.expect("a registration")).trim(), "/opt/mcp-server-memory");
+        let registration = entry.instantiate(values.as_object().expect("an object"), Some("/opt/mcp-server-memory"));
+        assert_eq!(command_line(&registration.expect("a registration")).trim(), "/opt/mcp-server-memory");
         let refused = entry.instantiate(&Map::new(), Some("mcp-server-memory")).expect_err("a relative path");
         assert_eq!(refused[0].field, "program");
     }
 
     #[test]
-    fn every_problem_is_named_at_once() {
+    fn all_problems_are_reported_together() {
         let problems = instantiate("filesystem", json!({ "directory": "/a" })).expect_err("two problems");
         let fields: Vec<_> = problems.iter().map(|problem| problem.field.as_str()).collect();
         assert_eq!(fields, ["values.directory", "values.directories"]);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_is_there_or_not() {
+    fn flag_is_present_only_if_true() {
         let on = command_line(&instantiate("fetch", json!({ "ignore_robots_txt": true })).expect("a registration"));
         assert!(on.ends_with("--ignore-robots-txt"), "{on}");
         let off = command_line(&instantiate("fetch", json!({ "ignore_robots_txt": false })).expect("a registration"));
@@ -251,7 +251,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_value_becomes_an_option_or_a_panic(text in "\\PC{0,20}|-{1,2}[a-z]{1,8}|/[a-z -]{0,12}") {
+        fn values_never_become_options_or_panic(text in "\\PC{0,20}|-{1,2}[a-z]{1,8}|/[a-z -]{0,12}") {
             for entry in catalog() {
                 let values = entry.values.iter().map(|spec| (spec.name.to_owned(), Value::from(text.clone()))).collect();
                 let Ok(registration) = entry.instantiate(&values, None) else { continue };

@@ -1,8 +1,8 @@
-//! What the daemon keeps of a server: how to reach it, whoever wrote that down.
+//! Connection details of a registered server.
 
 use agentd_base::Secret;
 
-/// A server that can be connected to.
+/// Server that can be connected to.
 #[derive(Debug, Clone)]
 pub struct Registration {
     pub name: String,
@@ -12,7 +12,7 @@ pub struct Registration {
 #[derive(Debug, Clone)]
 pub enum RegistrationTransport {
     Stdio {
-        /// A name that is looked up, or a path.
+        /// Program name to look up, or a path.
         command: String,
         arguments: Vec<String>,
         environment: Vec<EnvironmentVariable>,

@@ -1,4 +1,4 @@
-//! Bodies and event streams of an HTTP server, read within limits.
+//! Size-limited bodies and event streams of HTTP responses.
 
 use agentd_net::NetError;
 use futures_util::StreamExt;
@@ -9,10 +9,10 @@ use rmcp::transport::streamable_http_client::SseError;
 use sse_stream_for_rmcp::Sse;
 
 use super::events::EventParser;
-use crate::message::{Parsed, number, parse, stand_in};
+use crate::message::{Parsed, numeric_id, parse, substitute_error};
 use crate::session::Session;
 
-/// Why a request brought no usable answer. No text carries an address's path or a header.
+/// Reason for an unusable response. No text contains a URL path or a header.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HttpFault {
     #[error("the request failed")]
@@ -29,7 +29,7 @@ pub(crate) enum HttpFault {
     RequestTooLarge,
 }
 
-/// An answer whose head was read, and what its body may cost.
+/// Response whose head was received, and the limits of its body.
 pub(super) struct Answer {
     pub(super) response: Response,
     pub(super) host: String,
@@ -38,7 +38,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The whole body, if it is not longer than `limit`.
+    /// Reads the whole body, up to `limit` bytes.
     pub(super) async fn body(mut self, limit: usize) -> Result<Vec<u8>, HttpFault> {
         let mut body = Vec::new();
         while let Some(chunk) =
@@ -52,21 +52,21 @@ impl Answer {
         Ok(body)
     }
 
-    /// The body as one message.
+    /// Parses the body as one message.
     pub(super) async fn message(self) -> Result<ServerJsonRpcMessage, HttpFault> {
         let limit = self.max_message_bytes;
         let body = self.body(limit).await?;
         match parse(&body) {
             Parsed::Messages(mut messages) if messages.len() == 1 => messages.pop().ok_or(HttpFault::Malformed),
-            Parsed::Broken { too_large: true, .. } => Err(HttpFault::TooLarge),
+            Parsed::Invalid { too_large: true, .. } => Err(HttpFault::TooLarge),
             _ => Err(HttpFault::Malformed),
         }
     }
 
-    /// The body as a stream of messages, what is not one left out. `request` is the id that the
-    /// stream answers: an answer that cannot be used becomes an error for it.
+    /// Returns the messages in the body; other events are dropped. `request` is the id that the stream responds to: an
+    /// unusable response becomes an error for that id.
     pub(super) fn events(self, request: Option<i64>) -> BoxStream<'static, Result<Sse, SseError>> {
-        let reading = Reading {
+        let reading = EventStream {
             parser: EventParser::new(self.max_message_bytes),
             response: Some(self.response),
             host: self.host,
@@ -82,17 +82,17 @@ impl Answer {
     }
 }
 
-struct Reading {
+struct EventStream {
     parser: EventParser,
-    /// `None` once nothing more is to be read.
+    /// `None` once the stream has ended.
     response: Option<Response>,
     host: String,
     session: Session,
     request: Option<i64>,
 }
 
-impl Reading {
-    /// The events of the next piece of the body; `None` at its end.
+impl EventStream {
+    /// Returns the events of the next chunk of the body; `None` at its end.
     async fn next(&mut self) -> Option<Vec<Result<Sse, SseError>>> {
         self.session.budget().wait().await;
         let chunk = match self.response.as_mut()?.chunk().await {
@@ -104,16 +104,16 @@ impl Reading {
             }
         };
         let mut events = Vec::new();
-        let taken = self.parser.take_in(&chunk, &mut events);
+        let parsed = self.parser.feed(&chunk, &mut events);
         let mut events: Vec<_> = events.into_iter().filter_map(|event| self.check(event)).map(Ok).collect();
-        if taken.is_err() {
+        if parsed.is_err() {
             self.response = None;
-            events.extend(self.failed(true).map(Ok));
+            events.extend(self.error_event(true).map(Ok));
         }
         Some(events)
     }
 
-    /// The event, if it holds a message or a position to resume from.
+    /// Returns the event if it contains a message or a position to resume from.
     fn check(&self, mut event: Sse) -> Option<Sse> {
         let data = event.data.as_deref().map_or("", str::trim);
         let is_message = matches!(event.event.as_deref(), None | Some("" | "message")) && !data.is_empty();
@@ -123,37 +123,37 @@ impl Reading {
             return (event.id.is_some() || event.retry.is_some()).then_some(event);
         }
         match parse(data.as_bytes()) {
-            // The library takes the first answer in a stream for the awaited one.
-            Parsed::Messages(messages) if messages.iter().all(|message| self.belongs_here(message)) => Some(event),
+            // The library takes the first response in a stream for the expected one.
+            Parsed::Messages(messages) if messages.iter().all(|message| self.matches_request(message)) => Some(event),
             Parsed::Messages(_) => {
                 self.session.budget().charge_message(data.len());
                 None
             }
-            Parsed::Broken { too_large, id } => {
+            Parsed::Invalid { too_large, id } => {
                 self.session.budget().charge_message(data.len());
-                // What is broken and names nobody is passed over: the answer may still come.
-                let answers_this = id == self.request || (id.is_none() && too_large);
-                self.failed(too_large).filter(|_| answers_this)
+                // An invalid message without an id is skipped: the response may still follow.
+                let is_response = id == self.request || (id.is_none() && too_large);
+                self.error_event(too_large).filter(|_| is_response)
             }
-            Parsed::Noise => {
+            Parsed::NotJson => {
                 self.session.budget().charge_message(data.len());
                 None
             }
         }
     }
 
-    fn belongs_here(&self, message: &ServerJsonRpcMessage) -> bool {
+    fn matches_request(&self, message: &ServerJsonRpcMessage) -> bool {
         let id = match message {
             ServerJsonRpcMessage::Response(response) => Some(&response.id),
             ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
             ServerJsonRpcMessage::Request(_) | ServerJsonRpcMessage::Notification(_) => None,
         };
-        self.request.is_none() || id.is_none_or(|id| number(id) == self.request)
+        self.request.is_none() || id.is_none_or(|id| numeric_id(id) == self.request)
     }
 
-    /// An error in the place of the answer.
-    fn failed(&self, too_large: bool) -> Option<Sse> {
-        let text = serde_json::to_string(&stand_in(self.request?, too_large)).ok()?;
+    /// Returns an error event that replaces the response.
+    fn error_event(&self, too_large: bool) -> Option<Sse> {
+        let text = serde_json::to_string(&substitute_error(self.request?, too_large)).ok()?;
         Some(Sse::default().data(text))
     }
 }

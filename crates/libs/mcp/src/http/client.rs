@@ -1,4 +1,4 @@
-//! The protocol library's HTTP client, made of the guarded one.
+//! HTTP client of the protocol library, implemented with the guarded client.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use url::Url;
 use super::OwnerHeaders;
 use super::answer::{Answer, HttpFault};
 use crate::CloseReason;
-use crate::message::{Parsed, number, parse};
+use crate::message::{Parsed, numeric_id, parse};
 use crate::session::Session;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -30,18 +30,18 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const JSON: &str = "application/json";
 const EVENT_STREAM: &str = "text/event-stream";
-const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+const JSON_OR_EVENT_STREAM: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 
 const MAX_ERROR_BODY: usize = 64 * 1024;
 const MAX_SESSION_ID: usize = 1_024;
-/// Between two openings of an event stream, whatever the server says.
-const STREAM_PAUSE: Duration = Duration::from_secs(1);
-/// Failures to reach the server in a row, after which it counts as gone.
+/// Minimum time between two openings of an event stream, whatever the server requests.
+const STREAM_RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
+/// Number of consecutive connection failures after which the server counts as unreachable.
 const MAX_FAILURES: u32 = 3;
 
 type Failure = StreamableHttpError<HttpFault>;
 
-/// Cheap to clone; all clones serve one session.
+/// Client of one session. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct GuardedHttp(Arc<Shared>);
 
@@ -75,7 +75,7 @@ impl GuardedHttp {
         }))
     }
 
-    /// A request to the registered address, which is the only one there is.
+    /// Builds a request to the registered address, the only one that is used.
     fn request(
         &self,
         method: Method,
@@ -90,7 +90,7 @@ impl GuardedHttp {
         if let Some(value) = session_id.and_then(|id| HeaderValue::try_from(id).ok()) {
             request = request.header(SESSION_ID, value);
         }
-        Ok(self.0.headers.apply(request.header(header::ACCEPT, BOTH)))
+        Ok(self.0.headers.apply(request.header(header::ACCEPT, JSON_OR_EVENT_STREAM)))
     }
 
     async fn send(&self, request: GuardedRequest) -> Result<Answer, Failure> {
@@ -136,23 +136,25 @@ impl GuardedHttp {
         if status == StatusCode::NOT_FOUND && session_id.is_some() {
             return Err(StreamableHttpError::SessionExpired);
         }
-        let asked = match message {
+        let request_id = match message {
             ClientJsonRpcMessage::Request(request) => Some(&request.id),
             _ => None,
         };
         if !status.is_success() {
-            return refusal(answer, status, message, session_id.is_some()).await;
+            return convert_error_response(answer, status, message, session_id.is_some()).await;
         }
         let new_session_id = session_id_of(&answer);
         match content_type(&answer) {
-            // What is said in answer to a notification is of no use.
-            _ if asked.is_none() => Ok(StreamableHttpPostResponse::Accepted),
+            // A response to a notification is ignored.
+            _ if request_id.is_none() => Ok(StreamableHttpPostResponse::Accepted),
             Some(ContentType::Json) => {
                 let message = answer.message().await.map_err(fail)?;
                 let answers_this = match &message {
-                    ServerJsonRpcMessage::Response(response) => number(&response.id) == asked.and_then(number),
+                    ServerJsonRpcMessage::Response(response) => {
+                        numeric_id(&response.id) == request_id.and_then(numeric_id)
+                    }
                     ServerJsonRpcMessage::Error(error) => {
-                        error.id.as_ref().is_none_or(|id| number(id) == asked.and_then(number))
+                        error.id.as_ref().is_none_or(|id| numeric_id(id) == request_id.and_then(numeric_id))
                     }
                     ServerJsonRpcMessage::Request(_) | ServerJsonRpcMessage::Notification(_) => false,
                 };
@@ -162,7 +164,7 @@ impl GuardedHttp {
                 Ok(StreamableHttpPostResponse::Json(message, new_session_id))
             }
             Some(ContentType::EventStream) => {
-                Ok(StreamableHttpPostResponse::Sse(answer.events(asked.and_then(number)), new_session_id))
+                Ok(StreamableHttpPostResponse::Sse(answer.events(request_id.and_then(numeric_id)), new_session_id))
             }
             None => Err(fail(HttpFault::ContentType)),
         }
@@ -174,14 +176,14 @@ impl GuardedHttp {
             let now = Instant::now();
             let mut next = self.0.next_stream.lock();
             let at = next.map_or(now, |next| next.max(now));
-            *next = Some(at + STREAM_PAUSE);
+            *next = Some(at + STREAM_RECONNECT_INTERVAL);
             at
         };
         tokio::time::sleep_until(at).await;
     }
 }
 
-/// Where in a trace a tool is called.
+/// Returns the trace context of a tool call.
 fn traceparent_of(message: &ClientJsonRpcMessage) -> Option<HeaderValue> {
     let ClientJsonRpcMessage::Request(request) = message else { return None };
     let ClientRequest::CallToolRequest(call) = &request.request else { return None };
@@ -214,7 +216,7 @@ fn session_id_of(answer: &Answer) -> Option<String> {
     (value.len() <= MAX_SESSION_ID).then(|| value.to_owned())
 }
 
-/// Nobody listens there: a program that ended, and no network that hesitates.
+/// Whether the connection was refused, which means that the program has ended, unlike a slow network.
 fn is_refused(error: &NetError) -> bool {
     let NetError::Connect { source, .. } = error else { return false };
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&**source);
@@ -227,14 +229,14 @@ fn is_refused(error: &NetError) -> bool {
     false
 }
 
-/// What servers refuse a session with that they do not know any more, where they do not answer 404 as they should.
+/// Whether the error reports an unknown session. Some servers send one instead of status 404.
 fn is_session_lost(error: &ErrorData, names_session: bool) -> bool {
-    let is_of_server = matches!(error.code.0, -32_000 | -32_001);
-    (is_of_server && !names_session) || error.message.to_ascii_lowercase().contains("session")
+    let is_server_error_code = matches!(error.code.0, -32_000 | -32_001);
+    (is_server_error_code && !names_session) || error.message.to_ascii_lowercase().contains("session")
 }
 
-/// An answer that is not a success: a JSON-RPC error where it carries one, else its status.
-async fn refusal(
+/// Converts an unsuccessful response: to its JSON-RPC error if it contains one, else to its status.
+async fn convert_error_response(
     answer: Answer,
     status: StatusCode,
     message: &ClientJsonRpcMessage,
@@ -242,10 +244,10 @@ async fn refusal(
 ) -> Result<StreamableHttpPostResponse, Failure> {
     let fault = || fail(HttpFault::Status(status.as_u16()));
     let ClientJsonRpcMessage::Request(request) = message else { return Err(fault()) };
-    // Credentials come first: the status must not pass as an error of the protocol.
-    let may_hold_error = (status.is_client_error() || status.is_server_error())
+    // Authentication comes first: the status must not be reported as a protocol error.
+    let may_contain_error = (status.is_client_error() || status.is_server_error())
         && !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
-    if !may_hold_error {
+    if !may_contain_error {
         return Err(fault());
     }
     let names_session = answer.response.headers().contains_key(SESSION_ID);
@@ -261,19 +263,19 @@ async fn refusal(
         && status == StatusCode::BAD_REQUEST
         && error.as_ref().is_some_and(|error| is_session_lost(error, names_session))
     {
-        // It was refused, so it may be asked again in a new session.
+        // The request was not processed, so it may be repeated in a new session.
         return Err(StreamableHttpError::SessionExpired);
     }
     let is_probe = matches!(request.request, ClientRequest::DiscoverRequest(_));
     let error = match error {
         Some(error) => error,
-        // A server of the older era refuses what is not `initialize`, each in its own way.
+        // A server of the older protocol rejects anything but `initialize`, each in its own way.
         None if is_probe && status.is_client_error() => {
             ErrorData::invalid_request(format!("HTTP {}", status.as_u16()), None)
         }
         None => return Err(fault()),
     };
-    // Who could not read the request could not read its id.
+    // A server that could not read the request could not read its id.
     let id: RequestId = request.id.clone();
     Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::error(error, Some(id)), None))
 }
@@ -299,7 +301,7 @@ impl StreamableHttpClient for GuardedHttp {
         _auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), Failure> {
-        // Whatever comes of it, the session is over; and the library would log its id.
+        // The session ends regardless of the result, and the library would log its id.
         let request = self.request(Method::DELETE, Some(&session_id), custom_headers)?;
         let _ = self.send(request).await;
         Ok(())
@@ -321,7 +323,7 @@ impl StreamableHttpClient for GuardedHttp {
         let answer = self.send(request).await?;
         match (answer.response.status(), content_type(&answer)) {
             (status, Some(ContentType::EventStream)) if status.is_success() => Ok(answer.events(None)),
-            // To the library this means: do not ask again.
+            // The library interprets this error as: do not retry.
             (status, _) if status.is_success() || status.is_client_error() => {
                 Err(StreamableHttpError::ServerDoesNotSupportSse)
             }

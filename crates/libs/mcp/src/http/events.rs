@@ -1,17 +1,17 @@
-//! Server-sent events out of a byte stream, each of bounded length.
+//! Incremental parser of server-sent events of bounded length.
 //!
-//! After <https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation>.
+//! Implements <https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation>.
 
 use sse_stream_for_rmcp::Sse;
 
-/// One that reconnects when a server says so must not do it without a pause, nor never.
+/// Accepted range of the server's reconnection delay, in milliseconds.
 const RETRY_MS: std::ops::RangeInclusive<u64> = 1_000..=60_000;
 
-/// An event was longer than the limit; nothing more can be read from its stream.
+/// Error for an event longer than the limit; the rest of the stream cannot be parsed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct EventTooLarge;
 
-/// Takes bytes in, gives events out.
+/// Parser that accepts bytes and returns complete events.
 #[derive(Debug)]
 pub(super) struct EventParser {
     limit: usize,
@@ -20,7 +20,7 @@ pub(super) struct EventParser {
     at_start: bool,
     event: Sse,
     event_bytes: usize,
-    /// A comment is thrown away as it comes.
+    /// Inside a comment, whose bytes are discarded.
     in_comment: bool,
 }
 
@@ -41,7 +41,7 @@ impl EventParser {
     ///
     /// # Errors
     /// [`EventTooLarge`].
-    pub(super) fn take_in(&mut self, chunk: &[u8], events: &mut Vec<Sse>) -> Result<(), EventTooLarge> {
+    pub(super) fn feed(&mut self, chunk: &[u8], events: &mut Vec<Sse>) -> Result<(), EventTooLarge> {
         for &byte in chunk {
             if std::mem::take(&mut self.last_was_return) && byte == b'\n' {
                 continue;
@@ -77,8 +77,8 @@ impl EventParser {
         if line.is_empty() {
             self.event_bytes = 0;
             let event = std::mem::take(&mut self.event);
-            let is_something = event.data.is_some() || event.id.is_some() || event.retry.is_some();
-            return is_something.then_some(event);
+            let has_content = event.data.is_some() || event.id.is_some() || event.retry.is_some();
+            return has_content.then_some(event);
         }
         self.event_bytes += line.len() + 1;
         let (field, value) = match line.iter().position(|byte| *byte == b':') {
@@ -113,12 +113,12 @@ mod tests {
 
     fn parse(text: &str) -> Vec<Sse> {
         let mut events = Vec::new();
-        EventParser::new(10_000).take_in(text.as_bytes(), &mut events).expect("a short text");
+        EventParser::new(10_000).feed(text.as_bytes(), &mut events).expect("a short text");
         events
     }
 
     #[test]
-    fn reads_fields_comments_and_every_line_end() {
+    fn fields_comments_and_line_ends_are_parsed() {
         let events =
             parse("\u{feff}: hello\r\nevent: message\r\nid: 7\r\ndata: a\r\ndata:b\r\n\r\ndata\rretry: 5\r\r: x\n\n");
         assert_eq!(events.len(), 2);
@@ -128,28 +128,28 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_event_is_none() {
+    fn unfinished_event_is_not_returned() {
         assert!(parse("data: a").is_empty());
         assert!(parse("data: a\n").is_empty());
     }
 
     #[test]
-    fn an_event_may_not_grow_over_the_limit_in_one_line_or_in_many() {
+    fn event_above_the_limit_is_rejected() {
         let mut events = Vec::new();
         let line = format!("data: {}", "x".repeat(200));
-        assert_eq!(EventParser::new(100).take_in(line.as_bytes(), &mut events), Err(EventTooLarge));
+        assert_eq!(EventParser::new(100).feed(line.as_bytes(), &mut events), Err(EventTooLarge));
         let lines = "data: xxxxx\n".repeat(20);
-        assert_eq!(EventParser::new(100).take_in(lines.as_bytes(), &mut events), Err(EventTooLarge));
+        assert_eq!(EventParser::new(100).feed(lines.as_bytes(), &mut events), Err(EventTooLarge));
         let events_of_their_own = "data: xxxxx\n\n".repeat(20);
-        assert_eq!(EventParser::new(100).take_in(events_of_their_own.as_bytes(), &mut events), Ok(()));
+        assert_eq!(EventParser::new(100).feed(events_of_their_own.as_bytes(), &mut events), Ok(()));
         assert_eq!(events.len(), 20);
         let comment = format!(":{}\n\n", "x".repeat(1_000));
-        assert_eq!(EventParser::new(100).take_in(comment.as_bytes(), &mut events), Ok(()));
+        assert_eq!(EventParser::new(100).feed(comment.as_bytes(), &mut events), Ok(()));
     }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_however_it_arrives(
+        fn events_are_parsed_for_any_chunking(
             data in prop::collection::vec("[^\r\n]{0,20}", 1..8),
             size in 1usize..9,
         ) {
@@ -157,17 +157,17 @@ mod tests {
             let mut parser = EventParser::new(1_000);
             let mut events = Vec::new();
             for chunk in text.as_bytes().chunks(size) {
-                prop_assert_eq!(parser.take_in(chunk, &mut events), Ok(()));
+                prop_assert_eq!(parser.feed(chunk, &mut events), Ok(()));
             }
             let read: Vec<_> = events.into_iter().filter_map(|event| event.data).collect();
             prop_assert_eq!(read, data);
         }
 
         #[test]
-        fn nothing_panics_and_nothing_grows(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        fn parser_never_panics_and_is_bounded(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             let mut parser = EventParser::new(50);
             let mut events = Vec::new();
-            let _ = parser.take_in(&bytes, &mut events);
+            let _ = parser.feed(&bytes, &mut events);
             prop_assert!(parser.line.len() + parser.event_bytes <= 52);
         }
     }

@@ -1,4 +1,4 @@
-//! The headers that the owner registered for a server.
+//! Headers that the owner configured for a server.
 
 use agentd_base::Secret;
 use agentd_net::GuardedRequest;
@@ -8,7 +8,7 @@ use crate::McpError;
 
 const MAX_HEADERS: usize = 64;
 
-/// What the transport sets itself.
+/// Headers that the transport sets itself.
 const RESERVED: [&str; 13] = [
     "accept",
     "connection",
@@ -25,7 +25,7 @@ const RESERVED: [&str; 13] = [
     "upgrade",
 ];
 
-/// Checked names with values that are shown nowhere.
+/// Validated header names with values that are never displayed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OwnerHeaders(Vec<(HeaderName, Secret)>);
 
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_credentials_and_refuses_what_the_protocol_owns() {
+    fn protocol_headers_are_rejected() {
         assert_eq!(problem_of("Authorization", "Bearer abc"), None);
         assert_eq!(problem_of("X-Api-Key", "abc"), None);
         for name in ["Host", "Mcp-Session-Id", "MCP-Param-City", "content-length"] {
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_value_is_refused_without_showing_it() {
+    fn invalid_value_is_rejected_without_being_shown() {
         let problem = problem_of("Authorization", "Bearer s3cret\r\nHost: evil").expect("a refusal");
         assert!(!problem.contains("s3cret"), "{problem}");
     }

@@ -1,7 +1,7 @@
 //! MCP over streamable HTTP: the guarded client under the protocol library's transport.
 //!
-//! Invariants: every request passes the address policy; no answer, event or body is held beyond
-//! its limit; the owner's credentials go to the registered address alone and are in no error.
+//! Invariants: every request passes the address policy; no response, event or body exceeds its limit in memory; the
+//! owner's credentials are sent only to the registered address and appear in no error.
 
 mod answer;
 mod client;

@@ -1,4 +1,4 @@
-//! Lines of bounded length out of a byte stream.
+//! Splitting of a byte stream into lines of bounded length.
 
 use std::io;
 
@@ -8,33 +8,32 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use crate::budget::Budget;
 
 const READ_BYTES: usize = 16 * 1024;
-/// Capacity that is worth keeping between lines.
-const KEPT_BYTES: usize = 128 * 1024;
-/// How much of an overlong line's beginning and end is handed on.
+/// Buffer capacity that is retained between lines.
+const MAX_RETAINED_CAPACITY: usize = 128 * 1024;
+/// Bytes of an overlong line's beginning that are returned.
 const HEAD_BYTES: usize = 4 * 1024;
 const TAIL_BYTES: usize = 256;
 
-/// A piece of the stream.
+/// Part of the stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// A line, without its end.
+    /// Line without its terminator.
     Line(Vec<u8>),
-    /// A line that is longer than the limit: its beginning. The rest is skipped; a
-    /// [`Piece::OverlongEnd`] follows.
+    /// Beginning of a line that is longer than the limit. The rest is skipped; a [`Piece::OverlongEnd`] follows.
     OverlongStart(Vec<u8>),
-    /// The end of that line.
+    /// End of the overlong line.
     OverlongEnd(Vec<u8>),
 }
 
-/// Reads pieces. [`Self::next`] is cancel-safe: what was read stays here.
+/// Line reader. [`Self::next`] is cancel-safe: data already read is buffered.
 #[derive(Debug)]
 pub(super) struct LineReader<R> {
     inner: R,
     buffer: BytesMut,
-    /// How much of `buffer` is known to hold no line end.
+    /// Length of the prefix of `buffer` that contains no line end.
     searched: usize,
     limit: usize,
-    /// The last bytes of the line that is being skipped.
+    /// Last bytes of the overlong line that is being skipped.
     skipping: Option<Vec<u8>>,
     ended: bool,
     budget: Budget,
@@ -45,17 +44,17 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         Self { inner, buffer: BytesMut::new(), searched: 0, limit, skipping: None, ended: false, budget }
     }
 
-    /// The next piece, or `None` at the end of the stream.
+    /// Returns the next piece, or `None` at the end of the stream.
     ///
     /// # Errors
-    /// What the stream says.
+    /// Returns read errors of the stream.
     pub(super) async fn next(&mut self) -> io::Result<Option<Piece>> {
         loop {
-            if let Some(piece) = self.cut_piece() {
+            if let Some(piece) = self.next_buffered_piece() {
                 return Ok(Some(piece));
             }
             if self.ended {
-                return Ok(self.cut_last());
+                return Ok(self.remaining_piece());
             }
             if self.skipping.is_some() {
                 self.budget.wait().await;
@@ -66,7 +65,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    fn cut_piece(&mut self) -> Option<Piece> {
+    fn next_buffered_piece(&mut self) -> Option<Piece> {
         let end = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n').map(|at| self.searched + at);
         if let Some(kept) = &mut self.skipping {
             let until = end.unwrap_or(self.buffer.len());
@@ -81,7 +80,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 let line = self.buffer.split_to(end);
                 self.buffer.advance(1);
                 self.searched = 0;
-                if self.buffer.is_empty() && self.buffer.capacity() > KEPT_BYTES {
+                if self.buffer.is_empty() && self.buffer.capacity() > MAX_RETAINED_CAPACITY {
                     self.buffer = BytesMut::new();
                 }
                 Some(Piece::Line(line.to_vec()))
@@ -98,8 +97,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// What stands between the last line end and the end of the stream.
-    fn cut_last(&mut self) -> Option<Piece> {
+    /// Returns the data between the last line end and the end of the stream.
+    fn remaining_piece(&mut self) -> Option<Piece> {
         if let Some(kept) = self.skipping.take() {
             return Some(Piece::OverlongEnd(kept));
         }
@@ -123,7 +122,7 @@ mod tests {
     use std::task::{Context, Poll};
     use tokio::io::ReadBuf;
 
-    /// Gives out the chunks one by one, pending once before each.
+    /// Returns the chunks one by one, pending once before each.
     struct Chunks {
         chunks: std::collections::VecDeque<Vec<u8>>,
         ready: bool,
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_overlong_line_shows_its_beginning_and_its_end() {
+    async fn overlong_line_yields_its_beginning_and_end() {
         let text = [b"ok\n".to_vec(), vec![b'x'; 5_000], b"the end\nok again".to_vec()].concat();
         let pieces = all(reader(vec![text], 100)).await;
         assert_eq!(pieces.len(), 4);
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn hundreds_of_megabytes_without_a_line_end_take_little_memory() {
+    async fn endless_line_uses_bounded_memory() {
         let mut reader = LineReader::new(tokio::io::repeat(b'x').take(1 << 28), 1 << 20, Budget::new());
         assert!(matches!(reader.next().await, Ok(Some(Piece::OverlongStart(_)))));
         assert!(matches!(reader.next().await, Ok(Some(Piece::OverlongEnd(_)))));
@@ -183,7 +182,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lines_are_those_of_the_text_however_it_arrives(
+        fn lines_match_the_text_for_any_chunking(
             lines in prop::collection::vec(prop::collection::vec(0u8..=255, 0..30), 0..12),
             cuts in prop::collection::vec(0usize..400, 0..20),
         ) {
@@ -198,7 +197,7 @@ mod tests {
             let pieces = runtime.block_on(async {
                 let mut reader = reader(chunks, LIMIT);
                 let mut pieces = Vec::new();
-                // Each wait is given up once: nothing may be lost by that.
+                // Each wait is cancelled once: no data may be lost.
                 loop {
                     let polled = {
                         let mut next = std::pin::pin!(reader.next());

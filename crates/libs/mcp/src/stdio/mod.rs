@@ -1,8 +1,7 @@
-//! MCP over the standard streams of a program: one JSON-RPC message a line.
+//! MCP over the standard streams of a program: one JSON-RPC message per line.
 //!
-//! Invariants: a line costs at most its limit of memory, whatever its length; nothing that the
-//! program writes or does not read holds up the daemon; reading and writing end with the
-//! connection.
+//! Invariants: a line uses at most its limit of memory, whatever its length; a program that floods or does not read
+//! cannot block the daemon; reading and writing end with the connection.
 
 mod lines;
 mod stderr;

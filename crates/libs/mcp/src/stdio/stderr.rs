@@ -1,5 +1,5 @@
-//! Reads a program's error output for as long as it is connected, so that the program never waits
-//! for somebody to read it, and keeps the end of it.
+//! Reader of a program's error output. It reads as long as the connection lasts, so that the program never blocks, and
+//! retains the end.
 
 use std::time::Duration;
 
@@ -11,30 +11,29 @@ use crate::session::Session;
 
 const READ_BYTES: usize = 8 * 1024;
 
-/// The running reader; it ends when this is dropped.
+/// Running reader task; aborted on drop.
 #[derive(Debug)]
 pub(crate) struct StderrReader(JoinHandle<()>);
 
 impl StderrReader {
     pub(crate) fn start(mut stderr: impl AsyncRead + Send + Unpin + 'static, session: Session) -> Self {
         Self(tokio::spawn(async move {
-            // Its own account: a noisy error output must not slow the protocol down.
+            // Separate budget: excessive error output must not slow the protocol down.
             let budget = Budget::new();
             let mut chunk = vec![0; READ_BYTES];
             while let Ok(read) = stderr.read(&mut chunk).await {
                 if read == 0 {
                     break;
                 }
-                session.note_noise(&chunk[..read]);
+                session.record_other_output(&chunk[..read]);
                 budget.charge_skipped(read);
                 budget.wait().await;
             }
         }))
     }
 
-    /// Waits until the program has closed its error output, at most `limit`: one that ends writes
-    /// the reason last.
-    pub(crate) async fn settle(&mut self, limit: Duration) {
+    /// Waits up to `limit` until the program has closed its error output: the reason for an exit is written last.
+    pub(crate) async fn wait_for_end(&mut self, limit: Duration) {
         let _ = tokio::time::timeout(limit, &mut self.0).await;
     }
 }

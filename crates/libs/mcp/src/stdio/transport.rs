@@ -1,4 +1,4 @@
-//! The protocol library's transport over a pair of byte streams.
+//! Transport of the protocol library over a pair of byte streams.
 
 use std::collections::VecDeque;
 use std::future::{Future, ready};
@@ -15,15 +15,15 @@ use tokio::task::JoinHandle;
 
 use super::lines::{LineReader, Piece};
 use crate::CloseReason;
-use crate::message::{Parsed, id_in_head, id_in_tail, parse, stand_in};
+use crate::message::{Parsed, id_in_head, id_in_tail, parse, substitute_error};
 use crate::session::Session;
 
-/// Messages that may wait to be written.
+/// Maximum number of queued outgoing messages.
 pub(crate) const WRITE_QUEUE: usize = 64;
-/// How long a single message may take to be written: the program does not read meanwhile.
-const WRITE_LIMIT: Duration = Duration::from_secs(60);
-/// How long what is queued may take to be written when the connection closes.
-const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+/// Maximum time to write a single message, during which the program does not read.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Maximum time to write queued messages when the connection closes.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 const METHOD: &[u8] = b"\"method\"";
 
@@ -39,8 +39,7 @@ pub(crate) enum StdioError {
     Encode(#[source] serde_json::Error),
 }
 
-/// One program's standard streams. A clone is the same streams: a handshake that was refused
-/// leaves them to the next one.
+/// Standard streams of one program. Clones share the streams, so that a second handshake can use them after a refusal.
 #[derive(Debug)]
 pub(crate) struct StdioTransport<R>(Arc<Streams<R>>);
 
@@ -61,13 +60,13 @@ struct Incoming<R> {
 #[derive(Debug)]
 struct Outgoing {
     queue: mpsc::Sender<Vec<u8>>,
-    writer: EndsWithThis,
+    writer: AbortOnDrop,
 }
 
 #[derive(Debug)]
-struct EndsWithThis(JoinHandle<()>);
+struct AbortOnDrop(JoinHandle<()>);
 
-impl Drop for EndsWithThis {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -87,7 +86,7 @@ impl<R: AsyncRead + Send + Unpin + 'static> StdioTransport<R> {
         max_message_bytes: usize,
     ) -> Self {
         let (queue, queued) = mpsc::channel(WRITE_QUEUE);
-        let writer = EndsWithThis(tokio::spawn(write(to_program, queued, session.clone())));
+        let writer = AbortOnDrop(tokio::spawn(write(to_program, queued, session.clone())));
         let reader = LineReader::new(from_program, max_message_bytes, session.budget().clone());
         Self(Arc::new(Streams {
             incoming: tokio::sync::Mutex::new(Incoming { reader, arrived: VecDeque::new() }),
@@ -114,37 +113,37 @@ impl<R: AsyncRead + Send + Unpin + 'static> StdioTransport<R> {
 }
 
 impl<R> Incoming<R> {
-    /// Turns a piece of the stream into the messages it stands for.
-    fn take_in(&mut self, piece: Piece, session: &Session) {
+    /// Converts a piece of the stream into messages.
+    fn handle_piece(&mut self, piece: Piece, session: &Session) {
         let (id, too_large) = match piece {
             Piece::Line(line) => {
                 let line = line.trim_ascii();
                 match parse(line) {
                     Parsed::Messages(messages) => return self.arrived.extend(messages),
-                    Parsed::Broken { id, too_large } => {
+                    Parsed::Invalid { id, too_large } => {
                         session.budget().charge_message(line.len());
                         (id, too_large)
                     }
-                    Parsed::Noise => {
+                    Parsed::NotJson => {
                         session.budget().charge_message(line.len());
                         if !line.is_empty() {
-                            session.note_noise(line);
-                            session.note_noise(b"\n");
+                            session.record_other_output(line);
+                            session.record_other_output(b"\n");
                         }
                         return;
                     }
                 }
             }
             Piece::OverlongStart(head) => {
-                // What calls a method is not an answer.
+                // A message with a method is not a response.
                 let is_answer = !head.windows(METHOD.len()).any(|window| window == METHOD);
-                (id_in_head(&head).or_else(|| session.only_pending().filter(|_| is_answer)), true)
+                (id_in_head(&head).or_else(|| session.single_pending().filter(|_| is_answer)), true)
             }
             Piece::OverlongEnd(tail) => (id_in_tail(&tail), true),
         };
-        // The one who waits for this answer hears at once that it is of no use.
+        // Fails the pending request immediately.
         if let Some(id) = id.filter(|id| session.is_pending(*id)) {
-            self.arrived.push_back(stand_in(id, too_large));
+            self.arrived.push_back(substitute_error(id, too_large));
         }
     }
 }
@@ -169,13 +168,13 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleClient> for StdioTrans
             }
             session.budget().wait().await;
             match incoming.reader.next().await {
-                Ok(Some(piece)) => incoming.take_in(piece, session),
+                Ok(Some(piece)) => incoming.handle_piece(piece, session),
                 Ok(None) => {
                     session.close(CloseReason::OutputClosed);
                     return None;
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "reading from a tool server failed");
+                    tracing::debug!(%error, "failed to read from tool server");
                     session.close(CloseReason::ReadFailed);
                     return None;
                 }
@@ -183,12 +182,12 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleClient> for StdioTrans
         }
     }
 
-    /// Closes the program's standard input, which asks it to end.
+    /// Closes the program's standard input, which asks the program to end.
     async fn close(&mut self) -> Result<(), Self::Error> {
         let outgoing = self.0.outgoing.lock().take();
         if let Some(Outgoing { queue, mut writer }) = outgoing {
             drop(queue);
-            let _ = tokio::time::timeout(CLOSE_LIMIT, &mut writer.0).await;
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, &mut writer.0).await;
         }
         Ok(())
     }
@@ -196,7 +195,7 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleClient> for StdioTrans
 
 async fn write(mut to_program: impl AsyncWrite + Unpin, mut queued: mpsc::Receiver<Vec<u8>>, session: Session) {
     while let Some(line) = queued.recv().await {
-        let written = tokio::time::timeout(WRITE_LIMIT, async {
+        let written = tokio::time::timeout(WRITE_TIMEOUT, async {
             to_program.write_all(&line).await?;
             to_program.flush().await
         });

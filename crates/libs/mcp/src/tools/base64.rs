@@ -1,13 +1,13 @@
-//! Base64 in texts: a model cannot read it, and a picture of it fills a context window.
+//! Removal of base64 from text: models cannot read it, and an image would fill the context window.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// Shorter runs are kept: keys and digests are meant to be read.
+/// Minimum length of a run that is replaced; keys and digests are shorter.
 const MIN_RUN: usize = 8 * 1024;
 
-/// Replaces every long run of base64 by a note of its length.
+/// Replaces every long run of base64 with a note about its length.
 pub(super) fn collapse(text: &str) -> Cow<'_, str> {
     if text.len() < MIN_RUN {
         return Cow::Borrowed(text);
@@ -27,7 +27,7 @@ pub(super) fn collapse(text: &str) -> Cow<'_, str> {
     Cow::Owned(collapsed)
 }
 
-/// Applies [`collapse`] to every text in `value`.
+/// Applies [`collapse`] to every string in `value`.
 pub(super) fn collapse_in(value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -41,7 +41,7 @@ pub(super) fn collapse_in(value: &mut Value) {
     }
 }
 
-/// Runs of characters of base64, in lines or not, and where they begin.
+/// Returns runs of base64 characters, with or without line breaks, and their positions.
 fn runs(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_part = |c: char| u8::try_from(c).is_ok_and(|byte| is_digit(byte) || matches!(byte, b'=' | b'\r' | b'\n'));
     let mut end = 0;
@@ -56,7 +56,7 @@ fn runs(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Lines behind base64 that begin with a word; the lines of base64 have multiples of four digits.
+/// Removes trailing lines that begin with a word; lines of base64 have a multiple of four digits.
 fn without_words(run: &str) -> &str {
     let mut run = run;
     while let Some((before, _)) = run.rsplit_once('\n').filter(|(_, line)| line.len() % 4 != 0) {
@@ -69,7 +69,7 @@ fn is_digit(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
 }
 
-/// Numbers, words and hexadecimal dumps lack some of the kinds of digits, or stand in lines of a few.
+/// Whether a run is base64. Numbers, words and hex dumps lack some character classes or have short lines.
 fn is_base64(run: &str) -> bool {
     let has = |is: fn(&u8) -> bool| run.as_bytes().iter().any(is);
     let lines = run.lines().count();
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_long_runs_of_base64_are_replaced() {
+    fn only_long_base64_runs_are_replaced() {
         let blob = "aB3/".repeat(4_000);
         let lines = blob.as_bytes().chunks(76).map(String::from_utf8_lossy).collect::<Vec<_>>().join("\r\n");
         assert_eq!(collapse(&format!("a {blob}== b")), "a [12000 bytes in base64 left out] b");

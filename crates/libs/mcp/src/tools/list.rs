@@ -1,5 +1,5 @@
-//! A server's tools, page by page. What a server says of itself is not believed: a tool that
-//! cannot be offered is left out, with the reason, and the others stand.
+//! Paginated list of a server's tools. The server's data is untrusted: an invalid tool is skipped with a reason,
+//! without affecting the others.
 
 use std::collections::HashSet;
 
@@ -9,16 +9,15 @@ use serde_json::{Map, Value};
 
 use super::schema;
 use crate::ListLimits;
-use crate::text::{cut, one_line};
+use crate::text::{one_line, truncate};
 
 const MAX_NAME: usize = 128;
 const MAX_TITLE: usize = 200;
 const MAX_CURSOR: usize = 4_096;
-/// Reasons that are kept; a server with more broken tools than that is broken itself.
-const MAX_LEFT_OUT: usize = 64;
+/// Maximum number of retained reasons; a server with more invalid tools is itself broken.
+const MAX_SKIPPED: usize = 64;
 
-/// What a server says of a tool's nature. Hints of strangers: good enough to ask more often, never
-/// to ask less.
+/// Server's hints about a tool. They are untrusted: they may cause additional approval requests, never fewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ToolHints {
     pub read_only: Option<bool>,
@@ -27,38 +26,39 @@ pub struct ToolHints {
     pub open_world: Option<bool>,
 }
 
-/// A tool that can be offered.
+/// Usable tool.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ToolDescription {
-    /// As the server calls it: 1 to 128 bytes of visible characters, with spaces inside at most; unique within the server.
+    /// Name used by the server: 1 to 128 bytes of visible characters, with spaces only inside; unique within the
+    /// server.
     pub name: String,
     pub title: Option<String>,
-    /// Written by the server: not to be trusted more than the server is.
+    /// Description written by the server, only as trustworthy as the server.
     pub description: String,
-    /// A JSON Schema whose `type` is `object`, which compiles.
+    /// JSON Schema that compiles and has `type` `object`.
     pub input_schema: Map<String, Value>,
     pub hints: ToolHints,
 }
 
-/// A tool that cannot be offered.
+/// Tool that was skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LeftOutTool {
-    /// As the server wrote it, in one short line; empty if it has none.
+pub struct SkippedTool {
+    /// Name as written by the server, reduced to one short line; empty if missing.
     pub name: String,
-    /// Completes "left out, because".
+    /// Reason, which completes "left out, because".
     pub reason: String,
 }
 
-/// All that a server offers.
+/// Result of listing a server's tools.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ToolList {
     pub tools: Vec<ToolDescription>,
-    pub left_out: Vec<LeftOutTool>,
-    /// Why the list ends before the server's does.
+    pub left_out: Vec<SkippedTool>,
+    /// Reason why the list ends before the server's list does.
     pub cut_short: Option<String>,
 }
 
-/// Puts the pages together.
+/// Collects the pages of a list.
 #[derive(Debug)]
 pub(crate) struct Collector<'a> {
     limits: &'a ListLimits,
@@ -73,11 +73,11 @@ impl<'a> Collector<'a> {
         Self { limits, list: ToolList::default(), names: HashSet::new(), cursors: HashSet::new(), bytes: 0 }
     }
 
-    /// Takes one page in; the cursor of the next, if it should be asked for.
+    /// Adds one page. Returns the cursor of the next page, if it should be requested.
     ///
     /// # Errors
-    /// A sentence on why this is no page at all.
-    pub(crate) fn take_page(&mut self, page: Value) -> Result<Option<String>, String> {
+    /// Returns a message if this is not a valid page.
+    pub(crate) fn add_page(&mut self, page: Value) -> Result<Option<String>, String> {
         let Value::Object(mut page) = page else { return Err("the list of tools is not a JSON object".to_owned()) };
         let Some(Value::Array(tools)) = page.remove("tools") else {
             return Err("the list of tools has no tools in it".to_owned());
@@ -97,7 +97,7 @@ impl<'a> Collector<'a> {
                     Some(format!("its descriptions are longer than {} bytes", self.limits.max_total_bytes));
                 return Ok(None);
             }
-            self.take_tool(tool);
+            self.add_tool(tool);
         }
         let Some(Value::String(cursor)) = page.remove("nextCursor") else { return Ok(None) };
         if cursor.len() > MAX_CURSOR || !self.cursors.insert(cursor.clone()) {
@@ -115,22 +115,22 @@ impl<'a> Collector<'a> {
         self.list
     }
 
-    fn take_tool(&mut self, tool: Value) {
+    fn add_tool(&mut self, tool: Value) {
         let shown_name = tool.get("name").and_then(Value::as_str).map(|name| one_line(name, MAX_NAME));
         match self.check(tool) {
             Ok(tool) => {
                 self.names.insert(tool.name.clone());
                 self.list.tools.push(tool);
             }
-            Err(reason) if self.list.left_out.len() < MAX_LEFT_OUT => {
-                self.list.left_out.push(LeftOutTool { name: shown_name.unwrap_or_default(), reason });
+            Err(reason) if self.list.left_out.len() < MAX_SKIPPED => {
+                self.list.left_out.push(SkippedTool { name: shown_name.unwrap_or_default(), reason });
             }
             Err(_) => {}
         }
     }
 
     fn check(&mut self, mut tool: Value) -> Result<ToolDescription, String> {
-        // The server is called with its own spelling of the name.
+        // Calls use the server's own spelling of the name.
         let name = tool.get_mut("name").map(Value::take);
         strip_tags_in(&mut tool);
         let Value::Object(mut tool) = tool else { return Err("it is not described by a JSON object".to_owned()) };
@@ -147,22 +147,22 @@ impl<'a> Collector<'a> {
         let schema = tool.remove("inputSchema").ok_or("it has no input schema")?;
         let (input_schema, schema_bytes) =
             schema::check(schema, self.limits.max_schema_bytes, self.limits.max_schema_depth)?;
-        let description = described(tool.remove("description"), self.limits.max_description_characters * 4);
+        let description = sanitize_text(tool.remove("description"), self.limits.max_description_characters * 4);
         let description = description.chars().take(self.limits.max_description_characters).collect::<String>();
         self.bytes += schema_bytes + description.len() + name.len();
         let hints = hints(tool.get("annotations"));
-        let mut title = described(tool.remove("title"), MAX_TITLE);
+        let mut title = sanitize_text(tool.remove("title"), MAX_TITLE);
         if title.is_empty() {
-            title = described(tool.get("annotations").and_then(|hints| hints.get("title")).cloned(), MAX_TITLE);
+            title = sanitize_text(tool.get("annotations").and_then(|hints| hints.get("title")).cloned(), MAX_TITLE);
         }
         Ok(ToolDescription { name, title: (!title.is_empty()).then_some(title), description, input_schema, hints })
     }
 }
 
-/// Text without control characters, at most `limit` bytes of it.
-fn described(text: Option<Value>, limit: usize) -> String {
+/// Returns text without control characters, truncated to `limit` bytes.
+fn sanitize_text(text: Option<Value>, limit: usize) -> String {
     let Some(Value::String(mut text)) = text else { return String::new() };
-    cut(&mut text, limit);
+    truncate(&mut text, limit);
     text.retain(|character| !character.is_control() || matches!(character, '\n' | '\t'));
     text.trim().to_owned()
 }
@@ -187,7 +187,7 @@ mod tests {
         let mut taken = 0;
         for page in pages {
             taken += 1;
-            if collector.take_page(page.clone()).expect("a page").is_none() {
+            if collector.add_page(page.clone()).expect("a page").is_none() {
                 break;
             }
         }
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn one_broken_tool_does_not_cost_the_others() {
+    fn invalid_tool_does_not_affect_the_others() {
         let page = json!({ "tools": [
             tool("good"), tool("good"), tool(" "), tool("go\u{e0041}od"), tool("two\nlines"), tool(&"x".repeat(129)), 7,
             { "description": "nameless" }, { "name": "schemaless" },
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_spaces_and_other_scripts_are_offered() {
+    fn names_with_spaces_and_other_scripts_are_accepted() {
         let names = ["Create CIFS Share", "Freigabe löschen", "創建", "a/b.c:d"];
         let page = json!({ "tools": names.map(tool) });
         let (list, _) = collect(&[page], &ListLimits::default());
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_dropped_from_descriptions_and_schemas() {
+    fn tags_are_stripped_from_descriptions_and_schemas() {
         let page = json!({ "tools": [{
             "name": "t", "title": "T\u{e0041}", "description": "d\u{e0042}\u{e007f}",
             "inputSchema": { "properties": { "p\u{e0043}": { "description": "q\u{e0044}" } } },
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_end_somewhere() {
+    fn number_of_pages_is_bounded() {
         let limits = ListLimits { max_pages: 5, max_tools: 7, ..ListLimits::default() };
         let endless: Vec<Value> = (0..20).map(|n| json!({ "tools": [], "nextCursor": n.to_string() })).collect();
         let (list, taken) = collect(&endless, &limits);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptions_are_bounded_one_by_one_and_together() {
+    fn descriptions_are_bounded_individually_and_in_total() {
         let limits = ListLimits { max_description_characters: 10, max_total_bytes: 100, ..ListLimits::default() };
         let tools: Vec<Value> = (0..50)
             .map(|n| json!({ "name": format!("t{n}"), "description": "ä\u{7}".repeat(5_000), "inputSchema": {} }))
@@ -266,10 +266,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused() {
+    fn invalid_lists_are_rejected() {
         let limits = ListLimits::default();
         for page in [json!([]), json!({}), json!({ "tools": {} }), json!(null)] {
-            assert!(Collector::new(&limits).take_page(page.clone()).is_err(), "{page}");
+            assert!(Collector::new(&limits).add_page(page.clone()).is_err(), "{page}");
         }
     }
 }

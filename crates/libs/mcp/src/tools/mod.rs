@@ -1,11 +1,11 @@
-//! Tools as a server describes them, and what they answer.
+//! Tool descriptions and tool results.
 
 mod base64;
 mod list;
 mod output;
 mod schema;
 
-pub use list::{LeftOutTool, ToolDescription, ToolHints, ToolList};
+pub use list::{SkippedTool, ToolDescription, ToolHints, ToolList};
 pub use output::{Attachment, ToolOutput};
 
 pub(crate) use list::Collector;

@@ -1,4 +1,4 @@
-//! What a tool answered, cut to what was allowed.
+//! Tool results, truncated to the configured limits.
 
 use std::borrow::Cow;
 
@@ -7,41 +7,43 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::base64;
-use crate::text::{cut, one_line};
+use crate::text::{one_line, truncate};
 
 const MAX_ATTACHMENTS: usize = 32;
 const MAX_MIME_TYPE: usize = 100;
 const MAX_ADDRESS: usize = 500;
 
-/// Something in an answer that is not text. Its content is not kept.
+/// Non-text content of a result. The content itself is discarded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Attachment {
     /// `image`, `audio`, `resource` or `resource_link`.
     pub kind: &'static str,
     pub mime_type: String,
-    /// How much it would be, decoded; 0 for a link.
+    /// Decoded size in bytes; 0 for a link.
     pub bytes: usize,
-    /// Of a resource.
+    /// URI of a resource.
     pub uri: Option<String>,
 }
 
-/// What a tool answered.
+/// Result of a tool call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ToolOutput {
-    /// All text blocks, in order, with a line in brackets in the place of each attachment.
+    /// All text blocks, in order, with a line in brackets in place of each attachment.
     pub text: String,
     pub structured: Option<Value>,
-    /// The tool says that it failed; `text` says why.
+    /// Whether the tool reported a failure; `text` contains the reason.
     pub is_error: bool,
     pub attachments: Vec<Attachment>,
-    /// How many bytes of text there were, if that is more than `text` holds.
+    /// Original size of the text in bytes, if it was truncated.
     pub text_cut_from_bytes: Option<usize>,
-    /// The structured content was longer than the limit and is left out.
+    /// Whether the structured content exceeded the limit and was dropped.
     pub structured_left_out: bool,
 }
 
+/// Parses a tool result.
+///
 /// # Errors
-/// A sentence on why this is no tool's answer.
+/// Returns a message if this is not a valid tool result.
 pub(crate) fn read_output(mut result: Value, max_bytes: usize) -> Result<ToolOutput, String> {
     strip_tags_in(&mut result);
     let Value::Object(mut result) = result else { return Err("it is not a JSON object".to_owned()) };
@@ -49,7 +51,7 @@ pub(crate) fn read_output(mut result: Value, max_bytes: usize) -> Result<ToolOut
     let mut structured = result.remove("structuredContent").filter(|structured| !structured.is_null());
     let blocks = match content {
         Some(Value::Array(blocks)) => blocks,
-        // Some servers leave out the list around a single block.
+        // Some servers omit the list around a single block.
         Some(block @ (Value::String(_) | Value::Object(_))) => vec![block],
         Some(_) => return Err("its content is not a list".to_owned()),
         None if structured.is_none() => return Err("it has no content".to_owned()),
@@ -59,7 +61,7 @@ pub(crate) fn read_output(mut result: Value, max_bytes: usize) -> Result<ToolOut
         is_error: result.get("isError").and_then(Value::as_bool).unwrap_or(false),
         ..ToolOutput::default()
     };
-    let mut text = Text { kept: String::new(), limit: max_bytes, whole_bytes: 0 };
+    let mut text = BoundedText { retained: String::new(), limit: max_bytes, whole_bytes: 0 };
     for block in blocks {
         match read_block(&block) {
             Block::Text(block) => text.push(&base64::collapse(&block)),
@@ -77,18 +79,18 @@ pub(crate) fn read_output(mut result: Value, max_bytes: usize) -> Result<ToolOut
         Some(structured) if structured.to_string().len() > max_bytes => output.structured_left_out = true,
         structured => output.structured = structured,
     }
-    output.text_cut_from_bytes = (text.whole_bytes > text.kept.len()).then_some(text.whole_bytes);
-    output.text = text.kept;
+    output.text_cut_from_bytes = (text.whole_bytes > text.retained.len()).then_some(text.whole_bytes);
+    output.text = text.retained;
     Ok(output)
 }
 
-struct Text {
-    kept: String,
+struct BoundedText {
+    retained: String,
     limit: usize,
     whole_bytes: usize,
 }
 
-impl Text {
+impl BoundedText {
     fn push(&mut self, block: &str) {
         if self.whole_bytes > 0 {
             self.append("\n");
@@ -96,13 +98,13 @@ impl Text {
         self.append(block);
     }
 
-    /// Once something was cut, nothing is added: text with a hole in it would read as whole.
+    /// Nothing is appended after a truncation, since a gap would not be visible.
     fn append(&mut self, more: &str) {
-        let was_whole = self.whole_bytes == self.kept.len();
+        let was_whole = self.whole_bytes == self.retained.len();
         self.whole_bytes += more.len();
         if was_whole {
-            let room = self.limit.saturating_sub(self.kept.len());
-            self.kept.push_str(&more[..more.floor_char_boundary(room)]);
+            let remaining = self.limit.saturating_sub(self.retained.len());
+            self.retained.push_str(&more[..more.floor_char_boundary(remaining)]);
         }
     }
 }
@@ -124,7 +126,7 @@ fn read_block(block: &Value) -> Block<'_> {
     let attachment = |kind, of: &Map<String, Value>, content: Option<&str>| {
         let member = |name: &str| of.get(name).and_then(Value::as_str);
         let mut mime_type = one_line(member("mimeType").unwrap_or("application/octet-stream"), MAX_MIME_TYPE);
-        cut(&mut mime_type, MAX_MIME_TYPE);
+        truncate(&mut mime_type, MAX_MIME_TYPE);
         let uri = member("uri").map(|uri| one_line(uri, MAX_ADDRESS));
         Block::Attachment(Attachment { kind, mime_type, bytes: content.map_or(0, decoded_bytes), uri })
     };
@@ -144,7 +146,7 @@ fn read_block(block: &Value) -> Block<'_> {
             },
             _ => Block::Unknown("resource".to_owned()),
         },
-        // What calls itself something else and has a text is read by that.
+        // A block of an unknown type that has text is treated as text.
         other => match text("text") {
             Some(text) => Block::Text(Cow::Borrowed(text)),
             None => Block::Unknown(one_line(other, 40)),
@@ -152,7 +154,7 @@ fn read_block(block: &Value) -> Block<'_> {
     }
 }
 
-/// Of base64, without decoding it.
+/// Returns the decoded size of base64 data without decoding it.
 fn decoded_bytes(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
 }
@@ -175,7 +177,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn reads_every_kind_of_content() {
+    fn all_content_types_are_parsed() {
         let output = read_output(
             json!({ "isError": true, "structuredContent": { "n": 1 }, "content": [
                 { "type": "text", "text": "one" },
@@ -210,14 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_dropped_from_texts_and_structured_content() {
+    fn tags_are_stripped_from_text_and_structured_content() {
         let result = json!({ "content": [{ "type": "text", "text": "a\u{e0041}\u{e007f}b" }], "structuredContent": { "n\u{e0042}": "c\u{e0043}" } });
         let output = read_output(result, 1_000).expect("an answer");
         assert_eq!((output.text.as_str(), output.structured), ("ab", Some(json!({ "n": "c" }))));
     }
 
     #[test]
-    fn too_much_is_cut_and_said() {
+    fn excessive_output_is_truncated_and_reported() {
         let image = json!({ "type": "image", "data": "AAAA", "mimeType": "x".repeat(10_000) });
         let output = read_output(json!({ "content": vec![image; 100], "structuredContent": "y".repeat(500) }), 300);
         let output = output.expect("an answer");
@@ -228,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_refused() {
+    fn invalid_results_are_rejected() {
         for result in
             [json!({}), json!([]), json!({ "content": 4 }), json!({ "content": null }), json!({ "tools": [] })]
         {
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn single_blocks_and_numbers_are_read_as_text() {
+    fn single_blocks_and_numbers_are_accepted_as_text() {
         let text = |result: Value| read_output(result, 1_000).expect("an answer").text;
         assert_eq!(text(json!({ "content": "alone" })), "alone");
         assert_eq!(text(json!({ "content": { "type": "text", "text": "block" } })), "block");
@@ -248,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn long_base64_is_left_out_of_texts_and_structured_content() {
+    fn long_base64_is_removed_from_text_and_structured_content() {
         let blob = "iVBORw0KGgoAAAANSUhEUgAAAAUA".repeat(1_000);
         let result = json!({
             "content": [{ "type": "text", "text": format!("before data:image/png;base64,{blob} after") }],
@@ -262,7 +264,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_text_is_the_beginning_of_the_whole(blocks in prop::collection::vec("\\PC{0,20}", 0..8), limit in 0usize..80) {
+        fn truncated_text_is_a_prefix(blocks in prop::collection::vec("\\PC{0,20}", 0..8), limit in 0usize..80) {
             let content: Vec<Value> = blocks.iter().map(|text| json!({ "type": "text", "text": text })).collect();
             let whole = read_output(json!({ "content": content }), usize::MAX).expect("an answer").text;
             let cut = read_output(json!({ "content": content }), limit).expect("an answer");

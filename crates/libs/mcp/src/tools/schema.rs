@@ -1,17 +1,19 @@
-//! Which input schemas are taken over from a server: those of objects, of bounded size, that can be validated with.
+//! Validation of a server's input schemas: objects of bounded size that compile.
 
 use agentd_json_schema::Schema;
 use serde_json::{Map, Value};
 
+/// Validates the input schema of a tool.
+///
 /// # Errors
-/// A sentence on why a tool with this schema cannot be offered.
+/// Returns a message if the schema is not usable.
 pub(super) fn check(schema: Value, max_bytes: usize, max_depth: usize) -> Result<(Map<String, Value>, usize), String> {
     let Value::Object(mut schema) = schema else {
         return Err("its input schema is not a JSON object".to_owned());
     };
     match schema.get("type") {
         Some(Value::String(kind)) if kind == "object" => {}
-        // Some servers leave it out for tools without input.
+        // Some servers omit it for tools without input.
         None => {
             schema.insert("type".to_owned(), Value::from("object"));
         }
@@ -34,7 +36,7 @@ pub(super) fn check(schema: Value, max_bytes: usize, max_depth: usize) -> Result
     }
 }
 
-/// Recursion is bounded: messages are nested at most 64 deep.
+/// Returns the nesting depth. Recursion is bounded: messages are nested at most 64 levels deep.
 fn depth(value: &Value) -> usize {
     let deepest = match value {
         Value::Array(items) => items.iter().map(depth).max(),
@@ -48,7 +50,7 @@ fn depth(value: &Value) -> usize {
 mod tests {
     use super::*;
     use crate::arbitrary::arbitrary_json;
-    use agentd_json_schema::refers_outside;
+    use agentd_json_schema::has_external_reference;
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -57,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_what_servers_really_send() {
+    fn schemas_of_real_servers_are_accepted() {
         assert_eq!(problem(json!({ "type": "object" })), None);
         assert_eq!(problem(json!({})), None);
         let schema = json!({
@@ -69,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn names_what_is_wrong() {
+    fn invalid_schemas_are_reported() {
         let mut deep = json!({});
         for _ in 0..10 {
             deep = json!({ "properties": { "a": deep } });
@@ -96,7 +98,7 @@ mod tests {
         }
     }
 
-    /// Definitions that each name the next one twice.
+    /// Definitions that each reference the next one twice.
     fn doubling(length: usize) -> Value {
         let link = |number: usize| {
             let next = json!({ "$ref": format!("#/$defs/{}", number + 1) });
@@ -107,7 +109,7 @@ mod tests {
         json!({ "properties": { "a": { "$ref": "#/$defs/0" } }, "$defs": definitions })
     }
 
-    /// Schemas that are right, nearly right, and not at all.
+    /// Valid, nearly valid and invalid schemas.
     fn schema_like() -> impl Strategy<Value = Value> {
         let word =
             prop_oneof![Just("type"), Just("properties"), Just("required"), Just("$ref"), Just("items"), Just("a")];
@@ -127,11 +129,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_taken_keeps_the_promises(schema in schema_like()) {
+        fn accepted_schemas_satisfy_the_invariants(schema in schema_like()) {
             if let Ok((taken, bytes)) = check(schema, 500, 5) {
                 let taken = Value::Object(taken);
                 prop_assert_eq!(&taken["type"], "object");
-                prop_assert!(bytes <= 500 && depth(&taken) <= 5 && !refers_outside(&taken));
+                prop_assert!(bytes <= 500 && depth(&taken) <= 5 && !has_external_reference(&taken));
                 prop_assert!(Schema::new(taken).is_ok());
             }
         }

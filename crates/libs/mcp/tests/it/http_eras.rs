@@ -1,4 +1,4 @@
-//! Streamable HTTP with servers of both eras, with and without sessions and streams.
+//! Streamable HTTP with servers of both protocol generations, with and without sessions and streams.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,13 +8,13 @@ use agentd_mcp::{CallLimits, CloseReason, ConnectOptions, Connection, Lifecycle,
 use serde_json::json;
 
 use crate::support::http::{
-    Answer, Asked, HttpServer, accepted, client, event, events, json_answer, status, stream, whole,
+    Answer, HttpServer, ReceivedRequest, accepted, client, event, events, full_response, json_answer, status, stream,
 };
 use crate::support::{discovered, initialized, text_result, tool};
 
-/// A server of the older era without sessions, which answers in JSON.
-fn plain(asked: &Asked) -> Answer {
-    match asked.what() {
+/// Server of the older protocol without sessions, which responds with JSON.
+fn plain(asked: &ReceivedRequest) -> Answer {
+    match asked.method_name() {
         "initialize" => asked.result(initialized("2025-06-18")),
         "tools/list" => asked.result(json!({ "tools": [tool("a")] })),
         "tools/call" => asked.result(text_result("done")),
@@ -28,7 +28,7 @@ fn plain(asked: &Asked) -> Answer {
 }
 
 #[tokio::test]
-async fn a_server_without_sessions_that_answers_in_json() {
+async fn server_without_sessions_responds_with_json() {
     let server = HttpServer::start(|asked| plain(&asked)).await;
     let connection = server.connect().await.expect("a connection");
     assert_eq!(connection.info().protocol_version, "2025-06-18");
@@ -39,17 +39,17 @@ async fn a_server_without_sessions_that_answers_in_json() {
     connection.close().await;
     assert_eq!(connection.closed().await, CloseReason::Requested);
     let asked = server.asked();
-    let call = asked.iter().find(|asked| asked.what() == "tools/call").expect("the call");
+    let call = asked.iter().find(|asked| asked.method_name() == "tools/call").expect("the call");
     assert_eq!(call.header("mcp-protocol-version"), Some("2025-06-18"));
     assert_eq!(call.header("accept"), Some("application/json, text/event-stream"));
 }
 
 #[tokio::test]
-async fn a_server_with_sessions_and_streams() {
+async fn server_with_sessions_and_streams() {
     let (changes, open) = tokio::sync::oneshot::channel();
     let changes = parking_lot::Mutex::new(Some(changes));
     let server = HttpServer::start(move |asked| {
-        let mut answer = match asked.what() {
+        let mut answer = match asked.method_name() {
             "GET" => {
                 let (sender, answer) = stream();
                 if let Some(changes) = changes.lock().take() {
@@ -58,7 +58,7 @@ async fn a_server_with_sessions_and_streams() {
                 answer
             }
             "DELETE" => status(200),
-            "server/discover" => whole(400, "text/plain", "Bad Request: no valid session ID provided"),
+            "server/discover" => full_response(400, "text/plain", "Bad Request: no valid session ID provided"),
             "initialize" => events(asked.result_event(initialized("2025-11-25"))),
             "tools/call" => {
                 let log = event(&json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": 1 } }));
@@ -81,15 +81,15 @@ async fn a_server_with_sessions_and_streams() {
     connection.close().await;
     let asked = server.asked();
     assert!(asked.iter().all(|asked| asked.header("authorization") == Some("Bearer s3cret")));
-    let after_handshake = asked.iter().skip_while(|asked| asked.what() != "notifications/initialized");
+    let after_handshake = asked.iter().skip_while(|asked| asked.method_name() != "notifications/initialized");
     assert!(after_handshake.clone().count() >= 4);
     assert!(after_handshake.clone().all(|asked| asked.header("mcp-session-id") == Some("session-1")));
-    assert_eq!(asked.last().map(|asked| asked.what().to_owned()).as_deref(), Some("DELETE"));
+    assert_eq!(asked.last().map(|asked| asked.method_name().to_owned()).as_deref(), Some("DELETE"));
 }
 
 #[tokio::test]
-async fn a_server_of_the_newer_era() {
-    let server = HttpServer::start(|asked| match asked.what() {
+async fn server_of_the_newer_protocol() {
+    let server = HttpServer::start(|asked| match asked.method_name() {
         "server/discover" => asked.result(discovered()),
         "subscriptions/listen" => {
             let acknowledged = event(&json!({
@@ -99,7 +99,7 @@ async fn a_server_of_the_newer_era() {
             }));
             let (sender, answer) = stream();
             sender.send(acknowledged).expect("a receiver");
-            // It stays open.
+            // Keeps the stream open.
             std::mem::forget(sender);
             answer
         }
@@ -115,20 +115,20 @@ async fn a_server_of_the_newer_era() {
     connection.ping(Duration::from_secs(30)).await.expect("a sign of life");
     connection.close().await;
     let asked = server.asked();
-    let call = asked.iter().find(|asked| asked.what() == "tools/call").expect("the call");
+    let call = asked.iter().find(|asked| asked.method_name() == "tools/call").expect("the call");
     assert_eq!(call.header("mcp-protocol-version"), Some("2026-07-28"));
     assert_eq!((call.header("mcp-method"), call.header("mcp-name")), (Some("tools/call"), Some("a")));
 }
 
 #[tokio::test]
-async fn older_servers_may_refuse_the_newer_handshake_in_any_way() {
-    type Refusal = fn(&Asked) -> Answer;
+async fn older_servers_are_detected_by_any_refusal() {
+    type Refusal = fn(&ReceivedRequest) -> Answer;
     let refusals: [Refusal; 8] = [
         |_| status(400),
-        |_| whole(404, "text/html", "<h1>Not Found</h1>"),
-        |_| whole(422, "application/json", "{\"detail\":[]}"),
-        |_| whole(500, "text/plain", "Internal Server Error"),
-        |_| whole(200, "text/html", "<h1>Welcome</h1>"),
+        |_| full_response(404, "text/html", "<h1>Not Found</h1>"),
+        |_| full_response(422, "application/json", "{\"detail\":[]}"),
+        |_| full_response(500, "text/plain", "Internal Server Error"),
+        |_| full_response(200, "text/html", "<h1>Welcome</h1>"),
         |_| accepted(),
         |_| {
             json_answer(
@@ -136,7 +136,7 @@ async fn older_servers_may_refuse_the_newer_handshake_in_any_way() {
             )
         },
         |_| {
-            whole(
+            full_response(
                 400,
                 "application/json",
                 json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32_000, "message": "Bad" } }).to_string(),
@@ -144,7 +144,7 @@ async fn older_servers_may_refuse_the_newer_handshake_in_any_way() {
         },
     ];
     for (number, refusal) in refusals.into_iter().enumerate() {
-        let server = HttpServer::start(move |asked| match asked.what() {
+        let server = HttpServer::start(move |asked| match asked.method_name() {
             "server/discover" => refusal(&asked),
             _ => plain(&asked),
         })
@@ -156,14 +156,14 @@ async fn older_servers_may_refuse_the_newer_handshake_in_any_way() {
 }
 
 #[tokio::test]
-async fn the_older_handshake_alone_can_be_asked_for() {
+async fn initialize_lifecycle_uses_only_the_older_handshake() {
     let server = HttpServer::start(|asked| {
-        assert_ne!(asked.what(), "server/discover");
+        assert_ne!(asked.method_name(), "server/discover");
         plain(&asked)
     })
     .await;
     let options = ConnectOptions { lifecycle: Lifecycle::Initialize, ..ConnectOptions::default() };
-    // In a task of its own, as the daemon does it.
+    // In a separate task, as in the daemon.
     let url = server.url();
     let connecting = tokio::spawn(async move { Connection::over_http(url, &[], client(), options).await });
     let connection = connecting.await.expect("a task").expect("a connection");
@@ -171,27 +171,31 @@ async fn the_older_handshake_alone_can_be_asked_for() {
 }
 
 #[tokio::test]
-async fn a_session_that_expired_is_opened_anew_and_the_call_repeated() {
-    a_session_is_lost(|| status(404)).await;
+async fn expired_session_is_reopened_and_the_call_repeated() {
+    assert_lost_session_is_reopened(|| status(404)).await;
 }
 
-/// As the official library for servers refuses what it does not know, after a restart.
+/// As the official server library rejects an unknown session after a restart.
 #[tokio::test]
-async fn a_session_that_a_server_forgot_is_opened_anew_too() {
-    a_session_is_lost(|| {
+async fn unknown_session_is_reopened() {
+    assert_lost_session_is_reopened(|| {
         let error = json!({ "code": -32_000, "message": "Bad Request: No valid session ID provided" });
-        whole(400, "application/json", json!({ "jsonrpc": "2.0", "error": error, "id": null }).to_string())
+        full_response(400, "application/json", json!({ "jsonrpc": "2.0", "error": error, "id": null }).to_string())
     })
     .await;
 }
 
 #[tokio::test]
-async fn another_refusal_is_none_of_the_session() {
+async fn other_errors_do_not_reopen_the_session() {
     let server = HttpServer::start(|asked| {
-        let mut answer = match asked.what() {
+        let mut answer = match asked.method_name() {
             "tools/call" => {
                 let error = json!({ "code": -32_602, "message": "no such tool" });
-                whole(400, "application/json", json!({ "jsonrpc": "2.0", "error": error, "id": null }).to_string())
+                full_response(
+                    400,
+                    "application/json",
+                    json!({ "jsonrpc": "2.0", "error": error, "id": null }).to_string(),
+                )
             }
             _ => plain(&asked),
         };
@@ -202,15 +206,15 @@ async fn another_refusal_is_none_of_the_session() {
     let connection = server.connect().await.expect("a connection");
     let error = connection.call_tool("a", json!({}), CallLimits::default()).await.expect_err("no output");
     assert!(matches!(error, McpError::Refused { code: -32_602, .. }), "{error:?}");
-    assert_eq!(server.asked().iter().filter(|asked| asked.what() == "initialize").count(), 1);
+    assert_eq!(server.asked().iter().filter(|asked| asked.method_name() == "initialize").count(), 1);
     connection.close().await;
 }
 
-async fn a_session_is_lost(refuse: impl Fn() -> Answer + Send + Sync + 'static) {
+async fn assert_lost_session_is_reopened(refuse: impl Fn() -> Answer + Send + Sync + 'static) {
     let sessions = AtomicUsize::new(0);
     let server = HttpServer::start(move |asked| {
         let current = format!("session-{}", sessions.load(Ordering::SeqCst));
-        match asked.what() {
+        match asked.method_name() {
             "initialize" => {
                 let session = sessions.fetch_add(1, Ordering::SeqCst) + 1;
                 let mut answer = plain(&asked);
@@ -228,18 +232,18 @@ async fn a_session_is_lost(refuse: impl Fn() -> Answer + Send + Sync + 'static) 
     let connection = server.connect().await.expect("a connection");
     let output = connection.call_tool("a", json!({}), CallLimits::default()).await.expect("an output");
     assert_eq!(output.text, "done");
-    let call = server.asked().into_iter().rfind(|asked| asked.what() == "tools/call").expect("the call");
+    let call = server.asked().into_iter().rfind(|asked| asked.method_name() == "tools/call").expect("the call");
     assert_eq!(call.header("mcp-session-id"), Some("session-2"));
     connection.close().await;
 }
 
 #[tokio::test]
-async fn a_call_that_is_given_up_is_cancelled_at_the_server() {
+async fn dropped_call_is_cancelled_at_the_server() {
     let (arrived, has_arrived) = tokio::sync::oneshot::channel();
     let (cancelled, was_cancelled) = tokio::sync::oneshot::channel();
     let (arrived, cancelled) = (parking_lot::Mutex::new(Some(arrived)), parking_lot::Mutex::new(Some(cancelled)));
     let held = parking_lot::Mutex::new(Vec::new());
-    let server = HttpServer::start(move |asked| match asked.what() {
+    let server = HttpServer::start(move |asked| match asked.method_name() {
         "tools/call" => {
             let (sender, answer) = stream();
             held.lock().push(sender);
@@ -264,7 +268,7 @@ async fn a_call_that_is_given_up_is_cancelled_at_the_server() {
 }
 
 #[tokio::test]
-async fn slow_calls_do_not_hold_up_others() {
+async fn slow_calls_do_not_block_others() {
     let held = parking_lot::Mutex::new(Vec::new());
     let server = HttpServer::start(move |asked| match asked.message["params"]["name"].as_str() {
         Some("slow") => {

@@ -1,4 +1,4 @@
-//! Servers over HTTP that refuse, lie, flood or vanish.
+//! HTTP servers that refuse, send invalid data, flood or disappear.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,12 +11,13 @@ use serde_json::{Value, json};
 use url::Url;
 
 use crate::support::http::{
-    Answer, Asked, HttpServer, accepted, broken_events, client, event, events, json_answer, status, stream, whole,
+    Answer, HttpServer, ReceivedRequest, accepted, broken_events, client, event, events, full_response, json_answer,
+    status, stream,
 };
 use crate::support::{initialized, text_result};
 
-fn plain(asked: &Asked) -> Answer {
-    match asked.what() {
+fn plain(asked: &ReceivedRequest) -> Answer {
+    match asked.method_name() {
         "initialize" => asked.result(initialized("2025-06-18")),
         "tools/call" => asked.result(text_result("ok")),
         "server/discover" => status(400),
@@ -25,10 +26,13 @@ fn plain(asked: &Asked) -> Answer {
     }
 }
 
-/// Connects to a server that answers the first call with `answer` and the later ones well.
-async fn call_twice(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static, options: ConnectOptions) -> McpError {
+/// Connects to a server that responds to the first call with `answer` and to later ones correctly.
+async fn call_twice(
+    answer: impl Fn(&ReceivedRequest) -> Answer + Send + Sync + 'static,
+    options: ConnectOptions,
+) -> McpError {
     let first = AtomicBool::new(true);
-    let server = HttpServer::start(move |asked| match asked.what() {
+    let server = HttpServer::start(move |asked| match asked.method_name() {
         "tools/call" if first.swap(false, Ordering::SeqCst) => answer(&asked),
         _ => plain(&asked),
     })
@@ -45,7 +49,7 @@ async fn call(connection: &Connection) -> Result<String, McpError> {
 }
 
 #[tokio::test]
-async fn a_refusal_of_the_handshake_says_what_to_do() {
+async fn handshake_refusals_name_the_remedy() {
     type Expected = fn(&McpError) -> bool;
     let cases: [(u16, &str, Expected); 8] = [
         (401, "headers", |error| matches!(error, McpError::Unauthorized { status: 401 })),
@@ -66,12 +70,12 @@ async fn a_refusal_of_the_handshake_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn what_is_no_tool_server_is_told_from_one() {
-    type Page = fn(&Asked) -> Answer;
+async fn other_web_servers_are_detected() {
+    type Page = fn(&ReceivedRequest) -> Answer;
     let pages: [Page; 5] = [
-        |_| whole(200, "text/html", "<h1>Welcome</h1>"),
-        |_| whole(200, "application/json", "{\"hello\":\"world\"}"),
-        |_| whole(200, "application/json", "not json"),
+        |_| full_response(200, "text/html", "<h1>Welcome</h1>"),
+        |_| full_response(200, "application/json", "{\"hello\":\"world\"}"),
+        |_| full_response(200, "application/json", "not json"),
         |_| events("data: hello\n\n"),
         |_| accepted(),
     ];
@@ -84,7 +88,7 @@ async fn what_is_no_tool_server_is_told_from_one() {
 }
 
 #[tokio::test]
-async fn answers_that_cannot_be_used_cost_one_call_and_say_why() {
+async fn unusable_responses_fail_one_call_with_a_reason() {
     let small = || ConnectOptions { max_message_bytes: 50_000, ..ConnectOptions::default() };
     let is_too_large = |error: &McpError| matches!(error, McpError::AnswerTooLarge { limit_bytes: 50_000 });
     let is_malformed = |error: &McpError| matches!(error, McpError::Malformed { .. });
@@ -93,17 +97,21 @@ async fn answers_that_cannot_be_used_cost_one_call_and_say_why() {
     assert!(is_too_large(&error), "{error:?}");
     let error = call_twice(|asked| events(asked.result_event(text_result(&"x".repeat(100_000)))), small()).await;
     assert!(is_too_large(&error), "{error:?}");
-    let bomb = |asked: &Asked| {
-        whole(200, "application/json", format!("{{\"id\":{},\"result\":{}", asked.message["id"], "[".repeat(40_000)))
+    let bomb = |asked: &ReceivedRequest| {
+        full_response(
+            200,
+            "application/json",
+            format!("{{\"id\":{},\"result\":{}", asked.message["id"], "[".repeat(40_000)),
+        )
     };
     let error = call_twice(bomb, small()).await;
     assert!(is_too_large(&error), "{error:?}");
 
-    type Broken = fn(&Asked) -> Answer;
+    type Broken = fn(&ReceivedRequest) -> Answer;
     let broken: [Broken; 8] = [
-        |_| whole(200, "application/json", "{\"jsonrpc\":"),
-        |_| whole(200, "application/json", ""),
-        |_| whole(200, "text/html", "<h1>Oops</h1>"),
+        |_| full_response(200, "application/json", "{\"jsonrpc\":"),
+        |_| full_response(200, "application/json", ""),
+        |_| full_response(200, "text/html", "<h1>Oops</h1>"),
         |_| events(""),
         |_| events("data: {\"jsonrpc\":\n\n"),
         |_| {
@@ -124,9 +132,9 @@ async fn answers_that_cannot_be_used_cost_one_call_and_say_why() {
     assert!(matches!(error, McpError::HttpStatus { status: 503 }), "{error:?}");
     let error = call_twice(|_| status(401), small()).await;
     assert!(matches!(error, McpError::Unauthorized { status: 401 }), "{error:?}");
-    let refusal = |asked: &Asked| {
+    let refusal = |asked: &ReceivedRequest| {
         let error = json!({ "code": -32_602, "message": "bad\r\ninput" });
-        whole(
+        full_response(
             400,
             "application/json",
             json!({ "jsonrpc": "2.0", "id": asked.message["id"], "error": error }).to_string(),
@@ -137,9 +145,9 @@ async fn answers_that_cannot_be_used_cost_one_call_and_say_why() {
 }
 
 #[tokio::test]
-async fn an_endless_body_is_given_up_at_the_limit() {
+async fn endless_body_is_aborted_at_the_limit() {
     let (sender, receiver) = std::sync::mpsc::channel();
-    let endless = move |_: &Asked| {
+    let endless = move |_: &ReceivedRequest| {
         let (events, answer) = stream();
         let sender = sender.clone();
         tokio::spawn(async move {
@@ -160,7 +168,7 @@ async fn an_endless_body_is_given_up_at_the_limit() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_costs_the_time_limit() {
+async fn silent_server_times_out() {
     let held = Arc::new(parking_lot::Mutex::new(Vec::new()));
     let server = HttpServer::start(move |_| {
         let (sender, answer) = stream();
@@ -174,9 +182,9 @@ async fn a_server_that_never_answers_costs_the_time_limit() {
 }
 
 #[tokio::test]
-async fn a_call_over_its_time_ends() {
+async fn call_ends_at_its_time_limit() {
     let held = parking_lot::Mutex::new(Vec::new());
-    let server = HttpServer::start(move |asked| match asked.what() {
+    let server = HttpServer::start(move |asked| match asked.method_name() {
         "tools/call" => {
             let (sender, answer) = stream();
             held.lock().push(sender);
@@ -193,12 +201,12 @@ async fn a_call_over_its_time_ends() {
 }
 
 #[tokio::test]
-async fn a_server_that_vanished_is_gone_at_once() {
+async fn stopped_server_is_detected_immediately() {
     let mut server = HttpServer::start(|asked| plain(&asked)).await;
     let connection = server.connect().await.expect("a connection");
     assert_eq!(call(&connection).await.expect("an output"), "ok");
     server.stop().await;
-    // What was open may break first; then nobody listens any more.
+    // Open connections may fail first; afterwards the port is closed.
     for _ in 0..2 {
         let error = call(&connection).await.expect_err("no output");
         assert!(matches!(error, McpError::Net(_) | McpError::Closed { .. }), "{error:?}");
@@ -208,13 +216,13 @@ async fn a_server_that_vanished_is_gone_at_once() {
 }
 
 #[tokio::test]
-async fn the_policy_of_the_client_decides_what_is_reached() {
+async fn address_policy_of_the_client_applies() {
     let server = HttpServer::start(|asked| plain(&asked)).await;
     let connect = |trust| async move {
         let client = GuardedClient::new(PolicyHandle::new(NetPolicy::default()), trust);
         Connection::over_http(server.url(), &[], client, ConnectOptions::default()).await
     };
-    let error = connect(Trust::Steered).await.expect_err("no connection");
+    let error = connect(Trust::Untrusted).await.expect_err("no connection");
     assert!(matches!(error.error(), McpError::Net(NetError::Refused { .. })), "{error:?}");
     for url in ["http://169.254.169.254/latest", "file:///etc/passwd"] {
         let url = Url::parse(url).expect("a URL");
@@ -225,7 +233,7 @@ async fn the_policy_of_the_client_decides_what_is_reached() {
 }
 
 #[tokio::test]
-async fn nothing_of_a_credential_is_in_an_error() {
+async fn errors_contain_no_credentials() {
     let server = HttpServer::start(|_| status(401)).await;
     let secret = || Secret::new("Bearer s3cret".to_owned());
     let headers = [("Authorization".to_owned(), secret())];
@@ -241,11 +249,11 @@ async fn nothing_of_a_credential_is_in_an_error() {
 }
 
 #[tokio::test]
-async fn what_the_server_asks_for_is_refused_properly() {
+async fn requests_of_the_server_are_refused() {
     let (replied, reply) = tokio::sync::oneshot::channel::<Value>();
     let replied = parking_lot::Mutex::new(Some(replied));
     let calls = parking_lot::Mutex::new(None);
-    let server = HttpServer::start(move |asked| match asked.what() {
+    let server = HttpServer::start(move |asked| match asked.method_name() {
         "tools/call" => {
             let (sender, answer) = stream();
             let asks = json!({ "jsonrpc": "2.0", "id": "s", "method": "sampling/createMessage", "params": { "messages": [], "maxTokens": 1 } });
@@ -271,14 +279,14 @@ async fn what_the_server_asks_for_is_refused_properly() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_again_and_again_is_not_asked_for_in_a_circle() {
+async fn failing_event_stream_is_not_reopened_in_a_loop() {
     type Breaking = fn() -> Answer;
     let streams: [Breaking; 2] = [|| events("retry: 0\nid: 1\ndata:\n\n"), || broken_events("id: 1\ndata:\n\n")];
     for breaking in streams {
         let opened = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&opened);
         let server = HttpServer::start(move |asked| {
-            let mut answer = match asked.what() {
+            let mut answer = match asked.method_name() {
                 "GET" => {
                     count.fetch_add(1, Ordering::SeqCst);
                     breaking()
@@ -294,7 +302,7 @@ async fn a_stream_that_breaks_again_and_again_is_not_asked_for_in_a_circle() {
         for _ in 0..200 {
             assert_eq!(call(&connection).await.expect("an output"), "ok");
         }
-        // One a second, however long this machine takes.
+        // One per second, regardless of the machine's speed.
         let (opened, seconds) = (opened.load(Ordering::SeqCst), start.elapsed().as_secs());
         assert!(opened >= 1 && opened as u64 <= seconds + 2, "{opened} streams were opened in {seconds} seconds");
         connection.close().await;

@@ -1,4 +1,4 @@
-//! What a server writes stays out of the log.
+//! Server output must not appear in the log.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use tokio::io::AsyncWriteExt;
 use tracing::Level;
 use tracing::subscriber::DefaultGuard;
 
-use crate::support::http::{HttpServer, accepted, event, events, status, whole};
+use crate::support::http::{HttpServer, accepted, event, events, full_response, status};
 use crate::support::script::{connect, connected};
 use crate::support::{initialized, text_result};
 
-/// It stands wherever a server can put anything.
-const MARK: &str = "MARK-OF-THE-SERVER";
+/// Marker text placed in every field that a server controls.
+const MARKER: &str = "MARK-OF-THE-SERVER";
 
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
@@ -32,7 +32,7 @@ impl Write for Log {
     }
 }
 
-/// Keeps what this thread logs at `level` and above; tests run on one thread each.
+/// Captures the log of this thread at `level` and above; each test runs on its own thread.
 fn listen(level: Level) -> (Log, DefaultGuard) {
     let log = Log::default();
     let writer = log.clone();
@@ -49,23 +49,23 @@ impl Log {
 
 fn noise() -> Vec<Value> {
     vec![
-        json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "error", "data": MARK } }),
-        json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": { "progressToken": MARK, "progress": 1 } }),
-        json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": MARK, "reason": MARK } }),
-        json!({ "jsonrpc": "2.0", "method": "notifications/resources/updated", "params": { "uri": MARK } }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "error", "data": MARKER } }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": { "progressToken": MARKER, "progress": 1 } }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": MARKER, "reason": MARKER } }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/resources/updated", "params": { "uri": MARKER } }),
         json!({ "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {
-            "notifications": {}, "_meta": { "io.modelcontextprotocol/subscriptionId": MARK } } }),
-        json!({ "jsonrpc": "2.0", "method": format!("notifications/{MARK}"), "params": { "x": MARK } }),
-        json!({ "jsonrpc": "2.0", "id": MARK, "method": "sampling/createMessage", "params": { "messages": [], "maxTokens": 1, "systemPrompt": MARK } }),
-        json!({ "jsonrpc": "2.0", "id": MARK, "result": { "x": MARK } }),
-        json!({ "jsonrpc": "2.0", "id": MARK, "error": { "code": 1, "message": MARK } }),
-        json!({ "mark": MARK }),
-        json!(MARK),
+            "notifications": {}, "_meta": { "io.modelcontextprotocol/subscriptionId": MARKER } } }),
+        json!({ "jsonrpc": "2.0", "method": format!("notifications/{MARKER}"), "params": { "x": MARKER } }),
+        json!({ "jsonrpc": "2.0", "id": MARKER, "method": "sampling/createMessage", "params": { "messages": [], "maxTokens": 1, "systemPrompt": MARKER } }),
+        json!({ "jsonrpc": "2.0", "id": MARKER, "result": { "x": MARKER } }),
+        json!({ "jsonrpc": "2.0", "id": MARKER, "error": { "code": 1, "message": MARKER } }),
+        json!({ "mark": MARKER }),
+        json!(MARKER),
     ]
 }
 
 #[tokio::test]
-async fn nothing_that_a_program_writes_is_logged() {
+async fn program_output_is_not_logged() {
     let (log, _guard) = listen(Level::WARN);
     tracing::warn!("the log is listened to");
     let (refused, played) = connect(ConnectOptions::default(), async |mut server| {
@@ -73,9 +73,9 @@ async fn nothing_that_a_program_writes_is_logged() {
         for message in noise() {
             server.send(&message).await;
         }
-        server.refuse(&request, -32_000, MARK).await;
+        server.refuse(&request, -32_000, MARKER).await;
         while let Some(request) = server.next().await {
-            server.answer(&request, json!({ "x": MARK })).await;
+            server.answer(&request, json!({ "x": MARKER })).await;
         }
     })
     .await;
@@ -83,17 +83,17 @@ async fn nothing_that_a_program_writes_is_logged() {
     played.await.expect("the script");
 
     let (connection, _played) = connected(async |mut server| {
-        server.stderr.write_all(MARK.as_bytes()).await.expect("stderr");
-        server.send_raw(format!("{MARK}\n{{\"{MARK}\n").as_bytes()).await;
+        server.stderr.write_all(MARKER.as_bytes()).await.expect("stderr");
+        server.send_raw(format!("{MARKER}\n{{\"{MARKER}\n").as_bytes()).await;
         for message in noise() {
             server.send(&message).await;
         }
         let mut answers = 0;
         while let Some(request) = server.next().await {
             match (request["method"].as_str(), answers) {
-                (Some("tools/call"), 0) => server.refuse(&request, -32_000, MARK).await,
-                (Some("tools/call"), 1) => server.answer(&request, json!({ "x": MARK })).await,
-                (Some("tools/call"), _) => server.answer(&request, text_result(MARK)).await,
+                (Some("tools/call"), 0) => server.refuse(&request, -32_000, MARKER).await,
+                (Some("tools/call"), 1) => server.answer(&request, json!({ "x": MARKER })).await,
+                (Some("tools/call"), _) => server.answer(&request, text_result(MARKER)).await,
                 _ => continue,
             }
             answers += 1;
@@ -106,31 +106,31 @@ async fn nothing_that_a_program_writes_is_logged() {
     connection.close().await;
     let text = log.text();
     assert!(text.contains("the log is listened to"));
-    assert!(!text.contains(MARK), "{text}");
+    assert!(!text.contains(MARKER), "{text}");
 }
 
 #[tokio::test]
-async fn nothing_that_a_server_answers_over_http_is_logged_nor_what_it_is_told() {
+async fn http_responses_and_requests_are_not_logged() {
     let (log, _guard) = listen(Level::WARN);
     let calls = std::sync::atomic::AtomicUsize::new(0);
     let server = HttpServer::start(move |asked| {
         let noise: String = noise().iter().map(event).collect();
-        let mut answer = match asked.what() {
-            "server/discover" => whole(400, "text/plain", MARK),
+        let mut answer = match asked.method_name() {
+            "server/discover" => full_response(400, "text/plain", MARKER),
             "initialize" => events(format!("{noise}{}", asked.result_event(initialized("2025-11-25")))),
             "tools/call" => match calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
-                0 => whole(500, "text/plain", MARK),
-                1 => whole(200, "application/json", format!("{{{MARK}")),
-                2 => whole(200, "text/html", MARK),
+                0 => full_response(500, "text/plain", MARKER),
+                1 => full_response(200, "application/json", format!("{{{MARKER}")),
+                2 => full_response(200, "text/html", MARKER),
                 3 => events(noise),
-                4 => asked.result(json!({ "x": MARK })),
+                4 => asked.result(json!({ "x": MARKER })),
                 _ => events(format!("{noise}{}", asked.result_event(text_result("ok")))),
             },
-            "GET" => whole(500, "text/plain", MARK),
+            "GET" => full_response(500, "text/plain", MARKER),
             "DELETE" => status(500),
             _ => accepted(),
         };
-        answer.headers_mut().insert("mcp-session-id", MARK.parse().expect("a value"));
+        answer.headers_mut().insert("mcp-session-id", MARKER.parse().expect("a value"));
         answer
     })
     .await;
@@ -142,5 +142,5 @@ async fn nothing_that_a_server_answers_over_http_is_logged_nor_what_it_is_told()
     connection.call_tool("a", json!({}), CallLimits::default()).await.expect("an output");
     connection.close().await;
     let text = log.text();
-    assert!(!text.contains(MARK) && !text.contains("s3cret") && !text.contains("/mcp"), "{text}");
+    assert!(!text.contains(MARKER) && !text.contains("s3cret") && !text.contains("/mcp"), "{text}");
 }

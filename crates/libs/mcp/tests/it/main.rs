@@ -1,4 +1,4 @@
-//! The client against servers that are real, and against one that does whatever a test tells it.
+//! Tests of the client with real servers and with scripted ones.
 
 #![allow(
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Servers as their registries hold them, of both eras and several versions of the protocol.
+//! Published servers of both protocol generations and several versions.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use url::Url;
 use crate::support::http::client;
 use crate::support::installed::{Program, folder};
 
-/// A loaded machine starts programs slowly.
+/// Allows for slow program starts on a loaded machine.
 fn options() -> ConnectOptions {
     ConnectOptions { handshake_limit: Duration::from_secs(120), ..ConnectOptions::default() }
 }
@@ -34,7 +34,7 @@ async fn tool_names(connection: &Connection) -> Vec<String> {
     list.tools.into_iter().map(|tool| tool.name).collect()
 }
 
-/// Closing the session ends a program that minds its input; nothing of its group is left.
+/// Closing the session ends a program that monitors its input; no process of its group remains.
 async fn end(child: Child, connection: Connection) {
     connection.close().await;
     let ended = tokio::time::timeout(Duration::from_secs(60), child.wait()).await;
@@ -42,7 +42,7 @@ async fn end(child: Child, connection: Connection) {
     assert_eq!(group_members(child.pid()), Vec::<u32>::new());
 }
 
-/// The processes in the group that `leader` leads or led.
+/// Returns the processes in the group with this (possibly exited) leader.
 fn group_members(leader: u32) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").expect("/proc").filter_map(Result::ok);
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -69,7 +69,7 @@ async fn try_everything(connection: &Connection) {
 }
 
 #[tokio::test]
-async fn everything_over_stdio() {
+async fn current_reference_server_works_over_stdio() {
     let Some(folder) = folder() else { return };
     let spawner = Spawner::start().expect("a spawner");
     let program = Program::node(&folder, "@modelcontextprotocol/server-everything", &[]);
@@ -84,7 +84,7 @@ async fn everything_over_stdio() {
 }
 
 #[tokio::test]
-async fn a_long_call_is_cancelled_and_the_server_lives_on() {
+async fn long_call_is_cancelled_and_the_server_continues() {
     let Some(folder) = folder() else { return };
     let spawner = Spawner::start().expect("a spawner");
     let program = Program::node(&folder, "@modelcontextprotocol/server-everything", &[]);
@@ -94,7 +94,7 @@ async fn a_long_call_is_cancelled_and_the_server_lives_on() {
     let error = connection.call_tool("trigger-long-running-operation", long, limits).await.expect_err("too long");
     assert!(matches!(error, McpError::Timeout { .. }), "{error:?}");
     assert!(call(&connection, "echo", json!({ "message": "still here" })).await.text.contains("still here"));
-    // The operation would hold its process open for minutes.
+    // The running operation would keep the process alive for minutes.
     connection.close().await;
     child.kill();
     child.wait().await;
@@ -102,21 +102,21 @@ async fn a_long_call_is_cancelled_and_the_server_lives_on() {
 }
 
 #[tokio::test]
-async fn everything_of_2024_over_stdio() {
+async fn reference_server_of_2024_works_over_stdio() {
     let Some(folder) = folder() else { return };
     let spawner = Spawner::start().expect("a spawner");
     let program = Program::node(&folder, "everything-of-2024-11-05", &[]);
     let (child, connection) = start(&spawner, &program).await;
     assert_eq!(connection.info().protocol_version, "2024-11-05");
     try_everything(&connection).await;
-    // This version does not mind its input, and has to be ended.
+    // This version does not monitor its input and must be terminated.
     connection.close().await;
     child.terminate();
     tokio::time::timeout(Duration::from_secs(60), child.wait()).await.expect("the program's end");
     assert_eq!(group_members(child.pid()), Vec::<u32>::new());
 }
 
-/// Starts a program that listens, and waits until it does.
+/// Starts a program that listens on a port, and waits until it does.
 async fn start_http(spawner: &Spawner, folder: &Path, package: &str) -> (Child, Url) {
     let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let port = port.expect("a port").port();
@@ -135,14 +135,14 @@ async fn start_http(spawner: &Spawner, folder: &Path, package: &str) -> (Child, 
             break;
         }
     }
-    // Its later words go nowhere, but must not fill the pipes.
+    // Later output is discarded, but must not fill the pipes.
     tokio::spawn(async move { while let Ok(Some(_)) = stdout.next_line().await {} });
     tokio::spawn(async move { while let Ok(Some(_)) = stderr.next_line().await {} });
     (child, Url::parse(&format!("http://127.0.0.1:{port}/mcp")).expect("an address"))
 }
 
 #[tokio::test]
-async fn everything_over_http_now_and_in_2025() {
+async fn current_and_2025_reference_servers_work_over_http() {
     let Some(folder) = folder() else { return };
     let spawner = Spawner::start().expect("a spawner");
     for (package, version) in
@@ -165,7 +165,7 @@ async fn everything_over_http_now_and_in_2025() {
 }
 
 #[tokio::test]
-async fn files_through_the_filesystem_server() {
+async fn filesystem_server_reads_and_writes_files() {
     let Some(folder) = folder() else { return };
     let spawner = Spawner::start().expect("a spawner");
     let directory = tempfile::tempdir().expect("a folder");
@@ -191,7 +191,7 @@ async fn files_through_the_filesystem_server() {
 }
 
 #[tokio::test]
-async fn the_memory_server_remembers_between_sessions() {
+async fn memory_server_persists_between_sessions() {
     let Some(folder) = folder() else { return };
     let spawner = Spawner::start().expect("a spawner");
     let directory = tempfile::tempdir().expect("a folder");
@@ -210,7 +210,7 @@ async fn the_memory_server_remembers_between_sessions() {
 }
 
 #[tokio::test]
-async fn the_time_server_of_today_in_both_eras() {
+async fn current_time_server_supports_both_handshakes() {
     let Some(folder) = folder() else { return };
     let spawner = Spawner::start().expect("a spawner");
     let program = Program::python(&folder, "python", "mcp-server-time");
@@ -226,10 +226,10 @@ async fn the_time_server_of_today_in_both_eras() {
     }
 }
 
-/// It is made with the first version of its library, which ends at the first request it does not
-/// know: `server/discover` must not come before `initialize`.
+/// This server uses the first version of its library, which exits on an unknown request: `server/discover` must not
+/// precede `initialize`.
 #[tokio::test]
-async fn the_time_server_of_2024() {
+async fn time_server_of_2024_works() {
     let Some(folder) = folder() else { return };
     let spawner = Spawner::start().expect("a spawner");
     let program = Program::python(&folder, "python-older", "mcp-server-time");
@@ -262,7 +262,7 @@ async fn ask_the_time(connection: &Connection) {
 }
 
 #[tokio::test]
-async fn a_server_that_is_killed_is_gone_at_once() {
+async fn killed_server_is_detected_immediately() {
     let Some(folder) = folder() else { return };
     let spawner = Spawner::start().expect("a spawner");
     let program = Program::node(&folder, "@modelcontextprotocol/server-everything", &[]);
@@ -281,7 +281,7 @@ async fn a_server_that_is_killed_is_gone_at_once() {
 }
 
 #[tokio::test]
-async fn a_program_that_cannot_do_its_work_says_why() {
+async fn failing_program_is_diagnosed_from_its_error_output() {
     let Some(folder) = folder() else { return };
     let spawner = Spawner::start().expect("a spawner");
     let program = Program::node(&folder, "@modelcontextprotocol/server-filesystem", &["/no/such/folder"]);
@@ -292,7 +292,7 @@ async fn a_program_that_cannot_do_its_work_says_why() {
 }
 
 #[tokio::test]
-async fn connecting_again_and_again_leaves_no_process_behind() {
+async fn repeated_connections_leave_no_process() {
     let Some(folder) = folder() else { return };
     let spawner = Spawner::start().expect("a spawner");
     let program = Program::node(&folder, "@modelcontextprotocol/server-memory", &[]);
@@ -301,7 +301,7 @@ async fn connecting_again_and_again_leaves_no_process_behind() {
         connection.list_tools().await.expect("tools");
         match cycle % 3 {
             0 => end(child, connection).await,
-            // The daemon gave up on it.
+            // Ended by the daemon.
             1 => {
                 drop(connection);
                 child.wait().await;

@@ -1,4 +1,4 @@
-//! What a well-behaved connection promises: lists, calls, cancellation, changes.
+//! Behaviour of a regular connection: lists, calls, cancellation, changes.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::script::{connected, connected_with};
 use crate::support::{text_result, tool};
 
 #[tokio::test]
-async fn all_pages_are_read_and_a_broken_tool_costs_no_other() {
+async fn all_pages_are_read_and_invalid_tools_are_skipped() {
     let (connection, played) = connected(async |mut server| {
         let request = server.expect("tools/list").await;
         assert!(request["params"].get("cursor").is_none());
@@ -35,7 +35,7 @@ async fn all_pages_are_read_and_a_broken_tool_costs_no_other() {
 }
 
 #[tokio::test]
-async fn a_server_without_tools_has_an_empty_list() {
+async fn server_without_tools_has_an_empty_list() {
     let (connection, _played) = crate::support::script::connect(ConnectOptions::default(), async |mut server| {
         let request = server.expect("initialize").await;
         let mut result = crate::support::initialized("2025-11-25");
@@ -53,7 +53,7 @@ async fn a_server_without_tools_has_an_empty_list() {
 }
 
 #[tokio::test]
-async fn what_a_tool_answers_comes_through() {
+async fn tool_results_are_returned() {
     let (connection, _played) = connected(async |mut server| {
         let request = server.expect("tools/call").await;
         let result = json!({ "isError": true, "content": [{ "type": "text", "text": "no such file" }] });
@@ -80,7 +80,7 @@ async fn what_a_tool_answers_comes_through() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_over_its_time_is_cancelled_at_the_server() {
+async fn call_exceeding_its_limit_is_cancelled_at_the_server() {
     let (connection, played) = connected(async |mut server| {
         let late = server.expect("tools/call").await;
         let messages = [server.next().await.expect("a message"), server.next().await.expect("a message")];
@@ -104,7 +104,7 @@ async fn a_call_over_its_time_is_cancelled_at_the_server() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_is_cancelled_at_the_server() {
+async fn dropped_call_is_cancelled_at_the_server() {
     let (arrived, has_arrived) = tokio::sync::oneshot::channel();
     let (cancelled_sender, was_cancelled) = tokio::sync::oneshot::channel();
     let (connection, played) = connected(async move |mut server| {
@@ -126,7 +126,7 @@ async fn a_call_that_is_dropped_is_cancelled_at_the_server() {
 }
 
 #[tokio::test]
-async fn answers_may_come_in_any_order() {
+async fn responses_are_accepted_in_any_order() {
     let (connection, _played) = connected(async |mut server| {
         let mut requests = Vec::new();
         for _ in 0..8 {
@@ -147,9 +147,9 @@ async fn answers_may_come_in_any_order() {
     }
 }
 
-/// A daemon uses one connection from many tasks on many threads.
+/// The daemon uses one connection from many tasks on many threads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_is_shared_by_tasks() {
+async fn connection_is_shared_by_tasks() {
     let connecting = tokio::spawn(connected(async |mut server| {
         while let Some(request) = server.next().await {
             match request["method"].as_str() {
@@ -205,7 +205,7 @@ async fn requests_in_flight_are_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_of_the_tools_are_heard_and_a_storm_of_them_is_one() {
+async fn bursts_of_tool_changes_are_merged() {
     let (connection, _played) = connected(async |mut server| {
         let changed = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
         for _ in 0..100 {

@@ -1,4 +1,4 @@
-//! Servers over stdio that send too much: in one line, in one answer, all at once or for ever.
+//! Stdio servers that send too much: in one line, in one response, in a burst or endlessly.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::support::script::{call, connected, connected_with, still_works, strea
 use crate::support::{text_result, tool};
 
 #[tokio::test(start_paused = true)]
-async fn an_endless_line_fails_the_call_it_answers_and_nothing_else() {
+async fn overlong_line_fails_only_the_call_it_answers() {
     let options = ConnectOptions { max_message_bytes: 100_000, ..ConnectOptions::default() };
     let (connection, _played) = connected_with(options, async |mut server| {
-        // The id comes first, last, or cannot be seen at all.
+        // The id comes first, last, or is not visible at all.
         for shape in 0..3 {
             let request = server.expect("tools/call").await;
             let id = &request["id"];
@@ -46,7 +46,7 @@ async fn an_endless_line_fails_the_call_it_answers_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn an_overlong_answer_among_others_is_told_by_its_end() {
+async fn overlong_response_is_identified_by_its_end() {
     let options = ConnectOptions { max_message_bytes: 10_000, ..ConnectOptions::default() };
     let (connection, _played) = connected_with(options, async |mut server| {
         let first = server.expect("tools/call").await;
@@ -64,7 +64,7 @@ async fn an_overlong_answer_among_others_is_told_by_its_end() {
 }
 
 #[tokio::test]
-async fn answers_that_would_blow_up_in_memory_are_not_parsed() {
+async fn responses_with_too_many_values_are_not_parsed() {
     let (connection, _played) = connected(async |mut server| {
         for bomb in ["[".repeat(100_000), format!("[{}0]", "[],".repeat(400_000)), "{\"a\":".repeat(1_000)] {
             let request = server.expect("tools/call").await;
@@ -84,7 +84,7 @@ async fn answers_that_would_blow_up_in_memory_are_not_parsed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_notifications_only_slows_its_server_down() {
+async fn flood_of_notifications_slows_only_its_server() {
     let (connection, _played) = connected(async |mut server| {
         let request = server.expect("tools/call").await;
         let log = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": "x" } });
@@ -106,12 +106,12 @@ async fn a_flood_of_notifications_only_slows_its_server_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_requests_whose_answers_nobody_reads_is_bounded() {
+async fn replies_to_a_flood_of_requests_are_bounded() {
     let (connection, played) = connected(async |mut server| {
         for number in 0..5_000 {
             server.send(&json!({ "jsonrpc": "2.0", "id": number, "method": "ping" })).await;
         }
-        // Then it reads, and finds fewer answers than it asked for.
+        // The server then reads, and receives fewer replies than it sent requests.
         let mut answers = 0;
         loop {
             let message = server.next().await.expect("a message");
@@ -133,7 +133,7 @@ async fn a_flood_of_requests_whose_answers_nobody_reads_is_bounded() {
 }
 
 #[tokio::test]
-async fn endless_pages_and_tools_are_cut_short() {
+async fn endless_tool_lists_are_truncated() {
     let (connection, _played) = connected(async |mut server| {
         for page in 0.. {
             let Some(request) = server.next().await else { return };
@@ -148,7 +148,7 @@ async fn endless_pages_and_tools_are_cut_short() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_too_long_is_not_sent() {
+async fn overlong_request_is_not_sent() {
     let options = ConnectOptions { max_message_bytes: 10_000, ..ConnectOptions::default() };
     let (connection, _played) = connected_with(options, async |mut server| {
         let request = server.expect("tools/call").await;
@@ -164,7 +164,7 @@ async fn a_request_that_is_too_long_is_not_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_on_the_error_output_is_read_and_forgotten() {
+async fn flood_of_error_output_is_drained() {
     let (streams, mut server) = streams(4_096);
     let played = tokio::spawn(async move {
         for number in 0..200_000 {

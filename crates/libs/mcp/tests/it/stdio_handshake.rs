@@ -1,4 +1,4 @@
-//! Handshakes over stdio, with servers of both eras and with what is none.
+//! Handshakes over stdio with servers of both protocol generations, and with programs that are not servers.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ where
 }
 
 #[tokio::test]
-async fn a_server_of_any_older_version_works() {
+async fn servers_of_all_older_versions_connect() {
     for version in ["2024-10-07", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         let (connection, played) = connect(ConnectOptions::default(), async move |mut server: Script| {
             let request = server.expect("initialize").await;
@@ -58,7 +58,7 @@ async fn a_server_of_any_older_version_works() {
 }
 
 #[tokio::test]
-async fn a_server_of_the_newer_era_is_found_after_it_refused_the_older_handshake() {
+async fn newer_server_is_detected_after_it_refused_the_older_handshake() {
     let (subscribed, has_subscribed) = tokio::sync::oneshot::channel();
     let (connection, played) = connect(ConnectOptions::default(), async move |mut server: Script| {
         let request = server.expect("initialize").await;
@@ -82,7 +82,7 @@ async fn a_server_of_the_newer_era_is_found_after_it_refused_the_older_handshake
             "_meta": { "io.modelcontextprotocol/subscriptionId": listen["id"] },
         } });
         server.send(&changed).await;
-        // A newer server has no ping: any answer is a sign of life, a refusal too.
+        // The newer protocol has no ping: any response proves that the server is alive, even an error.
         let request = server.expect("tools/list").await;
         server.refuse(&request, -32_603, "not now").await;
         server.wait_for_end().await;
@@ -102,7 +102,7 @@ async fn a_server_of_the_newer_era_is_found_after_it_refused_the_older_handshake
 }
 
 #[tokio::test]
-async fn the_newer_handshake_alone_can_be_asked_for() {
+async fn discover_lifecycle_uses_only_the_newer_handshake() {
     let options = ConnectOptions { lifecycle: Lifecycle::Discover, ..ConnectOptions::default() };
     let error = refused(options, async |mut server: Script| {
         let request = server.expect("server/discover").await;
@@ -114,7 +114,7 @@ async fn the_newer_handshake_alone_can_be_asked_for() {
 }
 
 #[tokio::test]
-async fn the_older_handshake_alone_can_be_asked_for() {
+async fn initialize_lifecycle_uses_only_the_older_handshake() {
     let options = ConnectOptions { lifecycle: Lifecycle::Initialize, ..ConnectOptions::default() };
     let error = refused(options, async |mut server: Script| {
         let request = server.expect("initialize").await;
@@ -126,7 +126,7 @@ async fn the_older_handshake_alone_can_be_asked_for() {
 }
 
 #[tokio::test]
-async fn a_server_of_neither_era_is_quoted_with_its_first_refusal() {
+async fn first_refusal_is_reported_if_both_handshakes_fail() {
     let error = refused(ConnectOptions::default(), async |mut server: Script| {
         let request = server.expect("initialize").await;
         server.refuse(&request, -32_000, "the licence has expired").await;
@@ -139,7 +139,7 @@ async fn a_server_of_neither_era_is_quoted_with_its_first_refusal() {
 }
 
 #[tokio::test]
-async fn a_version_that_does_not_exist_is_refused() {
+async fn unknown_version_is_rejected() {
     let error = refused(ConnectOptions::default(), async |mut server: Script| {
         let request = server.expect("initialize").await;
         server.answer(&request, initialized("9999-12-31")).await;
@@ -150,7 +150,7 @@ async fn a_version_that_does_not_exist_is_refused() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_in_the_handshake_leaves_its_last_words() {
+async fn diagnosis_contains_error_output_after_failed_handshake() {
     for words_after in ["", "{\"jsonrpc\":"] {
         let error = refused(ConnectOptions::default(), async move |mut server: Script| {
             server.expect("initialize").await;
@@ -166,7 +166,7 @@ async fn a_server_that_dies_in_the_handshake_leaves_its_last_words() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_says_nothing_or_only_nonsense_does_not_hold_anybody() {
+async fn silent_or_invalid_server_times_out() {
     let options = || ConnectOptions { handshake_limit: Duration::from_secs(5), ..ConnectOptions::default() };
     let error = refused(options(), async |mut server: Script| server.wait_for_end().await).await;
     assert!(matches!(error.error(), McpError::HandshakeTimeout { seconds: 5 }), "{error:?}");
@@ -180,7 +180,7 @@ async fn a_server_that_says_nothing_or_only_nonsense_does_not_hold_anybody() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_handshake_is_told_from_one() {
+async fn invalid_handshake_response_is_reported() {
     for result in [json!({ "tools": [] }), json!({}), json!({ "protocolVersion": 7 }), json!("hello")] {
         let error = refused(ConnectOptions::default(), async move |mut server: Script| {
             let request = server.expect("initialize").await;
@@ -193,7 +193,7 @@ async fn an_answer_that_is_no_handshake_is_told_from_one() {
 }
 
 #[tokio::test]
-async fn broken_json_in_the_handshake_is_answered_at_once() {
+async fn invalid_json_in_the_handshake_fails_immediately() {
     let error = refused(ConnectOptions::default(), async |mut server: Script| {
         let request = server.expect("initialize").await;
         server
@@ -206,7 +206,7 @@ async fn broken_json_in_the_handshake_is_answered_at_once() {
 }
 
 #[tokio::test]
-async fn logs_and_requests_before_the_answer_do_no_harm() {
+async fn logs_and_requests_before_the_response_are_ignored() {
     let (connection, played) = connect(ConnectOptions::default(), async |mut server: Script| {
         let request = server.expect("initialize").await;
         server.send_raw(b"[INFO] starting\r\n\n\xff\xfe broken utf-8\n[1,2]\n{\"level\":30,\"msg\":\"pino\"}\n").await;
@@ -225,7 +225,7 @@ async fn logs_and_requests_before_the_answer_do_no_harm() {
 }
 
 #[tokio::test]
-async fn a_server_that_boasts_is_cut_short() {
+async fn excessive_server_info_is_truncated() {
     let (connection, _played) = connect(ConnectOptions::default(), async |mut server: Script| {
         let request = server.expect("initialize").await;
         let mut result = initialized("2025-11-25");
@@ -242,7 +242,7 @@ async fn a_server_that_boasts_is_cut_short() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_gone_already_is_no_panic() {
+async fn exited_program_is_an_error() {
     let (stdout, _) = tokio::io::duplex(16);
     let (stdin, _) = tokio::io::duplex(16);
     let streams = StdioStreams { stdout, stdin, stderr: None::<tokio::io::Empty> };

@@ -1,5 +1,5 @@
-//! Servers over stdio that lie, hang or fall silent. Each test ends with a working connection or
-//! with a clear reason, and none waits for real time.
+//! Stdio servers that send invalid data, hang or fall silent. Each test ends with a working connection or with a
+//! specific error, and none waits for real time.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::script::{call, connected, still_works};
 use crate::support::text_result;
 
 #[tokio::test]
-async fn broken_answers_fail_at_once() {
+async fn invalid_responses_fail_immediately() {
     let (connection, _played) = connected(async |mut server| {
         for broken in [
             "{\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"content\":[}}",
@@ -38,7 +38,7 @@ async fn broken_answers_fail_at_once() {
 }
 
 #[tokio::test]
-async fn wrong_ids_and_second_answers_are_nobodys() {
+async fn responses_with_unknown_or_used_ids_are_dropped() {
     let (connection, _played) = connected(async |mut server| {
         let request = server.expect("tools/call").await;
         let id = request["id"].as_i64().expect("a number");
@@ -49,7 +49,7 @@ async fn wrong_ids_and_second_answers_are_nobodys() {
         server.answer(&request, text_result("second")).await;
         server.refuse(&request, -32_000, "third").await;
         let request = server.expect("tools/call").await;
-        // As a string, as some servers write it.
+        // As a string, as some servers send it.
         let id = request["id"].to_string();
         server.send(&json!({ "jsonrpc": "2.0", "id": id, "result": text_result("ok") })).await;
         server.wait_for_end().await;
@@ -60,7 +60,7 @@ async fn wrong_ids_and_second_answers_are_nobodys() {
 }
 
 #[tokio::test]
-async fn an_error_without_an_id_goes_to_the_only_one_who_waits() {
+async fn error_without_id_fails_the_only_pending_request() {
     let (connection, _played) = connected(async |mut server| {
         server.expect("tools/call").await;
         server.send(&json!({ "jsonrpc": "2.0", "error": { "code": -32_700, "message": "Parse error" } })).await;
@@ -75,7 +75,7 @@ async fn an_error_without_an_id_goes_to_the_only_one_who_waits() {
 }
 
 #[tokio::test]
-async fn what_the_server_asks_for_is_refused_properly() {
+async fn requests_of_the_server_are_refused() {
     let (connection, played) = connected(async |mut server| {
         let call = server.expect("tools/call").await;
         let asked = [
@@ -106,7 +106,7 @@ async fn what_the_server_asks_for_is_refused_properly() {
 }
 
 #[tokio::test]
-async fn a_server_that_closes_its_output_but_lives_on_is_gone() {
+async fn closed_output_ends_the_connection() {
     let (connection, _played) = connected(async |mut server| {
         server.expect("tools/call").await;
         server.close_output().await;
@@ -123,9 +123,9 @@ async fn a_server_that_closes_its_output_but_lives_on_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_stops_reading_is_given_up() {
+async fn server_that_stops_reading_is_disconnected() {
     let (connection, _played) = connected(async |server| {
-        // Alive, and silent for ever.
+        // Running, and silent forever.
         let _server = server;
         std::future::pending::<()>().await;
     })
@@ -138,7 +138,7 @@ async fn a_server_that_stops_reading_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_server_costs_one_time_limit_a_call_and_closing_is_quick() {
+async fn silent_server_times_out_and_closes_quickly() {
     let (connection, _played) = connected(async |server| {
         let _server = server;
         std::future::pending::<()>().await;
@@ -157,7 +157,7 @@ async fn a_silent_server_costs_one_time_limit_a_call_and_closing_is_quick() {
 }
 
 #[tokio::test]
-async fn closing_wakes_those_who_wait() {
+async fn closing_fails_pending_calls() {
     let (arrived, has_arrived) = tokio::sync::oneshot::channel();
     let (connection, _played) = connected(async move |mut server| {
         server.expect("tools/call").await;
@@ -173,7 +173,7 @@ async fn closing_wakes_those_who_wait() {
 }
 
 #[tokio::test]
-async fn lists_that_are_none_are_told_from_empty_ones() {
+async fn invalid_lists_are_distinguished_from_empty_ones() {
     let (connection, _played) = connected(async |mut server| {
         for result in [json!({}), json!({ "tools": 7 }), text_result("tools"), json!([])] {
             let request = server.expect("tools/list").await;
@@ -193,7 +193,7 @@ async fn lists_that_are_none_are_told_from_empty_ones() {
 }
 
 #[tokio::test]
-async fn tools_that_want_more_than_a_call_are_an_error() {
+async fn tools_that_require_elicitation_are_an_error() {
     let (connection, _played) = connected(async |mut server| {
         let request = server.expect("tools/call").await;
         let wanted = json!({ "q": { "method": "elicitation/create", "params": { "mode": "form", "message": "?",
@@ -219,7 +219,7 @@ async fn tools_that_want_more_than_a_call_are_an_error() {
 }
 
 #[tokio::test]
-async fn a_batch_of_answers_is_taken_apart() {
+async fn batch_of_responses_is_split() {
     let (connection, _played) = connected(async |mut server| {
         let first = server.expect("tools/call").await;
         let second = server.expect("tools/call").await;

@@ -1,4 +1,4 @@
-//! Who may use the proxy. On a socket file the file's mode decides; on a port, a credential.
+//! Client authentication: by file mode on a socket file, by credential on a port.
 
 use agentd_base::Secret;
 use base64::Engine as _;
@@ -9,7 +9,7 @@ use subtle::ConstantTimeEq;
 
 pub(super) const USER: &str = "agentd";
 
-/// The value that `Proxy-Authorization` must have; none on a socket file.
+/// Required value of `Proxy-Authorization`; `None` on a socket file.
 pub(super) struct Access(Option<Secret>);
 
 impl Access {

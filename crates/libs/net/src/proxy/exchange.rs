@@ -1,5 +1,4 @@
-//! One plain HTTP request and its answer, over a connection of its own; and the upgrade of one to
-//! a WebSocket.
+//! A single plain HTTP request and its response over a separate connection, or its upgrade to a WebSocket.
 
 use std::sync::Arc;
 
@@ -17,36 +16,36 @@ use super::tunnel;
 use crate::NetError;
 use crate::headers::remove_hop_by_hop;
 
-const SMALLEST_BUFFER: usize = 8 << 10;
+const MIN_BUFFER_BYTES: usize = 8 << 10;
 
-/// Sends `request` on and answers what comes back.
+/// Forwards `request` and returns the response.
 pub(super) async fn forward(
     shared: &Arc<Shared>,
-    place: ConnectionPermit,
+    permit: ConnectionPermit,
     mut request: Request<Incoming>,
     target: &Target,
     upstream: Upstream,
 ) -> Response<Body> {
     let websocket = asks_for_websocket(&request).then(|| hyper::upgrade::on(&mut request));
     let Ok(()) = prepare(&mut request, target, websocket.is_some()) else {
-        return refusal::answer(StatusCode::BAD_REQUEST, "the address cannot be sent on");
+        return refusal::text_response(StatusCode::BAD_REQUEST, "the address cannot be sent on");
     };
     let Upstream { stream, meter } = upstream;
     let opened = http1::Builder::new()
-        .max_buf_size(shared.limits.head_bytes.max(SMALLEST_BUFFER))
+        .max_buf_size(shared.limits.head_bytes.max(MIN_BUFFER_BYTES))
         .max_header_size(shared.limits.head_bytes)
         .handshake(TokioIo::new(stream))
         .await;
     let (mut sender, connection) = match opened {
         Ok(opened) => opened,
-        Err(error) => return answer_failure(shared, target, &failed(target, error)),
+        Err(error) => return answer_failure(shared, target, &exchange_error(target, error)),
     };
-    let (stop, watched, held) = (shared.stop.clone(), Arc::clone(&meter), Arc::clone(&place));
+    let (stop, watched, held) = (shared.stop.clone(), Arc::clone(&meter), Arc::clone(&permit));
     shared.tasks.spawn(async move {
-        let _place = held;
+        let _permit = held;
         tokio::select! {
             ended = connection.with_upgrades() => if let Err(error) = ended {
-                tracing::debug!(%error, "a connection of a proxy ended early");
+                tracing::debug!(%error, "upstream proxy connection ended with an error");
             },
             () = watched.expired() => {}
             () = stop.cancelled() => {}
@@ -57,22 +56,25 @@ pub(super) async fn forward(
         Err(_) if meter.is_expired() => {
             return answer_failure(shared, target, &NetError::Timeout { host: target.host.to_string() });
         }
-        Err(error) => return answer_failure(shared, target, &failed(target, error)),
+        Err(error) => return answer_failure(shared, target, &exchange_error(target, error)),
     };
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         remove_hop_by_hop(response.headers_mut());
         return response.map(Either::Right);
     }
     let Some(client) = websocket.filter(|_| names_websocket(response.headers())) else {
-        return refusal::answer(StatusCode::BAD_GATEWAY, "the server switched to a protocol that nobody asked for");
+        return refusal::text_response(
+            StatusCode::BAD_GATEWAY,
+            "the server switched to a protocol that nobody asked for",
+        );
     };
     let server = hyper::upgrade::on(&mut response);
     let stop = shared.stop.clone();
     shared.tasks.spawn(async move {
-        let _place = place;
+        let _permit = permit;
         let carrying = async {
             if let Ok(server) = server.await {
-                tunnel::carry(client, TokioIo::new(server), &meter).await;
+                tunnel::relay(client, TokioIo::new(server), &meter).await;
             }
         };
         tokio::select! {
@@ -88,10 +90,10 @@ pub(super) async fn forward(
 /// Answers a request that failed after its server was reached.
 fn answer_failure(shared: &Shared, target: &Target, error: &NetError) -> Response<Body> {
     shared.report(target, error);
-    refusal::of_error(error)
+    refusal::error_response(error)
 }
 
-fn failed(target: &Target, error: hyper::Error) -> NetError {
+fn exchange_error(target: &Target, error: hyper::Error) -> NetError {
     NetError::Transport { host: target.host.to_string(), source: Arc::new(error) }
 }
 
@@ -102,7 +104,7 @@ fn prepare(request: &mut Request<Incoming>, target: &Target, is_websocket: bool)
     *request.uri_mut() = path.parse::<Uri>()?;
     *request.version_mut() = http::Version::HTTP_11;
     let headers = request.headers_mut();
-    // With both, the length is a lie that somebody behind us might believe.
+    // If both are present, the length is wrong and the next server might use it.
     if headers.contains_key(TRANSFER_ENCODING) {
         headers.remove(CONTENT_LENGTH);
     }

@@ -1,4 +1,4 @@
-//! The sockets that a proxy listens on.
+//! Sockets of a proxy.
 
 use std::fs;
 use std::io;
@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener};
 
 const BACKLOG: i32 = 128;
 
-/// The reason why a proxy could not start.
+/// Reason why a proxy could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
     #[error("no socket could be made at {}; check that its folder exists and may be written to", path.display())]
@@ -29,26 +29,25 @@ pub enum ProxyError {
     Port { source: io::Error },
 }
 
-/// Where the proxy waits for its clients.
+/// Address on which the proxy accepts clients.
 #[derive(Debug, Clone)]
 pub enum ProxyListener {
-    /// A socket file of mode 0600. A file that a dead process left behind is replaced. With an
-    /// `owner` it is handed to that user, which needs the right to do so (root).
+    /// Socket file of mode 0600. A file left by a terminated process is replaced. With an `owner`, the file is given to
+    /// that user, which requires root.
     Unix { path: PathBuf, owner: Option<SocketOwner> },
-    /// `127.0.0.1`, on a port that the system chooses. Every user of the machine can connect to it,
-    /// so each request must carry the credential made at start
-    /// ([`FilteringProxy::credential`](super::FilteringProxy::credential)).
+    /// `127.0.0.1`, on a port chosen by the system. Every user of the machine can connect to it, so each request must
+    /// carry the credential created at start ([`FilteringProxy::credential`](super::FilteringProxy::credential)).
     Loopback,
 }
 
-/// Who may use a socket file.
+/// User who may use a socket file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SocketOwner {
     pub uid: u32,
     pub gid: u32,
 }
 
-pub(super) struct Bound {
+pub(super) struct BoundListener {
     pub(super) acceptor: Acceptor,
     pub(super) socket: Option<SocketFile>,
     pub(super) address: Option<SocketAddr>,
@@ -72,11 +71,11 @@ impl Acceptor {
     }
 }
 
-pub(super) fn bind(listener: &ProxyListener) -> Result<Bound, ProxyError> {
+pub(super) fn bind(listener: &ProxyListener) -> Result<BoundListener, ProxyError> {
     match listener {
         ProxyListener::Unix { path, owner } => {
             let (listener, socket) = bind_unix(path, *owner)?;
-            Ok(Bound { acceptor: Acceptor::Unix(listener), socket: Some(socket), address: None })
+            Ok(BoundListener { acceptor: Acceptor::Unix(listener), socket: Some(socket), address: None })
         }
         ProxyListener::Loopback => {
             let port = |source| ProxyError::Port { source };
@@ -84,13 +83,13 @@ pub(super) fn bind(listener: &ProxyListener) -> Result<Bound, ProxyError> {
             listener.set_nonblocking(true).map_err(port)?;
             let address = listener.local_addr().map_err(port)?;
             let listener = TcpListener::from_std(listener).map_err(port)?;
-            Ok(Bound { acceptor: Acceptor::Loopback(listener), socket: None, address: Some(address) })
+            Ok(BoundListener { acceptor: Acceptor::Loopback(listener), socket: None, address: Some(address) })
         }
     }
 }
 
-/// The socket gets its mode before it gets its name, and its owner before it listens, so that at
-/// no moment anybody else can connect.
+/// Binds the socket. It gets its mode before its name, and its owner before it listens, so that no other user can
+/// connect at any time.
 fn bind_unix(path: &Path, owner: Option<SocketOwner>) -> Result<(UnixListener, SocketFile), ProxyError> {
     let failed = |source: io::Error| ProxyError::Socket { path: path.to_owned(), source };
     remove_stale(path)?;
@@ -98,7 +97,7 @@ fn bind_unix(path: &Path, owner: Option<SocketOwner>) -> Result<(UnixListener, S
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
         .map_err(|error| failed(error.into()))?;
-    // On Linux a socket's name takes the mode that the socket has.
+    // On Linux, a socket file gets the mode of the socket.
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR).map_err(|error| failed(error.into()))?;
     rustix::net::bind(&socket, &name).map_err(|error| failed(error.into()))?;
     let file = SocketFile::of(path).map_err(failed)?;
@@ -112,7 +111,7 @@ fn bind_unix(path: &Path, owner: Option<SocketOwner>) -> Result<(UnixListener, S
     Ok((listener, file))
 }
 
-/// Removes a socket that nobody listens on any more.
+/// Removes a socket on which no process listens.
 fn remove_stale(path: &Path) -> Result<(), ProxyError> {
     let failed = |source: io::Error| ProxyError::Socket { path: path.to_owned(), source };
     let found = match fs::symlink_metadata(path) {
@@ -127,7 +126,7 @@ fn remove_stale(path: &Path) -> Result<(), ProxyError> {
     fs::remove_file(path).map_err(failed)
 }
 
-/// Removes the file when dropped, unless another has taken its place.
+/// Socket file that is removed on drop, unless it was replaced by another one.
 pub(super) struct SocketFile {
     path: PathBuf,
     identity: (u64, u64),
@@ -148,7 +147,7 @@ impl Drop for SocketFile {
         if identity(&self.path).is_ok_and(|found| found == self.identity)
             && let Err(error) = fs::remove_file(&self.path)
         {
-            tracing::warn!(%error, path = %self.path.display(), "a proxy's socket file could not be removed");
+            tracing::warn!(%error, path = %self.path.display(), "failed to remove proxy socket file");
         }
     }
 }
@@ -158,7 +157,7 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     Ok((found.dev(), found.ino()))
 }
 
-/// One client's connection, of either kind.
+/// Connection of a client, of either kind.
 pub(super) enum ClientStream {
     Unix(tokio::net::UnixStream),
     Tcp(TcpStream),

@@ -1,4 +1,4 @@
-//! What passes through one connection, and when that must end.
+//! Byte counts and time limits of a connection.
 
 use std::io;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use url::Host;
 
 use crate::{NetPolicy, PolicyHandle, Trust};
 
-/// Where a connection leads; asked again when the policy has changed.
+/// Destination of a connection, which is checked again when the policy has changed.
 pub(super) struct Permission {
     pub(super) policy: PolicyHandle,
     pub(super) granted_under: ArcSwap<NetPolicy>,
@@ -26,28 +26,28 @@ pub(super) struct Permission {
 }
 
 impl Permission {
-    fn holds(&self) -> bool {
+    fn is_permitted(&self) -> bool {
         let current = self.policy.current();
         if Arc::ptr_eq(&current, &self.granted_under.load()) {
             return true;
         }
-        let holds = current.check_target(&self.host, self.port, self.trust).is_ok()
+        let is_permitted = current.check_target(&self.host, self.port, self.trust).is_ok()
             && current.check_address(&self.host.to_string(), self.address, self.trust).is_ok();
-        if holds {
+        if is_permitted {
             self.granted_under.store(current);
         }
-        holds
+        is_permitted
     }
 }
 
-/// Shared by a stream and whoever watches over it.
+/// Limits shared by a stream and the tasks that monitor it.
 pub(super) struct Meter {
     started: Instant,
     idle_time: Duration,
     total_time: Option<Duration>,
     bytes_each_way: Option<u64>,
     permission: Option<Permission>,
-    /// Milliseconds after `started`.
+    /// Time of the last progress, in milliseconds after `started`.
     last_progress_ms: AtomicU64,
     read: AtomicU64,
     written: AtomicU64,
@@ -67,12 +67,12 @@ impl Meter {
         }
     }
 
-    pub(super) fn bounded(mut self, total_time: Duration, bytes_each_way: Option<u64>) -> Self {
+    pub(super) fn with_limits(mut self, total_time: Duration, bytes_each_way: Option<u64>) -> Self {
         (self.total_time, self.bytes_each_way) = (Some(total_time), bytes_each_way);
         self
     }
 
-    pub(super) fn permitted(mut self, permission: Permission) -> Self {
+    pub(super) fn with_permission(mut self, permission: Permission) -> Self {
         self.permission = Some(permission);
         self
     }
@@ -87,7 +87,7 @@ impl Meter {
         self.deadline() <= Instant::now()
     }
 
-    /// Returns when the connection has been idle or open for too long.
+    /// Waits until the connection has exceeded its idle or total time.
     pub(super) async fn expired(&self) {
         while !self.is_expired() {
             tokio::time::sleep_until(self.deadline()).await;
@@ -96,7 +96,7 @@ impl Meter {
 
     fn check_permission(&self) -> io::Result<()> {
         match &self.permission {
-            Some(permission) if !permission.holds() => Err(io::ErrorKind::PermissionDenied.into()),
+            Some(permission) if !permission.is_permitted() => Err(io::ErrorKind::PermissionDenied.into()),
             _ => Ok(()),
         }
     }
@@ -116,7 +116,7 @@ impl Meter {
     }
 }
 
-/// A stream whose every piece is counted, and checked before it passes.
+/// Stream that counts and checks every chunk before passing it on.
 pub(super) struct Metered<S> {
     stream: S,
     meter: Arc<Meter>,

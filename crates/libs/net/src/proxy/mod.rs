@@ -1,20 +1,19 @@
-//! A forward proxy that holds code which is not ours to the rules of the guarded client: sandboxed
-//! code on a unix socket, the browser on a loopback port.
+//! Forward proxy that applies the rules of the guarded client to external code: sandboxed code on a Unix socket, the
+//! browser on a loopback port.
 //!
-//! Invariants
-//! - A request is checked against the policy in force when it arrives. Its name is resolved once,
-//!   and the address that passed is the one that is connected to.
-//! - A tunnel that the policy no longer permits carries nothing more: every piece is checked
-//!   against a changed policy before it passes.
-//! - The host is parsed by one parser, the URL standard's; what the HTTP parser reads differently
-//!   is refused. `Host` is written anew from what was checked.
-//! - Nothing of a path, query or header is observed or logged.
-//! - Connections, head sizes, times and (where set) bytes are bounded. After
-//!   [`FilteringProxy::shutdown`] no task and no socket file is left.
+//! Invariants:
+//! - A request is checked against the policy that is active when it arrives. Its name is resolved once, and the checked
+//!   address is the one that is connected to.
+//! - A tunnel that the policy no longer permits is closed: if the policy has changed, it is checked again before each
+//!   chunk.
+//! - The host is parsed only according to the URL standard; if the HTTP parser disagrees, the request is refused.
+//!   `Host` is rewritten from the checked value.
+//! - Paths, queries and headers are neither observed nor logged.
+//! - Connections, head sizes, times and (if configured) bytes are bounded. After [`FilteringProxy::shutdown`] no task
+//!   and no socket file remains.
 //!
-//! Deliberately absent: looking into TLS (what is inside a tunnel is between its two ends, so a
-//! blocked name behind the same address as a permitted one cannot be told apart), caching, and
-//! connections kept for the next request.
+//! Out of scope: TLS inspection (a blocked name that shares its address with a permitted one cannot be distinguished
+//! inside a tunnel), caching, and reuse of upstream connections.
 
 mod access;
 mod exchange;
@@ -39,13 +38,13 @@ use tokio_util::task::TaskTracker;
 
 use crate::dial::Dialer;
 use access::Access;
-use listen::Bound;
+use listen::BoundListener;
 pub use listen::{ProxyError, ProxyListener, SocketOwner};
 pub use options::{ListedPorts, ProxyLimits, ProxyObserver, ProxyOptions};
 use shared::Shared;
 
-/// A running proxy. Dropping it stops it and removes its socket file; only [`Self::shutdown`]
-/// also waits until its last task is gone.
+/// Running proxy. Dropping it stops it and removes its socket file; only [`Self::shutdown`] also waits for its last
+/// task.
 #[must_use = "a proxy stops when it is dropped"]
 pub struct FilteringProxy {
     socket: Option<listen::SocketFile>,
@@ -63,12 +62,12 @@ impl fmt::Debug for FilteringProxy {
 }
 
 impl FilteringProxy {
-    /// Starts to listen; when this returns, clients can connect. Needs a tokio runtime.
+    /// Starts listening; clients can connect as soon as this returns. Requires a tokio runtime.
     ///
     /// # Errors
-    /// [`ProxyError`], if the socket cannot be had.
+    /// [`ProxyError`], if the socket cannot be bound.
     pub fn start(listener: &ProxyListener, options: ProxyOptions, entropy: &Entropy) -> Result<Self, ProxyError> {
-        let Bound { acceptor, socket, address } = listen::bind(listener)?;
+        let BoundListener { acceptor, socket, address } = listen::bind(listener)?;
         let credential = address.map(|_| entropy.secret(""));
         let (stop, tasks, accepted) = (CancellationToken::new(), TaskTracker::new(), Arc::default());
         let shared = Shared {
@@ -92,31 +91,31 @@ impl FilteringProxy {
         Ok(Self { socket, address, credential, stop, tasks, accepted })
     }
 
-    /// The socket file, if it listens on one.
+    /// Returns the socket file, if the proxy listens on one.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.socket.as_ref().map(listen::SocketFile::path)
     }
 
-    /// The loopback address, if it listens on one.
+    /// Returns the loopback address, if the proxy listens on one.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// User name and password that every request to the loopback port must carry (RFC 7617).
+    /// Returns the user name and password that every request to the loopback port must carry (RFC 7617).
     #[must_use]
     pub fn credential(&self) -> Option<(&'static str, &Secret)> {
         self.credential.as_ref().map(|password| (access::USER, password))
     }
 
-    /// Number of connections that clients have opened so far.
+    /// Returns the number of client connections accepted so far.
     #[must_use]
     pub fn connections(&self) -> u64 {
         self.accepted.load(Ordering::Acquire)
     }
 
-    /// Ends every connection, waits until all is gone and removes the socket file.
+    /// Closes every connection, waits for all tasks and removes the socket file.
     pub async fn shutdown(mut self) {
         self.stop.cancel();
         self.tasks.wait().await;

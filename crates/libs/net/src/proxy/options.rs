@@ -1,4 +1,4 @@
-//! What a proxy is made of, and its bounds.
+//! Options and limits of a proxy.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,28 +6,29 @@ use std::time::Duration;
 
 use crate::{Connect, Lookup, NetError, PolicyHandle, SystemConnect, SystemLookup, Trust};
 
-/// Bounds of one proxy.
+/// Limits of one proxy.
 #[derive(Debug, Clone, Copy)]
 pub struct ProxyLimits {
-    /// Tunnels included. Further clients wait in the system's queue.
+    /// Maximum number of connections, including tunnels. Further clients wait in the system's queue.
     pub connections: usize,
-    /// Of a request's or an answer's head; at least 8 KiB.
+    /// Maximum size of a request or response head; at least 8 KiB.
     pub head_bytes: usize,
-    /// For a whole head to arrive.
+    /// Time limit for receiving a whole head.
     pub head_time: Duration,
-    /// For connecting to all addresses of a name together, after at most 5 s of looking it up.
+    /// Time limit for connecting to all addresses of a name together, after a lookup of at most 5 s.
     pub connect_time: Duration,
-    /// Without a byte in either direction, on the client's side or the server's.
+    /// Maximum time without a byte in either direction.
     pub idle_time: Duration,
-    /// For one exchange or tunnel. A client's connection ends after little more, however many
-    /// exchanges it served.
+    /// Time limit of one exchange or tunnel. A client's connection ends shortly after it, regardless of the number of
+    /// exchanges.
     pub total_time: Duration,
-    /// For one exchange or tunnel, each way.
+    /// Maximum number of bytes of one exchange or tunnel, in each direction.
     pub bytes_each_way: Option<u64>,
 }
 
 impl Default for ProxyLimits {
-    /// 64 connections, heads of 32 KiB in 10 s, 10 s to connect, 2 min idle, 1 h in all, any number of bytes.
+    /// Returns the defaults: 64 connections, heads of 32 KiB in 10 s, 10 s to connect, 2 min idle, 1 h in total,
+    /// unlimited bytes.
     fn default() -> Self {
         Self {
             connections: 64,
@@ -41,24 +42,24 @@ impl Default for ProxyLimits {
     }
 }
 
-/// The only ports that may be reached, and the setting that lists them, for the sentence of a refusal.
+/// Allowed ports, and the name of the setting that lists them, for error messages.
 #[derive(Debug, Clone)]
 pub struct ListedPorts {
     pub ports: Vec<u16>,
     pub setting: &'static str,
 }
 
-/// Receives requests that the proxy answered by itself. Called from the proxy's tasks, so it must not block; clients decide
-/// how often it is called, so what it keeps must be bounded.
+/// Receives requests that the proxy answered itself. Called from the proxy's tasks, so it must not block. Clients
+/// determine how often it is called, so anything it stores must be bounded.
 pub trait ProxyObserver: Send + Sync + 'static {
-    /// `host` as it was parsed; `reason` is a refusal ([`NetError::is_refusal`]).
+    /// Reports a refused request. `host` is the parsed host; `reason` is a refusal ([`NetError::is_refusal`]).
     fn refused(&self, host: &str, port: u16, reason: &NetError);
 
     /// Reports a server that could not be reached, for example a name that does not resolve.
     fn failed(&self, _host: &str, _port: u16, _error: &NetError) {}
 }
 
-/// What a proxy is made of.
+/// Configuration of a proxy.
 pub struct ProxyOptions {
     pub policy: PolicyHandle,
     pub trust: Trust,
@@ -70,7 +71,7 @@ pub struct ProxyOptions {
 }
 
 impl ProxyOptions {
-    /// The system's resolver and network, the default limits, no observer.
+    /// Creates options with the system's resolver and network, the default limits and no observer.
     #[must_use]
     pub fn new(policy: PolicyHandle, trust: Trust) -> Self {
         Self {

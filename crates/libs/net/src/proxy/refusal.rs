@@ -1,4 +1,4 @@
-//! Answers that the proxy gives by itself: a status, one sentence of text, the connection's end.
+//! Responses of the proxy itself: a status, one sentence of text, and the end of the connection.
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE, PROXY_AUTHENTICATE};
@@ -10,27 +10,27 @@ use crate::NetError;
 
 pub(super) type Body = Either<Full<Bytes>, Incoming>;
 
-pub(super) fn answer(status: StatusCode, sentence: &str) -> Response<Body> {
+pub(super) fn text_response(status: StatusCode, sentence: &str) -> Response<Body> {
     let mut response = Response::new(Either::Left(Full::new(Bytes::from(format!("{sentence}\n")))));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    // What follows on this connection may be the body of what was refused.
+    // The following bytes on this connection may be the body of the refused request.
     headers.insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
-pub(super) fn of_error(error: &NetError) -> Response<Body> {
+pub(super) fn error_response(error: &NetError) -> Response<Body> {
     let status = match error {
         _ if error.is_refusal() => StatusCode::FORBIDDEN,
         NetError::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
         _ => StatusCode::BAD_GATEWAY,
     };
-    answer(status, &error.to_string())
+    text_response(status, &error.to_string())
 }
 
 pub(super) fn credential_missing() -> Response<Body> {
-    let mut response = answer(StatusCode::PROXY_AUTHENTICATION_REQUIRED, "this proxy needs its credential");
+    let mut response = text_response(StatusCode::PROXY_AUTHENTICATION_REQUIRED, "this proxy needs its credential");
     response.headers_mut().insert(PROXY_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"agentd\""));
     response
 }

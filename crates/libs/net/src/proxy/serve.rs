@@ -1,4 +1,4 @@
-//! From an accepted connection to checked requests.
+//! Accepting connections and checking their requests.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,83 +16,84 @@ use super::listen::{Acceptor, ClientStream};
 use super::meter::{Meter, Metered};
 use super::refusal::{self, Body};
 use super::shared::{ConnectionPermit, Shared};
-use super::target::target_of;
+use super::target::parse_target;
 use super::{exchange, tunnel};
 
-/// hyper's own minimum.
-const SMALLEST_BUFFER: usize = 8 << 10;
-/// After a failed `accept`: the system is out of handles, and asking at once would only spin.
-const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
+/// Minimum accepted by hyper.
+const MIN_BUFFER_BYTES: usize = 8 << 10;
+/// Delay after a failed `accept`, which is usually caused by a lack of file descriptors; retrying immediately would
+/// spin.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 pub(super) async fn accept(shared: Arc<Shared>, acceptor: Acceptor) {
-    let places = Arc::new(Semaphore::new(shared.limits.connections));
+    let permits = Arc::new(Semaphore::new(shared.limits.connections));
     loop {
         let next = async {
-            let place = Arc::clone(&places).acquire_owned().await.map_err(std::io::Error::other)?;
-            Ok::<_, std::io::Error>((acceptor.accept().await?, place))
+            let permit = Arc::clone(&permits).acquire_owned().await.map_err(std::io::Error::other)?;
+            Ok::<_, std::io::Error>((acceptor.accept().await?, permit))
         };
         let accepted = tokio::select! {
             accepted = next => accepted,
             () = shared.stop.cancelled() => return,
         };
         match accepted {
-            Ok((stream, place)) => {
+            Ok((stream, permit)) => {
                 shared.accepted.fetch_add(1, Ordering::AcqRel);
-                let serving = serve(Arc::clone(&shared), stream, Arc::new(place));
+                let serving = serve(Arc::clone(&shared), stream, Arc::new(permit));
                 shared.tasks.spawn(serving);
             }
             Err(error) => {
-                tracing::warn!(%error, "a proxy could not accept a connection");
-                tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
+                tracing::warn!(%error, "failed to accept proxy connection");
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }
 }
 
-async fn serve(shared: Arc<Shared>, stream: ClientStream, place: ConnectionPermit) {
+async fn serve(shared: Arc<Shared>, stream: ClientStream, permit: ConnectionPermit) {
     let limits = shared.limits;
-    // Whoever reads a byte a minute is not idle, and must go all the same.
+    // A client that reads one byte per minute is not idle, but must be bounded too.
     let total_time = limits.total_time + limits.connect_time + limits.head_time;
-    let meter = Arc::new(Meter::new(limits.idle_time).bounded(total_time, None));
+    let meter = Arc::new(Meter::new(limits.idle_time).with_limits(total_time, None));
     let stream = TokioIo::new(Metered::new(stream, Arc::clone(&meter)));
     let service = service_fn(|request| {
-        let (shared, place) = (Arc::clone(&shared), Arc::clone(&place));
-        async move { Ok::<_, Infallible>(respond(shared, place, request).await) }
+        let (shared, permit) = (Arc::clone(&shared), Arc::clone(&permit));
+        async move { Ok::<_, Infallible>(respond(shared, permit, request).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head_time)
-        .max_buf_size(limits.head_bytes.max(SMALLEST_BUFFER))
+        .max_buf_size(limits.head_bytes.max(MIN_BUFFER_BYTES))
         .max_header_size(limits.head_bytes)
         .serve_connection(stream, service)
         .with_upgrades();
     tokio::select! {
         ended = connection => if let Err(error) = ended {
-            tracing::debug!(%error, "a connection to a proxy ended early");
+            tracing::debug!(%error, "proxy connection ended with an error");
         },
         () = meter.expired() => {}
         () = shared.stop.cancelled() => {}
     }
 }
 
-async fn respond(shared: Arc<Shared>, place: ConnectionPermit, request: Request<Incoming>) -> Response<Body> {
+async fn respond(shared: Arc<Shared>, permit: ConnectionPermit, request: Request<Incoming>) -> Response<Body> {
     if !shared.access.permits(request.headers()) {
         return refusal::credential_missing();
     }
-    let target = match target_of(&request) {
+    let target = match parse_target(&request) {
         Ok(target) => target,
-        Err(sentence) => return refusal::answer(StatusCode::BAD_REQUEST, sentence),
+        Err(sentence) => return refusal::text_response(StatusCode::BAD_REQUEST, sentence),
     };
-    let upstream = match shared.reach(&target).await {
+    let upstream = match shared.connect_upstream(&target).await {
         Ok(upstream) => upstream,
         Err(error) => {
             shared.report(&target, &error);
-            return refusal::of_error(&error);
+            return refusal::error_response(&error);
         }
     };
     if request.method() == Method::CONNECT {
-        tunnel::connect(&shared, place, request, upstream)
+        tunnel::connect(&shared, permit, request, upstream)
     } else {
-        exchange::forward(&shared, place, request, &target, upstream).await
+        exchange::forward(&shared, permit, request, &target, upstream).await
     }
 }

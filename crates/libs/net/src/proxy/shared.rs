@@ -1,4 +1,4 @@
-//! What all connections of a proxy share, and reaching the server that a request names.
+//! State shared by all connections of a proxy, and connections to upstream servers.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -24,21 +24,21 @@ pub(super) struct Shared {
     pub(super) observer: Option<Arc<dyn ProxyObserver>>,
     pub(super) stop: CancellationToken,
     pub(super) tasks: TaskTracker,
-    /// Connections of clients that were accepted.
+    /// Number of accepted client connections.
     pub(super) accepted: Arc<AtomicU64>,
 }
 
-/// The permit that a connection holds until its last task is gone.
+/// Permit that a connection holds until its last task has ended.
 pub(super) type ConnectionPermit = Arc<OwnedSemaphorePermit>;
 
-/// A connection to where a request leads.
+/// Connection to the destination of a request.
 pub(super) struct Upstream {
     pub(super) stream: Metered<TcpStream>,
     pub(super) meter: Arc<Meter>,
 }
 
 impl Shared {
-    /// Tells the observer why a request got no answer of its server.
+    /// Reports to the observer why a request was not answered by its server.
     pub(super) fn report(&self, target: &Target, error: &NetError) {
         let Some(observer) = &self.observer else { return };
         let host = target.host.to_string();
@@ -49,8 +49,8 @@ impl Shared {
         }
     }
 
-    pub(super) async fn reach(&self, target: &Target) -> Result<Upstream, NetError> {
-        // What the policy says comes first: its reason is the better one.
+    pub(super) async fn connect_upstream(&self, target: &Target) -> Result<Upstream, NetError> {
+        // The policy is checked first, since its error is more specific.
         self.dialer.policy.current().check_target(&target.host, target.port, self.dialer.trust)?;
         if let Some(listed) = self.ports.as_ref().filter(|listed| !listed.ports.contains(&target.port)) {
             let (host, setting) = (target.host.to_string(), listed.setting);
@@ -66,8 +66,8 @@ impl Shared {
             address: dialed.address,
         };
         let meter = Meter::new(self.limits.idle_time)
-            .bounded(self.limits.total_time, self.limits.bytes_each_way)
-            .permitted(permission);
+            .with_limits(self.limits.total_time, self.limits.bytes_each_way)
+            .with_permission(permission);
         let meter = Arc::new(meter);
         Ok(Upstream { stream: Metered::new(dialed.stream, Arc::clone(&meter)), meter })
     }

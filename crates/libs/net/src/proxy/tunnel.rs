@@ -1,4 +1,4 @@
-//! Bytes both ways, for `CONNECT` and for what a request was upgraded to.
+//! Bidirectional byte streams, for `CONNECT` and for upgraded requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use super::refusal::Body;
 use super::shared::{ConnectionPermit, Shared, Upstream};
 
 const BUFFER_BYTES: usize = 16 << 10;
-/// For a client to take the answer that opens its tunnel.
-const OPENING_TIME: Duration = Duration::from_secs(10);
+/// Time limit for the client to accept the response that opens its tunnel.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Answers `CONNECT`: everything after this answer goes to `upstream`.
+/// Answers `CONNECT`; the following bytes are sent to `upstream`.
 pub(super) fn connect(
     shared: &Arc<Shared>,
-    place: ConnectionPermit,
+    permit: ConnectionPermit,
     mut request: Request<Incoming>,
     upstream: Upstream,
 ) -> Response<Body> {
@@ -30,23 +30,23 @@ pub(super) fn connect(
     let Upstream { stream, meter } = upstream;
     let stop = shared.stop.clone();
     shared.tasks.spawn(async move {
-        let _place = place;
+        let _permit = permit;
         tokio::select! {
-            () = carry(client, stream, &meter) => {}
+            () = relay(client, stream, &meter) => {}
             () = stop.cancelled() => {}
         }
     });
     Response::new(Either::Left(Full::new(Bytes::new())))
 }
 
-/// Carries bytes until both sides have ended, one fails, or `meter` says that it is enough.
-pub(super) async fn carry<S: AsyncRead + AsyncWrite + Unpin>(client: OnUpgrade, mut upstream: S, meter: &Meter) {
-    let Ok(Ok(client)) = tokio::time::timeout(OPENING_TIME, client).await else { return };
+/// Copies bytes until both sides have ended, one fails, or `meter` expires.
+pub(super) async fn relay<S: AsyncRead + AsyncWrite + Unpin>(client: OnUpgrade, mut upstream: S, meter: &Meter) {
+    let Ok(Ok(client)) = tokio::time::timeout(OPEN_TIMEOUT, client).await else { return };
     let mut client = TokioIo::new(client);
     let carrying = tokio::io::copy_bidirectional_with_sizes(&mut client, &mut upstream, BUFFER_BYTES, BUFFER_BYTES);
     tokio::select! {
         ended = carrying => if let Err(error) = ended {
-            tracing::debug!(%error, "a tunnel ended early");
+            tracing::debug!(%error, "proxy tunnel ended with an error");
         },
         () = meter.expired() => {}
     }

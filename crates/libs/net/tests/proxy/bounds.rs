@@ -1,4 +1,4 @@
-//! What a client or a server may cost.
+//! Resource limits for clients and servers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,27 +16,27 @@ fn with(change: impl FnOnce(&mut ProxyLimits)) -> Bench {
     Bench::start_with(Trust::Owner, |options| change(&mut options.limits))
 }
 
-/// Reads until the other side ends or cuts the connection.
-async fn ends(mut stream: impl AsyncReadExt + Unpin) -> Vec<u8> {
+/// Reads until the other side closes or resets the connection.
+async fn read_to_end(mut stream: impl AsyncReadExt + Unpin) -> Vec<u8> {
     let mut all = Vec::new();
     let _ = stream.read_to_end(&mut all).await;
     all
 }
 
 #[tokio::test]
-async fn a_tunnel_ends_after_its_bytes() {
+async fn tunnel_ends_at_its_byte_limit() {
     let port = echo().await;
     let bench = with(|limits| limits.bytes_each_way = Some(100_000));
     let client = bench.tunnel(&format!("local.example:{port}")).await;
     let (reader, mut writer) = client.into_split();
     let writing = tokio::spawn(async move { while writer.write_all(&[1; 10_000]).await.is_ok() {} });
-    let got = ends(reader).await;
+    let got = read_to_end(reader).await;
     assert!(got.len() <= 100_000, "{}", got.len());
     writing.await.unwrap();
 }
 
 #[tokio::test]
-async fn an_endless_answer_ends_after_its_bytes() {
+async fn endless_response_ends_at_its_byte_limit() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
@@ -52,27 +52,27 @@ async fn an_endless_answer_ends_after_its_bytes() {
 }
 
 #[tokio::test]
-async fn an_idle_tunnel_and_an_idle_client_are_closed() {
+async fn idle_tunnels_and_clients_are_closed() {
     let port = echo().await;
     let bench = with(|limits| limits.idle_time = SHORT);
     let tunnel = bench.tunnel(&format!("local.example:{port}")).await;
-    assert!(ends(tunnel).await.is_empty());
-    assert!(ends(bench.client().await).await.is_empty());
+    assert!(read_to_end(tunnel).await.is_empty());
+    assert!(read_to_end(bench.client().await).await.is_empty());
 }
 
 #[tokio::test]
-async fn a_busy_tunnel_ends_after_its_time() {
+async fn busy_tunnel_ends_at_its_time_limit() {
     let port = echo().await;
     let bench = with(|limits| limits.total_time = SHORT);
     let client = bench.tunnel(&format!("local.example:{port}")).await;
     let (reader, mut writer) = client.into_split();
     let writing = tokio::spawn(async move { while writer.write_all(b"x").await.is_ok() {} });
-    ends(reader).await;
+    read_to_end(reader).await;
     writing.await.unwrap();
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_is_given_up() {
+async fn silent_server_times_out() {
     let (port, _heads) = serve("").await;
     let bench = with(|limits| limits.total_time = SHORT);
     let answer = bench.ask(&format!("GET http://local.example:{port}/ HTTP/1.1\r\nhost: x\r\n\r\n")).await;
@@ -80,11 +80,11 @@ async fn a_server_that_never_answers_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_head_that_drips_or_never_ends_is_refused() {
+async fn slow_or_endless_request_head_is_rejected() {
     let bench = with(|limits| (limits.head_time, limits.head_bytes) = (SHORT, 8 << 10));
     let mut drip = bench.client().await;
     drip.write_all(b"GET http://local.example/ HT").await.unwrap();
-    let got = ends(drip).await;
+    let got = read_to_end(drip).await;
     assert!(got.is_empty() || got.starts_with(b"HTTP/1.1 408"), "{}", String::from_utf8_lossy(&got));
     let huge = format!("GET http://local.example/ HTTP/1.1\r\nhost: x\r\nx-huge: {}\r\n\r\n", "x".repeat(20_000));
     let answer = bench.ask(&huge).await;
@@ -92,7 +92,7 @@ async fn a_head_that_drips_or_never_ends_is_refused() {
 }
 
 #[tokio::test]
-async fn an_answer_with_a_huge_head_is_a_bad_gateway() {
+async fn oversized_response_head_is_bad_gateway() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
@@ -107,7 +107,7 @@ async fn an_answer_with_a_huge_head_is_a_bad_gateway() {
 }
 
 #[tokio::test]
-async fn one_client_too_many_waits_for_a_place() {
+async fn excess_client_waits_for_a_permit() {
     let port = echo().await;
     let (answering, mut heads) = serve(OK).await;
     let bench = with(|limits| limits.connections = 1);
@@ -121,7 +121,7 @@ async fn one_client_too_many_waits_for_a_place() {
         heads.recv().await.unwrap();
         flag.load(Ordering::SeqCst)
     });
-    // Everything that could run without the place has run by now.
+    // All tasks that can run without the permit have run by now.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
@@ -132,7 +132,7 @@ async fn one_client_too_many_waits_for_a_place() {
 }
 
 #[tokio::test]
-async fn a_client_that_reads_ever_so_slowly_is_cut_off() {
+async fn slow_reading_client_is_disconnected() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let (gone, end) = tokio::sync::oneshot::channel();
@@ -148,6 +148,6 @@ async fn a_client_that_reads_ever_so_slowly_is_cut_off() {
     let request = format!("GET http://local.example:{port}/ HTTP/1.1\r\nhost: x\r\n\r\n");
     client.write_all(request.as_bytes()).await.unwrap();
     end.await.unwrap();
-    // Writing fails once the proxy has closed; reading would first drain what was sent.
+    // Writing fails once the proxy has closed; reading would first drain the sent data.
     while client.write_all(b"x").await.is_ok() {}
 }

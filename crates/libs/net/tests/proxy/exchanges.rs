@@ -1,4 +1,4 @@
-//! Plain requests: what is sent on, what is kept back, what is refused.
+//! Plain requests: forwarded, filtered and refused data.
 
 use std::sync::atomic::Ordering;
 
@@ -12,7 +12,7 @@ fn get(url: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_permitted_request_is_sent_on_and_its_answer_comes_back() {
+async fn permitted_request_is_forwarded_with_its_response() {
     let (port, mut heads) =
         serve("HTTP/1.1 418 Teapot\r\ncontent-length: 2\r\nx-kept: 1\r\nkeep-alive: 5\r\n\r\nok").await;
     let bench = Bench::start(Trust::Owner);
@@ -26,7 +26,7 @@ async fn a_permitted_request_is_sent_on_and_its_answer_comes_back() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_the_connection_is_not_sent_on() {
+async fn hop_by_hop_headers_are_not_forwarded() {
     let (port, mut heads) = serve(OK).await;
     let bench = Bench::start(Trust::Owner);
     let request = format!(
@@ -45,10 +45,10 @@ async fn what_belongs_to_the_connection_is_not_sent_on() {
 }
 
 #[tokio::test]
-async fn a_request_has_one_end_for_everybody() {
+async fn conflicting_lengths_are_removed() {
     let (port, mut heads) = serve(OK).await;
     let bench = Bench::start(Trust::Owner);
-    // Whoever believed the length would take the rest for a second request.
+    // A parser that believed the length would treat the rest as a second request.
     let request = format!(
         "POST http://local.example:{port}/ HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\ncontent-length: 4\r\n\
          connection: close\r\n\r\n0\r\n\r\nGET http://169.254.169.254/ HTTP/1.1\r\n\r\n"
@@ -64,8 +64,8 @@ async fn a_request_has_one_end_for_everybody() {
 }
 
 #[tokio::test]
-async fn a_refusal_says_why_and_what_would_permit_it_and_is_heard_without_path() {
-    let bench = Bench::start(Trust::Steered);
+async fn refusal_names_reason_and_remedy_and_is_observed_without_path() {
+    let bench = Bench::start(Trust::Untrusted);
     for (request, host) in [
         (get("http://inside.example/secret?key=abc"), "inside.example"),
         (get("http://127.0.0.1/secret?key=abc"), "127.0.0.1"),
@@ -80,9 +80,9 @@ async fn a_refusal_says_why_and_what_would_permit_it_and_is_heard_without_path()
 }
 
 #[tokio::test]
-async fn the_lists_are_live_and_a_block_wins() {
+async fn policy_changes_apply_immediately_and_blocks_take_precedence() {
     let (port, _heads) = serve(OK).await;
-    let bench = Bench::start(Trust::Steered);
+    let bench = Bench::start(Trust::Untrusted);
     let request = get(&format!("http://local.example:{port}/"));
     assert!(bench.ask(&request).await.starts_with("HTTP/1.1 403 "));
     let named = vec!["local.example".parse().unwrap()];
@@ -94,7 +94,7 @@ async fn the_lists_are_live_and_a_block_wins() {
 }
 
 #[tokio::test]
-async fn listed_ports_are_the_only_ones() {
+async fn only_listed_ports_are_permitted() {
     let (port, _heads) = serve(OK).await;
     let listed = ListedPorts { ports: vec![80, 443], setting: "sandbox.ports" };
     let bench = Bench::start_with(Trust::Owner, |options| options.ports = Some(listed));
@@ -104,7 +104,7 @@ async fn listed_ports_are_the_only_ones() {
 }
 
 #[tokio::test]
-async fn what_is_no_proxy_request_is_told_so() {
+async fn other_requests_are_rejected_with_a_message() {
     let bench = Bench::start(Trust::Owner);
     for (request, says) in [
         (get("https://local.example/"), "CONNECT"),
@@ -119,7 +119,7 @@ async fn what_is_no_proxy_request_is_told_so() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_reached_is_a_bad_gateway() {
+async fn unreachable_server_is_bad_gateway() {
     let bench = Bench::start(Trust::Owner);
     let answer = bench.ask(&get("http://nowhere.example/")).await;
     assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("nowhere.example"), "{answer}");
@@ -134,7 +134,7 @@ async fn what_cannot_be_reached_is_a_bad_gateway() {
 }
 
 #[tokio::test]
-async fn a_connection_serves_one_request_after_another() {
+async fn connection_serves_multiple_requests() {
     let (port, mut heads) = serve(OK).await;
     let bench = Bench::start(Trust::Owner);
     let mut client = bench.client().await;
@@ -149,7 +149,7 @@ async fn a_connection_serves_one_request_after_another() {
 }
 
 #[tokio::test]
-async fn a_websocket_is_let_through_after_the_same_check() {
+async fn websocket_is_forwarded_after_the_same_check() {
     const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
                           sec-websocket-accept: xyz\r\n\r\n";
     let (port, mut heads) = serve(SWITCH).await;
@@ -175,7 +175,7 @@ async fn a_websocket_is_let_through_after_the_same_check() {
 }
 
 #[tokio::test]
-async fn a_switch_that_nobody_asked_for_is_no_tunnel() {
+async fn unrequested_protocol_switch_is_bad_gateway() {
     let (port, _heads) = serve("HTTP/1.1 101 Switching Protocols\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n").await;
     let bench = Bench::start(Trust::Owner);
     let answer = bench.ask(&get(&format!("http://local.example:{port}/"))).await;

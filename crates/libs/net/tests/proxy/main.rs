@@ -1,5 +1,5 @@
-//! The filtering proxy over real sockets: servers of ours on loopback, names that resolve to what a
-//! test says, and clients that write raw bytes.
+//! Tests of the filtering proxy over real sockets, with test servers on loopback, scripted names, and clients that
+//! write raw bytes.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! The sockets: who can reach them, and what is left of them.
+//! Sockets: their access rights and their removal.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
@@ -14,12 +14,12 @@ use crate::support::{Bench, ask};
 
 fn start(path: &Path, owner: Option<SocketOwner>) -> Result<FilteringProxy, ProxyError> {
     let listener = ProxyListener::Unix { path: path.to_owned(), owner };
-    FilteringProxy::start(&listener, ProxyOptions::new(PolicyHandle::default(), Trust::Steered), &Entropy::seeded(1))
+    FilteringProxy::start(&listener, ProxyOptions::new(PolicyHandle::default(), Trust::Untrusted), &Entropy::seeded(1))
 }
 
 #[tokio::test]
-async fn a_socket_is_for_its_owner_alone_and_goes_with_the_proxy() {
-    let bench = Bench::start(Trust::Steered);
+async fn socket_is_private_and_removed_with_the_proxy() {
+    let bench = Bench::start(Trust::Untrusted);
     assert_eq!(bench.path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(bench.proxy.path(), Some(bench.path.as_path()));
     drop(bench.proxy);
@@ -27,7 +27,7 @@ async fn a_socket_is_for_its_owner_alone_and_goes_with_the_proxy() {
 }
 
 #[tokio::test]
-async fn a_stale_socket_is_replaced_and_a_living_one_is_not() {
+async fn stale_socket_is_replaced_and_active_one_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("proxy.sock");
     drop(UnixListener::bind(&path).unwrap());
@@ -41,7 +41,7 @@ async fn a_stale_socket_is_replaced_and_a_living_one_is_not() {
 }
 
 #[tokio::test]
-async fn a_socket_that_took_the_place_of_ours_stays() {
+async fn replaced_socket_is_not_removed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("proxy.sock");
     let ours = start(&path, None).unwrap();
@@ -52,7 +52,7 @@ async fn a_socket_that_took_the_place_of_ours_stays() {
 }
 
 #[tokio::test]
-async fn where_no_socket_can_be_the_error_names_the_path() {
+async fn bind_error_names_the_path() {
     let folder = tempfile::tempdir().unwrap();
     for path in [folder.path().join("missing/proxy.sock"), folder.path().join("x".repeat(200))] {
         let error = start(&path, None).unwrap_err();
@@ -61,7 +61,7 @@ async fn where_no_socket_can_be_the_error_names_the_path() {
 }
 
 #[tokio::test]
-async fn root_can_hand_a_socket_to_another_user() {
+async fn root_can_give_a_socket_to_another_user() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("proxy.sock");
     let nobody = SocketOwner { uid: 65534, gid: 65534 };
@@ -80,10 +80,10 @@ async fn root_can_hand_a_socket_to_another_user() {
 }
 
 #[tokio::test]
-async fn a_loopback_port_wants_its_credential() {
-    let options = ProxyOptions::new(PolicyHandle::default(), Trust::Steered);
+async fn loopback_port_requires_its_credential() {
+    let options = ProxyOptions::new(PolicyHandle::default(), Trust::Untrusted);
     let proxy = FilteringProxy::start(&ProxyListener::Loopback, options, &Entropy::seeded(1)).unwrap();
-    let other = ProxyOptions::new(PolicyHandle::default(), Trust::Steered);
+    let other = ProxyOptions::new(PolicyHandle::default(), Trust::Untrusted);
     let entropy = Entropy::seeded(2);
     let other = FilteringProxy::start(&ProxyListener::Loopback, other, &entropy).unwrap();
     let address = proxy.address().unwrap();

@@ -1,4 +1,4 @@
-//! A proxy with a client, a resolver and a server that tests steer.
+//! Proxy with a client, a resolver and a server controlled by the tests.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex};
 
 use agentd_base::Entropy;
 use agentd_net::{
-    FilteringProxy, Lookup, Lookups, NetError, NetPolicy, PolicyHandle, ProxyListener, ProxyObserver, ProxyOptions,
-    Trust,
+    FilteringProxy, Lookup, LookupFuture, NetError, NetPolicy, PolicyHandle, ProxyListener, ProxyObserver,
+    ProxyOptions, Trust,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::mpsc;
 
-/// Names and their addresses; what is not in it does not exist.
+/// Known names and their addresses; other names do not exist.
 #[derive(Default)]
 pub(crate) struct Names {
     pub(crate) known: HashMap<&'static str, &'static str>,
@@ -23,7 +23,7 @@ pub(crate) struct Names {
 }
 
 impl Lookup for Names {
-    fn lookup(&self, host: &str) -> Lookups {
+    fn lookup(&self, host: &str) -> LookupFuture {
         self.lookups.fetch_add(1, Ordering::SeqCst);
         let found: Vec<IpAddr> = self.known.get(host).iter().map(|text| text.parse().unwrap()).collect();
         Box::pin(async move { Ok(found) })
@@ -31,9 +31,9 @@ impl Lookup for Names {
 }
 
 #[derive(Default)]
-pub(crate) struct Heard(pub(crate) Mutex<Vec<String>>);
+pub(crate) struct Refusals(pub(crate) Mutex<Vec<String>>);
 
-impl ProxyObserver for Heard {
+impl ProxyObserver for Refusals {
     fn refused(&self, host: &str, port: u16, reason: &NetError) {
         self.0.lock().unwrap().push(format!("{host}:{port} {reason}"));
     }
@@ -42,7 +42,7 @@ impl ProxyObserver for Heard {
 pub(crate) struct Bench {
     pub(crate) proxy: FilteringProxy,
     pub(crate) policy: PolicyHandle,
-    pub(crate) heard: Arc<Heard>,
+    pub(crate) heard: Arc<Refusals>,
     pub(crate) names: Arc<Names>,
     pub(crate) path: PathBuf,
     pub(crate) folder: tempfile::TempDir,
@@ -53,13 +53,13 @@ impl Bench {
         Self::start_with(trust, |_| {})
     }
 
-    /// `local.example` and `other.example` are on loopback, `inside.example` is private.
+    /// Starts a proxy; `local.example` and `other.example` are on loopback, `inside.example` is private.
     pub(crate) fn start_with(trust: Trust, change: impl FnOnce(&mut ProxyOptions)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("proxy.sock");
         let known = [("local.example", "127.0.0.1"), ("other.example", "127.0.0.1"), ("inside.example", "10.0.0.5")];
         let names = Arc::new(Names { known: known.into(), ..Names::default() });
-        let (policy, heard) = (PolicyHandle::default(), Arc::new(Heard::default()));
+        let (policy, heard) = (PolicyHandle::default(), Arc::new(Refusals::default()));
         let mut options = ProxyOptions {
             lookup: Arc::clone(&names) as Arc<dyn Lookup>,
             observer: Some(Arc::clone(&heard) as Arc<dyn ProxyObserver>),
@@ -80,7 +80,7 @@ impl Bench {
         ask(self.client().await, request).await
     }
 
-    /// A tunnel to `target`, opened.
+    /// Opens a tunnel to `target`.
     pub(crate) async fn tunnel(&self, target: &str) -> UnixStream {
         let mut client = self.client().await;
         client.write_all(format!("CONNECT {target} HTTP/1.1\r\n\r\n").as_bytes()).await.unwrap();
@@ -98,12 +98,12 @@ impl Bench {
 pub(crate) async fn ask<S: AsyncReadExt + AsyncWriteExt + Unpin>(mut client: S, request: &str) -> String {
     client.write_all(request.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
-    // A connection that is cut off still has an answer up to there.
+    // A reset connection still has returned a response.
     let _ = client.read_to_end(&mut answer).await;
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Everything up to the empty line.
+/// Reads up to the empty line.
 pub(crate) async fn read_head<S: AsyncReadExt + Unpin>(stream: &mut S) -> String {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -115,7 +115,7 @@ pub(crate) async fn read_head<S: AsyncReadExt + Unpin>(stream: &mut S) -> String
     String::from_utf8_lossy(&head).into_owned()
 }
 
-/// A server that sends back whatever it gets.
+/// Starts a server that echoes all data.
 pub(crate) async fn echo() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -131,7 +131,7 @@ pub(crate) async fn echo() -> u16 {
     port
 }
 
-/// A server that hands each head to the test, answers `answer`, and closes when its client does.
+/// Starts a server that passes each request head to the test, responds with `answer`, and closes when its client does.
 pub(crate) async fn serve(answer: &'static str) -> (u16, mpsc::UnboundedReceiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,4 +1,4 @@
-//! `CONNECT`: bytes both ways, for as long as the policy permits.
+//! `CONNECT` tunnels: bidirectional data, as long as the policy permits them.
 
 use std::sync::atomic::Ordering;
 
@@ -13,7 +13,7 @@ async fn echoes(client: &mut tokio::net::UnixStream, text: &[u8]) -> bool {
 }
 
 #[tokio::test]
-async fn a_tunnel_carries_bytes_both_ways() {
+async fn tunnel_relays_bytes_in_both_directions() {
     let port = echo().await;
     let bench = Bench::start(Trust::Owner);
     let mut client = bench.tunnel(&format!("local.example:{port}")).await;
@@ -26,7 +26,7 @@ async fn a_tunnel_carries_bytes_both_ways() {
 }
 
 #[tokio::test]
-async fn a_tunnel_that_is_no_longer_permitted_carries_nothing_more() {
+async fn tunnel_is_closed_when_no_longer_permitted() {
     let port = echo().await;
     let bench = Bench::start(Trust::Owner);
     let mut blocked = bench.tunnel(&format!("local.example:{port}")).await;
@@ -40,7 +40,7 @@ async fn a_tunnel_that_is_no_longer_permitted_carries_nothing_more() {
 }
 
 #[tokio::test]
-async fn shutdown_ends_open_tunnels_and_waits_for_them() {
+async fn shutdown_closes_tunnels_and_waits_for_them() {
     let port = echo().await;
     let bench = Bench::start(Trust::Owner);
     let mut client = bench.tunnel(&format!("local.example:{port}")).await;

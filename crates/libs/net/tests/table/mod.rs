@@ -1,6 +1,6 @@
-//! Each address and trick of [`rows`], tried under both trusts through the guarded client and
-//! through the filtering proxy. Nothing leaves the machine: names resolve to what the row says, and
-//! the proxy's connections all end at a server of ours, which remembers where they were to go.
+//! Runner for the attempts in [`rows`], with both trust levels through the guarded client and the filtering proxy.
+//! Nothing leaves the machine: names resolve to the addresses in the row, and the proxy's connections all lead to a
+//! test server that records their intended destination.
 
 pub(crate) mod rows;
 
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use agentd_base::Entropy;
 use agentd_net::{
-    AddressClass, Connect, Connecting, FilteringProxy, GuardedClient, Lookup, Lookups, NetError, PolicyHandle,
+    AddressClass, Connect, ConnectFuture, FilteringProxy, GuardedClient, Lookup, LookupFuture, NetError, PolicyHandle,
     ProxyListener, ProxyOptions, Trust,
 };
 use http::Method;
@@ -26,7 +26,7 @@ use rows::{Kind, ROWS, Row};
 pub(crate) enum Verdict {
     Open,
     Closed,
-    /// Neither an answer from where it should come nor a refusal before anything was connected.
+    /// Neither a response from the intended destination nor a refusal before a connection was opened.
     Leak,
 }
 
@@ -40,18 +40,18 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// The default policy in one table.
+/// Returns the verdict of the default policy.
 pub(crate) fn expected(kind: Kind, trust: Trust) -> Verdict {
     use AddressClass::{LinkLocal, Loopback, Metadata, Private, Public, Unreachable};
     match (kind, trust) {
         (Kind::Leads(Public), _) => Verdict::Open,
         (Kind::Leads(Private | Loopback) | Kind::OtherProtocol, Trust::Owner) => Verdict::Open,
-        (Kind::Leads(Private | Loopback) | Kind::OtherProtocol, Trust::Steered) => Verdict::Closed,
+        (Kind::Leads(Private | Loopback) | Kind::OtherProtocol, Trust::Untrusted) => Verdict::Closed,
         (Kind::Leads(LinkLocal | Metadata | Unreachable) | Kind::Nonsense, _) => Verdict::Closed,
     }
 }
 
-/// One try of one row.
+/// Result of one attempt.
 pub(crate) struct Outcome {
     pub(crate) row: &'static Row,
     pub(crate) trust: Trust,
@@ -66,14 +66,14 @@ impl Outcome {
     }
 }
 
-/// Answers the n-th lookup with the n-th list (the last one again afterwards).
-struct Scripted {
+/// Lookup that answers the n-th call with the n-th list, repeating the last one.
+struct ScriptedLookup {
     answers: &'static [&'static [&'static str]],
     calls: AtomicUsize,
 }
 
-impl Lookup for Scripted {
-    fn lookup(&self, _host: &str) -> Lookups {
+impl Lookup for ScriptedLookup {
+    fn lookup(&self, _host: &str) -> LookupFuture {
         let call = self.calls.fetch_add(1, Ordering::SeqCst).min(self.answers.len().saturating_sub(1));
         let answer: Vec<IpAddr> =
             self.answers.get(call).into_iter().copied().flatten().filter_map(|text| text.parse().ok()).collect();
@@ -81,18 +81,18 @@ impl Lookup for Scripted {
     }
 }
 
-fn scripted(row: &'static Row) -> Arc<Scripted> {
-    Arc::new(Scripted { answers: row.answers, calls: AtomicUsize::new(0) })
+fn scripted_lookup(row: &'static Row) -> Arc<ScriptedLookup> {
+    Arc::new(ScriptedLookup { answers: row.answers, calls: AtomicUsize::new(0) })
 }
 
-/// Leads every connection to our own server.
-struct Detour {
+/// Connector that leads every connection to the test server.
+struct RedirectedConnect {
     server: SocketAddr,
     wanted: std::sync::Mutex<Vec<SocketAddr>>,
 }
 
-impl Connect for Detour {
-    fn connect(&self, address: SocketAddr) -> Connecting {
+impl Connect for RedirectedConnect {
+    fn connect(&self, address: SocketAddr) -> ConnectFuture {
         if let Ok(mut wanted) = self.wanted.lock() {
             wanted.push(address);
         }
@@ -101,7 +101,7 @@ impl Connect for Detour {
     }
 }
 
-/// Answers 200 to whatever is asked.
+/// Starts a server that answers every request with 200.
 async fn server() -> std::io::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
@@ -120,23 +120,23 @@ async fn server() -> std::io::Result<SocketAddr> {
     Ok(address)
 }
 
-/// Tries every row in every way.
+/// Runs every row in every way.
 ///
 /// # Errors
-/// What keeps the tries from being made at all.
+/// Returns errors of the test setup.
 pub(crate) async fn run(folder: &Path) -> Result<Vec<Outcome>, Box<dyn std::error::Error>> {
     let server = server().await?;
     let mut outcomes = Vec::new();
     for row in ROWS {
-        for trust in [Trust::Steered, Trust::Owner] {
+        for trust in [Trust::Untrusted, Trust::Owner] {
             let expected = expected(row.kind, trust);
             let mut note = |through, got| outcomes.push(Outcome { row, trust, through, expected, got });
             note("client", through_client(row, trust).await);
             let url = Url::parse(row.url).ok();
             for (through, request, as_written) in requests(row, url.as_ref()) {
                 let got = through_proxy(row, trust, &request, server, folder).await?;
-                // How a browser or a library would send it must go through; how an attacker writes it
-                // by hand may be refused for its form.
+                // The form that a browser or a library sends must succeed; a form written by hand may be refused for
+                // its syntax.
                 let got =
                     if as_written && expected == Verdict::Open && got == Verdict::Closed { expected } else { got };
                 note(through, got);
@@ -148,12 +148,12 @@ pub(crate) async fn run(folder: &Path) -> Result<Vec<Outcome>, Box<dyn std::erro
 
 async fn through_client(row: &'static Row, trust: Trust) -> Verdict {
     let Ok(url) = Url::parse(row.url) else { return Verdict::Closed };
-    let client = || GuardedClient::with_lookup(PolicyHandle::default(), trust, scripted(row));
+    let client = || GuardedClient::with_lookup(PolicyHandle::default(), trust, scripted_lookup(row));
     match client().resolve(&url).await {
         Ok(addresses) => verdict_on(&addresses, trust),
         Err(error) if !error.is_refusal() => Verdict::Leak,
         Err(reason) => {
-            // The question was answered with no; so must be the deed, by the client and by what is in it.
+            // The check was negative; the request must fail too, in the client and in its inner client.
             let sent = match client().request(Method::GET, url.clone()) {
                 Ok(request) => request.send().await.err(),
                 Err(error) => Some(error),
@@ -170,7 +170,7 @@ async fn through_client(row: &'static Row, trust: Trust) -> Verdict {
     }
 }
 
-/// Where something open leads is where it may.
+/// Returns the verdict for a successful resolution by its addresses.
 fn verdict_on(addresses: &[IpAddr], trust: Trust) -> Verdict {
     let fits = |address: &IpAddr| match AddressClass::of(*address) {
         AddressClass::Public => true,
@@ -180,7 +180,7 @@ fn verdict_on(addresses: &[IpAddr], trust: Trust) -> Verdict {
     if !addresses.is_empty() && addresses.iter().all(fits) { Verdict::Open } else { Verdict::Leak }
 }
 
-/// The requests to the proxy that mean this row: as it is written, and as a URL parser would send it.
+/// Returns the proxy requests for a row: as written, and as a URL parser would send it.
 fn requests(row: &Row, url: Option<&Url>) -> Vec<(&'static str, String, bool)> {
     let get = |target: &str| format!("GET {target} HTTP/1.1\r\nhost: elsewhere.example\r\nconnection: close\r\n\r\n");
     let connect = |target: &str| format!("CONNECT {target} HTTP/1.1\r\nhost: {target}\r\n\r\n");
@@ -219,9 +219,9 @@ async fn through_proxy(
     folder: &Path,
 ) -> Result<Verdict, Box<dyn std::error::Error>> {
     let path = folder.join("proxy.sock");
-    let detour = Arc::new(Detour { server, wanted: std::sync::Mutex::default() });
+    let detour = Arc::new(RedirectedConnect { server, wanted: std::sync::Mutex::default() });
     let options = ProxyOptions {
-        lookup: scripted(row),
+        lookup: scripted_lookup(row),
         connect: Arc::clone(&detour) as Arc<dyn Connect>,
         ..ProxyOptions::new(PolicyHandle::default(), trust)
     };

@@ -1,22 +1,22 @@
-//! The addresses and tricks.
+//! Addresses and bypass attempts.
 
 use agentd_net::AddressClass;
 
-/// What a URL really is.
+/// Actual destination of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Leads to an address of this class.
     Leads(AddressClass),
-    /// Leads to a port of another protocol than HTTP.
+    /// Leads to a port of another protocol.
     OtherProtocol,
-    /// Can be reached by nobody: no URL, no scheme of ours, no port.
+    /// Unreachable for everyone: invalid URL, unsupported scheme, or invalid port.
     Nonsense,
 }
 
 pub(crate) struct Row {
-    /// As an attacker writes it.
+    /// URL as an attacker would write it.
     pub(crate) url: &'static str,
-    /// What the name resolves to, lookup by lookup (the last answer again afterwards).
+    /// Addresses to which the name resolves, per lookup (the last answer repeats).
     pub(crate) answers: &'static [&'static [&'static str]],
     pub(crate) kind: Kind,
     pub(crate) why: &'static str,
@@ -47,7 +47,7 @@ use AddressClass::{LinkLocal, Loopback, Metadata, Private, Public, Unreachable};
 
 #[rustfmt::skip]
 pub(crate) const ROWS: &[Row] = &[
-    // Public, and the neighbours of special blocks.
+    // Public addresses, and neighbours of special ranges.
     literal("http://1.1.1.1/", Public, "public"),
     literal("https://1.1.1.1/", Public, "public, with TLS"),
     literal("http://1.1.1.1:8080/", Public, "a port of the web"),
@@ -75,7 +75,7 @@ pub(crate) const ROWS: &[Row] = &[
     literal("http://1.1.1.1#@127.0.0.1/", Public, "a loopback address in the fragment"),
     literal("http://1.1.1.1?@127.0.0.1/", Public, "a loopback address in the query"),
     literal("http://1.1.1.1\\@127.0.0.1/", Public, "a backslash is a slash: the rest is the path"),
-    // Private.
+    // Private addresses.
     literal("http://10.0.0.1/", Private, "RFC 1918"),
     literal("http://172.16.0.1/", Private, "RFC 1918"),
     literal("http://172.31.255.255/", Private, "RFC 1918, last address"),
@@ -136,7 +136,7 @@ pub(crate) const ROWS: &[Row] = &[
     literal("http://[64:ff9b::127.0.0.1]/", Loopback, "NAT64"),
     literal("http://[2002:7f00:1::]/", Loopback, "6to4"),
     literal("http://[2606:4700::5efe:7f00:1]/", Loopback, "ISATAP"),
-    // IPv6 that carries something else.
+    // IPv6 with embedded addresses.
     literal("http://[64:ff9b::8.8.8.8]/", Public, "NAT64 to a public address"),
     literal("http://[64:ff9b::10.0.0.1]/", Private, "NAT64"),
     literal("http://[64:ff9b:1::8.8.8.8]/", Public, "local NAT64 to a public address"),
@@ -149,7 +149,7 @@ pub(crate) const ROWS: &[Row] = &[
     literal("http://[2001:0:808:808:0:0:80ff:fffe]/", Loopback, "Teredo, the client inside out"),
     literal("http://[2001:0:a00:1:0:0:f7f7:f7f7]/", Private, "Teredo, the server"),
     literal("http://[::ffff:169.254.169.254]/", Metadata, "v4-mapped"),
-    // Link-local and metadata.
+    // Link-local and metadata addresses.
     literal("http://169.254.1.1/", LinkLocal, "link-local"),
     literal("http://[fe80::1]/", LinkLocal, "link-local"),
     literal("http://[febf::1]/", LinkLocal, "link-local, last block"),
@@ -175,7 +175,7 @@ pub(crate) const ROWS: &[Row] = &[
     name("http://ｍetadata.google。internal/", &[&["1.1.1.1"]], Metadata, "full-width letter and dot"),
     name("http://metadata/", &[&["1.1.1.1"]], Metadata, "short name"),
     name("http://instance-data.ec2.internal/", &[&["1.1.1.1"]], Metadata, "AWS by name"),
-    // Nothing can be there.
+    // Unreachable addresses.
     literal("http://0/", Unreachable, "0.0.0.0, which some systems route to loopback"),
     literal("http://0.0.0.0/", Unreachable, "unspecified"),
     literal("http://0.1.2.3/", Unreachable, "this network"),
@@ -194,7 +194,7 @@ pub(crate) const ROWS: &[Row] = &[
     literal("http://[100::1]/", Unreachable, "discard"),
     literal("http://[5f00::1]/", Unreachable, "segment routing"),
     literal("http://[4000::1]/", Unreachable, "not allocated"),
-    // Names, by what they resolve to.
+    // Names, by their addresses.
     name("http://www.example/", &[&["1.1.1.1", "2606:4700:4700::1111"]], Public, "a public name"),
     name("https://www.example/", &[&["1.1.1.1"]], Public, "a public name, with TLS"),
     name("http://bücher.example/", &[&["1.1.1.1"]], Public, "an international name"),
@@ -215,7 +215,7 @@ pub(crate) const ROWS: &[Row] = &[
     other_protocol("http://1.1.1.1:22/", "SSH"),
     other_protocol("http://mail.example:587/", "mail, by name"),
     other_protocol("https://chat.example:6697/", "chat, with TLS"),
-    // Nobody can mean these.
+    // Invalid URLs.
     nonsense("http://1.1.1.1:0/", "port 0"),
     nonsense("http://1.1.1.1:65536/", "no port"),
     nonsense("http://1.1.1.1:80:80/", "two ports"),

@@ -1,18 +1,18 @@
-//! Where a block ends, and what it is then; the rows of tables.
+//! Block boundaries and kinds, and table rows.
 
 use super::state::Reader;
-use crate::block::{Block, Form};
+use crate::block::{Block, BlockKind};
 use crate::element::Kind;
 use crate::inline;
 use crate::page::MAX_TEXT_BYTES;
 
 const MAX_BLOCKS: usize = 50_000;
 const MAX_CELLS: usize = 200;
-/// A longer cell is a column of the page, not of a table.
+/// Maximum length of a cell in a data table; a longer cell belongs to a layout table.
 const MAX_TABLE_CELL_BYTES: usize = 400;
 
 impl Reader {
-    /// Ends the block that flows, because an element of `kind` starts or ends.
+    /// Ends the current block when an element of `kind` starts or ends.
     pub(super) fn break_block(&mut self, kind: Kind) {
         let is_soft = matches!(kind, Kind::Block | Kind::Paragraph | Kind::Cell { .. });
         if is_soft && self.stack.is_in_cell() {
@@ -23,27 +23,27 @@ impl Reader {
             return;
         }
         if self.stack.is_in_cell() {
-            // Such a table lays a page out; its cells follow each other like columns.
+            // A layout table: its cells are columns that follow each other.
             self.cells_as_paragraphs();
         }
-        // Code is broken into elements for its colours.
+        // Highlighted code contains many elements.
         if self.stack.counts.preformatted > 0 && kind != Kind::Preformatted {
             return;
         }
         let (mut text, link_bytes) = self.take_flowing();
         let form = if self.stack.counts.preformatted > 0 {
-            Form::Code
+            BlockKind::Code
         } else if let Some(level) = self.stack.heading {
             text = inline::one_line(&text, usize::MAX / 4);
-            Form::Heading(level)
+            BlockKind::Heading(level)
         } else if self.stack.counts.lists > 0 {
             if text.trim().is_empty() {
                 self.flowing_link_bytes += link_bytes;
                 return;
             }
-            Form::Item { depth: self.stack.counts.lists, marker: self.marker.take().unwrap_or_default() }
+            BlockKind::Item { depth: self.stack.counts.lists, marker: self.marker.take().unwrap_or_default() }
         } else {
-            Form::Paragraph
+            BlockKind::Paragraph
         };
         self.emit(form, text, link_bytes);
     }
@@ -54,7 +54,7 @@ impl Reader {
         }
         let (mut text, link_bytes) = self.take_flowing();
         text.truncate(text.trim_end().len());
-        let mut cell = self.block(Form::Paragraph, text, link_bytes);
+        let mut cell = self.block(BlockKind::Paragraph, text, link_bytes);
         cell.links = std::mem::take(&mut self.flowing_links);
         match self.rows.last_mut() {
             Some(row) if row.cells.len() < MAX_CELLS => row.cells.push(cell),
@@ -72,7 +72,7 @@ impl Reader {
             return;
         }
         let Some(row) = self.rows.pop() else { return };
-        let form = Form::Row { cells: row.cells.len(), is_header: row.is_header };
+        let form = BlockKind::Row { cells: row.cells.len(), is_header: row.is_header };
         let link_bytes = row.cells.iter().map(|cell| cell.link_bytes).sum();
         let one_line = |cell: &Block| inline::one_line(&cell.text, MAX_TABLE_CELL_BYTES).replace('|', "\\|");
         let cells: Vec<String> = row.cells.iter().map(one_line).collect();
@@ -88,9 +88,9 @@ impl Reader {
         }
     }
 
-    pub(super) fn emit(&mut self, form: Form, mut text: String, link_bytes: usize) {
+    pub(super) fn emit(&mut self, form: BlockKind, mut text: String, link_bytes: usize) {
         text.truncate(text.trim_end().len());
-        if form == Form::Code {
+        if form == BlockKind::Code {
             let blank = text.len() - text.trim_start_matches('\n').len();
             text.drain(..blank);
         }
@@ -99,19 +99,19 @@ impl Reader {
         self.push(block);
     }
 
-    /// A block of what is open now, without links.
-    pub(super) fn block(&self, form: Form, text: String, link_bytes: usize) -> Block {
+    /// Returns a block for the currently open elements, without links.
+    pub(super) fn block(&self, form: BlockKind, text: String, link_bytes: usize) -> Block {
         let counts = &self.stack.counts;
         let (is_main, is_chrome, is_quote) = (counts.main > 0, counts.chrome > 0, counts.quotes > 0);
         Block { form, text, link_bytes, links: Vec::new(), is_main, is_chrome, is_quote }
     }
 
     pub(super) fn push(&mut self, mut block: Block) {
-        if block.form != Form::Code && block.text.starts_with(char::is_whitespace) {
+        if block.form != BlockKind::Code && block.text.starts_with(char::is_whitespace) {
             block.text = block.text.trim_start().to_owned();
         }
         if block.text.trim_matches(['`', ' ', '\n']).is_empty() {
-            // Links around pictures go with what comes next.
+            // Links around pictures are attached to the next block.
             self.flowing_links.append(&mut block.links);
             return;
         }

@@ -1,4 +1,4 @@
-//! The links of a page, each with the text that it stands in.
+//! Links of a page with their texts.
 
 use url::Url;
 
@@ -8,10 +8,10 @@ use crate::inline;
 use crate::page::Link;
 
 pub(super) const MAX_LINK_CHARACTERS: usize = 200;
-/// How many addresses are resolved; those that turn out alike or surround the content count too.
+/// Maximum number of resolved URLs, including duplicates and links around the content.
 const MAX_ADDRESSES: usize = 5_000;
 const MAX_ADDRESS_BYTES: usize = 2_048;
-/// Longer ones would be more of the text than what it says.
+/// Maximum length of a URL shown in the text; a longer one would outweigh the text.
 const MAX_SHOWN_ADDRESS_BYTES: usize = 300;
 
 impl Reader {
@@ -45,20 +45,20 @@ impl Reader {
 
     pub(super) fn close_link(&mut self) {
         let shown = self.shown_part();
-        self.keep_link_text();
+        self.save_link_text();
         if let (Some((from, to)), Some(link)) = (shown, &self.link) {
             let end = format!("{}{}{}", inline::LINK_END, self.read.addresses.len(), inline::LINK_CLOSE);
             self.read.addresses.push(link.url.clone());
             self.flowing.insert_str(to, &end);
             self.flowing.insert(from, inline::LINK_START);
-            // So that a block of links stays one.
+            // Counted as link text, so that a block of links is recognized as one.
             self.flowing_link_bytes += end.len() + inline::LINK_START.len_utf8();
         }
         if let Some(link) = self.link.take() {
             let text = inline::one_line(&link.text, MAX_LINK_CHARACTERS);
             let text = if text.is_empty() { link.url.clone() } else { text };
             let closed = Link { text, url: link.url };
-            // A link around whole blocks belongs to the last of them.
+            // A link around whole blocks is attached to the last of them.
             match self.read.blocks.last_mut().filter(|_| self.flowing.is_empty() && self.rows.is_empty()) {
                 Some(block) if !link.text.trim().is_empty() => block.links.push(closed),
                 _ => self.flowing_links.push(closed),
@@ -66,39 +66,39 @@ impl Reader {
         }
     }
 
-    /// From where to where the text of the open link stands in the flowing text, where its address is shown with it.
+    /// Returns the range of the open link's text in the flowing text, if its URL is to be shown.
     fn shown_part(&self) -> Option<(usize, usize)> {
         let link = self.link.as_ref()?;
         let is_whole = self.stack.counts.preformatted == 0 && link.text.trim().is_empty();
         if !is_whole || link.is_here || link.url.len() > MAX_SHOWN_ADDRESS_BYTES {
             return None;
         }
-        let said = self.flowing.get(link.from..)?;
-        let text = said.trim();
+        let link_text = self.flowing.get(link.from..)?;
+        let text = link_text.trim();
         let is_address = text.trim_end_matches('/') == link.url.trim_end_matches('/');
         if text.is_empty() || is_address || text.contains(['\n', '[', ']']) {
             return None;
         }
-        let from = link.from + said.len() - said.trim_start().len();
+        let from = link.from + link_text.len() - link_text.trim_start().len();
         Some((from, from + text.len()))
     }
 
-    /// Before the flowing text goes: what of it belongs to the open link.
-    pub(super) fn keep_link_text(&mut self) {
+    /// Saves the text of the open link before the flowing text is taken.
+    pub(super) fn save_link_text(&mut self) {
         if let Some(link) = &mut self.link {
-            let said = self.flowing.get(link.from..).unwrap_or_default();
-            self.flowing_link_bytes += said.len();
+            let link_text = self.flowing.get(link.from..).unwrap_or_default();
+            self.flowing_link_bytes += link_text.len();
             if link.text.len() < MAX_LINK_CHARACTERS * 4 {
                 link.text.push(' ');
-                link.text.push_str(said);
+                link.text.push_str(link_text);
             }
             link.from = self.flowing.len();
         }
     }
 
-    /// The text that has flowed so far, and how much of it was in links.
+    /// Takes the flowing text and the number of its bytes in links.
     pub(super) fn take_flowing(&mut self) -> (String, usize) {
-        self.keep_link_text();
+        self.save_link_text();
         if let Some(link) = &mut self.link {
             link.from = 0;
         }

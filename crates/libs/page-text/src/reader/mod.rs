@@ -1,4 +1,4 @@
-//! From the tokens of a page to blocks of text.
+//! Conversion of page tokens to blocks of text.
 
 mod blocks;
 mod links;
@@ -11,18 +11,18 @@ use url::Url;
 use links::MAX_LINK_CHARACTERS;
 use state::{Reader, Row};
 
-use crate::block::{Block, Form, Read};
+use crate::block::{Block, BlockKind, ParsedPage};
 use crate::element::{Kind, Tag, fingerprint};
-use crate::stack::Open;
+use crate::stack::OpenElement;
 use crate::{chrome, inline};
 
 const MAX_TITLE_CHARACTERS: usize = 300;
 
-pub(crate) fn read(html: &str, base_url: &Url) -> Read {
+pub(crate) fn read(html: &str, base_url: &Url) -> ParsedPage {
     let mut reader = Reader::new(base_url);
     let mut emitter = CallbackEmitter::new(|event: CallbackEvent<'_>, _: Span<()>| {
         reader.event(event);
-        // The tokenizer runs on until it is given something.
+        // A returned value stops the tokenizer.
         reader.is_full.then_some(())
     });
     emitter.naively_switch_states(true);
@@ -64,8 +64,8 @@ impl Reader {
 
     fn start(&mut self, tag: &Tag, is_self_closing: bool) {
         let kind = tag.kind.unwrap_or(Kind::Inline);
-        let left = self.stack.left_by_start(kind);
-        self.close_to(left);
+        let remaining = self.stack.remaining_after_start(kind);
+        self.close_to(remaining);
         if self.is_skipping() {
             if kind.has_end_tag() && !is_self_closing {
                 self.stack.push(open(tag, kind));
@@ -73,14 +73,14 @@ impl Reader {
             return;
         }
         let is_closed_dialog = kind == Kind::Chrome && tag.name == fingerprint(b"dialog") && !tag.is_open;
-        // A page that fades its body in is still a page.
+        // The root may be hidden initially for a fade-in.
         if kind.has_end_tag() && (kind == Kind::Skip || is_closed_dialog || (tag.is_invisible() && !tag.is_root)) {
             if kind.is_block() {
                 self.break_block(kind);
             }
-            // Only a drawing can end itself.
+            // Only SVG and MathML elements can be self-closing.
             if !(is_self_closing && kind == Kind::Skip) {
-                self.stack.push(Open { skips: true, ..open(tag, kind) });
+                self.stack.push(OpenElement { skips: true, ..open(tag, kind) });
             }
             return;
         }
@@ -119,7 +119,7 @@ impl Reader {
             _ => {}
         }
         open.is_chrome = match kind {
-            // The head of an article is part of it.
+            // A `header` inside the main content is part of it.
             Kind::Chrome => self.stack.counts.main == 0 || tag.name != fingerprint(b"header"),
             Kind::Main => false,
             _ => !tag.is_root && chrome::is_named(&tag.words),
@@ -149,21 +149,21 @@ impl Reader {
             match kind {
                 Kind::Link => self.close_link(),
                 Kind::Code if self.stack.counts.preformatted == 0 => self.flowing.push('`'),
-                // Browsers read this as its start.
+                // Browsers treat `</br>` as `<br>`.
                 Kind::Break => self.line_break(),
                 _ => {}
             }
         }
-        let left = self.stack.left_by_end(name, kind);
-        if left == self.stack.len() && kind.is_block() && !self.is_skipping() {
+        let remaining = self.stack.remaining_after_end(name, kind);
+        if remaining == self.stack.len() && kind.is_block() && !self.is_skipping() {
             self.break_block(kind);
         }
-        self.close_to(left);
+        self.close_to(remaining);
     }
 
-    /// Closes the innermost elements until `left` are open.
-    fn close_to(&mut self, left: usize) {
-        while self.stack.len() > left {
+    /// Closes the innermost elements until only `remaining` are open.
+    fn close_to(&mut self, remaining: usize) {
+        while self.stack.len() > remaining {
             let is_read = !self.is_skipping();
             let kind = self.stack.top().map_or(Kind::Inline, |open| open.kind);
             if is_read && kind.is_block() {
@@ -205,14 +205,14 @@ impl Reader {
         }
     }
 
-    fn finish(mut self) -> Read {
+    fn finish(mut self) -> ParsedPage {
         self.close_to(0);
         self.break_block(Kind::Quote);
         self.close_link();
         if let Some(last) = self.read.blocks.last_mut() {
             last.links.append(&mut self.flowing_links);
         }
-        let heading = |block: &&Block| block.form == Form::Heading(1);
+        let heading = |block: &&Block| block.form == BlockKind::Heading(1);
         let fallback = || {
             let block = self.read.blocks.iter().find(heading)?;
             Some(inline::one_line(&inline::with_links(&block.text, |_| None), MAX_TITLE_CHARACTERS))
@@ -231,6 +231,6 @@ impl Reader {
     }
 }
 
-fn open(tag: &Tag, kind: Kind) -> Open {
-    Open { name: tag.name, kind, skips: false, is_chrome: false, next_number: 1 }
+fn open(tag: &Tag, kind: Kind) -> OpenElement {
+    OpenElement { name: tag.name, kind, skips: false, is_chrome: false, next_number: 1 }
 }

@@ -1,8 +1,8 @@
-//! What is open, and what has been read so far.
+//! State of the reader: open elements, and the blocks read so far.
 
 use url::Url;
 
-use crate::block::{Block, Read};
+use crate::block::{Block, ParsedPage};
 use crate::element::Tag;
 use crate::page::Link;
 use crate::stack::Stack;
@@ -15,11 +15,11 @@ pub(super) struct Row {
 
 pub(super) struct OpenLink {
     pub(super) url: String,
-    /// It leads to a place on this page.
+    /// Whether it is a link within the page.
     pub(super) is_here: bool,
-    /// Where its text starts in the text that flows now.
+    /// Start of its text in the flowing text.
     pub(super) from: usize,
-    /// What has already gone into blocks.
+    /// Part of its text that has already been added to blocks.
     pub(super) text: String,
 }
 
@@ -40,13 +40,13 @@ pub(super) struct Reader {
     pub(super) addresses: usize,
     pub(super) text_bytes: usize,
     pub(super) is_full: bool,
-    pub(super) read: Read,
+    pub(super) read: ParsedPage,
 }
 
 impl Reader {
     pub(super) fn new(base_url: &Url) -> Self {
         let mut base = base_url.clone();
-        // Who asked is not part of where links lead. (An address that can have no user fails, rightly.)
+        // Credentials must not become part of links. Setting them fails for URLs that cannot have any.
         let _ = base.set_username("");
         let _ = base.set_password(None);
         Self {
@@ -66,7 +66,7 @@ impl Reader {
             addresses: 0,
             text_bytes: 0,
             is_full: false,
-            read: Read::default(),
+            read: ParsedPage::default(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Down into folders and up again, with one handle.
+//! Traversal into folders and back up with a single handle.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, OwnedFd};
@@ -6,22 +6,22 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{Dir, FileType, fstat};
 use rustix::io::Errno;
 
-use super::open::{Need, open_folder};
+use super::open::{FolderAccess, open_folder};
 
-/// What tells a folder from any other.
+/// Device and inode number of a folder.
 type Identity = (u64, u64);
 
-/// Where a walk stands.
+/// Current position of a traversal.
 #[derive(Debug)]
 pub(super) struct Descent {
     current: OwnedFd,
-    /// The folders above, up to where the walk began, each with the name that was gone into.
+    /// Parent folders up to the start, each with the name that was entered.
     above: Vec<(Identity, CString)>,
-    need: Need,
+    need: FolderAccess,
 }
 
 impl Descent {
-    pub(super) fn new(start: OwnedFd, need: Need) -> Self {
+    pub(super) fn new(start: OwnedFd, need: FolderAccess) -> Self {
         Self { current: start, above: Vec::new(), need }
     }
 
@@ -33,15 +33,15 @@ impl Descent {
         self.above.is_empty()
     }
 
-    /// Goes into a folder that `open` opened.
+    /// Enters a folder that the caller opened.
     pub(super) fn enter(&mut self, name: CString, inner: OwnedFd) -> Result<(), Errno> {
         self.above.push((identity(&self.current)?, name));
         self.current = inner;
         Ok(())
     }
 
-    /// Goes up by one; answers the name of the folder that was left. Fails where that was moved
-    /// elsewhere meanwhile: what is above it now is none of ours.
+    /// Goes up one level and returns the name of the folder that was left. Fails if that folder was moved meanwhile,
+    /// since its parent is now another folder.
     pub(super) fn leave(&mut self) -> Result<CString, Errno> {
         let (expected, name) = self.above.pop().ok_or(Errno::NOENT)?;
         let parent = open_folder(&self.current, c"..", self.need)?;
@@ -58,7 +58,7 @@ fn identity(folder: impl AsFd) -> Result<Identity, Errno> {
     Ok((stat.st_dev, stat.st_ino))
 }
 
-/// The names in a folder but its own and its parent's, as they are read.
+/// Returns the names in a folder, except for its own and its parent's.
 pub(super) fn names(folder: &OwnedFd) -> Result<impl Iterator<Item = Result<(CString, FileType), Errno>>, Errno> {
     let is_own = |name: &CStr| name == c"." || name == c"..";
     let entries = Dir::read_from(folder)?.filter_map(move |entry| match entry {

@@ -1,4 +1,4 @@
-//! Removing a folder, whatever was done to it.
+//! Robust removal of a folder.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -10,15 +10,15 @@ use rustix::fs::{AtFlags, CWD, FileType, IFlags, Mode, OFlags, ioctl_getflags, i
 use rustix::io::Errno;
 
 use super::descent::{Descent, names};
-use super::open::{Need, open_file, open_folder};
+use super::open::{FolderAccess, open_file, open_folder};
 
-/// Removes what `name` stands for, a folder from its leaves up, until about `left` names are gone.
-/// Links are removed, not followed. Answers whether all of it is gone.
+/// Removes `name`, a folder from its leaves up, until about `left` names are removed. Links are removed, not followed.
+/// Returns whether everything was removed.
 ///
 /// # Errors
-/// Something belongs to somebody else, or the disk fails.
+/// Returns an error if something belongs to another user, or the disk fails.
 pub fn remove(parent: impl AsFd, name: &CStr, left: &mut usize) -> io::Result<bool> {
-    let start = match open_folder(&parent, name, Need::Change) {
+    let start = match open_folder(&parent, name, FolderAccess::Modify) {
         Ok(start) => start,
         Err(Errno::NOENT) => return Ok(true),
         Err(Errno::NOTDIR | Errno::LOOP) => {
@@ -27,25 +27,25 @@ pub fn remove(parent: impl AsFd, name: &CStr, left: &mut usize) -> io::Result<bo
         }
         Err(error) => return Err(error.into()),
     };
-    let mut descent = Descent::new(start, Need::Change);
+    let mut descent = Descent::new(start, FolderAccess::Modify);
     while *left > 0 {
         match remove_files(descent.current(), left)? {
             Cleared::Partly => return Ok(false),
-            Cleared::To(folder) => match open_folder(descent.current(), folder.as_c_str(), Need::Change) {
+            Cleared::To(folder) => match open_folder(descent.current(), folder.as_c_str(), FolderAccess::Modify) {
                 Ok(inner) => descent.enter(folder, inner)?,
-                // Something else by now: looked at again.
+                // Replaced meanwhile: inspected again.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => *left -= 1,
                 Err(error) => return Err(error.into()),
             },
-            Cleared::Wholly if descent.is_at_start() => {
+            Cleared::Completely if descent.is_at_start() => {
                 unlink(&parent, name, AtFlags::REMOVEDIR)?;
                 return Ok(true);
             }
-            Cleared::Wholly => {
+            Cleared::Completely => {
                 let folder = descent.leave()?;
                 *left -= 1;
                 match unlink(descent.current(), &folder, AtFlags::REMOVEDIR) {
-                    // Somebody still writes there, or was quicker.
+                    // Another process still writes there, or has already removed it.
                     Ok(()) | Err(Errno::NOTEMPTY | Errno::NOENT) => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -55,10 +55,10 @@ pub fn remove(parent: impl AsFd, name: &CStr, left: &mut usize) -> io::Result<bo
     Ok(false)
 }
 
-/// The same for a path of which all but the last name is trusted, and to its end.
+/// Removes a path completely. All but its last component must be trusted.
 ///
 /// # Errors
-/// As [`remove`].
+/// Same as [`remove`].
 pub fn remove_path(path: &Path) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let name = CString::new(name.as_bytes())?;
@@ -73,11 +73,11 @@ pub fn remove_path(path: &Path) -> io::Result<()> {
 }
 
 enum Cleared {
-    /// It is empty.
-    Wholly,
-    /// Down to a folder in it.
+    /// The folder is empty.
+    Completely,
+    /// A subfolder must be removed first.
     To(CString),
-    /// There was no more to be done at a time.
+    /// The batch limit was reached.
     Partly,
 }
 
@@ -91,17 +91,17 @@ fn remove_files(folder: &OwnedFd, left: &mut usize) -> Result<Cleared, Errno> {
             return Ok(Cleared::To(name));
         }
         match unlink(folder, &name, AtFlags::empty()) {
-            // Not every file system says what it is before.
+            // Not every file system reports the type beforehand.
             Err(Errno::ISDIR) => return Ok(Cleared::To(name)),
             Err(Errno::NOENT) => {}
             outcome => outcome?,
         }
         *left -= 1;
     }
-    Ok(Cleared::Wholly)
+    Ok(Cleared::Completely)
 }
 
-/// Also of what was made immutable, where this process may undo that.
+/// Removes a name, also of an immutable file, if this process may clear that attribute.
 fn unlink(folder: impl AsFd, name: &CStr, flags: AtFlags) -> Result<(), Errno> {
     match unlinkat(&folder, name, flags) {
         Err(Errno::PERM) => {}
@@ -109,7 +109,7 @@ fn unlink(folder: impl AsFd, name: &CStr, flags: AtFlags) -> Result<(), Errno> {
     }
     let _ = make_mutable(folder.as_fd());
     let entry = if flags.contains(AtFlags::REMOVEDIR) {
-        open_folder(&folder, name, Need::Look)
+        open_folder(&folder, name, FolderAccess::Read)
     } else {
         open_file(&folder, name)
     };

@@ -1,7 +1,7 @@
-//! What a file system has left, and how much of that is kept back.
+//! Free space of a file system, and the part of it that is reserved.
 //!
-//! A disk that is full takes more with it than the workspace that filled it: the database cannot be
-//! written any more. So the last of it is for nobody who works in a workspace.
+//! A full disk affects more than the workspace that filled it: the database can no longer be written. Therefore the
+//! remainder is not available to workspaces.
 
 use std::fmt;
 use std::os::fd::AsFd;
@@ -9,23 +9,23 @@ use std::os::fd::AsFd;
 use rustix::fs::{StatVfs, fstatvfs};
 use rustix::io::Errno;
 
-const MOST_KEPT_BYTES: u64 = 200 << 20;
-const MOST_KEPT_FILES: u64 = 2_000;
-/// Of a small disk less is kept: one in so many.
-const SHARE: u64 = 50;
+const MAX_RESERVED_BYTES: u64 = 200 << 20;
+const MAX_RESERVED_FILES: u64 = 2_000;
+/// Fraction reserved on small disks: 1/50.
+const RESERVED_DIVISOR: u64 = 50;
 
-/// What a file system has left.
+/// Free space of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Space {
     pub total_bytes: u64,
-    /// For everybody, not for root alone.
+    /// Space available to all users, not only to root.
     pub free_bytes: u64,
-    /// 0 where files are not counted.
+    /// 0 if the file system does not count files.
     pub total_files: u64,
     pub free_files: u64,
 }
 
-/// Less is left than is kept back.
+/// Kind of resource of which less is free than is reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shortage {
     Bytes { free: u64, kept: u64 },
@@ -43,20 +43,22 @@ impl Space {
         }
     }
 
+    /// Reads the free space of the file system of `folder`.
+    ///
     /// # Errors
-    /// The file system does not say.
+    /// Returns an error if the file system does not report it.
     pub fn at(folder: impl AsFd) -> Result<Self, Errno> {
         fstatvfs(folder).map(|numbers| Self::of(&numbers))
     }
 
-    /// What is wanting, if something is.
+    /// Returns the resource that is short, if any.
     #[must_use]
     pub fn shortage(&self) -> Option<Shortage> {
-        let kept_bytes = MOST_KEPT_BYTES.min(self.total_bytes / SHARE);
+        let kept_bytes = MAX_RESERVED_BYTES.min(self.total_bytes / RESERVED_DIVISOR);
         if self.free_bytes < kept_bytes {
             return Some(Shortage::Bytes { free: self.free_bytes, kept: kept_bytes });
         }
-        let kept_files = MOST_KEPT_FILES.min(self.total_files / SHARE);
+        let kept_files = MAX_RESERVED_FILES.min(self.total_files / RESERVED_DIVISOR);
         (self.free_files < kept_files).then_some(Shortage::Files { free: self.free_files, kept: kept_files })
     }
 }
@@ -87,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_a_disk_is_kept_and_less_of_a_small_one() {
+    fn reserve_is_smaller_on_small_disks() {
         const GIB: u64 = 1 << 30;
         let enough = 1_000_000;
         assert_eq!(space(100 * GIB, 200 << 20, enough, enough).shortage(), None);
@@ -104,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shortage_is_said_with_its_figures() {
+    fn shortage_message_contains_the_sizes() {
         let said = Shortage::Bytes { free: 150 << 20, kept: 200 << 20 }.to_string();
         assert_eq!(said, "150 MB of the disk are left, and the last 200 MB are kept for the daemon");
         let said = Shortage::Bytes { free: 9_000, kept: 20 << 10 }.to_string();

@@ -1,4 +1,4 @@
-//! Looking over all that lies in a folder.
+//! Traversal of the content of a folder.
 
 use std::ffi::CString;
 use std::ops::ControlFlow;
@@ -8,30 +8,30 @@ use rustix::fs::{AtFlags, FileType, Mode, Statx, StatxFlags, openat, statx};
 use rustix::io::Errno;
 
 use super::descent::{Descent, names};
-use super::open::{FOLDER, Need, open_folder};
+use super::open::{FOLDER, FolderAccess, open_folder};
 
 const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
-/// How many names are read between two questions whether to go on.
+/// Number of names that are read between two calls of `stop`.
 pub const NAMES_BETWEEN_CHECKS: u64 = 128;
 const STEPS_OF_A_FOLDER: u64 = 8;
 
-/// What becomes of folders that are closed to their owner.
+/// Handling of folders that are closed to their owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closed {
     Open,
-    /// For who looks while their code still runs.
+    /// Skip them; used while untrusted code is running.
     Leave,
 }
 
-/// What lies in a folder, itself not counted.
+/// Size of the content of a folder, excluding the folder itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Size {
-    /// Everything that has a name, folders included.
+    /// Number of names, including folders.
     pub files: u64,
-    /// Of each name what it says that it is long, or what it takes on the disk, whichever is more.
+    /// Sum of the larger of length and disk usage of each name.
     pub bytes: u64,
-    /// What all that takes on the disk.
+    /// Total disk usage.
     pub on_disk: u64,
 }
 
@@ -39,18 +39,17 @@ impl Size {
     pub fn add(&mut self, found: &Statx) {
         let on_disk = found.stx_blocks.saturating_mul(512);
         let is_file = FileType::from_raw_mode(found.stx_mode.into()) == FileType::RegularFile;
-        let said = if is_file { found.stx_size } else { 0 };
+        let length = if is_file { found.stx_size } else { 0 };
         self.files += 1;
-        self.bytes = self.bytes.saturating_add(said.max(on_disk));
+        self.bytes = self.bytes.saturating_add(length.max(on_disk));
         self.on_disk = self.on_disk.saturating_add(on_disk);
     }
 }
 
-/// Counts what lies in a folder until `stop` has enough, which is asked after each name and each folder; the folder is
-/// not counted itself.
+/// Measures the content of a folder until `stop` returns true, which is called after each name and each folder.
 ///
 /// # Errors
-/// The folder cannot be read.
+/// Returns an error if the folder is unreadable.
 pub fn measure(folder: impl AsFd, closed: Closed, mut stop: impl FnMut(&Size) -> bool) -> Result<Size, Errno> {
     let mut size = Size::default();
     walk(folder, closed, &mut |folder| {
@@ -64,16 +63,16 @@ pub fn measure(folder: impl AsFd, closed: Closed, mut stop: impl FnMut(&Size) ->
     Ok(size)
 }
 
-/// Counts the names in a folder and below it, up to one more than `limit`, without a look at what they name. What cannot
-/// be opened is not counted. Returns `None` if `stop` ended the count, which is asked now and then.
+/// Counts the names in a folder and below it, up to one more than `limit`, without inspecting them. Unreadable folders
+/// are not counted. Returns `None` if `stop`, which is called periodically, ended the count.
 ///
 /// # Errors
-/// The folder itself cannot be read.
+/// Returns an error if the folder itself is unreadable.
 pub fn count_names(folder: impl AsFd, limit: u64, stop: &mut dyn FnMut() -> bool) -> Result<Option<u64>, Errno> {
     let (mut count, mut steps, mut is_stopped) = (0, 0_u64, false);
     walk(folder, Closed::Leave, &mut |folder| {
         let mut visited = Visited::default();
-        // To open a folder takes longer than to read a name: many empty ones must not keep `stop` from being asked.
+        // Opening a folder takes longer than reading a name; many empty folders must not delay `stop`.
         steps += STEPS_OF_A_FOLDER;
         for entry in names(folder)? {
             let (name, kind) = entry?;
@@ -87,7 +86,7 @@ pub fn count_names(folder: impl AsFd, limit: u64, stop: &mut dyn FnMut() -> bool
                 visited.is_over = true;
                 break;
             }
-            // What a file system does not say of its own accord shows when it is opened.
+            // If the file system does not report a type, opening the entry determines it.
             if matches!(kind, FileType::Directory | FileType::Unknown) {
                 visited.folders.push(name);
             }
@@ -102,11 +101,11 @@ pub fn count_names(folder: impl AsFd, limit: u64, stop: &mut dyn FnMut() -> bool
     Ok((!is_stopped).then_some(count))
 }
 
-/// Visits all that lies in a folder, in no order, until the visitor breaks off. Answers whether
-/// everything was seen: not what could not be opened, nor what was moved meanwhile.
+/// Visits everything in a folder, in arbitrary order, until the visitor breaks. Returns whether everything was visited,
+/// except for unreadable folders and entries moved meanwhile.
 ///
 /// # Errors
-/// The folder itself cannot be read.
+/// Returns an error if the folder itself is unreadable.
 pub fn survey(
     folder: impl AsFd,
     closed: Closed,
@@ -120,7 +119,7 @@ fn walk(
     closed: Closed,
     read: &mut dyn FnMut(&OwnedFd) -> Result<Visited, Errno>,
 ) -> Result<bool, Errno> {
-    let mut descent = Descent::new(rustix::io::fcntl_dupfd_cloexec(folder, 0)?, Need::Look);
+    let mut descent = Descent::new(rustix::io::fcntl_dupfd_cloexec(folder, 0)?, FolderAccess::Read);
     let mut waiting = Vec::new();
     let Visited { is_partial, is_over, folders } = read(descent.current())?;
     if is_over {
@@ -137,7 +136,7 @@ fn walk(
             continue;
         };
         let opened = match closed {
-            Closed::Open => open_folder(descent.current(), name.as_c_str(), Need::Look),
+            Closed::Open => open_folder(descent.current(), name.as_c_str(), FolderAccess::Read),
             Closed::Leave => openat(descent.current(), name.as_c_str(), FOLDER, Mode::empty()),
         };
         match opened.and_then(|inner| Ok((read(&inner)?, inner))) {
@@ -149,7 +148,7 @@ fn walk(
                 descent.enter(name, inner)?;
                 waiting.push(visited.folders);
             }
-            // Gone, or no folder any more.
+            // Removed, or no longer a folder.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
             Err(_) => is_whole = false,
         }
@@ -157,7 +156,7 @@ fn walk(
     Ok(is_whole)
 }
 
-/// One folder that was read.
+/// Folder whose names were read.
 #[derive(Default)]
 struct Visited {
     is_partial: bool,

@@ -1,4 +1,4 @@
-//! As somebody whom modes keep out, which root is not: a thread of its own gives that right away.
+//! Runs as a user restricted by modes, unlike root: a separate thread drops that privilege.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use super::*;
 
 const SECRET_MODE: u32 = 0o100;
 
-/// Runs the work where modes count.
-fn held_to_modes(work: impl FnOnce() + Send) {
+/// Runs the work without the privilege to bypass modes.
+fn with_enforced_modes(work: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let worker = scope.spawn(|| {
             let mut sets = capabilities(None).unwrap();
@@ -35,7 +35,7 @@ fn mode(path: &Path) -> u32 {
     path.symlink_metadata().unwrap().permissions().mode() & 0o7777
 }
 
-/// A tree in which nothing may be read, beside a folder that none of it leads to.
+/// Creates a tree without read permission, next to an unrelated folder.
 fn closed() -> (tempfile::TempDir, PathBuf, PathBuf) {
     let root = tempfile::tempdir().unwrap();
     let (tree, outside) = (root.path().join("tree"), root.path().join("outside"));
@@ -54,30 +54,30 @@ fn closed() -> (tempfile::TempDir, PathBuf, PathBuf) {
 }
 
 #[test]
-fn the_owner_gets_in_whatever_the_modes_say_and_changes_no_others() {
+fn owner_can_open_regardless_of_modes_without_other_changes() {
     let (_root, tree, outside) = closed();
-    held_to_modes(|| {
+    with_enforced_modes(|| {
         assert!(std::fs::read_dir(&tree).is_err());
-        let top = open_folder(CWD, tree.as_path(), Need::Look).unwrap();
-        let a = open_folder(&top, "a", Need::Look).unwrap();
-        assert!(open_folder(&a, "link", Need::Change).is_err() && open_file(&a, "link").is_err());
-        let b = open_folder(&a, "b", Need::Look).unwrap();
-        let c = open_folder(&b, "c", Need::Look).unwrap();
+        let top = open_folder(CWD, tree.as_path(), FolderAccess::Read).unwrap();
+        let a = open_folder(&top, "a", FolderAccess::Read).unwrap();
+        assert!(open_folder(&a, "link", FolderAccess::Modify).is_err() && open_file(&a, "link").is_err());
+        let b = open_folder(&a, "b", FolderAccess::Read).unwrap();
+        let c = open_folder(&b, "c", FolderAccess::Read).unwrap();
         let file = std::fs::File::from(open_file(&c, "f0").unwrap());
         assert_eq!(std::io::read_to_string(file).unwrap(), "content");
-        // A read-only tree stays one until something is to be changed in it.
+        // A read-only tree remains so until something is to be changed in it.
         set_mode(&tree.join("a/b"), 0o555);
-        open_folder(&a, "b", Need::Look).unwrap();
+        open_folder(&a, "b", FolderAccess::Read).unwrap();
         assert_eq!(mode(&tree.join("a/b")), 0o555);
-        open_folder(&a, "b", Need::Change).unwrap();
+        open_folder(&a, "b", FolderAccess::Modify).unwrap();
         assert_eq!(mode(&tree.join("a/b")), 0o755);
     });
     assert_eq!(mode(&outside), SECRET_MODE);
 }
 
-/// The link leads to a folder that is closed, too: opened by its name, it would be the one that is opened.
+/// The link leads to a folder that is closed too; if opened by name, that folder would be opened.
 #[test]
-fn what_is_swapped_meanwhile_is_not_opened_in_its_place() {
+fn swapped_entries_are_not_opened() {
     let (_root, tree, outside) = closed();
     set_mode(&tree, 0o700);
     std::fs::create_dir(tree.join("d")).unwrap();
@@ -90,12 +90,12 @@ fn what_is_swapped_meanwhile_is_not_opened_in_its_place() {
                 renameat_with(CWD, tree.join("d"), CWD, tree.join("l"), RenameFlags::EXCHANGE).unwrap();
             }
         });
-        held_to_modes(|| {
-            let top = open_folder(CWD, tree.as_path(), Need::Look).unwrap();
+        with_enforced_modes(|| {
+            let top = open_folder(CWD, tree.as_path(), FolderAccess::Read).unwrap();
             let (mut opened, mut refused) = (0, 0);
             while opened < 200 || refused < 200 {
                 for name in ["d", "l"] {
-                    match open_folder(&top, name, Need::Change) {
+                    match open_folder(&top, name, FolderAccess::Modify) {
                         Ok(folder) => {
                             opened += 1;
                             rustix::fs::fchmod(folder, rustix::fs::Mode::empty()).unwrap();
@@ -111,12 +111,12 @@ fn what_is_swapped_meanwhile_is_not_opened_in_its_place() {
 }
 
 #[test]
-fn everything_is_counted_and_nothing_twice_or_outside() {
+fn everything_inside_is_counted_once() {
     let (_root, tree, _outside) = closed();
     let sparse = std::fs::File::create(tree.join("a/sparse")).unwrap();
     sparse.set_len(1 << 30).unwrap();
-    held_to_modes(|| {
-        let top = open_folder(CWD, tree.as_path(), Need::Look).unwrap();
+    with_enforced_modes(|| {
+        let top = open_folder(CWD, tree.as_path(), FolderAccess::Read).unwrap();
         let mut seen = 0;
         let left = survey(&top, Closed::Leave, &mut |_| {
             seen += 1;
@@ -131,10 +131,10 @@ fn everything_is_counted_and_nothing_twice_or_outside() {
 }
 
 #[test]
-fn deep_wide_and_closed_folders_go_in_batches_and_links_are_not_followed() {
+fn removal_works_in_batches_and_follows_no_links() {
     let (root, tree, outside) = closed();
     set_mode(&tree, 0o700);
-    // No path could name the whole.
+    // No path could name the whole depth.
     let mut deepest = rustix::fs::open(&tree, FOLDER, rustix::fs::Mode::empty()).unwrap();
     for depth in 0..3_000 {
         rustix::fs::mkdirat(&deepest, "d", rustix::fs::Mode::RWXU).unwrap();
@@ -146,10 +146,10 @@ fn deep_wide_and_closed_folders_go_in_batches_and_links_are_not_followed() {
     }
     drop(deepest);
     set_mode(&tree, 0);
-    held_to_modes(|| {
-        let top = open_folder(CWD, tree.as_path(), Need::Look).unwrap();
+    with_enforced_modes(|| {
+        let top = open_folder(CWD, tree.as_path(), FolderAccess::Read).unwrap();
         assert_eq!(measure(&top, Closed::Open, |_| false).unwrap().files, 14 + 3_000 + 30);
-        let parent = open_folder(CWD, root.path(), Need::Look).unwrap();
+        let parent = open_folder(CWD, root.path(), FolderAccess::Read).unwrap();
         let mut rounds = 0;
         while !remove(&parent, c"tree", &mut 500).unwrap() {
             rounds += 1;
@@ -165,7 +165,7 @@ fn deep_wide_and_closed_folders_go_in_batches_and_links_are_not_followed() {
 }
 
 #[test]
-fn what_was_made_immutable_goes_too() {
+fn immutable_files_are_removed() {
     let root = tempfile::tempdir_in("/var/tmp").unwrap();
     let tree = root.path().join("tree");
     std::fs::create_dir_all(tree.join("folder")).unwrap();

@@ -1,20 +1,20 @@
-//! The arguments of bubblewrap: a root that is made of what was named, and nothing else.
+//! Arguments of bubblewrap: a root that contains only the given paths.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::paths::{self, Exposure};
 
-/// Where the init finds the proxy's socket.
+/// Path of the proxy's socket for the init.
 pub(crate) const PROXY_SOCKET: &str = "/run/proxy.sock";
-/// The user and the group that the program believes to be.
+/// User and group id as seen by the program.
 const ID_INSIDE: &str = "1000";
 
-/// What the root is made of.
+/// Content of the root.
 #[derive(Debug)]
 pub(crate) struct Root<'a> {
     pub(crate) exposures: &'a [Exposure],
-    /// The directory that is `/etc` inside.
+    /// Directory that is mounted as `/etc`.
     pub(crate) etc: &'a Path,
     pub(crate) proxy_socket: Option<&'a Path>,
     pub(crate) tmp_bytes: u64,
@@ -25,7 +25,7 @@ pub(crate) fn find() -> Option<PathBuf> {
     ["/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"].into_iter().map(PathBuf::from).find(|path| path.is_file())
 }
 
-/// Everything up to the command that runs inside.
+/// Returns all arguments up to the command that runs inside.
 pub(crate) fn arguments(root: &Root<'_>) -> Vec<OsString> {
     let mut arguments = Arguments(Vec::new());
     arguments
@@ -34,7 +34,7 @@ pub(crate) fn arguments(root: &Root<'_>) -> Vec<OsString> {
         .words(["--hostname", "sandbox"]);
     for path in paths::system_directories() {
         match path.read_link() {
-            // /bin and its like are often links into /usr.
+            // Directories such as /bin are often links into /usr.
             Ok(target) => arguments.words(["--symlink"]).paths([target.as_path(), path]),
             Err(_) => arguments.words(["--ro-bind"]).paths([path, path]),
         };
@@ -52,7 +52,7 @@ pub(crate) fn arguments(root: &Root<'_>) -> Vec<OsString> {
     if let Some(socket) = root.proxy_socket {
         arguments.words(["--bind"]).paths([socket, Path::new(PROXY_SOCKET)]);
     }
-    // The root itself is a file system in memory without a bound, so nothing may be written there.
+    // The root itself is an in-memory file system without a limit, so it must be read-only.
     arguments.words(["--remount-ro", "/", "--chdir", "/", "--"]);
     arguments.0
 }

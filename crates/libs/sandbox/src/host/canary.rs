@@ -1,4 +1,4 @@
-//! The proof that a tier holds: a run in it tries to get out, and must fail.
+//! Canary: a run in a tier that attempts to escape and must fail.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
@@ -17,18 +17,18 @@ use crate::{Ended, Policy, RunLimits, RunRequest, SandboxError};
 
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// Why a tier does not count.
+/// Reason why a tier is not used.
 #[derive(Debug)]
-pub(crate) enum Doubt {
-    /// It could not be tried.
+pub(crate) enum CanaryFailure {
+    /// The canary could not be started.
     Unusable(SandboxError),
-    /// It was tried, and did not come to its end.
+    /// The canary did not complete.
     Failed(String),
-    /// It let something through.
+    /// The canary escaped in these ways.
     Open(Vec<String>),
 }
 
-impl std::fmt::Display for Doubt {
+impl std::fmt::Display for CanaryFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Unusable(error) => {
@@ -46,17 +46,17 @@ impl std::fmt::Display for Doubt {
     }
 }
 
-/// What lies outside for the time of a canary.
-struct Bait {
+/// Targets outside the sandbox during a canary.
+struct CanaryTargets {
     directory: tempfile::TempDir,
     _tcp: TcpListener,
     _abstract: UnixListener,
     probe: Probe,
 }
 
-impl Bait {
-    fn lay(host: &Host) -> io::Result<Self> {
-        let directory = directories::make("canary", &host.state_directory)?;
+impl CanaryTargets {
+    fn create(host: &Host) -> io::Result<Self> {
+        let directory = directories::create("canary", &host.state_directory)?;
         let root = directory.path().canonicalize()?;
         let inside_directory = root.join("inside");
         let outside_directory = root.join("outside");
@@ -64,7 +64,7 @@ impl Bait {
         std::fs::create_dir(&outside_directory)?;
         let outside_file = outside_directory.join("secret");
         std::fs::write(&outside_file, "not for you")?;
-        // So that it is the tier that protects them, and not their modes.
+        // World-accessible, so that the tier protects them and not their modes.
         std::fs::set_permissions(&outside_directory, std::fs::Permissions::from_mode(0o777))?;
         std::fs::set_permissions(&outside_file, std::fs::Permissions::from_mode(0o666))?;
         let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -82,30 +82,35 @@ impl Bait {
     }
 }
 
+/// Runs the canary.
+///
 /// # Errors
-/// Why the tier does not count.
-pub(crate) async fn prove(host: &Host, entry: &Entry) -> Result<(), Doubt> {
-    let bait = Bait::lay(host).map_err(SandboxError::prepare("a canary")).map_err(Doubt::Unusable)?;
+/// Returns the reason why the tier is not used.
+pub(crate) async fn prove(host: &Host, entry: &Entry) -> Result<(), CanaryFailure> {
+    let targets =
+        CanaryTargets::create(host).map_err(SandboxError::prepare("a canary")).map_err(CanaryFailure::Unusable)?;
     let mut request = RunRequest::new("/bin/sh", ["-c", "exit 42"]);
-    request.writable_paths = vec![bait.probe.inside_directory.clone()];
+    request.writable_paths = vec![targets.probe.inside_directory.clone()];
     request.limits = RunLimits { processes: 16, ..RunLimits::default() };
-    let launched =
-        host.launch(entry, &Policy::default(), &request, Some(bait.probe.clone())).await.map_err(Doubt::Unusable)?;
+    let launched = host
+        .launch(entry, &Policy::default(), &request, Some(targets.probe.clone()))
+        .await
+        .map_err(CanaryFailure::Unusable)?;
     let mut child = SandboxedChild::new(launched, entry.tier);
     let (ended, stdout, stderr) = collect(&mut child, Vec::new(), &request.limits, TIME_LIMIT).await;
     let text = stdout.to_text();
     let reached: Vec<String> =
         text.lines().filter_map(|line| line.strip_prefix(PROBE_REACHED)).map(str::to_owned).collect();
     if !reached.is_empty() {
-        return Err(Doubt::Open(reached));
+        return Err(CanaryFailure::Open(reached));
     }
-    let foreign = std::fs::metadata(bait.directory.path().join("outside/escaped")).is_ok();
+    let foreign = std::fs::metadata(targets.directory.path().join("outside/escaped")).is_ok();
     if foreign {
-        return Err(Doubt::Open(vec!["a file outside was made".to_owned()]));
+        return Err(CanaryFailure::Open(vec!["a file outside was made".to_owned()]));
     }
     if ended == (Ended::Exited { code: 42 }) && text.lines().eq([PROBE_DONE]) {
         return Ok(());
     }
-    let said = format!("{}{}", text, stderr.to_text());
-    Err(Doubt::Failed(format!("a trial run {ended}; it said: {}", said.trim().replace('\n', "; "))))
+    let output = format!("{}{}", text, stderr.to_text());
+    Err(CanaryFailure::Failed(format!("a trial run {ended}; it said: {}", output.trim().replace('\n', "; "))))
 }

@@ -1,4 +1,4 @@
-//! The variables of the program.
+//! Environment variables of the program.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::policy::is_reserved_variable;
 use crate::{Policy, RunRequest, SandboxError};
 
-/// The search path inside, and of the search for the program.
+/// Search path inside, also used to find the program.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 pub(super) fn environment(
@@ -20,10 +20,10 @@ pub(super) fn environment(
         ("TMPDIR".into(), temporary.into()),
         ("LANG".into(), "C.UTF-8".into()),
     ];
-    // A policy that was stored by an earlier version may name what is refused now.
+    // A policy stored by an earlier version may name variables that are now reserved.
     let allowed = policy.env_allowlist.iter().filter(|name| !is_reserved_variable(name));
-    let handed_on = allowed.filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)));
-    for (name, value) in handed_on.chain(request.environment.iter().cloned()) {
+    let inherited = allowed.filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)));
+    for (name, value) in inherited.chain(request.environment.iter().cloned()) {
         if name.is_empty() || has_byte(&name, b'=') || has_byte(&name, 0) || has_byte(&value, 0) {
             return Err(SandboxError::Variable { name: name.to_string_lossy().into_owned() });
         }

@@ -1,7 +1,7 @@
-//! The `/etc` of a box: copies of what programs need to know about the machine, and accounts of a
-//! machine with one user. One directory is one mount; two dozen cost more than the rest of the box.
+//! `/etc` of a sandbox: copies of the configuration that programs need, and accounts of a machine with a single user.
+//! One directory is one mount; two dozen mounts would cost more than the rest of the sandbox.
 //!
-//! It is made when the tiers are tried, so a change of the machine shows after the next trial.
+//! It is created when the tiers are evaluated, so changes of the machine take effect after the next evaluation.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -20,30 +20,31 @@ const ACCOUNTS: [(&str, &str); 4] = [
     ("hosts", "127.0.0.1 localhost\n::1 localhost\n"),
     ("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n"),
 ];
-/// What is larger is no configuration.
+/// Maximum size of a file; larger ones are not configuration.
 const MAX_FILE_BYTES: u64 = 8 << 20;
 const MAX_DEPTH: usize = 6;
 
-/// Makes it, and removes it when it is dropped.
-pub(crate) fn make(state_directory: &Path) -> io::Result<tempfile::TempDir> {
-    let made = directories::make("etc", state_directory)?;
-    set_mode(made.path(), 0o755)?;
+/// Creates the directory; it is removed on drop.
+pub(crate) fn create(state_directory: &Path) -> io::Result<tempfile::TempDir> {
+    let directory = directories::create("etc", state_directory)?;
+    set_mode(directory.path(), 0o755)?;
     for path in paths::configuration() {
         let Ok(name) = path.strip_prefix("/etc") else { continue };
-        let target = made.path().join(name);
-        let parents: Vec<&Path> = target.ancestors().skip(1).take_while(|way| *way != made.path()).collect();
+        let target = directory.path().join(name);
+        let parents: Vec<&Path> = target.ancestors().skip(1).take_while(|way| *way != directory.path()).collect();
         for parent in parents.into_iter().rev() {
             make_directory(parent)?;
         }
         copy(&path, &target, MAX_DEPTH)?;
     }
     for (name, text) in ACCOUNTS {
-        write(&made.path().join(name), text.as_bytes())?;
+        write(&directory.path().join(name), text.as_bytes())?;
     }
-    Ok(made)
+    Ok(directory)
 }
 
-/// Links stay links, wherever they lead. What not everyone may read stays out.
+/// Copies a file or directory. Links remain links, regardless of their target. Files that are not world-readable are
+/// skipped.
 fn copy(from: &Path, to: &Path, depth: usize) -> io::Result<()> {
     let entry = from.symlink_metadata()?;
     if entry.is_symlink() {
@@ -74,7 +75,7 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     set_mode(path, 0o644)
 }
 
-/// The daemon's mask keeps its files to itself; these are for others.
+/// The daemon's umask makes its files private; these must be readable by others.
 fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
 }
@@ -84,9 +85,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_names_one_user_and_no_secret() {
+    fn etc_contains_one_user_and_no_secret() {
         let state = tempfile::tempdir().unwrap();
-        let etc = make(state.path()).unwrap();
+        let etc = create(state.path()).unwrap();
         let accounts = std::fs::read_to_string(etc.path().join("passwd")).unwrap();
         assert!(accounts.contains("sandbox:x:1000") && accounts.lines().count() == 3);
         assert!(!etc.path().join("shadow").exists());
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn links_stay_links_and_private_files_stay_out() {
+    fn links_are_preserved_and_private_files_skipped() {
         let root = tempfile::tempdir().unwrap();
         let from = root.path().join("from");
         std::fs::create_dir(&from).unwrap();

@@ -1,57 +1,57 @@
-//! Which tier is in force on this machine, and what would have to change for a better one.
+//! Evaluation of the tiers on this machine, and remedies for a better one.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::canary::{self, Doubt};
-use super::groups::{self, Groups, Missing};
+use super::canary::{self, CanaryFailure};
+use super::groups::{self, Groups, GroupsUnavailable};
 use super::launch::{Entry, Host, Identity};
 use super::users::Users;
 use super::{bubblewrap, etc, has_capability, is_initial_user_namespace, landlock_version};
 use crate::{Backend, SandboxError, Tier};
 
 /// CAP_SYS_ADMIN of linux/capability.h.
-const SYSTEM_ADMINISTRATION: u32 = 21;
+const CAP_SYS_ADMIN: u32 = 21;
 /// CAP_SETUID of linux/capability.h.
-const CHANGE_OF_USER: u32 = 7;
+const CAP_SETUID: u32 = 7;
 const NO_MOUNTS: &str =
     "the daemon is root, but may not mount, so it cannot run a program as an ordinary user and lend it files";
 
-/// One tier that was tried.
+/// Result of evaluating one tier.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Attempt {
     pub tier: Tier,
     pub available: bool,
-    /// What was found, in a sentence.
+    /// Result as a sentence.
     pub detail: String,
-    /// What would make it available.
+    /// Action that would make the tier available.
     pub remedy: Option<String>,
 }
 
-/// Whether the kernel counts and bounds the memory of each run, all that it holds for it included.
+/// Whether the kernel accounts for and limits the memory of each run, including kernel memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ControlGroups {
     pub in_force: bool,
-    /// Where they are made, or why there are none.
+    /// Location of the groups, or the reason why there are none.
     pub detail: String,
-    /// What would give them.
+    /// Action that would make groups available.
     pub remedy: Option<String>,
 }
 
-/// What protects this machine from code that agents run.
+/// Active protection against code that agents run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Status {
-    /// What the policy asks for.
+    /// Backend of the policy.
     pub backend: Backend,
-    /// What is in force; `None`: code is refused.
+    /// Active tier; `None` if code is refused.
     pub tier: Option<Tier>,
-    /// Why.
+    /// Reason for the active tier.
     pub reason: String,
-    /// What would give a sandbox, or a better one.
+    /// Action that would make a tier, or a better one, available.
     pub remedy: Option<String>,
-    /// In the order in which they were tried.
+    /// Evaluated tiers, in order.
     pub attempts: Vec<Attempt>,
     pub control_groups: ControlGroups,
 }
@@ -63,8 +63,10 @@ pub(crate) struct Evaluation {
 }
 
 impl Evaluation {
+    /// Returns the active tier.
+    ///
     /// # Errors
-    /// When no tier is in force.
+    /// Returns an error if no tier is active.
     pub(crate) fn entry(&self) -> Result<&Entry, SandboxError> {
         self.entry.as_ref().ok_or_else(|| SandboxError::Unavailable {
             reason: self.status.reason.clone(),
@@ -73,19 +75,19 @@ impl Evaluation {
     }
 }
 
-type Found = Result<Arc<Groups>, Missing>;
+type Found = Result<Arc<Groups>, GroupsUnavailable>;
 
 impl From<Found> for ControlGroups {
     fn from(found: Found) -> Self {
         match found {
             Ok(groups) => Self { in_force: true, detail: groups.to_string(), remedy: None },
-            Err(Missing { reason, remedy }) => Self { in_force: false, detail: reason, remedy },
+            Err(GroupsUnavailable { reason, remedy }) => Self { in_force: false, detail: reason, remedy },
         }
     }
 }
 
 pub(crate) async fn evaluate(host: &Host, users: &Arc<Users>, backend: Backend) -> Evaluation {
-    let mut groups = if host.uses_groups { groups::find() } else { Err(Missing::unwanted()) };
+    let mut groups = if host.uses_groups { groups::find() } else { Err(GroupsUnavailable::unwanted()) };
     let tiers: &[Tier] = match backend {
         Backend::None => {
             let entry = Entry { tier: Tier::None, identity: Identity::Daemon, etc: None, groups: groups.clone().ok() };
@@ -140,13 +142,13 @@ async fn attempt(host: &Host, users: &Arc<Users>, tier: Tier, groups: &mut Found
         return unavailable(NO_MOUNTS.to_owned(), Some(namespace_remedy()));
     }
     let etc = match tier {
-        Tier::Bubblewrap => match etc::make(&host.state_directory) {
+        Tier::Bubblewrap => match etc::create(&host.state_directory) {
             Ok(etc) => Some(Arc::new(etc)),
             Err(error) => return unavailable(format!("its /etc could not be made: {error}"), None),
         },
         Tier::Landlock | Tier::None => None,
     };
-    let mut doubts = Vec::new();
+    let mut failures = Vec::new();
     for identity in identities {
         let mut entry = Entry { tier, identity, etc: etc.clone(), groups: groups.clone().ok() };
         match prove(host, &mut entry, groups).await {
@@ -159,16 +161,16 @@ async fn attempt(host: &Host, users: &Arc<Users>, tier: Tier, groups: &mut Found
                 if tier == Tier::Landlock && landlock < 6 {
                     detail.push_str("; programs cannot send signals, because the kernel is older than 6.12");
                 }
-                if !doubts.is_empty() {
-                    detail = format!("{detail}, because otherwise {}", doubts.join("; "));
+                if !failures.is_empty() {
+                    detail = format!("{detail}, because otherwise {}", failures.join("; "));
                 }
                 return (Some(entry), Attempt { tier, available: true, detail, remedy: None });
             }
-            Err(doubt) => {
-                tracing::info!(%tier, %doubt, "a sandbox does not hold on this machine");
-                doubts.push(doubt.to_string());
-                // A tier that let something through as one user is not tried as another.
-                if matches!(doubt, Doubt::Open(_)) {
+            Err(failure) => {
+                tracing::info!(%tier, reason = %failure, "sandbox tier failed its canary");
+                failures.push(failure.to_string());
+                // A tier that failed as one user is not tried as another.
+                if matches!(failure, CanaryFailure::Open(_)) {
                     break;
                 }
             }
@@ -179,40 +181,40 @@ async fn attempt(host: &Host, users: &Arc<Users>, tier: Tier, groups: &mut Found
         Tier::Landlock if rustix::process::geteuid().is_root() => Some(namespace_remedy()),
         Tier::Landlock | Tier::None => None,
     };
-    unavailable(doubts.join("; "), remedy)
+    unavailable(failures.join("; "), remedy)
 }
 
-/// With a control group, or without one where that alone is what fails.
-async fn prove(host: &Host, entry: &mut Entry, groups: &mut Found) -> Result<(), Doubt> {
+/// Runs the canary with a control group, or without one if only the group fails.
+async fn prove(host: &Host, entry: &mut Entry, groups: &mut Found) -> Result<(), CanaryFailure> {
     let proven = canary::prove(host, entry).await;
-    let Err(doubt @ (Doubt::Unusable(_) | Doubt::Failed(_))) = &proven else { return proven };
+    let Err(failure @ (CanaryFailure::Unusable(_) | CanaryFailure::Failed(_))) = &proven else { return proven };
     if entry.groups.take().is_none() {
         return proven;
     }
     canary::prove(host, entry).await?;
-    tracing::warn!(%doubt, "a sandbox runs without a control group");
-    *groups = Err(Missing::failed(doubt));
+    tracing::warn!(reason = %failure, "sandbox runs without a control group");
+    *groups = Err(GroupsUnavailable::failed(failure));
     Ok(())
 }
 
-/// As whom programs can run, the best first.
+/// Returns the identities as which programs can run, best first.
 fn identities(users: &Arc<Users>) -> Vec<Identity> {
     if !rustix::process::geteuid().is_root() {
         return vec![Identity::Daemon];
     }
     let mut identities = Vec::new();
-    if has_capability(SYSTEM_ADMINISTRATION) && has_capability(CHANGE_OF_USER) {
+    if has_capability(CAP_SYS_ADMIN) && has_capability(CAP_SETUID) {
         identities.push(Identity::Own(Arc::clone(users)));
     }
-    // The root of a container's user namespace is an ordinary user of the machine. The machine's
-    // own root is not: the kernel does not bound how many processes it has.
+    // The root of a container's user namespace is an ordinary user of the machine. The machine's own root is not: the
+    // kernel does not limit its number of processes.
     if !is_initial_user_namespace() {
         identities.push(Identity::Daemon);
     }
     identities
 }
 
-/// What usually keeps user namespaces and mounts from an ordinary process.
+/// Returns the usual remedy if user namespaces or mounts are unavailable to an ordinary process.
 fn namespace_remedy() -> String {
     let setting = |name: &str| std::fs::read_to_string(Path::new("/proc/sys").join(name)).unwrap_or_default();
     if setting("kernel/unprivileged_userns_clone").trim() == "0" {

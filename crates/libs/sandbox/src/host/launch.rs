@@ -1,4 +1,4 @@
-//! From a request to a running box.
+//! Start of a sandbox for a request.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -19,47 +19,47 @@ use super::groups::{Group, Groups};
 use super::paths::{self, Exposure};
 use super::stage::{MAX_EXPOSURES, Stage};
 use super::users::{UserLease, Users};
-use crate::folder::{Need, open_folder};
+use crate::folder::{FolderAccess, open_folder};
 use crate::init::RUN;
 use crate::plan::{Bounds, GroupDescriptors, Plan, Probe};
 use crate::{Policy, RunRequest, SandboxError, Tier};
 
-/// As whom programs run.
+/// Identity as which programs run.
 #[derive(Debug, Clone)]
 pub(crate) enum Identity {
-    /// As the daemon's own user.
+    /// The daemon's own user.
     Daemon,
-    /// Each run as a user of its own; only root can do that.
+    /// A separate user for each run; requires root.
     Own(Arc<Users>),
 }
 
-/// A tier, and how it is entered on this machine.
+/// Tier, with its configuration on this machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) tier: Tier,
     pub(crate) identity: Identity,
-    /// Its `/etc`, where it has one of its own.
+    /// Private `/etc`, if the tier uses one.
     pub(crate) etc: Option<Arc<tempfile::TempDir>>,
-    /// Where each run gets a control group, if that can be had.
+    /// Control groups for runs, if available.
     pub(crate) groups: Option<Arc<Groups>>,
 }
 
-/// What all runs have in common.
+/// Configuration shared by all runs.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) spawner: Spawner,
-    /// The daemon's binary, opened once: an upgrade that replaces the file changes nothing here.
+    /// Daemon's binary, opened once, so that an upgrade that replaces the file has no effect.
     pub(crate) init: Arc<OwnedFd>,
     pub(crate) init_arguments: Vec<OsString>,
-    /// For what a run needs on the disk; its own, mode 0700.
+    /// Directory for the temporary data of runs, mode 0700.
     pub(crate) state_directory: PathBuf,
-    /// Never opened to a program.
+    /// Paths that are never opened to a program.
     pub(crate) guarded: Vec<PathBuf>,
-    /// Whether control groups are looked for.
+    /// Whether control groups are used.
     pub(crate) uses_groups: bool,
 }
 
-/// Released when the run is over.
+/// Resources released when the run has ended.
 #[derive(Debug)]
 pub(crate) struct Resources {
     _user: Option<UserLease>,
@@ -70,10 +70,10 @@ pub(crate) struct Resources {
 
 impl Drop for Resources {
     fn drop(&mut self) {
-        // The directory would be kept where the program closed a folder in it.
+        // A failed removal, caused by closed folders in it, would keep the directory.
         let removed = self.directory.take().map(|directory| crate::folder::remove_path(&directory.keep()));
         if let Some(Err(error)) = removed {
-            tracing::warn!(%error, "the temporary directory of a run could not be removed");
+            tracing::warn!(%error, "failed to remove temporary directory of run");
         }
     }
 }
@@ -82,16 +82,16 @@ impl Drop for Resources {
 pub(crate) struct Launched {
     pub(crate) child: Child,
     pub(crate) report: pipe::Receiver,
-    /// Open for as long as the run may go on.
+    /// Open as long as the run may continue.
     pub(crate) control: OwnedFd,
     pub(crate) resources: Resources,
 }
 
 impl Host {
-    /// Whether a folder of the policy could be opened as things are.
+    /// Whether a writable folder of the policy can currently be opened.
     ///
     /// # Errors
-    /// Why not.
+    /// Returns the reason if it cannot.
     pub(crate) fn check_writable(&self, path: &Path) -> Result<(), SandboxError> {
         paths::resolve(&[], &[path.to_path_buf()], &self.guarded)?;
         if paths::is_own(path, &self.guarded) {
@@ -100,7 +100,7 @@ impl Host {
         Ok(())
     }
 
-    /// Starts the box. `probe` makes it a canary.
+    /// Starts the sandbox. With `probe`, it is a canary.
     pub(crate) async fn launch(
         &self,
         entry: &Entry,
@@ -118,14 +118,14 @@ impl Host {
             }
         }
         for path in &request.writable_paths {
-            // An earlier run may have closed it. Where that cannot be undone, the run says what is wrong.
-            drop(open_folder(CWD, path.as_path(), Need::Change));
+            // An earlier run may have closed it. If that cannot be undone, the run reports the error.
+            drop(open_folder(CWD, path.as_path(), FolderAccess::Modify));
         }
-        // A folder of the policy that went away since must not end all code; one of the request is needed.
+        // A removed folder of the policy must not prevent all runs; one of the request is required.
         let opened = policy.writable_paths.iter().filter(|path| self.check_writable(path).is_ok());
         let writable: Vec<PathBuf> = opened.chain(&request.writable_paths).cloned().collect();
         let mut exposures = paths::resolve(&request.readable_paths, &writable, &self.guarded)?;
-        // Beside these there are the box's own `/etc` and a socket.
+        // Two further mounts are the sandbox's own `/etc` and a socket.
         if exposures.len() > MAX_EXPOSURES - 2 {
             let path = exposures.swap_remove(0).path;
             return Err(SandboxError::PathRefused { path, reason: "a run can see 254 paths at most" });
@@ -136,7 +136,7 @@ impl Host {
         }
         let mut prepared = Preparation::new(self, entry, exposures, bounds).await?;
         if let (Some(socket), Tier::Bubblewrap) = (&request.proxy_socket, tier) {
-            prepared.proxy_socket = Some(prepared.lend_socket(socket)?);
+            prepared.proxy_socket = Some(prepared.expose_socket(socket)?);
         }
         let (report, report_writer) = pipe_with(PipeFlags::CLOEXEC)
             .map_err(io::Error::from)
@@ -164,7 +164,7 @@ impl Host {
             watched: prepared.watched(),
             workspace: request.bounded_workspace(policy)?,
             memory_backed: prepared.memory_backed.clone(),
-            group: prepared.lend_group(),
+            group: prepared.pass_group(),
             socket_bytes: socket_bytes(),
             proxy_socket: match tier {
                 Tier::Bubblewrap => prepared.proxy_socket.as_ref().map(|_| PathBuf::from(bubblewrap::PROXY_SOCKET)),
@@ -183,7 +183,7 @@ impl Host {
     }
 }
 
-/// A box while it is put together.
+/// Sandbox under construction.
 struct Preparation {
     tier: Tier,
     exposures: Vec<Exposure>,
@@ -191,7 +191,7 @@ struct Preparation {
     directory: Option<tempfile::TempDir>,
     etc: Option<Arc<tempfile::TempDir>>,
     group: Option<Group>,
-    /// `/tmp` as the program knows it.
+    /// `/tmp` as seen by the program.
     temporary: PathBuf,
     own_user: bool,
     memory_backed: Vec<PathBuf>,
@@ -219,17 +219,17 @@ impl Preparation {
             memory_backed: Vec::new(),
             proxy_socket: None,
             descriptors: vec![Arc::clone(&host.init)],
-            // Files in memory count as memory: half of it may be files, and then the disk is full.
+            // Files in memory count as memory: up to half of the limit may be files.
             tmp_bytes: bounds.disk_bytes.min(bounds.memory_bytes / 2),
             shared_memory_bytes: bounds.memory_bytes / 4,
         };
-        let made = entry.groups.as_ref().map(|groups| groups.make(&bounds)).transpose();
-        prepared.group = made.map_err(SandboxError::prepare("a control group"))?;
+        let group = entry.groups.as_ref().map(|groups| groups.create(&bounds)).transpose();
+        prepared.group = group.map_err(SandboxError::prepare("a control group"))?;
         match (entry.tier, &prepared.user) {
             (Tier::Bubblewrap, _) => prepared.memory_backed = vec!["/tmp".into(), "/dev/shm".into()],
             (Tier::Landlock, Some(_)) => prepared.memory_backed = vec!["/tmp".into()],
             (Tier::Landlock, None) | (Tier::None, _) => {
-                let directory = directories::make("run", &host.state_directory)
+                let directory = directories::create("run", &host.state_directory)
                     .map_err(SandboxError::prepare("a temporary directory"))?;
                 prepared.temporary = directory.path().to_owned();
                 prepared.directory = Some(directory);
@@ -238,8 +238,8 @@ impl Preparation {
         Ok(prepared)
     }
 
-    /// The socket is seen inside even where its directory is the daemon's own.
-    fn lend_socket(&mut self, socket: &Path) -> Result<PathBuf, SandboxError> {
+    /// Makes the socket visible inside, even if its directory belongs to the daemon.
+    fn expose_socket(&mut self, socket: &Path) -> Result<PathBuf, SandboxError> {
         let fault = |source| SandboxError::Path { path: socket.to_owned(), source };
         let path = socket.canonicalize().map_err(fault)?;
         let kind = path.metadata().map_err(fault)?.file_type();
@@ -249,7 +249,7 @@ impl Preparation {
         Ok(path)
     }
 
-    fn lend_group(&mut self) -> Option<GroupDescriptors> {
+    fn pass_group(&mut self) -> Option<GroupDescriptors> {
         let group = self.group.as_ref()?;
         self.descriptors.extend(group.entrances.iter().chain([&group.events]).chain(&group.tcp).cloned());
         let entrances = group.entrances.iter().map(|entrance| entrance.as_raw_fd()).collect();
@@ -257,7 +257,7 @@ impl Preparation {
         Some(GroupDescriptors { entrances, events: group.events.as_raw_fd(), tcp })
     }
 
-    /// What Landlock has to open.
+    /// Returns the paths that Landlock must permit.
     fn landlocked(&self, writable: bool) -> Vec<PathBuf> {
         if self.tier != Tier::Landlock {
             return Vec::new();
@@ -341,7 +341,7 @@ impl Preparation {
         }))
     }
 
-    /// A file in memory that the child inherits, at its start. The number is its name.
+    /// Passes a file in memory that the child inherits, positioned at its start. Returns the descriptor number.
     fn pass_text(&mut self, name: &str, text: &[u8]) -> Result<i32, SandboxError> {
         let pass = || {
             let mut file = File::from(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?);
@@ -356,7 +356,7 @@ impl Preparation {
     }
 }
 
-/// The stricter of what the policy and the request say.
+/// Returns the stricter of the limits in the policy and the request.
 fn bounds(policy: &Policy, request: &RunRequest) -> Bounds {
     let allowed = policy.memory_limit_mb.saturating_mul(1 << 20);
     let limits = &request.limits;
@@ -380,16 +380,16 @@ fn resolve_directory(directory: &Path, prepared: &Preparation) -> Result<PathBuf
     Ok(path)
 }
 
-/// Sockets start with buffers of this size, and the filter of system calls keeps them there.
+/// Returns the initial buffer size of sockets, which the system call filter makes permanent.
 fn socket_bytes() -> u64 {
-    /// A message that is begun may pass the bound.
+    /// A message that has been started may exceed the limit.
     const ONE_MESSAGE: u64 = 64 << 10;
     let setting = |name: &str| std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).ok()?.trim().parse().ok();
     let buffers = ["wmem_default", "rmem_default"].map(|name| setting(name).unwrap_or(212_992));
     buffers.into_iter().max().unwrap_or(0) + ONE_MESSAGE
 }
 
-/// Since Linux 5.14 the processes of a user are counted in each user namespace by itself.
+/// Whether the processes of a user are counted per user namespace, as since Linux 5.14.
 fn counts_processes_per_namespace() -> bool {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or(0));

@@ -1,5 +1,4 @@
-//! What the daemon does around a run, outside the box: who the program is, what it can see, and
-//! what is given back afterwards.
+//! Daemon side of a run, outside the sandbox: identity of the program, visible files, and cleanup.
 
 pub(crate) mod bubblewrap;
 pub(crate) mod canary;
@@ -14,18 +13,23 @@ pub(crate) mod paths;
 pub(crate) mod stage;
 pub(crate) mod users;
 
-/// The version of Landlock that this kernel enforces; 0 where there is none.
+/// Returns the Landlock version of this kernel; 0 if it is not supported.
 #[allow(unsafe_code, reason = "a question to the kernel without a safe name")]
 pub(crate) fn landlock_version() -> u32 {
-    const VERSION_QUESTION: libc::c_uint = 1;
-    // SAFETY: with this flag the call takes no memory and only answers a number.
+    const CREATE_RULESET_VERSION: libc::c_uint = 1;
+    // SAFETY: with this flag the call uses no memory and only returns a number.
     let version = unsafe {
-        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<libc::c_void>(), 0usize, VERSION_QUESTION)
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<libc::c_void>(),
+            0usize,
+            CREATE_RULESET_VERSION,
+        )
     };
     u32::try_from(version).unwrap_or(0)
 }
 
-/// Whether the daemon has this right, by its number in linux/capability.h.
+/// Whether the daemon has this capability, by its number in linux/capability.h.
 pub(crate) fn has_capability(number: u32) -> bool {
     let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return false };
     status
@@ -35,7 +39,7 @@ pub(crate) fn has_capability(number: u32) -> bool {
         .is_some_and(|rights| rights >> number & 1 == 1)
 }
 
-/// Whether the daemon's users are the machine's own, or those of a container's user namespace.
+/// Whether the daemon is in the initial user namespace rather than in that of a container.
 pub(crate) fn is_initial_user_namespace() -> bool {
     std::fs::read_to_string("/proc/self/uid_map")
         .is_ok_and(|map| map.split_ascii_whitespace().eq(["0", "0", "4294967295"]))

@@ -1,13 +1,13 @@
-//! Which paths may be opened to a box, and which are the system's own.
+//! Validation of the paths that are opened to a sandbox, and the system's own paths.
 
 use std::path::{Path, PathBuf};
 
 use crate::SandboxError;
 
-/// One path of the machine that the program will see under the same name.
+/// Path of the machine that the program sees under the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Exposure {
-    /// Absolute, without links.
+    /// Absolute path without links.
     pub(crate) path: PathBuf,
     pub(crate) is_directory: bool,
     pub(crate) writable: bool,
@@ -15,7 +15,7 @@ pub(crate) struct Exposure {
 
 /// Programs and libraries.
 const SYSTEM: [&str; 8] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"];
-/// What programs need to know about the machine, and nothing about its users.
+/// Configuration that programs need, without information about users.
 const CONFIGURATION: [&str; 20] = [
     "/etc/alternatives",
     "/etc/ca-certificates",
@@ -38,15 +38,15 @@ const CONFIGURATION: [&str; 20] = [
     "/etc/terminfo",
     "/etc/timezone",
 ];
-/// Never opened, nor anything that contains them.
-const NEVER: [&str; 8] = ["/", "/proc", "/sys", "/dev", "/run", "/boot", "/etc", "/var/run"];
+/// Paths that are never opened, nor any parent of them.
+const FORBIDDEN: [&str; 8] = ["/", "/proc", "/sys", "/dev", "/run", "/boot", "/etc", "/var/run"];
 
-/// Those parts of the system that this machine has.
+/// Returns the system directories that exist on this machine.
 pub(crate) fn system_directories() -> impl Iterator<Item = &'static Path> {
     SYSTEM.into_iter().map(Path::new).filter(|path| path.symlink_metadata().is_ok())
 }
 
-/// Those pieces of configuration that this machine has; Python keeps a directory a version.
+/// Returns the configuration files that exist on this machine; Python has a directory per version.
 pub(crate) fn configuration() -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> =
         CONFIGURATION.into_iter().map(PathBuf::from).filter(|path| path.metadata().is_ok()).collect();
@@ -58,7 +58,7 @@ pub(crate) fn configuration() -> Vec<PathBuf> {
     found
 }
 
-/// Facts about the machine that programs ask for where they have no `/proc` of their own.
+/// Returns kernel files with information about the machine, for programs without their own `/proc`.
 pub(crate) fn harmless_kernel_files() -> impl Iterator<Item = PathBuf> {
     [
         "/proc/cpuinfo",
@@ -77,12 +77,12 @@ pub(crate) fn harmless_kernel_files() -> impl Iterator<Item = PathBuf> {
     .filter(|path| path.metadata().is_ok())
 }
 
-/// Resolves and checks what a run wants to see. A path that is wanted twice is writable when one
-/// wish says so; paths come before what lies in them.
+/// Resolves and validates the paths of a run. A duplicate path is writable if one of its entries is; paths precede
+/// their subpaths.
 ///
 /// # Errors
-/// When a path is not there, would open the machine itself, or contains one of `guarded`, the
-/// daemon's own directories.
+/// Returns an error if a path does not exist, would open the machine itself, or contains one of `guarded`, the daemon's
+/// own directories.
 pub(crate) fn resolve(
     readable: &[PathBuf],
     writable: &[PathBuf],
@@ -101,7 +101,7 @@ pub(crate) fn resolve(
         if writable && !is_directory {
             return Err(refused("only directories can be opened for writing"));
         }
-        if NEVER.iter().any(|never| Path::new(never).starts_with(&path)) || is_kernels(&path) {
+        if FORBIDDEN.iter().any(|never| Path::new(never).starts_with(&path)) || is_kernel_or_secret(&path) {
             return Err(refused("it belongs to the system"));
         }
         if writable && SYSTEM.iter().any(|system| path.starts_with(system) || Path::new(system).starts_with(&path)) {
@@ -119,15 +119,15 @@ pub(crate) fn resolve(
     Ok(exposures)
 }
 
-/// Whether a path is one of the daemon's own directories, holds one or lies in one. The daemon opens parts of them by
-/// itself; nobody else names any.
+/// Whether a path is one of the daemon's own directories, or contains or is inside one. The daemon itself opens parts
+/// of them; nobody else can.
 pub(crate) fn is_own(path: &Path, guarded: &[PathBuf]) -> bool {
     let Ok(path) = path.canonicalize() else { return false };
     guarded.iter().any(|guarded| guarded.starts_with(&path) || path.starts_with(guarded))
 }
 
-/// File systems whose files are the kernel's, and the configuration that holds secrets.
-fn is_kernels(path: &Path) -> bool {
+/// Whether a path is on a kernel file system, or in the configuration that contains secrets.
+fn is_kernel_or_secret(path: &Path) -> bool {
     ["/proc", "/sys", "/dev", "/boot", "/etc"].iter().any(|root| path.starts_with(root))
 }
 
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_itself_is_never_opened() {
+    fn system_paths_are_refused() {
         for path in ["/", "/proc", "/proc/self", "/sys", "/dev", "/etc", "/etc/ssl", "/run", "/usr/../", "/var/run"] {
             assert!(refusal(&[path], &[], &[]).contains("cannot be opened"), "{path}");
         }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_daemons_directories_are_guarded_against_their_parents_and_links_to_them() {
+    fn daemon_directories_are_refused_by_parent_and_link() {
         let root = tempfile::tempdir().unwrap();
         let data = root.path().canonicalize().unwrap().join("data");
         let workspace = data.join("agents/one");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_relative_or_a_writable_file_is_an_error() {
+    fn missing_relative_and_writable_file_paths_are_rejected() {
         assert!(refusal(&["relative"], &[], &[]).contains("not absolute"));
         assert!(refusal(&["/nonexistent/path"], &[], &[]).contains("cannot be opened"));
         let file = tempfile::NamedTempFile::new().unwrap();

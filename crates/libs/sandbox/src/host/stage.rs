@@ -1,11 +1,10 @@
-//! How a root daemon hands its files to a program that is nobody: a private view of the mounts, in
-//! which the files are where they are and belong to the program's user, and a change to that user.
+//! Mount namespace in which a root daemon makes its files available to an unprivileged program: the files are at their
+//! usual paths and belong to the program's user, to which the process then switches.
 //!
-//! Everything is computed before the fork; after it there are only system calls.
+//! Everything is computed before the fork; afterwards, only system calls are made.
 //!
-//! Directories that the user may not pass through (a home of mode 0700) are covered by an empty
-//! file system, in which only the ways to the opened paths exist. This hides their other contents
-//! as well.
+//! Directories that the user may not traverse (such as a home of mode 0700) are covered by an empty file system that
+//! contains only the path to the opened files. This also hides their other contents.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -22,19 +21,19 @@ use super::paths::Exposure;
 use super::users::UserLease;
 use crate::plan::ENTRY_BYTES;
 
-/// How many paths one run can see beside the system's.
+/// Maximum number of paths of one run, in addition to the system's.
 pub(crate) const MAX_EXPOSURES: usize = 256;
-/// For an empty file system with a few directories.
+/// Options of an empty file system with a few directories.
 const COVER_OPTIONS: &str = "mode=0755,size=1m,nr_inodes=4k";
 
 #[derive(Debug)]
-struct Lent {
-    /// Opened by the daemon, so that nobody can put another file under the name meanwhile.
+struct MappedMount {
+    /// Opened by the daemon, so that the file cannot be replaced under its name.
     source: OwnedFd,
     target: CString,
     is_directory: bool,
     writable: bool,
-    /// Its name has to be made anew.
+    /// Whether its mount point must be created.
     is_covered: bool,
 }
 
@@ -44,28 +43,31 @@ struct Cover {
     options: CString,
 }
 
-/// A view of the mounts for one run.
+/// Mount namespace for one run.
 #[derive(Debug)]
 pub(crate) struct Stage {
     user: u32,
     namespace: std::sync::Arc<OwnedFd>,
-    /// Shuts what belongs to everyone: modes let anyone touch it, and Landlock does not look.
+    /// Whether everything else is read-only. World-writable files are not protected by their modes, and Landlock does
+    /// not cover them.
     is_rest_read_only: bool,
     covers: Vec<Cover>,
     directories: Vec<CString>,
-    lent: Vec<Lent>,
+    lent: Vec<MappedMount>,
 }
 
 impl Stage {
-    /// `own_tmp_bytes`: the program stays in this view, and gets a `/tmp` of its own of this size.
+    /// Creates the stage. With `own_tmp_bytes`, the program remains in this namespace and gets a private `/tmp` of this
+    /// size.
     pub(crate) fn new(user: &UserLease, exposures: &[Exposure], own_tmp_bytes: Option<u64>) -> io::Result<Self> {
-        let mut roots: BTreeSet<PathBuf> = exposures.iter().filter_map(|exposure| barred(&exposure.path)).collect();
+        let mut roots: BTreeSet<PathBuf> =
+            exposures.iter().filter_map(|exposure| find_inaccessible_ancestor(&exposure.path)).collect();
         let id = user.id();
         let mut covers = Vec::new();
         if let Some(bytes) = own_tmp_bytes {
             let tmp = PathBuf::from("/tmp");
             roots.retain(|root| !root.starts_with(&tmp));
-            // Entries are memory too, beside what files hold.
+            // Entries use memory too, in addition to the contents of files.
             let entries = bytes / ENTRY_BYTES;
             covers.push(Cover {
                 target: text(&tmp)?,
@@ -90,7 +92,7 @@ impl Stage {
                 let ways = exposure.path.ancestors().skip(1).take_while(|way| way != root && way.starts_with(root));
                 directories.extend(ways.map(Path::to_path_buf));
             }
-            lent.push(Lent {
+            lent.push(MappedMount {
                 source: rustix::fs::open(
                     &exposure.path,
                     OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
@@ -107,7 +109,7 @@ impl Stage {
             namespace: std::sync::Arc::clone(&user.namespace),
             is_rest_read_only: own_tmp_bytes.is_some(),
             covers,
-            // In order, so each comes after what it lies in.
+            // Sorted, so each directory follows its parent.
             directories: directories.iter().map(|path| text(path)).collect::<io::Result<_>>()?,
             lent,
         })
@@ -115,17 +117,17 @@ impl Stage {
 
     #[allow(unsafe_code, reason = "what runs after the fork is vouched for here")]
     pub(crate) fn before_exec(self) -> BeforeExec {
-        // SAFETY: `enter` only makes system calls, on memory that was prepared and on its stack.
+        // SAFETY: `enter` only makes system calls, with prepared memory and its stack.
         unsafe { BeforeExec::new(move || self.enter()) }
     }
 
     fn enter(&self) -> io::Result<()> {
         let mut mounts: [RawFd; MAX_EXPOSURES] = [-1; MAX_EXPOSURES];
-        // While still in the daemon's own view: only there can its mounts be copied.
+        // Must happen in the daemon's own namespace, the only one in which its mounts can be copied.
         for (lent, mount) in self.lent.iter().zip(mounts.iter_mut()) {
             *mount = self.copy_mount(lent)?;
         }
-        calls::own_mounts()?;
+        calls::unshare_mounts()?;
         if self.is_rest_read_only {
             calls::make_all_read_only()?;
         }
@@ -146,15 +148,15 @@ impl Stage {
         calls::become_user(self.user)
     }
 
-    fn copy_mount(&self, lent: &Lent) -> io::Result<RawFd> {
+    fn copy_mount(&self, lent: &MappedMount) -> io::Result<RawFd> {
         let mount = calls::copy_mount(lent.source.as_raw_fd())?;
-        calls::lend_mount(mount, lent.writable, self.namespace.as_raw_fd())?;
+        calls::map_mount(mount, lent.writable, self.namespace.as_raw_fd())?;
         Ok(mount)
     }
 }
 
-/// The outermost directory on the way to `path` that a stranger may not pass through.
-fn barred(path: &Path) -> Option<PathBuf> {
+/// Returns the outermost directory on the way to `path` that other users may not traverse.
+fn find_inaccessible_ancestor(path: &Path) -> Option<PathBuf> {
     let mut ways: Vec<&Path> = path.ancestors().skip(1).collect();
     ways.reverse();
     ways.into_iter()
@@ -166,7 +168,7 @@ fn text(path: &Path) -> io::Result<CString> {
     Ok(CString::new(path.as_os_str().as_bytes())?)
 }
 
-/// System calls for the time between fork and exec.
+/// System calls between fork and exec.
 #[allow(unsafe_code, reason = "none of these calls has a safe name that promises not to allocate")]
 mod calls {
     use std::ffi::CStr;
@@ -193,7 +195,7 @@ mod calls {
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
     }
 
-    /// A mount of what the descriptor names, attached to nothing yet.
+    /// Copies the mount of the object of a descriptor, without attaching it.
     pub(super) fn copy_mount(source: RawFd) -> io::Result<RawFd> {
         let flags = OPEN_TREE_CLONE | libc::O_CLOEXEC as libc::c_uint | libc::AT_EMPTY_PATH as libc::c_uint;
         // SAFETY: the text is static.
@@ -201,8 +203,8 @@ mod calls {
         Ok(mount as RawFd)
     }
 
-    /// Makes user 0 on the disk the user that `namespace` maps 0 to.
-    pub(super) fn lend_mount(mount: RawFd, writable: bool, namespace: RawFd) -> io::Result<()> {
+    /// Maps user 0 on the disk to the user to which `namespace` maps 0.
+    pub(super) fn map_mount(mount: RawFd, writable: bool, namespace: RawFd) -> io::Result<()> {
         let attributes = MountAttributes {
             set: MOUNT_ATTR_IDMAP | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | if writable { 0 } else { MOUNT_ATTR_RDONLY },
             clear: 0,
@@ -212,19 +214,19 @@ mod calls {
         set_attributes(mount, c"", libc::AT_EMPTY_PATH, &attributes)
     }
 
-    /// Leaves the view of the mounts that the daemon has; what is mounted from here on stays here.
-    pub(super) fn own_mounts() -> io::Result<()> {
-        // SAFETY: after a fork no thread shares the view.
+    /// Creates a private mount namespace; subsequent mounts are only visible there.
+    pub(super) fn unshare_mounts() -> io::Result<()> {
+        // SAFETY: after a fork, no thread shares the namespace.
         check(unsafe { libc::unshare(libc::CLONE_NEWNS) }.into())?;
         let (none, flags) = (std::ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
         // SAFETY: the text is static; the kernel ignores the other pointers here.
         check(unsafe { libc::mount(none, c"/".as_ptr(), none, flags, std::ptr::null()) }.into())?;
-        // SAFETY: a plain number. Directories made from here on are for others too.
+        // SAFETY: a plain number. Directories created from here on must be accessible to other users.
         unsafe { libc::umask(0o022) };
         Ok(())
     }
 
-    /// Every mount that there is in this view.
+    /// Applies to every mount in this namespace.
     pub(super) fn make_all_read_only() -> io::Result<()> {
         const AT_RECURSIVE: libc::c_int = 0x8000;
         let attributes = MountAttributes { set: MOUNT_ATTR_RDONLY, clear: 0, propagation: 0, user_namespace: 0 };
@@ -254,13 +256,13 @@ mod calls {
     pub(super) fn mount_tmpfs(target: &CStr, options: &CStr) -> io::Result<()> {
         let kind = c"tmpfs".as_ptr();
         let flags = libc::MS_NOSUID | libc::MS_NODEV;
-        // SAFETY: all texts end with a zero byte and live through the call.
+        // SAFETY: all texts are zero-terminated and live through the call.
         check(unsafe { libc::mount(kind, target.as_ptr(), kind, flags, options.as_ptr().cast()) }.into())?;
         Ok(())
     }
 
     pub(super) fn make_directory(path: &CStr) -> io::Result<()> {
-        // SAFETY: the text ends with a zero byte and lives through the call.
+        // SAFETY: the text is zero-terminated and lives through the call.
         match check(unsafe { libc::mkdir(path.as_ptr(), 0o755) }.into()) {
             Err(error) if error.raw_os_error() != Some(libc::EEXIST) => Err(error),
             _ => Ok(()),
@@ -269,7 +271,7 @@ mod calls {
 
     pub(super) fn make_file(path: &CStr) -> io::Result<()> {
         let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY | libc::O_CLOEXEC;
-        // SAFETY: the text ends with a zero byte and lives through the call.
+        // SAFETY: the text is zero-terminated and lives through the call.
         match check(unsafe { libc::open(path.as_ptr(), flags, 0o644) }.into()) {
             Err(error) if error.raw_os_error() != Some(libc::EEXIST) => Err(error),
             _ => Ok(()),
@@ -277,7 +279,7 @@ mod calls {
     }
 
     pub(super) fn attach(mount: RawFd, target: &CStr) -> io::Result<()> {
-        // SAFETY: all texts end with a zero byte and live through the call.
+        // SAFETY: all texts are zero-terminated and live through the call.
         check(unsafe {
             libc::syscall(
                 libc::SYS_move_mount,
@@ -291,9 +293,9 @@ mod calls {
         Ok(())
     }
 
-    /// For good: real, effective and saved ids. A root that becomes another user loses its rights.
+    /// Permanently sets the real, effective and saved ids. A root that becomes another user loses its privileges.
     pub(super) fn become_user(user: u32) -> io::Result<()> {
-        // The C library's own calls would tell the other threads, which a fork does not have.
+        // The C library's own functions would signal other threads, which do not exist after a fork.
         // SAFETY: plain numbers; the empty list of groups is never read.
         check(unsafe { libc::syscall(libc::SYS_setgroups, 0usize, std::ptr::null::<u32>()) })?;
         check(unsafe { libc::syscall(libc::SYS_setresgid, user, user, user) })?;
@@ -307,7 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_outermost_closed_door_is_found() {
+    fn outermost_inaccessible_directory_is_found() {
         let root = tempfile::tempdir_in("/var/tmp").unwrap();
         let root = root.path().canonicalize().unwrap();
         let inner = root.join("open/closed/deep");
@@ -316,9 +318,9 @@ mod tests {
         set(&root, 0o755);
         set(&root.join("open"), 0o711);
         set(&root.join("open/closed"), 0o700);
-        assert_eq!(barred(&inner), Some(root.join("open/closed")));
-        assert_eq!(barred(&root.join("open/closed")), None);
+        assert_eq!(find_inaccessible_ancestor(&inner), Some(root.join("open/closed")));
+        assert_eq!(find_inaccessible_ancestor(&root.join("open/closed")), None);
         set(&root, 0o750);
-        assert_eq!(barred(&inner), Some(root.clone()));
+        assert_eq!(find_inaccessible_ancestor(&inner), Some(root.clone()));
     }
 }

@@ -1,8 +1,8 @@
-//! Users for programs, when the daemon is root.
+//! User ids for programs, if the daemon is root.
 //!
-//! Every run gets a user id that nobody else has at that time: signals, the kernel's count of
-//! processes and the files of others are then out of reach without further rules. The files of the
-//! daemon are lent to that user by an id-mapped mount, so on the disk they stay the daemon's.
+//! Every run gets a user id that is not used by any other at that time. Signals, the kernel's process count and other
+//! users' files are thereby out of reach without further rules. The daemon's files are mapped to that user by an
+//! id-mapped mount, so on the disk they still belong to the daemon.
 
 use std::fs::File;
 use std::io;
@@ -18,18 +18,17 @@ use tokio::sync::OnceCell;
 use crate::SandboxError;
 use crate::init::HOLD_USER_NAMESPACE;
 
-/// How many runs can be in their boxes at once.
+/// Maximum number of concurrent runs.
 pub(crate) const MAX_RUNS: usize = 128;
-/// Ids above those that distributions, systemd and container engines hand out
-/// (systemd.io/UIDS-GIDS).
+/// First id, above the ranges of distributions, systemd and container engines (systemd.io/UIDS-GIDS).
 const FIRST_ID: u32 = 0x7100_0000;
-/// Where a container has only the usual 65,536 ids.
+/// First id in a container with only the usual 65,536 ids.
 const FIRST_SMALL_ID: u32 = 62_000;
 
 #[derive(Debug)]
 struct Slot {
     taken: AtomicBool,
-    /// A user namespace whose user 0 is this slot's user: what an id-mapped mount asks for.
+    /// User namespace whose user 0 is this slot's user, as required by an id-mapped mount.
     namespace: OnceCell<Arc<OwnedFd>>,
 }
 
@@ -38,11 +37,11 @@ pub(crate) struct Users {
     first: u32,
     slots: Vec<Slot>,
     spawner: Spawner,
-    /// The daemon's binary and how its hidden subcommand is called.
+    /// Daemon's binary and the arguments of its hidden subcommand.
     init: (PathBuf, Vec<std::ffi::OsString>),
 }
 
-/// One user, until it is dropped.
+/// User that is reserved until this is dropped.
 #[derive(Debug)]
 pub(crate) struct UserLease {
     users: Arc<Users>,
@@ -52,7 +51,7 @@ pub(crate) struct UserLease {
 
 impl Users {
     pub(crate) fn new(spawner: Spawner, program: PathBuf, arguments: Vec<std::ffi::OsString>) -> Self {
-        // Two daemons on one machine get different ids, as far as their process ids tell them apart.
+        // Two daemons on one machine get different ids, as far as their process ids differ.
         let first = FIRST_ID + (std::process::id() & 0xffff) * MAX_RUNS as u32;
         let first = if is_mapped(first) { first } else { FIRST_SMALL_ID };
         let slots = (0..MAX_RUNS).map(|_| Slot { taken: AtomicBool::new(false), namespace: OnceCell::new() });
@@ -61,21 +60,21 @@ impl Users {
 
     pub(crate) async fn lease(self: &Arc<Self>) -> Result<UserLease, SandboxError> {
         let free = |slot: &Slot| slot.taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-        // The lowest first, so that few namespaces are ever made.
+        // The lowest first, so that few namespaces are created.
         let slot = self.slots.iter().position(free).ok_or(SandboxError::Busy { limit: MAX_RUNS })?;
-        let give_back = GiveBack { users: self, slot: Some(slot) };
+        let guard = SlotGuard { users: self, slot: Some(slot) };
         let namespace = self.slots[slot]
             .namespace
             .get_or_try_init(|| self.user_namespace(self.first + slot as u32))
             .await
             .cloned()
             .map_err(SandboxError::prepare("a user namespace for id-mapped mounts"))?;
-        give_back.keep();
+        guard.disarm();
         Ok(UserLease { users: Arc::clone(self), slot, namespace })
     }
 
-    /// A process that the daemon starts leaves for a namespace of its own; the daemon maps the
-    /// users there, opens the namespace and lets the process go.
+    /// Creates a user namespace: a helper process enters a new namespace, the daemon maps its users, opens the
+    /// namespace and ends the process.
     async fn user_namespace(&self, user: u32) -> io::Result<Arc<OwnedFd>> {
         let mut request = SpawnRequest::new(self.init.0.clone());
         request.arguments = self.init.1.clone();
@@ -93,18 +92,18 @@ impl Users {
     }
 }
 
-struct GiveBack<'a> {
+struct SlotGuard<'a> {
     users: &'a Users,
     slot: Option<usize>,
 }
 
-impl GiveBack<'_> {
-    fn keep(mut self) {
+impl SlotGuard<'_> {
+    fn disarm(mut self) {
         self.slot = None;
     }
 }
 
-impl Drop for GiveBack<'_> {
+impl Drop for SlotGuard<'_> {
     fn drop(&mut self) {
         if let Some(slot) = self.slot {
             self.users.slots[slot].taken.store(false, Ordering::Release);
@@ -120,7 +119,7 @@ impl UserLease {
 
 impl Drop for UserLease {
     fn drop(&mut self) {
-        drop(GiveBack { users: &self.users, slot: Some(self.slot) });
+        drop(SlotGuard { users: &self.users, slot: Some(self.slot) });
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the program is left with: bounds, no rights, a view of the files, and fewer system calls.
+//! Confinement of the program: limits, no capabilities, a restricted view of the files, and fewer system calls.
 //! Everything is prepared before the fork and applied between fork and exec.
 
 use std::io;
@@ -8,29 +8,29 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use seccompiler::BpfProgram;
 
 use super::descriptors::close_on_exec;
-use super::group::Entrances;
+use super::group::GroupEntry;
 use super::syscalls::{self, Strictness};
 use super::{landlocked, tree};
 use crate::Tier;
 use crate::host::landlock_version;
 use crate::plan::Plan;
 
-/// What interpreters need to start.
-const FEWEST_OPEN_FILES: u64 = 64;
+/// Minimum number of open files that interpreters need to start.
+const MIN_OPEN_FILES: u64 = 64;
 
 pub(crate) struct Confinement {
-    entrances: Entrances,
+    entrances: GroupEntry,
     bounds: Vec<(Resource, u64)>,
-    /// Whether this process still has rights that the program must not have.
+    /// Whether this process still has capabilities that the program must not have.
     drops_capabilities: bool,
-    /// Where there is no box, programs that gain rights when they start still do so.
+    /// Whether privileges must be locked; without a sandbox, set-user-ID programs still work.
     locks: bool,
     ruleset: Option<RulesetCreated>,
     filters: Vec<BpfProgram>,
 }
 
 impl Confinement {
-    pub(crate) fn prepare(plan: &Plan, entrances: Entrances) -> io::Result<Self> {
+    pub(crate) fn prepare(plan: &Plan, entrances: GroupEntry) -> io::Result<Self> {
         let ruleset = match plan.tier {
             Tier::Landlock => Some(landlocked::ruleset(&plan.readable, &plan.writable)?),
             Tier::Bubblewrap | Tier::None => None,
@@ -53,15 +53,15 @@ impl Confinement {
         })
     }
 
-    /// In the new process. The order matters: each step needs what a later one takes away.
+    /// Applies the confinement in the new process. The order matters: each step needs rights that a later one removes.
     pub(crate) fn apply(&mut self) -> io::Result<()> {
         match self.entrances.enter() {
-            // Without a box what cannot be had is done without.
+            // Without a sandbox, unavailable measures are skipped.
             Err(error) if self.locks => return Err(error),
             _ => {}
         }
         rustix::process::setsid()?;
-        // Code that runs for others yields to the daemon; a refusal costs only politeness.
+        // Agent code has a lower priority than the daemon; a failure is harmless.
         let _ = rustix::process::nice(5);
         for (resource, bound) in &self.bounds {
             lower(*resource, *bound)?;
@@ -83,11 +83,11 @@ impl Confinement {
     }
 }
 
-/// `counts`: the init counts what descriptors hold. Sockets on the way between processes are nobody's, and
-/// the kernel lets a user have as many of them on the way as a process may have open.
+/// Returns the resource limits. `counts`: the init counts what descriptors hold. Sockets in transit between processes
+/// belong to no process, and the kernel allows a user as many of them as a process may have open files.
 fn bounds(plan: &Plan, counts: bool) -> Vec<(Resource, u64)> {
     let wanted = &plan.bounds;
-    let full_sockets = (wanted.memory_bytes / plan.socket_bytes.max(1)).max(FEWEST_OPEN_FILES);
+    let full_sockets = (wanted.memory_bytes / plan.socket_bytes.max(1)).max(MIN_OPEN_FILES);
     let mut bounds = vec![
         (Resource::Core, 0),
         (Resource::Data, wanted.memory_bytes),
@@ -97,8 +97,8 @@ fn bounds(plan: &Plan, counts: bool) -> Vec<(Resource, u64)> {
         (Resource::Msgqueue, 0),
         (Resource::Rtprio, 0),
     ];
-    // The kernel counts the processes of a user. Where others share the user, what they have is
-    // added; where those cannot even be seen, the supervisor counts alone.
+    // The kernel counts the processes of a user. If other processes share the user, their number is added; if they are
+    // not visible, only the supervisor counts.
     match (plan.own_user, plan.tier) {
         // The init's own processes and threads count too.
         (true, _) => bounds.push((Resource::Nproc, wanted.processes + 4)),
@@ -110,27 +110,27 @@ fn bounds(plan: &Plan, counts: bool) -> Vec<(Resource, u64)> {
     bounds
 }
 
-/// Never above what is already in force.
+/// Lowers a limit; never raises the current one.
 fn lower(resource: Resource, bound: u64) -> io::Result<()> {
     let now = rustix::process::getrlimit(resource);
     let bound = now.maximum.map_or(bound, |maximum| maximum.min(bound));
     Ok(setrlimit(resource, Rlimit { current: Some(bound), maximum: Some(bound) })?)
 }
 
-/// For user 0 where the user cannot be changed: a root without any of root's rights.
+/// Drops all capabilities of user 0, if the user cannot be changed.
 fn drop_capabilities() -> io::Result<()> {
     use rustix::thread::{CapabilitiesSecureBits as Bits, CapabilitySet, CapabilitySets};
     for number in 0..64 {
         let capability = CapabilitySet::from_bits_retain(1 << number);
         match rustix::thread::remove_capability_from_bounding_set(capability) {
-            // The kernel knows no capability with this number.
+            // The kernel does not know a capability with this number.
             Ok(()) | Err(rustix::io::Errno::INVAL) => {}
-            // Without the right to do so, no-new-privileges keeps the set from mattering.
+            // Without permission to do so, no-new-privileges makes the set irrelevant.
             Err(rustix::io::Errno::PERM) => break,
             Err(error) => return Err(error.into()),
         }
     }
-    // Refused to a root that lacks the right; then it gains nothing on exec either.
+    // Fails for a root without the capability, which then gains nothing on exec either.
     let _ = rustix::thread::set_capabilities_secure_bits(
         Bits::NO_ROOT | Bits::NO_ROOT_LOCKED | Bits::NO_SETUID_FIXUP | Bits::NO_SETUID_FIXUP_LOCKED,
     );

@@ -1,15 +1,14 @@
-//! How much of the disks a run took, and what its workspace holds.
+//! Disk usage of a run and size of its workspace.
 //!
-//! Two questions about the disks, because each has a blind spot. What the file systems lost is cheap
-//! to ask and sees everything, but also what others use and free meanwhile. What files there are that
-//! this run made takes a walk, which is made only when much was written or many files were made since
-//! the last one, and does not see how much older files grew. Neither counts unless the processes
-//! wrote as much: a program may rewrite one file as often as it likes. The first question is asked of
-//! a few minutes at a time, or every server that runs for weeks would one day be guilty of what
-//! others use.
+//! Disk usage is measured in two ways, because each has a blind spot. The loss of free space of the file systems is
+//! cheap to read and covers everything, but includes what others allocate and free meanwhile. A walk over the files
+//! created by this run is only made after many writes or new files, and does not see the growth of older files. Neither
+//! counts unless the processes wrote as much, since a program may rewrite one file any number of times. The loss of
+//! free space is measured over a window of a few minutes; otherwise a server that runs for weeks would be blamed for
+//! what others allocate.
 //!
-//! What a workspace holds is counted whole (`workspace`). Folders that are closed are opened for that before the program
-//! starts and when it has ended; what it hides meanwhile shows in the files that the file system lost.
+//! The content of a workspace is counted completely (`workspace`). Closed folders are opened for that before the
+//! program starts and after it has ended; meanwhile, hidden content shows as lost free files.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -27,24 +26,24 @@ use crate::folder::{Closed, Space, survey};
 use crate::plan::{Bounds, Report};
 use crate::{Tier, WorkspaceBounds};
 
-/// Files that one walk looks at; of a larger directory counts what the file system lost.
-const MAX_WALK: u64 = 300_000;
-/// For how long what file systems lost is held against the run.
-const WINDOW: Duration = Duration::from_secs(600);
-/// A process that is starting or ending may refuse once or twice; one that refuses for this many
-/// looks has something to hide.
-const REFUSALS: u32 = 10;
-/// What a run may have taken when the last of a disk is left.
-const TAKEN_BYTES: u64 = 1 << 20;
-const TAKEN_FILES: u64 = 64;
+/// Maximum number of files per walk; for a larger directory the loss of free space counts.
+const MAX_WALKED_FILES: u64 = 300_000;
+/// Period for which the loss of free space is attributed to the run.
+const LOSS_WINDOW: Duration = Duration::from_secs(600);
+/// Number of consecutive refusals after which a process is considered to hide its data. A process that is starting or
+/// ending may refuse once or twice.
+const MAX_REFUSALS: u32 = 10;
+/// Usage that is permitted even when the disk is almost full.
+const TOLERATED_BYTES: u64 = 1 << 20;
+const TOLERATED_FILES: u64 = 64;
 
 pub(crate) struct Disk {
     bounds: Bounds,
     watched: Vec<PathBuf>,
-    /// Each file system once, with what was free at the start.
+    /// Each file system once, with its free space at the start.
     free_before: Vec<(PathBuf, Free)>,
     started: (i64, u32),
-    /// Opened early: later this process may not open its own files any more.
+    /// Opened early, since this process may not be able to open its own files later.
     own_io: Option<File>,
     window_since: Instant,
     written_before: u64,
@@ -55,19 +54,19 @@ pub(crate) struct Disk {
     workspace: Option<Workspace>,
 }
 
-/// What a file system has left, or lost.
+/// Free or lost space of a file system.
 #[derive(Debug, Clone, Copy, Default)]
 struct Free {
     bytes: u64,
     files: u64,
 }
 
-/// What a run made.
+/// Files created by a run.
 #[derive(Debug, Default)]
-struct Made {
+struct CreatedFiles {
     files: u64,
     bytes: u64,
-    /// Something could not be looked at.
+    /// Whether something could not be inspected.
     is_partial: bool,
 }
 
@@ -103,16 +102,16 @@ impl Disk {
         })
     }
 
-    /// The bound that is broken, if one is. `busy` is set when much changed since the last look.
+    /// Returns the exceeded limit, if any. Sets `busy` if much has changed since the last measurement.
     pub(crate) fn measure(&mut self, processes: &[Stat], busy: &mut bool) -> Option<Report> {
         let mut lost = Free::default();
         let mut is_short = false;
         for (path, before) in &self.free_before {
-            // A file system that does not answer has lost nothing that is known.
-            let (now, space) = look(path).unwrap_or((*before, Space::default()));
-            // Who took nothing is not to blame that there is little left.
-            let took = before.bytes.saturating_sub(now.bytes) > TAKEN_BYTES
-                || before.files.saturating_sub(now.files) > TAKEN_FILES;
+            // A file system that does not respond counts as unchanged.
+            let (now, space) = read_space(path).unwrap_or((*before, Space::default()));
+            // A run that allocated nothing is not responsible for a lack of space.
+            let took = before.bytes.saturating_sub(now.bytes) > TOLERATED_BYTES
+                || before.files.saturating_sub(now.files) > TOLERATED_FILES;
             is_short |= took && space.shortage().is_some();
             lost.bytes = lost.bytes.max(before.bytes.saturating_sub(now.bytes));
             lost.files = lost.files.max(before.files.saturating_sub(now.files));
@@ -123,15 +122,15 @@ impl Disk {
             return Some(Report::DiskShort);
         }
         let written = self.written_bytes(processes);
-        let is_refused = self.refusals.values().any(|looks| *looks >= REFUSALS);
+        let is_refused = self.refusals.values().any(|looks| *looks >= MAX_REFUSALS);
         let bound = self.bounds.disk_bytes;
         if lost.bytes > bound && (written.saturating_sub(self.written_before) > bound || is_refused) {
             return Some(Report::DiskLimit);
         }
-        if let Some(broken) = self.workspace.as_mut().and_then(Workspace::look_when_due) {
+        if let Some(broken) = self.workspace.as_mut().and_then(Workspace::measure_if_due) {
             return Some(broken);
         }
-        if self.window_since.elapsed() > WINDOW {
+        if self.window_since.elapsed() > LOSS_WINDOW {
             self.window_since = Instant::now();
             self.written_before = written;
             self.lost_files_at_walk = 0;
@@ -145,36 +144,35 @@ impl Disk {
         if !wrote_much && !made_many {
             return None;
         }
-        let made = self.made();
+        let created = self.created();
         if wrote_much {
             self.written_at_walk = written;
-            if made.bytes + deleted_bytes(processes) > bound {
+            if created.bytes + deleted_bytes(processes) > bound {
                 return Some(Report::DiskLimit);
             }
         }
         if made_many {
             self.lost_files_at_walk = lost.files;
         }
-        (made.files > self.bounds.files || (made_many && made.is_partial)).then_some(Report::FileLimit)
+        (created.files > self.bounds.files || (made_many && created.is_partial)).then_some(Report::FileLimit)
     }
 
-    /// Whether the workspace holds too many files. Cheap unless that may be so.
+    /// Checks the number of files in the workspace. Cheap unless it may be exceeded.
     pub(crate) fn check_workspace_files(&mut self) -> Option<Report> {
         self.workspace.as_mut().and_then(Workspace::check_files)
     }
 
-    /// How long the next check of the workspace may wait.
-    pub(crate) fn longest_wait(&self) -> Option<Duration> {
-        self.workspace.as_ref().map(Workspace::longest_wait)
+    /// Returns the maximum delay until the next check of the workspace.
+    pub(crate) fn max_wait(&self) -> Option<Duration> {
+        self.workspace.as_ref().map(Workspace::max_wait)
     }
 
-    /// What the workspace holds when the program has ended.
+    /// Measures the workspace after the program has ended.
     pub(crate) fn measure_workspace(&mut self) -> Option<Report> {
-        self.workspace.as_mut().and_then(Workspace::look_at_end)
+        self.workspace.as_mut().and_then(Workspace::measure_at_end)
     }
 
-    /// Written to disks by the processes inside, those that ended too. Who refuses to be asked is
-    /// remembered.
+    /// Returns the bytes written to disks by the processes inside, including ended ones. Refusals are recorded.
     fn written_bytes(&mut self, processes: &[Stat]) -> u64 {
         let own = self.own_io.as_ref().and_then(|file| {
             let mut text = [0; 512];
@@ -195,9 +193,9 @@ impl Disk {
         sum
     }
 
-    /// What did not exist when the run started.
-    fn made(&self) -> Made {
-        let mut made = Made::default();
+    /// Measures the files that did not exist when the run started.
+    fn created(&self) -> CreatedFiles {
+        let mut created = CreatedFiles::default();
         let mut looked = 0;
         for path in &self.watched {
             let Ok(folder) = rustix::fs::openat(CWD, path, crate::folder::FOLDER, rustix::fs::Mode::empty()) else {
@@ -206,19 +204,19 @@ impl Disk {
             let seen = survey(&folder, Closed::Leave, &mut |found| {
                 looked += 1;
                 if since(&found.stx_btime) >= self.started {
-                    made.files += 1;
+                    created.files += 1;
                     let is_folder = FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory;
-                    made.bytes += if is_folder { 0 } else { found.stx_blocks * 512 };
+                    created.bytes += if is_folder { 0 } else { found.stx_blocks * 512 };
                 }
-                if looked > MAX_WALK { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                if looked > MAX_WALKED_FILES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
-            made.is_partial |= seen != Ok(true);
+            created.is_partial |= seen != Ok(true);
         }
-        made
+        created
     }
 }
 
-/// In files without a name that the processes keep open.
+/// Returns the size of deleted files that the processes have open.
 fn deleted_bytes(processes: &[Stat]) -> u64 {
     let mut seen = BTreeMap::new();
     for process in processes {
@@ -240,16 +238,16 @@ fn written(text: &str) -> Option<u64> {
 }
 
 fn free(path: &Path) -> io::Result<Free> {
-    look(path).map(|(free, _)| free)
+    read_space(path).map(|(free, _)| free)
 }
 
-fn look(path: &Path) -> io::Result<(Free, Space)> {
+fn read_space(path: &Path) -> io::Result<(Free, Space)> {
     let numbers = rustix::fs::statvfs(path)?;
     let free = Free { bytes: numbers.f_bfree.saturating_mul(numbers.f_frsize), files: numbers.f_ffree };
     Ok((free, Space::of(&numbers)))
 }
 
-/// The clock by which the kernel stamps files, which is a little behind the machine's.
+/// Returns the kernel's clock for file timestamps, which lags slightly behind the system clock.
 fn kernel_time() -> (i64, u32) {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
     (now.tv_sec, u32::try_from(now.tv_nsec).unwrap_or(0))
@@ -264,12 +262,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_made_since_the_start_counts() {
+    fn only_files_created_since_the_start_count() {
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
         std::fs::write(directory.path().join("old"), vec![1; 1 << 20]).unwrap();
-        let made = std::fs::metadata(directory.path().join("old")).unwrap().created().unwrap();
-        let made = made.duration_since(std::time::UNIX_EPOCH).unwrap();
-        while kernel_time() <= (made.as_secs().cast_signed(), made.subsec_nanos()) {
+        let created = std::fs::metadata(directory.path().join("old")).unwrap().created().unwrap();
+        let created = created.duration_since(std::time::UNIX_EPOCH).unwrap();
+        while kernel_time() <= (created.as_secs().cast_signed(), created.subsec_nanos()) {
             std::thread::yield_now();
         }
         let bounds = Bounds {
@@ -281,22 +279,22 @@ mod tests {
             files: 1,
         };
         let disk = Disk::start(&[directory.path().to_owned()], bounds, None, Tier::None).unwrap();
-        assert_eq!((disk.made().bytes, disk.made().files), (0, 0));
+        assert_eq!((disk.created().bytes, disk.created().files), (0, 0));
         std::fs::create_dir(directory.path().join("inner")).unwrap();
         let file = File::create(directory.path().join("inner/new")).unwrap();
         std::io::Write::write_all(&mut &file, &vec![1; 2 << 20]).unwrap();
         file.sync_all().unwrap();
-        assert!((2 << 20..3 << 20).contains(&disk.made().bytes), "{:?}", disk.made());
-        assert_eq!(disk.made().files, 2);
+        assert!((2 << 20..3 << 20).contains(&disk.created().bytes), "{:?}", disk.created());
+        assert_eq!(disk.created().files, 2);
         let own = super::super::tree::stat(std::process::id().cast_signed()).unwrap();
         let before = deleted_bytes(&[own]);
         std::fs::remove_file(directory.path().join("inner/new")).unwrap();
         assert!(deleted_bytes(&[own]) >= before + (2 << 20));
-        assert_eq!((disk.made().bytes, disk.made().files), (0, 1));
+        assert_eq!((disk.created().bytes, disk.created().files), (0, 1));
     }
 
     #[test]
-    fn the_kernels_figures_are_read() {
+    fn kernel_statistics_are_parsed() {
         assert_eq!(written("rchar: 1\nwrite_bytes: 4096\ncancelled_write_bytes: 0\n"), Some(4096));
         assert!(written(&std::fs::read_to_string("/proc/self/io").unwrap()).is_some());
     }

@@ -1,9 +1,9 @@
-//! What the kernel holds for the processes inside, and no process shows as its own. It is counted
-//! where no control group does it, and taken at its highest: what a descriptor can hold, not what it holds.
+//! Kernel memory held for the processes inside that no process reports as its own. It is counted where no control group
+//! does so, at its maximum: what a descriptor can hold, not what it holds.
 //!
-//! Three figures are the machine's and not the run's: files in memory, buffers of TCP, and small objects
-//! that the kernel cannot give back. They count only against a run that could have caused them. The last
-//! is looked at under a control group too: some objects (locks of files) are charged to no group.
+//! Three values are global to the machine: files in memory, TCP buffers, and small unreclaimable objects. They only
+//! count against a run that could have caused them. Small objects are also checked under a control group, since some of
+//! them (file locks) are charged to no group.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,33 +15,33 @@ use super::tree::Stat;
 use crate::Tier;
 use crate::plan::Plan;
 
-/// A pipe whose user has many, and what belongs to it; the first thousand hold 64 KiB.
-const PIPE: u64 = 16 << 10;
-/// As many events as wait at one time (fs.inotify.max_queued_events), with long names.
-const INOTIFY: u64 = 5 << 20;
-/// One that watches a thousand descriptors.
-const EPOLL: u64 = 200 << 10;
-/// Any other open file; one of /proc keeps a page for its text.
-const FILE: u64 = 6 << 10;
-/// One end of a terminal of its own, with what waits in it.
-const TERMINAL: u64 = 24 << 10;
-/// What one connection of TCP can have the kernel keep (net.ipv4.tcp_rmem, tcp_wmem).
-const TCP: u64 = 64 << 20;
-/// A process that is starting or ending may refuse to show its descriptors; one that refuses for this
-/// many looks on end hides them.
-const REFUSALS: u32 = 5;
-/// When others take the place of those that refused, so many looks on end count for all of them.
-const REFUSALS_OF_ALL: u32 = 25;
-/// Of one process; who has more has something else in mind than sharing memory.
+/// Pipe of a user who has many, with related objects; the first thousand hold 64 KiB.
+const PIPE_BYTES: u64 = 16 << 10;
+/// Maximum number of queued events (fs.inotify.max_queued_events), with long names.
+const INOTIFY_BYTES: u64 = 5 << 20;
+/// Instance that watches a thousand descriptors.
+const EPOLL_BYTES: u64 = 200 << 10;
+/// Any other open file; a file of /proc retains a page for its text.
+const FILE_BYTES: u64 = 6 << 10;
+/// One end of a pseudo terminal, with its buffered data.
+const TERMINAL_BYTES: u64 = 24 << 10;
+/// Maximum buffers of one TCP connection (net.ipv4.tcp_rmem, tcp_wmem).
+const TCP_CONNECTION_BYTES: u64 = 64 << 20;
+/// Number of consecutive refusals after which a process is considered to hide its descriptors. A process that is
+/// starting or ending may refuse.
+const MAX_REFUSALS: u32 = 5;
+/// Number of consecutive measurements with refusals by changing processes after which all of them count.
+const MAX_TOTAL_REFUSALS: u32 = 25;
+/// Maximum number of mappings per process; more are considered abuse.
 const MAX_MAPPINGS: usize = 16_384;
-/// What small objects may take in any case: the machine has other work too.
-const SMALL_OBJECTS: u64 = 128 << 20;
-/// How much of them is made in a second of the kernel's time at most.
-const MADE_IN_A_SECOND: u64 = 1 << 30;
-/// For how long what the machine lost is held against the run.
-const WINDOW: Duration = Duration::from_secs(600);
+/// Size of small objects that is always tolerated, since the machine has other work too.
+const TOLERATED_SMALL_OBJECT_BYTES: u64 = 128 << 20;
+/// Upper bound for their growth per second of kernel time.
+const MAX_SMALL_OBJECT_BYTES_PER_SECOND: u64 = 1 << 30;
+/// Period for which the machine's loss is attributed to the run.
+const LOSS_WINDOW: Duration = Duration::from_secs(600);
 
-/// The machine's figures, in bytes.
+/// Values of the machine, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Machine {
     in_shared_memory: u64,
@@ -54,27 +54,27 @@ pub(crate) struct Kernel {
     bound: u64,
     socket_bytes: u64,
     open_files: u64,
-    /// Objects of shared memory that were seen last, by number, each at its largest.
+    /// Shared memory objects seen last, by number, with their maximum size.
     shared: BTreeMap<u64, u64>,
-    /// Who refused at the last look, and at how many looks on end.
+    /// Processes that refused in the last measurement, with the number of consecutive refusals.
     refusals: BTreeMap<i32, u32>,
-    /// At how many looks on end somebody refused.
-    looks_refused: u32,
+    /// Number of consecutive measurements with any refusal.
+    measurements_refused: u32,
     before: Machine,
     since: Instant,
 }
 
-/// What was found at one look.
+/// Result of one measurement.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Held {
-    /// In shared memory without a file, whether it is mapped or not; `None`: nobody looked, because
-    /// all that is mapped together is within the bound.
+pub(crate) struct KernelUsage {
+    /// Shared memory without a file, mapped or not; `None` if it was not measured, because all mappings together are
+    /// within the limit.
     pub(crate) shared: Option<u64>,
-    /// Tables of pages.
+    /// Page tables.
     pub(crate) tables: u64,
-    /// At most, behind descriptors.
+    /// Maximum size behind descriptors.
     pub(crate) buffers: u64,
-    /// Not everything could be looked at.
+    /// Whether something could not be inspected.
     pub(crate) is_hidden: bool,
 }
 
@@ -87,62 +87,64 @@ impl Kernel {
             open_files: plan.bounds.open_files,
             shared: BTreeMap::new(),
             refusals: BTreeMap::new(),
-            looks_refused: 0,
+            measurements_refused: 0,
             before: machine(),
             since: Instant::now(),
         }
     }
 
-    pub(crate) fn held(&mut self, processes: &[Stat]) -> Held {
+    pub(crate) fn measure(&mut self, processes: &[Stat]) -> KernelUsage {
         let mapped = processes.iter().fold(0u64, |sum, process| sum.saturating_add(process.virtual_bytes));
         if mapped <= self.bound {
             self.shared.clear();
             let buffers = self.buffers(processes);
-            return Held { shared: None, tables: 0, buffers, is_hidden: !self.refusals.is_empty() };
+            return KernelUsage { shared: None, tables: 0, buffers, is_hidden: !self.refusals.is_empty() };
         }
         let large = processes.iter().filter(|process| process.virtual_bytes > self.bound);
         let tables = large.filter_map(|process| table_bytes(process.thread)).sum();
-        // Enough is known, and a look must not last.
+        // Enough is known, and a measurement must be short.
         if tables > self.bound {
-            return Held { tables, ..Held::default() };
+            return KernelUsage { tables, ..KernelUsage::default() };
         }
         let (shared, buffers) = (Some(self.shared_bytes(processes)), self.buffers(processes));
-        Held { shared, tables, buffers, is_hidden: !self.refusals.is_empty() }
+        KernelUsage { shared, tables, buffers, is_hidden: !self.refusals.is_empty() }
     }
 
-    /// Whether the machine lost more than the bound since the start to what this run could have
-    /// taken. `in_files`: what it holds openly of the same kind. `has_group`: a control group counts
-    /// what can be charged to it.
+    /// Whether the machine lost more than the limit since the start to objects that this run could have created.
+    /// `in_files` is what the run holds openly of the same kind. `has_group` means that a control group counts
+    /// everything that can be charged to it.
     pub(crate) fn is_machine_short(&mut self, processes: &[Stat], in_files: u64, has_group: bool) -> bool {
         let now = machine();
-        if self.since.elapsed() > WINDOW {
+        if self.since.elapsed() > LOSS_WINDOW {
             (self.before, self.since) = (now, Instant::now());
         }
-        self.are_small_objects_to_blame(now, processes)
-            || !has_group && (self.is_tcp_to_blame(now) || self.is_sharing_to_blame(now, processes, in_files))
+        self.is_small_object_growth_caused_by_run(now, processes)
+            || !has_group
+                && (self.is_tcp_growth_caused_by_run(now)
+                    || self.is_shared_memory_growth_caused_by_run(now, processes, in_files))
     }
 
-    /// Who made so many has spent its time in the kernel. ZFS keeps its cache in such objects, which is
-    /// nobody's fault.
-    fn are_small_objects_to_blame(&self, now: Machine, processes: &[Stat]) -> bool {
+    /// Creating so many objects takes kernel time. ZFS keeps its cache in such objects, for which the run is not
+    /// responsible.
+    fn is_small_object_growth_caused_by_run(&self, now: Machine, processes: &[Stat]) -> bool {
         let lost = now.in_small_objects.saturating_sub(self.before.in_small_objects);
-        if lost <= self.bound.max(SMALL_OBJECTS) || Path::new("/proc/spl/kstat/zfs").exists() {
+        if lost <= self.bound.max(TOLERATED_SMALL_OBJECT_BYTES) || Path::new("/proc/spl/kstat/zfs").exists() {
             return false;
         }
         let own = super::tree::stat(rustix::process::getpid().as_raw_nonzero().get());
         let ticks: u64 = processes.iter().chain(&own).map(|process| process.system_ticks).sum();
-        ticks.saturating_mul(MADE_IN_A_SECOND / rustix::param::clock_ticks_per_second()) > lost
+        ticks.saturating_mul(MAX_SMALL_OBJECT_BYTES_PER_SECOND / rustix::param::clock_ticks_per_second()) > lost
     }
 
-    /// Only in a network of its own are there connections.
-    fn is_tcp_to_blame(&self, now: Machine) -> bool {
+    /// Connections only exist in a separate network.
+    fn is_tcp_growth_caused_by_run(&self, now: Machine) -> bool {
         let lost = now.in_tcp.saturating_sub(self.before.in_tcp);
-        self.tier == Tier::Bubblewrap && lost > self.bound && connections().saturating_mul(TCP) > lost
+        self.tier == Tier::Bubblewrap && lost > self.bound && connections().saturating_mul(TCP_CONNECTION_BYTES) > lost
     }
 
-    /// An object of shared memory keeps pages that nobody has mapped any more, so its mappings may
-    /// tell too little; but whoever filled it once had a fault for every page.
-    fn is_sharing_to_blame(&self, now: Machine, processes: &[Stat], in_files: u64) -> bool {
+    /// A shared memory object keeps pages that are no longer mapped, so mappings may understate it; but whoever filled
+    /// it had a fault for every page.
+    fn is_shared_memory_growth_caused_by_run(&self, now: Machine, processes: &[Stat], in_files: u64) -> bool {
         let lost = now.in_shared_memory.saturating_sub(self.before.in_shared_memory + in_files);
         if lost <= self.bound || self.shared.is_empty() && !processes.iter().any(|process| has_shared(process.thread)) {
             return false;
@@ -180,7 +182,7 @@ impl Kernel {
         let (mut sockets, mut pipes) = (BTreeSet::new(), BTreeSet::new());
         let before = std::mem::take(&mut self.refusals);
         let mut sum = 0;
-        // Who has no memory left has ended, and shows nothing to anybody.
+        // A process without memory has ended and shows nothing.
         for process in processes.iter().filter(|process| process.virtual_bytes > 0) {
             let entries = match fs::read_dir(format!("/proc/{}/fd", process.thread)) {
                 Ok(entries) => entries,
@@ -196,26 +198,26 @@ impl Kernel {
                 match target.split_once(':') {
                     Some(("socket", number)) => drop(sockets.insert(number.to_owned())),
                     Some(("pipe", number)) => drop(pipes.insert(number.to_owned())),
-                    Some(("anon_inode", "inotify")) => sum += INOTIFY,
-                    Some(("anon_inode", "[eventpoll]")) => sum += EPOLL,
-                    _ if target.starts_with("/dev/pt") => sum += TERMINAL,
-                    _ => sum += FILE,
+                    Some(("anon_inode", "inotify")) => sum += INOTIFY_BYTES,
+                    Some(("anon_inode", "[eventpoll]")) => sum += EPOLL_BYTES,
+                    _ if target.starts_with("/dev/pt") => sum += TERMINAL_BYTES,
+                    _ => sum += FILE_BYTES,
                 }
             }
-            // Enough is known, and a look must not last.
+            // Enough is known, and a measurement must be short.
             if sum + sockets.len() as u64 * self.socket_bytes > self.bound {
                 break;
             }
         }
-        // Sockets on the way from one process to another are nobody's descriptors.
+        // Sockets in transit between processes are in no descriptor table.
         let sockets = match self.tier {
             Tier::Bubblewrap => network_sockets().max(sockets.len() as u64),
             Tier::Landlock | Tier::None => sockets.len() as u64,
         };
-        self.looks_refused = if self.refusals.is_empty() { 0 } else { self.looks_refused + 1 };
-        let is_hiding = |count: &&u32| **count >= REFUSALS || self.looks_refused >= REFUSALS_OF_ALL;
+        self.measurements_refused = if self.refusals.is_empty() { 0 } else { self.measurements_refused + 1 };
+        let is_hiding = |count: &&u32| **count >= MAX_REFUSALS || self.measurements_refused >= MAX_TOTAL_REFUSALS;
         let hiding = self.refusals.values().filter(is_hiding).count() as u64;
-        sum + (sockets + hiding * self.open_files) * self.socket_bytes + pipes.len() as u64 * PIPE
+        sum + (sockets + hiding * self.open_files) * self.socket_bytes + pipes.len() as u64 * PIPE_BYTES
     }
 }
 
@@ -228,7 +230,7 @@ fn has_shared(pid: i32) -> bool {
     text.lines().take(MAX_MAPPINGS).any(|line| shared_mapping(line).is_some())
 }
 
-/// The number of the object and how much of it is mapped.
+/// Returns the number of the object and its mapped size.
 fn shared_mapping(line: &str) -> Option<(u64, u64)> {
     let line = line.strip_suffix("/dev/zero (deleted)")?;
     let mut fields = line.split_ascii_whitespace();
@@ -242,7 +244,7 @@ fn table_bytes(pid: i32) -> Option<u64> {
     kilobytes(&text, "VmPTE:")
 }
 
-/// The figure of a line such as `VmPTE:  12 kB`, in bytes.
+/// Returns the value of a line such as `VmPTE:  12 kB`, in bytes.
 pub(crate) fn kilobytes(text: &str, name: &str) -> Option<u64> {
     let figure = text.lines().find_map(|line| line.strip_prefix(name))?.trim().strip_suffix(" kB")?;
     figure.parse::<u64>().ok().map(|kilobytes| kilobytes.saturating_mul(1024))
@@ -259,7 +261,7 @@ fn machine() -> Machine {
     }
 }
 
-/// Of the network that this process is in.
+/// Returns the number of connections in the network of this process.
 fn connections() -> u64 {
     let text = |file: &str| fs::read_to_string(format!("/proc/net/{file}")).unwrap_or_default();
     figure(&text("sockstat"), "TCP:", "inuse").unwrap_or(0) + figure(&text("sockstat6"), "TCP6:", "inuse").unwrap_or(0)
@@ -270,7 +272,7 @@ fn network_sockets() -> u64 {
     figure(&text, "sockets:", "used").unwrap_or(0)
 }
 
-/// The number after `name` in the line that `line` begins.
+/// Returns the number after `name` in the line that begins with `line`.
 fn figure(text: &str, line: &str, name: &str) -> Option<u64> {
     let mut words = text.lines().find_map(|text| text.strip_prefix(line))?.split_ascii_whitespace();
     words.find(|word| *word == name)?;
@@ -282,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_tables_are_read() {
+    fn kernel_statistics_are_parsed() {
         let line = "7f0000000000-7f0000400000 rw-s 00000000 00:01 1026 /dev/zero (deleted)";
         assert_eq!(shared_mapping(line), Some((1026, 4 << 20)));
         assert_eq!(shared_mapping("7f0000000000-7f0000400000 rw-p 00000000 00:00 0"), None);

@@ -1,16 +1,14 @@
-//! The first process inside a box. It starts the program, confines it, watches over the whole tree
-//! and ends it.
+//! First process inside a sandbox. It starts the program, confines it, monitors the whole process tree and ends it.
 //!
-//! It is the daemon's own binary under a hidden subcommand, so nothing else needs to be installed
-//! and both always agree on the plan. In the bubblewrap tier it is process 1 of its namespace:
-//! nothing inside can signal it, and everything inside ends with it. In the other tiers it is two
-//! processes: a guard, which is the daemon's child, and the supervisor, which adopts every orphan
-//! of the program and outlives the guard just long enough to kill them.
+//! It is the daemon's own binary under a hidden subcommand, so nothing else needs to be installed and both always agree
+//! on the plan. In the bubblewrap tier it is process 1 of its namespace: nothing inside can signal it, and everything
+//! inside ends with it. In the other tiers it consists of two processes: a guard, which is the daemon's child, and the
+//! supervisor, which adopts every orphan of the program and outlives the guard just long enough to kill them.
 //!
-//! Invariants: the program is confined before its first instruction; no descriptor but the three
-//! standard ones reaches it; when the init ends in order, nothing that it started is left.
+//! Invariants: the program is confined before its first instruction; it receives only the three standard descriptors;
+//! after a regular end of the init, no process that it started remains.
 //!
-//! Deliberately absent: time limits and output limits. The daemon keeps those, from outside.
+//! Out of scope: time limits and output limits, which the daemon enforces from outside.
 
 mod confine;
 mod descriptors;
@@ -36,8 +34,8 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, WaitOptions};
 
-use self::descriptors::{adopt, let_go_of_streams};
-use self::group::{Entrances, Events};
+use self::descriptors::{adopt, release_streams};
+use self::group::{Events, GroupEntry};
 use crate::Tier;
 use crate::plan::{Plan, Report};
 
@@ -46,7 +44,7 @@ pub(crate) use probe::{DONE as PROBE_DONE, REACHED as PROBE_REACHED};
 pub(crate) const RUN: &str = "run";
 pub(crate) const HOLD_USER_NAMESPACE: &str = "hold-user-namespace";
 
-/// The hidden subcommand. `arguments` are those that follow its name.
+/// Runs the hidden subcommand. `arguments` are those after its name.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ! {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let words: Vec<&str> = arguments.iter().filter_map(|argument| argument.to_str()).collect();
@@ -59,7 +57,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ! {
         _ => Err(io::ErrorKind::InvalidInput.into()),
     };
     if let Err(error) = done {
-        // The daemon reads it and says it in its log.
+        // The daemon reads and logs it.
         let _ = writeln!(io::stderr(), "sandbox: {error}");
         std::process::exit(125);
     }
@@ -93,11 +91,11 @@ fn supervised(
     plan: Plan,
     control: &OwnedFd,
     guard: Option<&OwnedFd>,
-    entrances: Entrances,
+    entrances: GroupEntry,
     events: Option<Events>,
 ) -> Report {
     let not_started = |error: io::Error| Report::NotStarted { reason: error.to_string() };
-    offer_to_end_first();
+    raise_oom_score();
     let meter = match meter::Meter::start(&plan, events) {
         Ok(meter) => meter,
         Err(error) => return not_started(error),
@@ -126,13 +124,13 @@ fn supervised(
     report
 }
 
-/// Starts the program in its confinement; from here on this process holds none of its streams.
+/// Starts the confined program; afterwards this process has none of its streams open.
 #[allow(
     unsafe_code,
     clippy::disallowed_methods,
     reason = "inside the box there is no spawner; one thread runs, so its fork may do anything"
 )]
-fn start(plan: &Plan, proxy_port: Option<u16>, entrances: Entrances) -> io::Result<Pid> {
+fn start(plan: &Plan, proxy_port: Option<u16>, entrances: GroupEntry) -> io::Result<Pid> {
     let mut confinement = confine::Confinement::prepare(plan, entrances)?;
     let probe = plan.probe.clone();
     let mut command = Command::new(&plan.program);
@@ -158,24 +156,24 @@ fn start(plan: &Plan, proxy_port: Option<u16>, entrances: Entrances) -> io::Resu
         });
     }
     let child = command.spawn()?;
-    let_go_of_streams()?;
+    release_streams()?;
     i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// A box is what the kernel ends first when memory runs out. It may be refused.
-fn offer_to_end_first() {
+/// Makes the sandbox the kernel's preferred victim when memory runs out. May be refused.
+fn raise_oom_score() {
     let _ = std::fs::write("/proc/self/oom_score_adj", "900");
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
 }
 
 enum Split {
-    /// With the supervisor's id and the end of the pipe that tells the supervisor of our end.
+    /// With the supervisor's id and the end of the pipe that signals the end of the guard.
     Guard(Pid, OwnedFd),
     /// With the end of the pipe that hangs up when the guard ends.
     Supervisor(OwnedFd),
 }
 
-/// Becomes two: whoever kills the guard does not kill the supervisor, which then clears up.
+/// Splits into two processes: killing the guard does not kill the supervisor, which then cleans up.
 #[allow(unsafe_code, reason = "there is no safe fork")]
 fn split() -> io::Result<Split> {
     let (hangs_up, alive) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
@@ -195,7 +193,7 @@ fn split() -> io::Result<Split> {
 }
 
 fn guard_until_end(supervisor: Pid, alive: OwnedFd) -> io::Result<()> {
-    let_go_of_streams()?;
+    release_streams()?;
     loop {
         match rustix::process::waitpid(Some(supervisor), WaitOptions::empty()) {
             Err(rustix::io::Errno::INTR) => {}
@@ -207,10 +205,10 @@ fn guard_until_end(supervisor: Pid, alive: OwnedFd) -> io::Result<()> {
     }
 }
 
-/// Lends a user namespace to the daemon, which writes its maps from outside and opens it.
+/// Provides a user namespace to the daemon, which writes its maps from outside and opens it.
 #[allow(unsafe_code, reason = "leaving a namespace is unsafe for processes with threads")]
 fn hold_user_namespace() -> io::Result<()> {
-    // SAFETY: one thread, no descriptors shared with anyone.
+    // SAFETY: a single thread, no descriptors shared with other processes.
     unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWUSER)? };
     io::stdout().write_all(b"+")?;
     io::stdout().flush()?;

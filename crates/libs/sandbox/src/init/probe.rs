@@ -1,5 +1,5 @@
-//! What a canary does: from inside the confinement it tries what must fail, and says on standard
-//! output what did not.
+//! Canary: attempts forbidden operations from inside the confinement, and reports on standard output those that
+//! succeeded.
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use crate::plan::Probe;
 
-/// Starts the line of everything that was reached and must not be.
+/// Prefix of the line for a successful forbidden operation.
 pub(crate) const REACHED: &str = "reached: ";
-/// The last line of a probe that came to its end.
+/// Last line of a complete probe.
 pub(crate) const DONE: &str = "probe done";
 
-/// Every attempt is made, so that the reason names all that is open.
+/// Makes every attempt, so that the report names all gaps.
 pub(crate) fn run(probe: &Probe) -> io::Result<()> {
     let mut reached: Vec<&str> = Vec::new();
     let mut attempt = |what: &'static str, open: bool| {
@@ -25,7 +25,7 @@ pub(crate) fn run(probe: &Probe) -> io::Result<()> {
     attempt("reading a file outside", std::fs::read(&probe.outside_file).is_ok());
     attempt("writing to a file outside", std::fs::OpenOptions::new().append(true).open(&probe.outside_file).is_ok());
     attempt("making a file outside", std::fs::write(probe.outside_directory.join("escaped"), "x").is_ok());
-    attempt("cutting a file outside", cut(&probe.outside_file));
+    attempt("cutting a file outside", truncate(&probe.outside_file));
     attempt("changing the mode of a file outside", change_mode(&probe.outside_file));
     let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, probe.tcp_port));
     attempt("the network of the machine", TcpStream::connect_timeout(&loopback, Duration::from_secs(2)).is_ok());
@@ -60,14 +60,14 @@ pub(crate) fn run(probe: &Probe) -> io::Result<()> {
     io::stdout().flush()
 }
 
-/// Inside a process namespace the daemon's number may be another process, even this one: only a
-/// text that this process does not have itself came from outside.
+/// Whether a text came from outside. In a process namespace, the daemon's number may refer to another process or even
+/// this one, so the text must differ from this process's own.
 fn is_foreign(text: &[u8]) -> bool {
     let own = |name: &str| std::fs::read(format!("/proc/1/{name}")).is_ok_and(|own| own == text);
     !text.is_empty() && !own("cmdline") && !own("environ")
 }
 
-fn cut(path: &std::path::Path) -> bool {
+fn truncate(path: &std::path::Path) -> bool {
     rustix::fs::open(path, rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::TRUNC, rustix::fs::Mode::empty()).is_ok()
         || truncate_by_name(path)
 }
@@ -76,7 +76,7 @@ fn cut(path: &std::path::Path) -> bool {
 fn truncate_by_name(path: &std::path::Path) -> bool {
     use std::os::unix::ffi::OsStrExt;
     let Ok(path) = std::ffi::CString::new(path.as_os_str().as_bytes()) else { return false };
-    // SAFETY: the text ends with a zero byte and lives through the call.
+    // SAFETY: the text is zero-terminated and lives through the call.
     unsafe { libc::truncate(path.as_ptr(), 0) == 0 }
 }
 
@@ -87,6 +87,6 @@ fn change_mode(path: &std::path::Path) -> bool {
 
 #[allow(unsafe_code, reason = "leaving a namespace is unsafe for processes with threads")]
 fn new_user_namespace() -> bool {
-    // SAFETY: this process has one thread; where the call succeeds the canary has failed anyway.
+    // SAFETY: this process has one thread; if the call succeeds, the canary has failed anyway.
     unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWUSER).is_ok() }
 }

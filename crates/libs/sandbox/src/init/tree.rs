@@ -1,4 +1,4 @@
-//! The processes inside: who they are, and their end.
+//! Process tree inside the sandbox: enumeration and termination.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,30 +7,30 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process};
 
 use crate::Tier;
 
-/// What the kernel says about one process.
+/// Kernel statistics of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) pid: i32,
-    /// The thread under whose number `/proc` shows its memory and descriptors: the first one, unless
-    /// that has ended before the others.
+    /// Thread under whose number `/proc` shows memory and descriptors: the first one, unless it has ended before the
+    /// others.
     pub(crate) thread: i32,
     pub(crate) parent: i32,
     pub(crate) threads: u64,
-    /// Pages that it and its children that ended touched for the first time.
+    /// Page faults of the process and its ended children.
     pub(crate) faults: u64,
-    /// The time that it and its children that ended spent in the kernel.
+    /// Kernel time of the process and its ended children.
     pub(crate) system_ticks: u64,
     pub(crate) virtual_bytes: u64,
     pub(crate) resident_pages: u64,
 }
 
-/// Reads `/proc/<pid>/stat`; the numbers of its fields are those of proc(5).
+/// Reads `/proc/<pid>/stat`; field numbers as in proc(5).
 pub(crate) fn stat(pid: i32) -> Option<Stat> {
     let stat = parse_stat(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
     if stat.virtual_bytes > 0 || stat.threads < 2 {
         return Some(stat);
     }
-    // The first thread of a process can end before the others, and then shows nothing of it.
+    // The first thread of a process may end before the others, and then shows no data.
     let Some(living) = living_thread(pid) else { return Some(stat) };
     let Stat { virtual_bytes, resident_pages, .. } = living;
     Some(Stat { thread: living.pid, virtual_bytes, resident_pages, ..stat })
@@ -44,7 +44,7 @@ fn living_thread(pid: i32) -> Option<Stat> {
 }
 
 fn parse_stat(pid: i32, text: &str) -> Option<Stat> {
-    // The name of the program may hold anything, closing brackets too.
+    // The program name may contain any characters, including closing brackets.
     let (_, rest) = text.rsplit_once(") ")?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<i64>().ok();
@@ -61,7 +61,7 @@ fn parse_stat(pid: i32, text: &str) -> Option<Stat> {
     })
 }
 
-/// Every process inside but this one.
+/// Returns every process inside, except this one.
 pub(crate) fn processes(tier: Tier) -> Vec<Stat> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     if tier == Tier::Bubblewrap {
@@ -76,7 +76,7 @@ pub(crate) fn processes(tier: Tier) -> Vec<Stat> {
     found.into_iter().filter_map(stat).collect()
 }
 
-/// Every process that this one sees.
+/// Returns every process visible to this one.
 pub(crate) fn all() -> impl Iterator<Item = Stat> {
     let entries = fs::read_dir("/proc").ok();
     entries
@@ -87,9 +87,9 @@ pub(crate) fn all() -> impl Iterator<Item = Stat> {
         .filter_map(stat)
 }
 
-/// `None` when this kernel keeps no lists of children.
+/// Returns the children of a process; `None` if this kernel has no lists of children.
 fn children(pid: i32) -> Option<Vec<i32>> {
-    // A process that is gone has no children left: they have become ours, and are seen next time.
+    // A process that has ended has no children left: this process has adopted them, and sees them next time.
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Some(Vec::new()) };
     let mut children = Vec::new();
     for thread in threads.flatten() {
@@ -102,11 +102,11 @@ fn children(pid: i32) -> Option<Vec<i32>> {
     Some(children)
 }
 
-/// The same as a search through all processes of the machine.
+/// Finds descendants by searching all processes of the machine.
 fn descendants(own: i32) -> Vec<Stat> {
     let all: Vec<Stat> = all().collect();
     let mut known = BTreeSet::from([own]);
-    // Parents may be listed after their children, so look until nothing is added.
+    // Parents may be listed after their children, so the search is repeated until nothing is added.
     loop {
         let before = known.len();
         known.extend(
@@ -120,7 +120,7 @@ fn descendants(own: i32) -> Vec<Stat> {
     all.into_iter().filter(|process| known.contains(&process.pid)).collect()
 }
 
-/// How many processes and threads the user of this process has on the whole machine.
+/// Returns the number of processes and threads of this process's user on the whole machine.
 pub(crate) fn count_of_user() -> u64 {
     use std::os::unix::fs::MetadataExt;
     let user = rustix::process::getuid().as_raw();
@@ -128,7 +128,7 @@ pub(crate) fn count_of_user() -> u64 {
     all().filter(is_own).map(|process| process.threads).sum()
 }
 
-/// As process 1 of a namespace: sends to everything in it but this process.
+/// Signals everything in the namespace except this process, which is process 1.
 #[allow(unsafe_code, reason = "there is no safe name for `every process`")]
 fn signal_namespace(signal: Signal) {
     // SAFETY: a system call with plain numbers.
@@ -141,8 +141,8 @@ fn signal_process(process: &Stat, signal: Signal) {
     }
 }
 
-/// Ends every process inside and reaps it. A killed process cannot fork, and what it leaves becomes
-/// a child of this one, so each pass leaves fewer.
+/// Kills and reaps every process inside. A killed process cannot fork, and its children are adopted by this process, so
+/// each pass leaves fewer.
 pub(crate) fn end_all(tier: Tier) {
     loop {
         if tier == Tier::Bubblewrap {
@@ -161,10 +161,10 @@ pub(crate) fn end_all(tier: Tier) {
     }
 }
 
-/// Every process inside stands still until this is dropped.
+/// Pauses every process inside until it is dropped.
 pub(crate) struct Pause {
     tier: Tier,
-    /// Empty where one call reaches all of them.
+    /// Empty if a single call reaches all of them.
     paused: Vec<Stat>,
 }
 
@@ -176,7 +176,7 @@ impl Pause {
         }
         let mut known = BTreeSet::new();
         let mut paused = Vec::new();
-        // Who forked before it stood still has left a process that moves, which the next pass finds.
+        // A process that forked before it was paused has left a running child, which the next pass finds.
         loop {
             let new: Vec<Stat> = processes(tier).into_iter().filter(|process| known.insert(process.pid)).collect();
             if new.is_empty() {
@@ -187,8 +187,8 @@ impl Pause {
         }
     }
 
-    /// Leaves them standing still, for who ends them next.
-    pub(crate) fn keep(self) {
+    /// Leaves the processes paused, for a caller that ends them next.
+    pub(crate) fn leave_paused(self) {
         std::mem::forget(self);
     }
 }
@@ -209,7 +209,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_name_with_brackets_and_spaces_confuses_nobody() {
+    fn program_name_with_brackets_and_spaces_is_parsed() {
         let text = "7 (a) S 1 (b) R 3 7 7 0 -1 0 8 9 0 0 0 2 0 4 20 0 5 0 100 4096 33 18446744073709551615 0\n";
         let stat = parse_stat(7, text).unwrap();
         let expected = Stat {
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_own_process_can_be_read() {
+    fn own_process_is_parsed() {
         let own = std::process::id() as i32;
         let stat = stat(own).unwrap();
         assert_eq!(stat.parent, std::os::unix::process::parent_id() as i32);
@@ -235,7 +235,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_panics(text in "\\PC{0,80}\\) [0-9 a-zA-Z-]{0,200}") {
+        fn parsing_never_panics(text in "\\PC{0,80}\\) [0-9 a-zA-Z-]{0,200}") {
             let _ = parse_stat(1, &text);
         }
     }

@@ -1,7 +1,7 @@
-//! The escape suite: every attack on every tier that this machine provides, as root (when it is
-//! run as root) and as an ordinary user. Prints a table and fails when one attack gets through.
+//! Escape suite: every attack on every available tier, as root (if run as root) and as an ordinary user. Prints a table
+//! and fails if an attack succeeds.
 //!
-//! An argument keeps to the attacks whose names contain it. The same binary is the suite, the daemon's init, and the attacker.
+//! An argument filters the attacks by name. The same binary is the suite, the daemon's init, and the attacker.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test that brings its own main")]
 
@@ -10,7 +10,7 @@ mod suite;
 
 use std::process::ExitCode;
 
-/// What the suite's own environment holds and nobody inside may see.
+/// Variable in the suite's environment that must not be visible inside.
 const SECRET_VARIABLE: &str = "AGENTD_ESCAPE_SECRET";
 
 fn main() -> ExitCode {
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         ["suite", only @ ..] => suite::run(only.first().copied().unwrap_or_default()),
         ["control"] => suite::control(),
         ["daemon", kind, target] => suite::daemon(kind, target),
-        // What test runners ask.
+        // Arguments used by test runners.
         [.., "--list"] => ExitCode::SUCCESS,
         only => suite::as_root_and_as_user(only.first().copied().unwrap_or_default()),
     }
@@ -36,6 +36,6 @@ fn attack(name: &str, target: &str) -> ExitCode {
     for reached in attack(&target) {
         println!("{}{reached}", suite::REACHED);
     }
-    println!("{}", suite::TRIED);
+    println!("{}", suite::COMPLETED);
     ExitCode::SUCCESS
 }

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::machine::machines;
 
 #[tokio::test]
-async fn what_it_makes_is_the_daemons_on_the_disk_and_what_the_daemon_makes_is_its_own() {
+async fn ownership_of_files_is_mapped_in_both_directions() {
     use std::os::unix::fs::MetadataExt;
     for machine in machines().await {
         let workspace = machine.workspace();
@@ -24,7 +24,7 @@ async fn what_it_makes_is_the_daemons_on_the_disk_and_what_the_daemon_makes_is_i
 }
 
 #[tokio::test]
-async fn paths_are_readable_or_writable_or_not_there() {
+async fn paths_are_readable_writable_or_invisible() {
     for machine in machines().await {
         let root = machine.root.path().canonicalize().unwrap();
         let library = root.join("library");
@@ -45,7 +45,7 @@ async fn paths_are_readable_or_writable_or_not_there() {
         let script = format!("echo more >> {}/book", library.display());
         assert!(machine.shell(&script).await.ended.is_success());
         assert_eq!(std::fs::read_to_string(library.join("book")).unwrap(), "wordsmore\n");
-        // One that went away since is left out.
+        // A removed directory is skipped.
         std::fs::remove_dir_all(&library).unwrap();
         assert!(machine.shell("true").await.ended.is_success());
         assert_eq!(machine.sandbox.unusable_paths().len(), 1);
@@ -53,7 +53,7 @@ async fn paths_are_readable_or_writable_or_not_there() {
 }
 
 #[tokio::test]
-async fn the_daemons_data_is_never_opened_even_through_a_link_that_code_left() {
+async fn daemon_data_is_never_opened_even_through_links() {
     for machine in machines().await {
         let data = machine.root.path().join("data");
         let mut request = machine.request("true", &[]);
@@ -68,7 +68,7 @@ async fn the_daemons_data_is_never_opened_even_through_a_link_that_code_left() {
 }
 
 #[tokio::test]
-async fn the_network_is_the_proxys_socket_or_nothing() {
+async fn network_access_requires_the_proxy_socket() {
     for machine in machines().await {
         let directory = machine.root.path().join("data/proxy");
         std::fs::create_dir(&directory).unwrap();
@@ -100,7 +100,7 @@ async fn the_network_is_the_proxys_socket_or_nothing() {
                 assert_eq!(outcome.stdout.to_text(), "GET http://example.com/page HTTP/1.1\n", "{outcome:?}");
             }
         }
-        // A request that does not ask has no way out, whatever the policy says.
+        // A run that does not request the network has no access, regardless of the policy.
         if machine.sandbox.policy().backend != Backend::None {
             request.proxy_socket = None;
             assert!(!machine.sandbox.run(request).await.unwrap().ended.is_success());
@@ -110,7 +110,7 @@ async fn the_network_is_the_proxys_socket_or_nothing() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_behind() {
+async fn runs_leave_nothing_behind() {
     for machine in machines().await {
         machine.shell("true").await;
         let count = || {

@@ -6,7 +6,7 @@ use agentd_sandbox::{Ended, Policy, RunRequest, Sandbox, SandboxError, SandboxSe
 use crate::machine::machines;
 
 #[tokio::test]
-async fn limits_end_a_run_and_say_which_one() {
+async fn exceeded_limit_ends_the_run_and_is_reported() {
     for machine in machines().await {
         let mut request = machine.request("sh", &["-c", "trap '' TERM; sleep 1000 & sleep 1000"]);
         request.limits.time = Some(Duration::from_millis(200));
@@ -29,10 +29,10 @@ async fn limits_end_a_run_and_say_which_one() {
 }
 
 #[tokio::test]
-async fn memory_that_the_kernel_keeps_counts_also_when_the_rest_ends_well() {
+async fn kernel_memory_counts_even_if_the_program_succeeds() {
     let fill = "import socket, time\nkept = []\ntry:\n  while True:\n    kept.append(socket.socketpair())\n    for s in kept[-1]:\n      s.setblocking(False)\n      try:\n        while s.send(b'1' * 65536): pass\n      except BlockingIOError: pass\nexcept OSError: time.sleep(2)\n";
     for machine in machines().await {
-        // Each process is ended, or is out of descriptors and holds what it has.
+        // Each process is killed, or has no more descriptors and keeps what it has.
         let script = format!("fill() {{ /usr/bin/python3 -c \"{fill}\"; }}; fill & fill & wait; exit 0");
         let mut request = machine.request("sh", &["-c", &script]);
         request.limits.memory_bytes = Some(64 << 20);
@@ -41,7 +41,7 @@ async fn memory_that_the_kernel_keeps_counts_also_when_the_rest_ends_well() {
     }
 }
 
-/// Three processes that are within the limit each, and show nothing under their own numbers.
+/// Three processes, each within the limit, that show nothing under their own numbers.
 const WITHOUT_FIRST_THREADS: &str = "import ctypes, os, socket, sys, threading, time
 def heap(kept):
   while len(kept) < 40: kept.append(b'1' * (1 << 20))
@@ -62,10 +62,10 @@ for _ in range(3): os.wait()
 ";
 
 #[tokio::test]
-async fn a_process_whose_first_thread_has_ended_is_counted() {
+async fn process_with_ended_first_thread_is_counted() {
     for machine in machines().await {
         let has_group = machine.sandbox.status().await.control_groups.in_force;
-        // Empty sockets count as full only where nobody counts better.
+        // Empty sockets count as full only without a control group.
         for what in ["heap", "pairs"].into_iter().take(if has_group { 1 } else { 2 }) {
             let mut request = machine.request("/usr/bin/python3", &["-c", WITHOUT_FIRST_THREADS, what]);
             request.limits.memory_bytes = Some(64 << 20);
@@ -76,7 +76,7 @@ async fn a_process_whose_first_thread_has_ended_is_counted() {
 }
 
 #[tokio::test]
-async fn a_dropped_run_ends() {
+async fn dropped_run_is_killed() {
     for machine in machines().await {
         let gate = machine.workspace().join("gate");
         let script = "mkfifo gate; setsid sh -c 'exec > gate; echo held; sleep 1000' & wait";
@@ -102,13 +102,13 @@ async fn a_dropped_run_ends() {
         assert_eq!(text, b"held\n");
         run.abort();
         assert!(run.await.unwrap_err().is_cancelled());
-        // Its end of the pipe is let go of, although it left every group and session.
+        // Its end of the pipe is closed, although it left every group and session.
         assert_eq!(read(gate).await.1, b"");
     }
 }
 
 #[tokio::test]
-async fn many_runs_at_once_do_not_meet() {
+async fn concurrent_runs_are_isolated() {
     for machine in machines().await {
         let mut runs = tokio::task::JoinSet::new();
         for number in 0..12 {
@@ -129,8 +129,8 @@ async fn many_runs_at_once_do_not_meet() {
 }
 
 #[tokio::test]
-async fn a_missing_tier_refuses_code_and_says_the_remedy() {
-    // A binary that is no init fails every trial.
+async fn unavailable_tier_refuses_code_with_a_remedy() {
+    // A binary that is not an init fails every evaluation.
     let root = tempfile::tempdir().unwrap();
     let setup = SandboxSetup {
         spawner: Spawner::start().unwrap(),
@@ -149,15 +149,16 @@ async fn a_missing_tier_refuses_code_and_says_the_remedy() {
     assert!(status.remedy.is_some() && error.to_string().contains(&status.remedy.unwrap()));
 }
 
-/// Empty files take no bytes and fill a disk all the same.
+/// Empty files use no bytes but still fill a disk.
 const FLOOD: &str = "import os, sys\nos.makedirs(sys.argv[1], exist_ok=True)\nfor n in range(400_000):\n  os.close(os.open(f'{sys.argv[1]}/f{n}', os.O_CREAT))\n";
 
 #[tokio::test]
-async fn a_loop_that_makes_files_is_ended() {
+async fn creating_too_many_files_ends_the_run() {
     for machine in machines().await {
         let flood = |bounded: bool| {
             let mut request = machine.request("/usr/bin/python3", &["-c", FLOOD, if bounded { "w" } else { "d" }]);
-            // A fast file system takes thousands between two looks: of two limits that are passed either may be named.
+            // A fast file system creates thousands between two measurements: if two limits are exceeded, either may be
+            // reported.
             request.limits.files = if bounded { 10_000_000 } else { 5_000 };
             request.workspace = bounded.then(|| machine.workspace());
             request
@@ -173,9 +174,9 @@ async fn a_loop_that_makes_files_is_ended() {
     }
 }
 
-/// In a folder that nobody else may look into while it grows.
+/// Uses a folder that nobody else may read while it grows.
 #[tokio::test]
-async fn files_are_not_hidden_by_closing_their_folder() {
+async fn files_in_closed_folders_are_counted() {
     let hidden = "import os\nfor m in range(400):\n  os.mkdir(f'd{m}')\n  for n in range(1000):\n    os.close(os.open(f'd{m}/f{n}', os.O_CREAT))\n  os.chmod(f'd{m}', 0)\n";
     for machine in machines().await {
         let mut request = machine.request("/usr/bin/python3", &["-c", hidden]);
@@ -186,7 +187,7 @@ async fn files_are_not_hidden_by_closing_their_folder() {
 }
 
 #[tokio::test]
-async fn a_workspace_is_counted_whole_when_its_program_has_ended() {
+async fn workspace_is_measured_completely_after_the_run() {
     for machine in machines().await {
         machine.sandbox.set_policy(Policy { workspace_limit_mb: 16, ..machine.sandbox.policy() });
         let run = async |script: &str| {
@@ -196,7 +197,7 @@ async fn a_workspace_is_counted_whole_when_its_program_has_ended() {
         };
         let over = Ended::WorkspaceBytes { limit: 16 << 20 };
         assert_eq!(run("mkdir d && truncate -s 1G d/hole && chmod 0 d").await, over);
-        // It held so much before; a file more would be one too many for whoever looks in that moment.
+        // It had this size before; one more file could exceed the limit at the time of a measurement.
         assert_eq!(run("chmod 700 d").await, Ended::Exited { code: 0 });
         assert_eq!(run("truncate -s 2M more").await, over);
         assert_eq!(run("rm -r d more").await, Ended::Exited { code: 0 });

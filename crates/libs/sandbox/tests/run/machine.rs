@@ -1,4 +1,4 @@
-//! A daemon's data directory, a sandbox beside it, and a workspace in it.
+//! Daemon's data directory, a sandbox next to it, and a workspace in it.
 
 use std::path::PathBuf;
 
@@ -48,8 +48,7 @@ impl Machine {
     }
 }
 
-/// Each tier that proves itself, with control groups and without; what is not there is named loudly
-/// and left out.
+/// Returns a machine for each available tier, with and without control groups; prints the tiers that are unavailable.
 pub(crate) async fn machines() -> Vec<Machine> {
     let mut machines = vec![];
     for backend in [Backend::Bubblewrap, Backend::Landlock] {

@@ -1,4 +1,4 @@
-//! What a run promises, on every tier that this machine has.
+//! Guarantees of a run, tested on every available tier.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 mod files;

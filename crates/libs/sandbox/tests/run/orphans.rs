@@ -1,4 +1,4 @@
-//! What a daemon leaves that is killed while it makes a box.
+//! Incomplete sandboxes of a killed daemon.
 
 use std::io::{BufRead, BufReader};
 use std::os::fd::OwnedFd;
@@ -10,9 +10,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::machine::Machine;
 
-/// bubblewrap, held where it maps the users, and its process inside.
+/// Starts bubblewrap, blocked before it maps the users, and returns it with its inner process.
 #[allow(clippy::disallowed_methods, reason = "a child of the daemon's own would be ended with its group")]
-fn half_made(directory: &std::path::Path) -> Option<(Child, OwnedFd)> {
+fn incomplete_sandbox(directory: &std::path::Path) -> Option<(Child, OwnedFd)> {
     let mut outside = Command::new("/usr/bin/bwrap")
         .args(["--unshare-all", "--unshare-user", "--die-with-parent", "--info-fd", "1", "--userns-block-fd", "0"])
         .args(["--ro-bind", "/", "/", "--ro-bind"])
@@ -23,7 +23,7 @@ fn half_made(directory: &std::path::Path) -> Option<(Child, OwnedFd)> {
         .stderr(Stdio::null())
         .spawn()
         .ok()?;
-    // To its end: who writes to a pipe that nobody reads is ended.
+    // Reads to the end, since a process that writes to a closed pipe is killed.
     let lines = BufReader::new(outside.stdout.take()?).lines().map_while(Result::ok);
     let said: Vec<String> = lines.take_while(|line| line != "}").collect();
     let number = said.iter().find_map(|line| line.split_once("child-pid\": "))?.1;
@@ -38,12 +38,12 @@ fn has_ended(process: &OwnedFd, seconds: i64) -> bool {
 }
 
 #[tokio::test]
-async fn a_box_that_lost_its_daemon_is_ended_by_the_next_one() {
+async fn orphaned_sandbox_is_killed_by_the_next_daemon() {
     let machine = Machine::new(Backend::None, false);
     let state = machine.workspace().parent().unwrap().join("sandbox");
     let elsewhere = tempfile::tempdir().unwrap();
     let (Some((mut lost, left)), Some((mut other, others)), Some((_held, kept))) =
-        (half_made(&state), half_made(elsewhere.path()), half_made(&state))
+        (incomplete_sandbox(&state), incomplete_sandbox(elsewhere.path()), incomplete_sandbox(&state))
     else {
         println!("NOT TESTED: this machine cannot provide bubblewrap");
         return;
@@ -56,7 +56,7 @@ async fn a_box_that_lost_its_daemon_is_ended_by_the_next_one() {
 
     machine.sandbox.status().await;
     assert!(has_ended(&left, 20));
-    // Neither what is another daemon's nor what has its daemon.
+    // Neither another daemon's process nor one whose daemon is running is killed.
     assert!(!has_ended(&others, 0) && !has_ended(&kept, 0));
     pidfd_send_signal(&others, Signal::KILL).unwrap();
     pidfd_send_signal(&kept, Signal::KILL).unwrap();

@@ -1,4 +1,4 @@
-//! Programs that people run get along with the default limits.
+//! Common programs work within the default limits.
 
 use std::path::Path;
 
@@ -56,7 +56,7 @@ git add . && git commit -qm all && git gc -q && git clone -q . ../copy && git -C
 ";
 
 #[tokio::test]
-async fn ordinary_programs_fit_into_the_default_limits() {
+async fn common_programs_work_within_the_default_limits() {
     let programs = [
         ("/usr/bin/python3", ["-c", PYTHON]),
         ("/usr/bin/node", ["-e", NODE]),

@@ -6,7 +6,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use crate::machine::{machines, text};
 
 #[tokio::test]
-async fn a_program_reads_its_input_and_answers() {
+async fn program_reads_input_and_writes_output() {
     for machine in machines().await {
         let mut request = machine.request("cat", &[]);
         request.stdin = b"hello".to_vec();
@@ -23,7 +23,7 @@ async fn a_program_reads_its_input_and_answers() {
 }
 
 #[tokio::test]
-async fn interpreters_run() {
+async fn interpreters_work() {
     for machine in machines().await {
         let python = "import json, ssl, hashlib, subprocess, tempfile, threading\n\
                       t = threading.Thread(target=print, args=('thread',)); t.start(); t.join()\n\
@@ -49,7 +49,7 @@ async fn interpreters_run() {
 }
 
 #[tokio::test]
-async fn only_named_variables_are_handed_on() {
+async fn only_listed_variables_are_inherited() {
     for machine in machines().await {
         let mut request = machine.request("env", &[]);
         request.environment = vec![("TOKEN".into(), "of the caller".into()), ("HOME".into(), "/elsewhere".into())];
@@ -58,7 +58,7 @@ async fn only_named_variables_are_handed_on() {
         let text = outcome.stdout.to_text();
         let mut names: Vec<&str> = text.lines().filter_map(|line| line.split('=').next()).collect();
         names.sort_unstable();
-        // Only cargo sets the last one, and not when the binary is run by hand.
+        // Only cargo sets the last one, and not when the binary is run manually.
         names.retain(|name| *name != "CARGO_PKG_NAME");
         assert_eq!(names, ["HOME", "LANG", "PATH", "TMPDIR", "TOKEN"], "{text}");
         assert!(text.contains("HOME=/elsewhere"));
@@ -68,7 +68,7 @@ async fn only_named_variables_are_handed_on() {
 }
 
 #[tokio::test]
-async fn output_is_bounded_and_floods_are_ended() {
+async fn output_is_bounded_and_floods_end_the_run() {
     for machine in machines().await {
         let mut request = machine.request("sh", &["-c", "seq 1 20000; echo last >&2"]);
         request.limits.kept_bytes = 1000;
@@ -87,7 +87,7 @@ async fn output_is_bounded_and_floods_are_ended() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_an_outcome() {
+async fn missing_program_is_an_outcome() {
     for machine in machines().await {
         let outcome = machine.run("no-such-program", &[]).await;
         assert!(
@@ -102,7 +102,7 @@ async fn a_program_that_is_not_there_is_an_outcome() {
 }
 
 #[tokio::test]
-async fn a_server_talks_over_its_pipes_until_it_is_killed_or_dropped() {
+async fn server_uses_its_pipes_until_it_is_killed_or_dropped() {
     for machine in machines().await {
         let script = "while read line; do echo \"got $line\"; done; echo end; sleep 1000 & echo $! > pid; wait";
         let mut child = machine.sandbox.spawn(machine.request("sh", &["-c", script])).await.unwrap();
@@ -121,7 +121,7 @@ async fn a_server_talks_over_its_pipes_until_it_is_killed_or_dropped() {
         child.kill();
         assert_eq!(child.wait().await, Ended::Stopped, "{}", child.tier());
         assert_eq!(child.wait().await, Ended::Stopped);
-        // Its pipe ends because nobody holds it any more.
+        // Its pipe ends because no process has it open.
         line.clear();
         assert_eq!(stdout.read_line(&mut line).await.unwrap(), 0);
 

@@ -1,11 +1,11 @@
-//! Which days of a month are meant, as bits.
+//! Matching days of a month as bit sets.
 
 use jiff::civil::Date;
 
 use super::CronExpression;
 
 impl CronExpression {
-    /// The days of this month that match, as bits 1 to 31.
+    /// Returns the matching days of this month as bits 1 to 31.
     pub(super) fn days_of_month(&self, year: i16, month: i8) -> u32 {
         let Ok(first) = Date::new(year, month, 1) else { return 0 };
         let length = u32::from(first.days_in_month().unsigned_abs());
@@ -34,7 +34,7 @@ impl CronExpression {
     }
 }
 
-/// Weekday bits as bits of the days of a month whose first day is the weekday `offset`.
+/// Expands weekday bits to day-of-month bits for a month whose first day is the weekday `offset`.
 fn spread(weekdays: u8, offset: u8) -> u32 {
     let week = u64::from(weekdays);
     let from_first = ((week >> offset) | (week << (7 - offset))) & 0x7f;

@@ -1,8 +1,8 @@
-//! Why a text is no cron expression.
+//! Errors of cron expressions.
 
 use std::fmt;
 
-/// One of the five fields.
+/// Field of a cron expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CronField {
     Minute,
@@ -13,7 +13,7 @@ pub enum CronField {
 }
 
 impl CronField {
-    /// The least and the greatest number that may stand in the field. Sunday is 0 and 7.
+    /// Returns the smallest and the greatest number of the field. Sunday is 0 and 7.
     #[must_use]
     pub const fn range(self) -> (u8, u8) {
         match self {
@@ -25,7 +25,7 @@ impl CronField {
         }
     }
 
-    /// What may stand in the field, as the end of a sentence.
+    /// Describes the allowed values, as the end of a sentence.
     pub(crate) const fn allowed(self) -> &'static str {
         match self {
             Self::Minute => "allowed are 0-59, `*`, lists, ranges and steps such as `*/15`",
@@ -52,7 +52,7 @@ impl fmt::Display for CronField {
     }
 }
 
-/// Which field is wrong and why. Without a field it is the expression as a whole.
+/// Invalid field and reason. Without a field the whole expression is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{reason}", .field.map_or_else(String::new, |field| format!("{field}: ")))]
 pub struct CronError {

@@ -1,6 +1,6 @@
-//! Cron with five fields: strict to read, exact across daylight saving.
+//! Cron with five fields: strict parsing, exact across daylight saving.
 //!
-//! `parse` reads the text, `days` says which days of a month are meant, `search` finds the next slot.
+//! `parse` parses the text, `days` computes the matching days of a month, `search` finds the next slot.
 
 mod days;
 mod error;
@@ -10,36 +10,36 @@ mod search;
 pub use error::{CronError, CronField};
 pub use parse::MAX_EXPRESSION_LENGTH;
 
-/// The second to fifth of a weekday in a month, and the first: `1#1`.
+/// Maximum number of occurrences of a weekday in a month, for `1#1` to `1#5`.
 pub(crate) const WEEKS_IN_MONTH: usize = 5;
 
-/// A cron expression: sets of minutes, hours, days, months and weekdays as bits.
+/// Cron expression: sets of minutes, hours, days, months and weekdays as bits.
 ///
-/// When both the day of month and the weekday are set, a day that matches either is meant. A field is not set
-/// when it is `*` or `*/1`, and set otherwise, so `*/2` and `1-31` are set.
+/// If both the day of month and the weekday are set, a day matches if either does. A field is unset if it is `*` or
+/// `*/1`; `*/2` and `1-31` count as set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CronExpression {
-    /// As given, with single spaces.
+    /// Original text with single spaces.
     text: String,
     minutes: u64,
     hours: u32,
-    /// Bits 1 to 31.
+    /// Days of the month as bits 1 to 31.
     days: u32,
     last_day: bool,
     days_set: bool,
-    /// Bits 1 to 12.
+    /// Months as bits 1 to 12.
     months: u16,
-    /// Bits 0 (Sunday) to 6.
+    /// Weekdays as bits 0 (Sunday) to 6.
     weekdays: u8,
-    /// The same for the last of a weekday in the month, `5L`.
+    /// Weekdays whose last occurrence in the month matches, `5L`.
     last_weekdays: u8,
-    /// The same for the n-th of a weekday in the month, `1#2`.
+    /// Weekdays whose n-th occurrence in the month matches, `1#2`.
     nth_weekdays: [u8; WEEKS_IN_MONTH],
     weekdays_set: bool,
 }
 
 impl CronExpression {
-    /// The expression with single spaces; an `@` name stays as it is.
+    /// Returns the expression with single spaces; an `@` name is unchanged.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
@@ -57,17 +57,17 @@ impl CronExpression {
         self.months
     }
 
-    /// The days of month that are set, and whether the last is; `None` when the field is `*`.
+    /// Returns the set days of month, and whether the last day is set; `None` if the field is `*`.
     pub(crate) fn days(&self) -> Option<(u32, bool)> {
         self.days_set.then_some((self.days, self.last_day))
     }
 
-    /// The weekdays that are set: all of them, the last ones, the n-th ones; `None` when the field is `*`.
+    /// Returns the set weekdays: every, last and n-th occurrences; `None` if the field is `*`.
     pub(crate) fn weekdays(&self) -> Option<(u8, u8, [u8; WEEKS_IN_MONTH])> {
         self.weekdays_set.then_some((self.weekdays, self.last_weekdays, self.nth_weekdays))
     }
 
-    /// One minute of one hour: such a time is due once a day, whatever the clocks do.
+    /// Whether the expression is one minute of one hour, which is due once a day regardless of clock changes.
     pub(crate) const fn is_fixed_time(&self) -> bool {
         self.minutes.count_ones() == 1 && self.hours.count_ones() == 1
     }

@@ -1,21 +1,21 @@
-//! The grammar: five fields, or one of the usual `@` names. What other programs add, and what is probably a
-//! mistake, is refused with the field and the reason.
+//! Parser: five fields, or a common `@` name. Extensions of other programs and probable mistakes are rejected with the
+//! field and the reason.
 
 use super::{CronError, CronExpression, CronField, WEEKS_IN_MONTH};
 
-/// Longer expressions are refused, in bytes.
+/// Maximum length of an expression, in bytes.
 pub const MAX_EXPRESSION_LENGTH: usize = 256;
 
 const MONTHS: [&str; 12] = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
-/// The longest each month gets.
+/// Maximum length of each month.
 const MONTH_LENGTHS: [u32; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
-/// What one field says.
+/// Parsed field.
 #[derive(Debug, Default)]
 struct Field {
     bits: u64,
-    /// `*` without a step stands in it.
+    /// Whether the field is `*` without a step.
     any: bool,
     last: bool,
     last_weekdays: u8,
@@ -23,10 +23,10 @@ struct Field {
 }
 
 impl CronExpression {
-    /// Reads an expression such as `0 9 * * MON-FRI` or `@daily`.
+    /// Parses an expression such as `0 9 * * MON-FRI` or `@daily`.
     ///
     /// # Errors
-    /// The first bad field, the reason, and what is allowed there; also when the expression can never fire.
+    /// The first invalid field, the reason, and the allowed values; also if the expression can never fire.
     pub fn parse(text: &str) -> Result<Self, CronError> {
         let text = text.trim_matches([' ', '\t']);
         check_text(text)?;
@@ -56,13 +56,12 @@ impl CronExpression {
             nth_weekdays: weekdays.nth_weekdays,
             weekdays_set: !weekdays.any,
         };
-        expression.check_that_it_fires()?;
+        expression.check_satisfiable()?;
         Ok(expression)
     }
 
-    /// Only days that no chosen month has never come; every weekday comes in every month, and a fifth one does
-    /// in some year.
-    fn check_that_it_fires(&self) -> Result<(), CronError> {
+    /// Rejects days that no selected month has. Every weekday occurs in every month, and a fifth one in some year.
+    fn check_satisfiable(&self) -> Result<(), CronError> {
         if !self.days_set || self.weekdays_set || self.last_day {
             return Ok(());
         }
@@ -157,7 +156,7 @@ fn parse_item(field: CronField, item: &str, parsed: &mut Field) -> Result<(), Cr
     };
     let (least, greatest) = field.range();
     let (start, end) = if range == "*" {
-        // Seven is Sunday again, which `*` has already.
+        // Seven is Sunday again, which `*` already includes.
         (least, if field == CronField::Weekday { 6 } else { greatest })
     } else if let Some((start, end)) = range.split_once('-') {
         parse_range(field, item, start, end)?
@@ -179,7 +178,7 @@ fn parse_item(field: CronField, item: &str, parsed: &mut Field) -> Result<(), Cr
     Ok(())
 }
 
-/// What other programs write and this one does not read.
+/// Detects syntax of other programs.
 fn foreign(field: CronField, item: &str) -> Option<String> {
     let upper = item.to_ascii_uppercase();
     if item.contains('?') {
@@ -202,7 +201,7 @@ fn foreign(field: CronField, item: &str) -> Option<String> {
     }
 }
 
-/// `5L` and `1#2`. False when the item is something else.
+/// Parses `5L` and `1#2`; returns `false` for other items.
 fn parse_weekday_of_month(item: &str, parsed: &mut Field) -> Result<bool, CronError> {
     let field = CronField::Weekday;
     if let Some((weekday, week)) = item.split_once('#') {
@@ -227,7 +226,7 @@ fn parse_weekday_of_month(item: &str, parsed: &mut Field) -> Result<bool, CronEr
 fn parse_range(field: CronField, item: &str, start: &str, end: &str) -> Result<(u8, u8), CronError> {
     let from = parse_value(field, item, start)?;
     let mut to = parse_value(field, item, end)?;
-    // FRI-SUN ends the week.
+    // In FRI-SUN, Sunday is the end of the week.
     if field == CronField::Weekday && to == 0 && from > 0 {
         to = 7;
     }
@@ -282,7 +281,7 @@ fn parse_value(field: CronField, item: &str, text: &str) -> Result<u8, CronError
     }
 }
 
-/// One to three digits, nothing else.
+/// Parses one to three digits.
 fn parse_number(text: &str) -> Option<u16> {
     let digits = !text.is_empty() && text.len() <= 3 && text.bytes().all(|byte| byte.is_ascii_digit());
     if digits { text.parse().ok() } else { None }

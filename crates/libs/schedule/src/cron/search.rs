@@ -1,4 +1,4 @@
-//! The next slot of an expression: bits within a month, offsets between transitions.
+//! Search for the next slot: bit sets within a month, offsets between transitions.
 
 use agentd_base::Timestamp;
 use jiff::civil::{Date, DateTime, Time};
@@ -6,20 +6,20 @@ use jiff::civil::{Date, DateTime, Time};
 use super::CronExpression;
 use crate::zone::Zone;
 
-/// The last year that is looked at.
+/// Last year of the search.
 const MAX_YEAR: i16 = 9999;
 
 impl CronExpression {
-    /// The next slot strictly after `after` in `zone`; `None` only at the end of time.
+    /// Returns the next slot strictly after `after` in `zone`; `None` only at the end of the supported range.
     #[must_use]
     pub fn next_after(&self, after: Timestamp, zone: &Zone) -> Option<Timestamp> {
         if self.is_fixed_time() { self.next_fixed(after, zone) } else { self.next_in_segments(after, zone) }
     }
 
-    /// A fixed time: day by day on the calendar, each resolved once. Neighbouring days may resolve to the same
-    /// instant when a whole day was left out; being later than `after` sorts that out.
+    /// Searches fixed times day by day on the calendar, each resolved once. If a whole day is skipped, neighbouring
+    /// days may resolve to the same instant; the comparison with `after` handles that.
     fn next_fixed(&self, after: Timestamp, zone: &Zone) -> Option<Timestamp> {
-        // A day whose time fell into a gap across midnight is due on the next one.
+        // A time in a gap across midnight is due on the following day.
         let mut date = zone.wall(after).date().yesterday().ok()?;
         let time = Time::new(lowest(u64::from(self.hours)), lowest(self.minutes), 0, 0).ok()?;
         loop {
@@ -33,8 +33,8 @@ impl CronExpression {
         }
     }
 
-    /// Everything else: between two transitions the offset is constant, and wall time is plain arithmetic. The
-    /// walls that a gap leaves out belong to no segment; those of a fold belong to two.
+    /// Searches other patterns: between two transitions the offset is constant, so local time is plain arithmetic.
+    /// Local times within a gap belong to no segment, those of a fold to two.
     fn next_in_segments(&self, after: Timestamp, zone: &Zone) -> Option<Timestamp> {
         let mut at = after.to_jiff();
         let (mut offset, mut end) = zone.segment(at);
@@ -50,7 +50,7 @@ impl CronExpression {
         }
     }
 
-    /// The first matching wall time that is not before `from` and before `until`.
+    /// Returns the first matching local time not before `from` and before `until`.
     fn next_wall(&self, from: DateTime, until: Option<DateTime>) -> Option<DateTime> {
         let last_date = until.map_or(Date::MAX, DateTime::date);
         let mut date = self.next_date(from.date())?;
@@ -67,7 +67,7 @@ impl CronExpression {
         Some(date.to_datetime(first)).filter(|wall| until.is_none_or(|until| *wall < until))
     }
 
-    /// The first matching time of a day that is not before `hour:minute`.
+    /// Returns the first matching time of a day not before `hour:minute`.
     fn next_time(&self, hour: i8, minute: i8) -> Option<Time> {
         let this_hour = u64::from(self.hours) >> hour & 1 == 1;
         if this_hour && let Some(minute) = lowest_from(self.minutes, minute) {
@@ -77,7 +77,7 @@ impl CronExpression {
         Time::new(hour, lowest(self.minutes), 0, 0).ok()
     }
 
-    /// The first matching date that is not before `from`.
+    /// Returns the first matching date not before `from`.
     fn next_date(&self, from: Date) -> Option<Date> {
         let (mut year, mut month, mut day) = (from.year(), from.month(), from.day());
         loop {
@@ -103,13 +103,13 @@ impl CronExpression {
     }
 }
 
-/// The place of the lowest bit that is not below `from`.
+/// Returns the position of the lowest bit not below `from`.
 fn lowest_from(bits: u64, from: i8) -> Option<i8> {
     let rest = bits.checked_shr(u32::from(from.unsigned_abs())).map_or(0, |rest| rest);
     if rest == 0 { None } else { Some(from + lowest(rest)) }
 }
 
-/// The place of the lowest bit; there is one.
+/// Returns the position of the lowest bit; the set is not empty.
 const fn lowest(bits: u64) -> i8 {
     bits.trailing_zeros() as i8
 }

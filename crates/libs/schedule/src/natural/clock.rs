@@ -1,11 +1,11 @@
-//! Times of the day: "at 9", "half past seven", "um Viertel vor 8", "between 9 and 5", "in the evening".
+//! Times of day: "at 9", "half past seven", "um Viertel vor 8", "between 9 and 5", "in the evening".
 
 use super::draft::ClockTime;
 use super::grammar::Grammar;
 use super::token::{Kind, Part, Unit};
 
 impl Grammar<'_> {
-    /// One time, or several: "at 9am, 1pm and 6pm".
+    /// Parses one or several times: "at 9am, 1pm and 6pm".
     pub(super) fn times(&mut self) -> bool {
         if self.follows_unit() {
             return false;
@@ -32,7 +32,7 @@ impl Grammar<'_> {
                 }
                 grammar.take(Kind::And);
                 let led = grammar.take(Kind::At) || led || first.certain;
-                // "at 9 and 3 people": a lone number must be the last of its phrase.
+                // "at 9 and 3 people": a lone number must end its phrase.
                 let Some(time) = grammar.clock_time(led) else { return false };
                 if !time.certain && !grammar.at_end(0) && matches!(grammar.kind(0), Kind::Unknown | Kind::Unit(_)) {
                     return false;
@@ -44,13 +44,13 @@ impl Grammar<'_> {
                 break;
             }
         }
-        // "at 8 to 10": nothing says when within that span.
+        // "at 8 to 10": the time within that span is not specified.
         self.draft.limited |= self.attempt(|grammar| grammar.take(Kind::To) && grammar.clock_time(true).is_some());
         share_afternoon(&mut times);
         if let Some(part) = self.part() {
             self.draft.part.get_or_insert(part);
         }
-        // "17 Uhr abends" beside "morgens"
+        // "17 Uhr abends" combined with "morgens".
         self.draft.impossible |= !self.draft.more_parts.is_empty();
         self.draft.times.extend(times);
         true
@@ -61,7 +61,7 @@ impl Grammar<'_> {
             || matches!(self.kind(1), Kind::Am | Kind::Pm | Kind::OClock)
     }
 
-    /// A time. `led` says that a word before announces one, so that a lone number is one too.
+    /// Parses a time. `led` means that a preceding word announces a time, so that a lone number counts as one.
     pub(super) fn clock_time(&mut self, led: bool) -> Option<ClockTime> {
         self.find(Self::named_time)
             .or_else(|| self.find(|grammar| grammar.time_by_quarters(led)))
@@ -84,16 +84,16 @@ impl Grammar<'_> {
         if self.text(0) == "dreiviertel" {
             self.at += 1;
             let hour = self.hour()?;
-            return Some(self.finished(minutes_before(hour, 15)));
+            return Some(self.with_suffix(minutes_before(hour, 15)));
         }
         if self.take(Kind::HalfTo) {
             let hour = self.hour()?;
-            return Some(self.finished(minutes_before(hour, 30)));
+            return Some(self.with_suffix(minutes_before(hour, 30)));
         }
         let minutes = match self.kind(0) {
             Kind::Half => 30,
             Kind::Quarter => 15,
-            // "nine to five" is no time.
+            // "nine to five" is not a time.
             Kind::Number(minutes @ 1..=59)
                 if led || minutes % 5 == 0 || matches!(self.kind(1), Kind::Unit(Unit::Minute)) =>
             {
@@ -106,13 +106,13 @@ impl Grammar<'_> {
         self.at += usize::from(says_minutes);
         let forward = match self.kind(0) {
             Kind::Past => true,
-            // "at 8 to 10" are two hours; who counts single minutes says so.
+            // "at 8 to 10" are two hours; single minutes are only meant if the text says so.
             Kind::To if minutes % 5 != 0 && !says_minutes => return None,
             Kind::To | Kind::Before => false,
             // "half nine", as the British say it.
             Kind::Number(_) if led && minutes == 30 && self.text_before() == "half" => {
                 let hour = self.hour()?;
-                return Some(self.finished(ClockTime::uncertain(hour, 30)));
+                return Some(self.with_suffix(ClockTime::uncertain(hour, 30)));
             }
             _ => return None,
         };
@@ -121,7 +121,7 @@ impl Grammar<'_> {
         if self.take(Kind::HalfTo) {
             let hour = self.hour()?;
             let minutes = u8::try_from(minutes).ok().filter(|minutes| *minutes < 30)?;
-            return Some(self.finished(minutes_before(hour, if forward { 30 - minutes } else { 30 + minutes })));
+            return Some(self.with_suffix(minutes_before(hour, if forward { 30 - minutes } else { 30 + minutes })));
         }
         let named = self.named_time();
         let hour = match named {
@@ -130,7 +130,7 @@ impl Grammar<'_> {
         };
         let minutes = u8::try_from(minutes).ok()?;
         let time = if forward { ClockTime::uncertain(hour, minutes) } else { minutes_before(hour, minutes) };
-        Some(if named.is_some() { ClockTime::fixed(time.hour, time.minute) } else { self.finished(time) })
+        Some(if named.is_some() { ClockTime::fixed(time.hour, time.minute) } else { self.with_suffix(time) })
     }
 
     /// "9", "9am", "17:30", "7 Uhr 30", "seven in the evening".
@@ -138,12 +138,12 @@ impl Grammar<'_> {
         match self.kind(0) {
             Kind::Clock(hour, minute) => {
                 self.at += 1;
-                // Nobody writes minutes for the night who means the afternoon, unless words say so.
-                Some(self.finished(ClockTime::on_clock(hour, minute)))
+                // Minutes without further words refer to daytime, not to the night.
+                Some(self.with_suffix(ClockTime::on_clock(hour, minute)))
             }
             Kind::Dotted(hour, minute) if led || matches!(self.kind(1), Kind::Am | Kind::Pm | Kind::OClock) => {
                 self.at += 1;
-                Some(self.finished(ClockTime::on_clock(hour, minute)))
+                Some(self.with_suffix(ClockTime::on_clock(hour, minute)))
             }
             Kind::Number(_) if self.text(0).len() >= 3 && self.text(0).starts_with(|c: char| c.is_ascii_digit()) => {
                 self.unbroken_time(led)
@@ -157,7 +157,7 @@ impl Grammar<'_> {
                     || matches!(self.kind(1), Kind::Part { repeats: true, .. })
                     || (self.spoken_minute(1).is_some()
                         && (self.kind(2) == Kind::Pm || (self.kind(2) == Kind::Am && !self.am_is_german(2))));
-                // "at 17h", "at 17 hrs"
+                // "at 17h", "at 17 hrs".
                 let is_hour = led && number <= 24 && matches!(self.text(1), "h" | "hrs");
                 let is_amount = !is_hour && matches!(self.kind(1), Kind::Unit(_) | Kind::SecondWord | Kind::Times);
                 if !(led || announced) || is_amount {
@@ -167,7 +167,7 @@ impl Grammar<'_> {
                 self.at += if is_hour || minute.is_some() { 2 } else { 1 };
                 let certain = hour > 12 || hour == 0 || is_hour;
                 let time = ClockTime::on_clock(hour, minute.unwrap_or(0));
-                Some(self.finished(ClockTime { certain, ..time }))
+                Some(self.with_suffix(ClockTime { certain, ..time }))
             }
             _ => None,
         }
@@ -193,10 +193,10 @@ impl Grammar<'_> {
         }
         self.at += if says_hours { 2 } else { 1 };
         let certain = hour > 12 || text.starts_with('0') || says_hours;
-        Some(self.finished(ClockTime { certain, ..ClockTime::uncertain(hour, minute) }))
+        Some(self.with_suffix(ClockTime { certain, ..ClockTime::uncertain(hour, minute) }))
     }
 
-    /// The minute in "nine thirty" and "9 30", `ahead` of the place.
+    /// Returns the minute in "nine thirty" and "9 30", `ahead` of the position.
     fn spoken_minute(&self, ahead: usize) -> Option<u8> {
         let Kind::Number(minute @ 1..=59) = self.kind(ahead) else { return None };
         let in_words = |text: &str| text.chars().all(|letter| letter.is_alphabetic() || letter == '-');
@@ -219,8 +219,8 @@ impl Grammar<'_> {
         Some(hour % 24)
     }
 
-    /// What may follow a time: am, pm, o'clock, German minutes, a part of the day.
-    fn finished(&mut self, mut time: ClockTime) -> ClockTime {
+    /// Parses what may follow a time: am, pm, o'clock, German minutes, a part of the day.
+    fn with_suffix(&mut self, mut time: ClockTime) -> ClockTime {
         if self.take(Kind::OClock) {
             time.certain |= time.hour > 12 || self.tokens_say_uhr();
             if time.minute == 0
@@ -249,7 +249,7 @@ impl Grammar<'_> {
         self.previous() == Some(Kind::OClock)
     }
 
-    /// "um 8 am Montag": the word before a German day is no hour of the morning.
+    /// "um 8 am Montag": "am" before a German day does not mean the morning.
     fn am_is_german(&self, ahead: usize) -> bool {
         let next = self.text(ahead + 1);
         next.ends_with("tag")
@@ -260,7 +260,7 @@ impl Grammar<'_> {
             || next.ends_with('.')
     }
 
-    /// "in the morning", "at night", "abends", "am Abend", "in der Nacht", as a part of what came before.
+    /// Parses "in the morning", "at night", "abends", "am Abend", "in der Nacht" as a qualifier of what precedes.
     pub(super) fn part(&mut self) -> Option<Part> {
         let mut found = None;
         self.attempt(|grammar| {
@@ -277,7 +277,7 @@ impl Grammar<'_> {
         found
     }
 
-    /// A part of the day by itself.
+    /// Parses a part of the day on its own.
     pub(super) fn part_of_day(&mut self) -> bool {
         if ["good", "guten", "gute", "guter"].iter().any(|word| self.before_is(word)) {
             return false;
@@ -290,7 +290,7 @@ impl Grammar<'_> {
                 self.draft.part_repeats |= repeats;
             }
             Kind::MorgenWord if led => self.add_part(Part::Morning),
-            // "at the end of the day"
+            // "at the end of the day".
             Kind::End if self.text(1) == "of" => {
                 self.at += 2;
                 self.take(Kind::The);
@@ -300,11 +300,11 @@ impl Grammar<'_> {
             _ => return false,
         }
         self.at += 1;
-        // "mornings at 7" is every day's, unless a day is named.
+        // "mornings at 7" repeats daily unless a day is named.
         true
     }
 
-    /// One part of the day, or another: "every morning and evening".
+    /// Adds a part of the day, or another one: "every morning and evening".
     pub(super) fn add_part(&mut self, part: Part) {
         match self.draft.part {
             Some(known) if known != part => {
@@ -320,7 +320,7 @@ impl Grammar<'_> {
     }
 }
 
-/// "at 7 and 9pm": what is said once holds for both.
+/// Applies the half of the day to all times: "at 7 and 9pm".
 fn share_afternoon(times: &mut [ClockTime]) {
     let Some((last, rest)) = times.split_last_mut() else { return };
     if last.certain && last.hour > 12 {

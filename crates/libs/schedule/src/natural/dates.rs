@@ -1,10 +1,10 @@
-//! Days of the year: "March 15", "24.12.2026", "Christmas Eve", "in June".
+//! Calendar dates: "March 15", "24.12.2026", "Christmas Eve", "in June".
 
 use super::draft::CalendarDate;
 use super::grammar::Grammar;
 use super::token::Kind;
 
-/// Of names that begin alike, the longest comes first.
+/// Names with a common beginning are sorted by descending length.
 const HOLIDAYS: [(&str, u8, u8); 31] = [
     ("christmas eve", 12, 24),
     ("christmas day", 12, 25),
@@ -52,7 +52,7 @@ impl Grammar<'_> {
         self.take(Kind::The);
         let is_at_edge = self.at == 0 || self.end_of_phrase == Some(self.at) || self.previous() == Some(Kind::Filler);
         let mut dates = Vec::new();
-        // "Christmas cards" are no day.
+        // "Christmas cards" is not a day.
         if let Some((_, words)) = self.holiday()
             && !(led || every || (is_at_edge && (self.at_end(words) || self.kind(words) != Kind::Unknown)))
         {
@@ -87,7 +87,7 @@ impl Grammar<'_> {
         true
     }
 
-    /// A holiday whose date never moves, and how many words it has.
+    /// Returns a holiday with a fixed date, and its number of words.
     fn holiday(&self) -> Option<(CalendarDate, usize)> {
         let is_here = |name: &str| name.split(' ').enumerate().all(|(ahead, word)| self.text(ahead) == word);
         let (name, month, day) = HOLIDAYS.iter().find(|(name, ..)| is_here(name))?;
@@ -113,7 +113,7 @@ impl Grammar<'_> {
             self.at += words;
             return Some(date);
         }
-        // "am 3.12"
+        // "am 3.12".
         if let Kind::Dotted(day @ 1.., month @ 1..=12) = self.kind(0)
             && matches!(self.previous(), Some(Kind::Am | Kind::On | Kind::The | Kind::Comma))
         {
@@ -149,7 +149,7 @@ impl Grammar<'_> {
         let number = match self.kind(0) {
             Kind::Ordinal(number) => number,
             Kind::SecondWord => 2,
-            // "at 9 May" is no date, "9 May" is.
+            // "at 9 May" is not a date, "9 May" is.
             Kind::Number(number @ 1..=31)
                 if !matches!(self.kind(1), Kind::Am | Kind::Pm | Kind::OClock | Kind::Unit(_)) =>
             {
@@ -196,7 +196,7 @@ impl Grammar<'_> {
         self.draft.months.len() > before
     }
 
-    /// "June to August", over the end of the year if need be.
+    /// Parses "June to August"; the range may extend past the end of the year.
     fn range_of_months(&mut self) -> Option<Vec<u8>> {
         let mut found = None;
         self.attempt(|grammar| {

@@ -6,11 +6,11 @@ use super::token::{Kind, Part, Unit};
 const WORKDAYS: u8 = 0b011_1110;
 const WEEKEND: u8 = 0b100_0001;
 
-/// Weekdays as they were named.
+/// Set of weekdays as named in the text.
 pub(super) struct WeekdaySet {
     pub(super) days: u8,
     pub(super) count: u32,
-    /// Named so that they come again: several, a range, a plural.
+    /// Named in a form that repeats: several days, a range, a plural.
     pub(super) repeats: bool,
     pub(super) short: bool,
 }
@@ -34,7 +34,7 @@ impl Grammar<'_> {
         loop {
             let more = self.attempt(|grammar| {
                 let through = grammar.take_any(&[Kind::Through, Kind::Until, Kind::To]);
-                // "Mon Wed Fri"
+                // "Mon Wed Fri".
                 let follows =
                     matches!((grammar.previous(), grammar.kind(0)), (Some(Kind::Weekday { .. }), Kind::Weekday { .. }));
                 if !through && !follows && !grammar.take_any(&[Kind::Comma, Kind::And]) {
@@ -72,10 +72,10 @@ impl Grammar<'_> {
         Some(set)
     }
 
-    /// Weekdays as a day of the schedule.
+    /// Parses weekdays as the day of the schedule.
     pub(super) fn weekdays(&mut self) -> bool {
         let led = self.take_any(&[Kind::On, Kind::By, Kind::Am, Kind::From, Kind::In, Kind::At]);
-        // "between Monday and Friday"
+        // "between Monday and Friday".
         let between = !led && self.take(Kind::Between);
         let last_period = self.kind(0) == Kind::Last;
         let every = self.take(Kind::Every);
@@ -103,7 +103,7 @@ impl Grammar<'_> {
         if let Some(part) = part {
             self.draft.part.get_or_insert(part);
         }
-        // A weekend that is not "this" one comes again.
+        // A weekend without "this" repeats.
         let repeats = every || set.repeats || plural_part || (set.count > 1 && !next && !this);
         self.draft.repeats |= repeats;
         self.draft.next_weekday |= next;
@@ -122,19 +122,19 @@ impl Grammar<'_> {
         step && is_day
     }
 
-    /// A weekday that nothing announces must be followed by a time or nothing; "sun" and "sat" by a time.
+    /// A weekday without an introductory word must be followed by a time or nothing; "sun" and "sat" by a time.
     fn ends_like_a_day(&self, short: bool, part: bool) -> bool {
         if part {
             return true;
         }
-        // "have a nice weekend"
+        // "have a nice weekend".
         let before = self.at.checked_sub(2).and_then(|at| self.tokens.get(at)).map(|token| token.kind);
         let is_idle_weekend =
             matches!(self.previous(), Some(Kind::Weekend { repeats: false })) && before == Some(Kind::Unknown);
         match self.kind(0) {
             Kind::At | Kind::Clock(..) | Kind::Number(_) | Kind::Part { .. } => true,
             _ if self.at_end(0) => !short && !is_idle_weekend,
-            // "Monday next week", "Freitag in einer Woche", "Friday the 20th"
+            // "Monday next week", "Freitag in einer Woche", "Friday the 20th".
             Kind::Next => matches!(self.kind(1), Kind::Unit(_)),
             Kind::In => {
                 matches!(self.kind(1), Kind::Number(_) | Kind::A) && matches!(self.kind(2), Kind::Unit(Unit::Week))
@@ -199,7 +199,7 @@ impl Grammar<'_> {
     }
 }
 
-/// The days from one to the other, over the end of the week if need be.
+/// Returns the weekdays of a range, which may extend past the end of the week.
 fn range(from: u8, to: u8) -> Option<u8> {
     if from.count_ones() != 1 || to.count_ones() != 1 {
         return None;

@@ -1,18 +1,18 @@
-//! What was understood so far, before it is one schedule.
+//! Draft of a schedule: the parts understood so far.
 
 use super::token::{Part, Unit};
 use crate::zone::Zone;
 
-/// A time on the clock.
+/// Time of day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ClockTime {
     pub(super) hour: u8,
     pub(super) minute: u8,
-    /// Nobody can mistake it: "17:30", "5pm", "noon", "8 Uhr".
+    /// Unambiguous: "17:30", "5pm", "noon", "8 Uhr".
     pub(super) certain: bool,
-    /// Its half of the day was named: no part of the day changes it.
+    /// The half of the day was named, so no part of the day changes it.
     pub(super) fixed: bool,
-    /// It was written as 24 o'clock: the day that is named ends with it.
+    /// Written as 24 o'clock: the end of the named day.
     pub(super) ends_day: bool,
 }
 
@@ -29,12 +29,12 @@ impl ClockTime {
         Self { hour, minute, certain: true, fixed: true, ends_day: false }
     }
 
-    /// As a clock shows it that counts to 24.
+    /// Creates a time on a 24-hour clock.
     pub(super) const fn on_clock(hour: u8, minute: u8) -> Self {
         Self { ends_day: hour == 24, ..Self::certain(hour % 24, minute) }
     }
 
-    /// The time that is meant in this part of the day.
+    /// Returns the time as meant in this part of the day.
     pub(super) const fn in_part(mut self, part: Part) -> Self {
         if self.fixed {
             return self;
@@ -54,14 +54,14 @@ impl ClockTime {
     }
 }
 
-/// Which one of a month.
+/// Occurrence within a month.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Week {
     Nth(u8),
     Last,
 }
 
-/// A day of the year, perhaps of one year.
+/// Day of the year, optionally of a specific year.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CalendarDate {
     pub(super) year: Option<i16>,
@@ -69,7 +69,7 @@ pub(super) struct CalendarDate {
     pub(super) day: u8,
 }
 
-/// How far ahead.
+/// Distance from now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Offset {
     Seconds(i64),
@@ -77,18 +77,18 @@ pub(super) enum Offset {
     Months(i64),
 }
 
-/// The parts of a schedule that were found in a text.
+/// Parts of a schedule found in a text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Draft {
-    /// Said outright: "every", "daily", "Mondays".
+    /// Explicitly recurring: "every", "daily", "Mondays".
     pub(super) repeats: bool,
     pub(super) interval: Option<(u32, Unit)>,
-    /// Half an hour and its like, in seconds.
+    /// Lengths such as half an hour, in seconds.
     pub(super) interval_seconds: Option<i64>,
-    /// "daily" before a noun: counts only where a time or a day stands besides.
+    /// "daily" before a noun: counts only together with a time or a day.
     pub(super) adjective: Option<(u32, Unit)>,
     pub(super) count_per: Option<(u32, Unit)>,
-    /// Bits 0 (Sunday) to 6.
+    /// Weekdays as bits 0 (Sunday) to 6.
     pub(super) weekdays: u8,
     pub(super) weekday_count: u32,
     pub(super) next_weekday: bool,
@@ -97,36 +97,36 @@ pub(super) struct Draft {
     pub(super) last_day: bool,
     pub(super) months: Vec<u8>,
     pub(super) dates: Vec<CalendarDate>,
-    /// Days from today.
+    /// Number of days from today.
     pub(super) relative_day: Option<i64>,
     pub(super) tonight: bool,
     pub(super) next_period: Option<Unit>,
-    /// "Monday in two weeks", "a week from tomorrow": on top of the day that is named.
+    /// "Monday in two weeks", "a week from tomorrow": days to add to the named day.
     pub(super) further_days: i64,
     pub(super) offset: Option<Offset>,
     pub(super) times: Vec<ClockTime>,
     pub(super) part: Option<Part>,
     pub(super) part_repeats: bool,
-    /// "every morning and evening"
+    /// "every morning and evening".
     pub(super) more_parts: Vec<Part>,
-    /// "always", which makes whatever follows come again.
+    /// "always": the following part recurs.
     pub(super) always: bool,
-    /// The zone that was named beside the time.
+    /// Zone named after the time.
     pub(super) zone: Option<Zone>,
     pub(super) window: Option<(ClockTime, ClockTime)>,
-    /// Of every hour in which something comes.
+    /// Minutes of every matching hour.
     pub(super) minutes: Vec<u8>,
-    /// "past the hour", "zur vollen Stunde": every hour where nothing says which, the full one where no minute is named.
+    /// "past the hour", "zur vollen Stunde": every hour unless specified, minute 0 unless named.
     pub(super) each_hour: bool,
     pub(super) except: u8,
-    /// A part that no schedule here can hold: an end, a start, an exception that is no weekday.
+    /// Has a part that schedules cannot express: an end, a start, an exception that is not a weekday.
     pub(super) limited: bool,
-    /// It is a schedule, but not one that can be expressed.
+    /// The text is a schedule that cannot be expressed.
     pub(super) impossible: bool,
 }
 
 impl Draft {
-    /// Whether anything says on which day.
+    /// Whether any part specifies the day.
     pub(super) fn has_day(&self) -> bool {
         self.weekdays != 0
             || !self.weeks.is_empty()
@@ -137,7 +137,7 @@ impl Draft {
             || self.next_period.is_some()
     }
 
-    /// "Monday", "tomorrow": a day that a number of weeks can be added to.
+    /// Whether a single day is named to which weeks can be added: "Monday", "tomorrow".
     pub(super) fn names_one_day(&self) -> bool {
         self.weekdays.count_ones() == 1 || self.relative_day.is_some()
     }

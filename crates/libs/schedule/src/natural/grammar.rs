@@ -1,10 +1,10 @@
-//! A place in a text, what stands there, and steps that are taken back where a phrase does not fit.
+//! Parser state: a position in the tokens, lookahead, and backtracking if a phrase does not match.
 
 use super::draft::Draft;
 use super::lexer::Token;
 use super::token::{Kind, Unit};
 
-/// What a word turned out to be.
+/// Classification of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
     Unread,
@@ -13,21 +13,21 @@ pub(super) enum Mark {
     Other,
 }
 
-/// Reads tokens from left to right.
+/// Parses tokens from left to right.
 pub(super) struct Grammar<'a> {
     pub(super) tokens: &'a [Token],
-    /// One for each token that was passed.
+    /// One mark for each consumed token.
     pub(super) marks: Vec<Mark>,
     pub(super) at: usize,
     pub(super) draft: Draft,
-    /// Words that say nothing about time and are not merely polite.
+    /// Number of words that are neither about time nor filler words.
     pub(super) unknown: usize,
-    /// Where the last phrase ended.
+    /// Position where the last phrase ended.
     pub(super) end_of_phrase: Option<usize>,
 }
 
 impl<'a> Grammar<'a> {
-    /// The kind of the token `ahead` of the place; past the end it is `Filler`.
+    /// Returns the kind of the token `ahead` of the position; `Filler` past the end.
     pub(super) fn kind(&self, ahead: usize) -> Kind {
         self.tokens.get(self.at + ahead).map_or(Kind::Filler, |token| token.kind)
     }
@@ -52,12 +52,12 @@ impl<'a> Grammar<'a> {
         self.at.checked_sub(1).and_then(|at| self.tokens.get(at)).map(|token| token.kind)
     }
 
-    /// Whether a unit that no phrase took stands before the place, as in "day 6".
+    /// Whether the position follows a unit that is not part of a phrase, as in "day 6".
     pub(super) fn follows_unit(&self) -> bool {
         matches!(self.previous(), Some(Kind::Unit(_))) && self.end_of_phrase != Some(self.at)
     }
 
-    /// Takes the token if it is of this kind.
+    /// Consumes the token if it is of this kind.
     pub(super) fn take(&mut self, kind: Kind) -> bool {
         let found = !self.at_end(0) && self.kind(0) == kind;
         self.at += usize::from(found);
@@ -68,7 +68,7 @@ impl<'a> Grammar<'a> {
         kinds.iter().any(|kind| self.take(*kind))
     }
 
-    /// Goes back to where it was, and forgets what was understood, when `phrase` is not there.
+    /// Restores the position and the draft if `phrase` does not match.
     pub(super) fn attempt(&mut self, phrase: impl FnOnce(&mut Self) -> bool) -> bool {
         let (at, draft) = (self.at, self.draft.clone());
         if phrase(self) && self.at > at {
@@ -78,7 +78,7 @@ impl<'a> Grammar<'a> {
         false
     }
 
-    /// What `phrase` finds; where it finds nothing, it stays where it was.
+    /// Returns the result of `phrase`; restores the position if it does not match.
     pub(super) fn find<T>(&mut self, phrase: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         let mut found = None;
         self.attempt(|grammar| {
@@ -88,12 +88,12 @@ impl<'a> Grammar<'a> {
         found
     }
 
-    /// A small whole number: digits, a word, or "a".
+    /// Parses a small whole number: digits, a word, or "a".
     pub(super) fn count(&mut self) -> Option<u32> {
         match self.kind(0) {
             Kind::Number(number) => {
                 self.at += 1;
-                // "a couple of hours"
+                // "a couple of hours".
                 self.take(Kind::Of);
                 Some(number)
             }

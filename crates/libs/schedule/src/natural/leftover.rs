@@ -1,38 +1,38 @@
-//! What stands in the sentence and belongs to no phrase. Words of time are never just passed over: they limit what
-//! was understood, or make it nothing.
+//! Words that belong to no phrase. Words about time are never ignored: they limit the confidence or invalidate the
+//! schedule.
 
 use super::grammar::{Grammar, Mark};
 use super::token::{Kind, Unit};
 
-/// What a word that was not understood leaves of the rest.
+/// Effect of an unparsed word on the schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Weight {
+enum Effect {
     Nothing,
     Limits,
     Refuses,
 }
 
-/// What stands beside a number and is not counted or named by it.
+/// Words after a number that are not counted by it.
 const NO_NOUNS: [&str; 6] = ["with", "plus", "minus", "mit", "zuzüglich", "x"];
 
-/// Verbs after which "if" begins what is asked.
+/// Verbs after which "if" starts the content of the task.
 const ASKS: [&str; 13] =
     ["tell", "check", "know", "see", "look", "ask", "notify", "alert", "warn", "verify", "test", "ping", "message"];
 
-/// What an event at the beginning of a sentence may be besides: what is to be done.
+/// Events that can also be the content of a task at the beginning of a sentence.
 const MEALS: [&str; 9] =
     ["breakfast", "dinner", "frühstück", "mittagessen", "abendessen", "birthday", "geburtstag", "spring", "holiday"];
 
 impl Grammar<'_> {
-    pub(super) fn weigh_what_is_left(&mut self) {
+    pub(super) fn apply_leftover_words(&mut self) {
         for place in 0..self.tokens.len() {
             if self.marks[place] != Mark::Unread {
                 continue;
             }
-            match self.weight(place) {
-                Weight::Nothing => {}
-                Weight::Limits => self.draft.limited = true,
-                Weight::Refuses => self.draft.impossible = true,
+            match self.effect(place) {
+                Effect::Nothing => {}
+                Effect::Limits => self.draft.limited = true,
+                Effect::Refuses => self.draft.impossible = true,
             }
         }
     }
@@ -45,25 +45,25 @@ impl Grammar<'_> {
         place.and_then(|at| self.marks.get(at)).copied().unwrap_or(Mark::Unread)
     }
 
-    /// The nearest place before that is not passed over.
+    /// Returns the nearest earlier position that is not skipped.
     fn before(&self, place: usize, passed: &[Kind]) -> Option<usize> {
         (0..place).rev().find(|at| self.marks[*at] != Mark::Unread || !passed.contains(&self.tokens[*at].kind))
     }
 
-    fn weight(&self, place: usize) -> Weight {
-        let limits = |limits: bool| if limits { Weight::Limits } else { Weight::Nothing };
+    fn effect(&self, place: usize) -> Effect {
+        let limits = |limits: bool| if limits { Effect::Limits } else { Effect::Nothing };
         let text = self.text_at(place);
         let previous = place.checked_sub(1);
         let next = self.kind_at(Some(place + 1));
         let after_phrase =
             self.mark_at(self.before(place, &[Kind::Comma, Kind::And, Kind::The, Kind::On, Kind::Am])) != Mark::Unread;
-        // "the Monday meeting", "my 9:30 train"
+        // "the Monday meeting", "my 9:30 train".
         let is_adjective = next == Kind::Unknown
             && self.mark_at(previous) == Mark::Unread
             && !matches!(self.kind_at(previous), Kind::At | Kind::On | Kind::Am | Kind::Every);
         match self.tokens[place].kind {
-            Kind::Limit | Kind::Vague | Kind::ZoneName | Kind::Between | Kind::Until => Weight::Limits,
-            Kind::BeyondWords => Weight::Refuses,
+            Kind::Limit | Kind::Vague | Kind::ZoneName | Kind::Between | Kind::Until => Effect::Limits,
+            Kind::BeyondWords => Effect::Refuses,
             Kind::Except => limits(text != "but"),
             Kind::Event => limits(self.is_when(place)),
             Kind::ZoneWord => limits(
@@ -90,14 +90,14 @@ impl Grammar<'_> {
                     next,
                     Kind::Unit(_) | Kind::Weekday { .. } | Kind::Workday { .. } | Kind::Weekend { .. } | Kind::Month(_)
                 );
-                if is_day { Weight::Refuses } else { Weight::Nothing }
+                if is_day { Effect::Refuses } else { Effect::Nothing }
             }
-            Kind::OClock | Kind::Pm if self.mark_at(previous) == Mark::Time => Weight::Limits,
-            // "25 o'clock"
+            Kind::OClock | Kind::Pm if self.mark_at(previous) == Mark::Time => Effect::Limits,
+            // "25 o'clock".
             Kind::OClock | Kind::Pm => {
                 let is_number = matches!(self.kind_at(previous), Kind::Number(_))
                     || previous.is_some_and(|at| self.text_at(at).starts_with(|letter: char| letter.is_ascii_digit()));
-                if is_number && self.mark_at(previous) == Mark::Unread { Weight::Refuses } else { Weight::Nothing }
+                if is_number && self.mark_at(previous) == Mark::Unread { Effect::Refuses } else { Effect::Nothing }
             }
             Kind::Past | Kind::Before => {
                 let ends_with_it = self.mark_at(previous) == Mark::Time && place + 1 == self.tokens.len();
@@ -105,15 +105,15 @@ impl Grammar<'_> {
                 let of_hour = (next, self.kind_at(Some(place + 2))) == (Kind::The, Kind::Unit(Unit::Hour));
                 limits(ends_with_it || of_hour || self.is_relative(place))
             }
-            // "jeden Tag um die gleiche Zeit"
-            Kind::At if text == "um" && next == Kind::The && self.mark_at(previous) != Mark::Unread => Weight::Refuses,
-            // "on Labor Day"
+            // "jeden Tag um die gleiche Zeit".
+            Kind::At if text == "um" && next == Kind::The && self.mark_at(previous) != Mark::Unread => Effect::Refuses,
+            // "on Labor Day".
             Kind::Unit(Unit::Day) => limits(self.kind_at(previous) == Kind::Unknown && self.is_when(place)),
-            // "on the last day", of what?
+            // "on the last day" does not say of what.
             Kind::Last if next == Kind::Unit(Unit::Day) => {
                 limits(matches!(self.kind_at(self.before(place, &[Kind::The])), Kind::On | Kind::Am))
             }
-            Kind::Ordinal(_) if self.is_unknown_day(place) => Weight::Limits,
+            Kind::Ordinal(_) if self.is_unknown_day(place) => Effect::Limits,
             Kind::End | Kind::Beginning => limits(matches!(next, Kind::Of | Kind::Unit(_))),
             Kind::This => limits(
                 (!self.draft.repeats || self.mark_at(previous) != Mark::Unread)
@@ -122,10 +122,10 @@ impl Grammar<'_> {
             Kind::Ordinal(_) | Kind::SecondWord
                 if matches!(next, Kind::Quarter | Kind::Unit(Unit::Week | Unit::Month | Unit::Quarter)) =>
             {
-                Weight::Limits
+                Effect::Limits
             }
             Kind::Ordinal(_) if matches!(next, Kind::To) && self.kind_at(Some(place + 2)) == Kind::Last => {
-                Weight::Refuses
+                Effect::Refuses
             }
             Kind::HalfTo => limits(matches!(next, Kind::Number(_)) || after_phrase),
             Kind::Number(_)
@@ -134,26 +134,26 @@ impl Grammar<'_> {
             | Kind::Ordinal(_)
             | Kind::Half
             | Kind::Quarter
-            | Kind::OneAndAHalf => self.weight_of_number(place),
-            // "every hour x3"
-            Kind::Unknown if text.strip_prefix('x').is_some_and(|count| count.parse::<u32>().is_ok()) => Weight::Limits,
-            Kind::Unknown if text.contains(|letter: char| letter.is_ascii_digit()) => self.weight_of_number(place),
-            // "am Muttertag"
+            | Kind::OneAndAHalf => self.effect_of_number(place),
+            // "every hour x3".
+            Kind::Unknown if text.strip_prefix('x').is_some_and(|count| count.parse::<u32>().is_ok()) => Effect::Limits,
+            Kind::Unknown if text.contains(|letter: char| letter.is_ascii_digit()) => self.effect_of_number(place),
+            // "am Muttertag".
             Kind::Unknown if text.len() > 5 && ["tag", "day"].iter().any(|day| text.ends_with(day)) => {
                 limits(self.is_when(place))
             }
-            // "every day at 9 if it rains"; "check if it rains" says what to do.
+            // "every day at 9 if it rains" is a condition; "check if it rains" is the task.
             Kind::Unknown if text == "if" => {
                 limits(!self.tokens.iter().any(|token| ASKS.contains(&token.text.as_str())))
             }
             Kind::Unknown => limits(["gmt+", "gmt-", "utc+", "utc-"].iter().any(|zone| text.starts_with(zone))),
-            _ => Weight::Nothing,
+            _ => Effect::Nothing,
         }
     }
 
-    /// A number belongs to what is to be done only where it counts or names something there: "send 5 jokes", "older
-    /// than 7 days". Any other one may say when.
-    fn weight_of_number(&self, place: usize) -> Weight {
+    /// A number belongs to the task only if it counts or names something there: "send 5 jokes", "older than 7 days".
+    /// Any other number may specify a time.
+    fn effect_of_number(&self, place: usize) -> Effect {
         let text = self.text_at(place);
         let before = self.before(place, &[Kind::Comma, Kind::And, Kind::The]);
         let follows_phrase = self.mark_at(before) != Mark::Unread;
@@ -166,9 +166,9 @@ impl Grammar<'_> {
                 )
         };
         let at = is_led(before) && self.kind_at(before) == Kind::At;
-        // "at 25:00" is no time at all.
+        // "at 25:00" is not a time.
         if (at || follows_phrase) && text.contains(':') && text.starts_with(|letter: char| letter.is_ascii_digit()) {
-            return Weight::Refuses;
+            return Effect::Refuses;
         }
         let is_noun = |at: usize| {
             self.tokens
@@ -177,13 +177,13 @@ impl Grammar<'_> {
         };
         let after_unit = matches!(self.kind_at(directly), Kind::Unit(_)) && self.mark_at(directly) == Mark::Unread;
         let counts = is_noun(place + 1) && !after_unit;
-        // "every hour at tick 15" may say when, "look at page 15" does not.
+        // "every hour at tick 15" may specify a time, "look at page 15" does not.
         let is_preposition = is_led(place.checked_sub(2));
         let beside_phrase = match place.checked_sub(if is_preposition { 3 } else { 2 }) {
             Some(lead) => self.marks[lead] != Mark::Unread,
             None => is_preposition,
         };
-        // "the past 7 days"
+        // "the past 7 days".
         let is_span = |at: usize| self.tokens[at].kind == Kind::Past && self.kind_at(at.checked_sub(1)) == Kind::The;
         let names = self.mark_at(directly) == Mark::Unread
             && directly.is_some_and(|at| is_noun(at) || self.tokens[at].kind == Kind::Last || is_span(at))
@@ -192,10 +192,10 @@ impl Grammar<'_> {
             matches!(self.tokens[place].kind, Kind::Half | Kind::Quarter | Kind::OneAndAHalf | Kind::Unknown);
         let is_of_time = (is_led(before) || follows_phrase) && !counts;
         let may_say_when = if is_whole { is_of_time } else { !(counts || names) };
-        if at || self.mark_at(directly) == Mark::Time || may_say_when { Weight::Limits } else { Weight::Nothing }
+        if at || self.mark_at(directly) == Mark::Time || may_say_when { Effect::Limits } else { Effect::Nothing }
     }
 
-    /// "am zweiten Advent", where nothing else says on which day.
+    /// "am zweiten Advent", if no other part specifies the day.
     fn is_unknown_day(&self, place: usize) -> bool {
         let lead = self.kind_at(self.before(place, &[Kind::The]));
         matches!(lead, Kind::On | Kind::Am) && !self.draft.has_day() && !self.draft.repeats
@@ -230,7 +230,8 @@ impl Grammar<'_> {
         place == 0 && !MEALS.contains(&self.text_at(place))
     }
 
-    /// "after I wake up", "before noon", "nach dem Essen"; with a time besides, it is what "look after" says.
+    /// "after I wake up", "before noon", "nach dem Essen"; combined with a time it belongs to the task, as in "look
+    /// after".
     fn is_relative(&self, place: usize) -> bool {
         let before_phrase = self.mark_at(Some(place + 1)) != Mark::Unread;
         let at_edge = place == 0 || self.mark_at(place.checked_sub(1)) != Mark::Unread;

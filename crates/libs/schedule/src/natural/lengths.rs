@@ -1,4 +1,4 @@
-//! Lengths of time: "every 5 minutes", "in an hour and a half", "twice a day", "weekly".
+//! Durations and frequencies: "every 5 minutes", "in an hour and a half", "twice a day", "weekly".
 
 use super::draft::{ClockTime, Offset};
 use super::grammar::Grammar;
@@ -20,7 +20,7 @@ impl Grammar<'_> {
             _ => return false,
         };
         if self.kind(0) == Kind::Every && (count == 1 || matches!(self.kind(1), Kind::Number(_))) {
-            // "twice every 24 hours" is nothing that people agree on.
+            // "twice every 24 hours" is ambiguous.
             self.draft.impossible |= count != 1;
             return self.interval();
         }
@@ -47,7 +47,7 @@ impl Grammar<'_> {
                 return false;
             }
             if !self.take(Kind::Now) {
-                // "a week from tomorrow", "two weeks from Monday"
+                // "a week from tomorrow", "two weeks from Monday".
                 let Offset::Days(days) = offset else { return false };
                 self.draft.further_days += days;
                 return self.relative_day() || self.weekdays();
@@ -60,7 +60,7 @@ impl Grammar<'_> {
         true
     }
 
-    /// A length of time.
+    /// Parses a duration.
     fn length(&mut self) -> Option<Offset> {
         if let Some(seconds) = self.odd_length() {
             return Some(Offset::Seconds(seconds));
@@ -74,14 +74,14 @@ impl Grammar<'_> {
             return Some(Offset::Seconds(seconds));
         }
         let count = i64::from(self.count()?);
-        // "2 and a half hours"
+        // "2 and a half hours".
         let half = self.attempt(Self::and_a_half);
         let unit = self.unit()?;
         let length = match unit {
             Unit::Second => Offset::Seconds(count),
             Unit::Minute => Offset::Seconds(count * 60 + if half { 30 } else { 0 }),
             Unit::Hour => {
-                // "an hour and a half", "one hour and 20 minutes"
+                // "an hour and a half", "one hour and 20 minutes".
                 let half = half || self.attempt(Self::and_a_half);
                 let minutes = if half { 30 } else { 0 } + self.further_minutes().unwrap_or(0);
                 Offset::Seconds(count * 3600 + minutes * 60)
@@ -96,7 +96,7 @@ impl Grammar<'_> {
         (count > 0 && is_whole).then_some(length)
     }
 
-    /// "and 20 minutes" behind hours.
+    /// Parses "and 20 minutes" after hours.
     fn further_minutes(&mut self) -> Option<i64> {
         self.find(|grammar| {
             grammar.take(Kind::And);
@@ -108,7 +108,7 @@ impl Grammar<'_> {
         })
     }
 
-    /// "2h30m", which stands as a time of the day stands.
+    /// Parses "2h30m", which has the form of a time of day.
     fn hours_and_minutes(&mut self) -> Option<i64> {
         let Kind::Clock(hours, minutes) = self.kind(0) else { return None };
         if !self.text(0).contains('h') {
@@ -123,7 +123,7 @@ impl Grammar<'_> {
         self.take(Kind::And) && self.take(Kind::A) && self.take(Kind::Half)
     }
 
-    /// "half an hour", "einer halben Stunde", "a quarter of an hour", "anderthalb Stunden", in seconds.
+    /// Parses "half an hour", "einer halben Stunde", "a quarter of an hour", "anderthalb Stunden", in seconds.
     fn odd_length(&mut self) -> Option<i64> {
         let mut found = None;
         self.attempt(|grammar| {
@@ -205,7 +205,7 @@ impl Grammar<'_> {
             self.draft.part_repeats = true;
             return true;
         }
-        // "alle Jahre wieder" is a song.
+        // "alle Jahre wieder" is a song title.
         let is_song = self.text_before() == "alle" && self.text(0) == "jahre";
         let is_full = self.full();
         let Some(unit) = self.unit().filter(|unit| !is_song && (!is_full || *unit == Unit::Hour)) else {
@@ -219,7 +219,7 @@ impl Grammar<'_> {
             self.repeats_after(i64::from(count) * 3600 + minutes.unwrap_or(30) * 60);
             return true;
         }
-        // "every first week of the month" comes once a month, and cron cannot hold it.
+        // "every first week of the month" recurs monthly, which cron cannot express.
         self.draft.impossible |= is_counted
             && self.attempt(|grammar| {
                 grammar.take_any(&[Kind::Of, Kind::In]) && {
@@ -232,7 +232,7 @@ impl Grammar<'_> {
         }
         let unit = if unit == Unit::Quarter { Unit::Month } else { unit };
         self.draft.impossible |= count == 0;
-        // "every month" beside "the 3rd": one more word for the same.
+        // "every month" combined with "the 3rd" is redundant.
         let within_day = matches!(unit, Unit::Second | Unit::Minute | Unit::Hour);
         let again =
             self.draft.interval.is_some_and(|known| known != (count, unit) && !(within_day && known == (1, Unit::Day)));
@@ -253,7 +253,7 @@ impl Grammar<'_> {
         self.draft.interval_seconds = Some(seconds);
     }
 
-    /// "daily", "weekly". Before a noun it is an adjective.
+    /// Parses "daily", "weekly". Before a noun they are adjectives.
     pub(super) fn adverb(&mut self) -> bool {
         let Kind::Adverb(count, unit) = self.kind(0) else { return false };
         let after_article = matches!(self.previous(), Some(Kind::The | Kind::A | Kind::This)) || {
@@ -266,7 +266,7 @@ impl Grammar<'_> {
             return true;
         }
         self.draft.repeats = true;
-        // "daily every 2 hours"
+        // "daily every 2 hours".
         match self.draft.interval {
             Some((_, Unit::Second | Unit::Minute | Unit::Hour)) if (count, unit) == (1, Unit::Day) => {}
             Some(known) => self.draft.impossible |= known != (count, unit),

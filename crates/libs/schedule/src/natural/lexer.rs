@@ -1,18 +1,18 @@
-//! Text into words that mean something.
+//! Lexer: splits text into tokens with a kind.
 
 use super::token::{Kind, corrected, kind_of, short_weekday, split_compound};
 use crate::zone::Zone;
 
-/// A word as it stood there, in lower case, and what it can be.
+/// Token: the word in lower case, and its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) kind: Kind,
     pub(super) text: String,
-    /// It was typed otherwise.
+    /// The word was corrected.
     pub(super) is_guess: bool,
 }
 
-/// Weekdays in one word.
+/// Sets of weekdays written as one word.
 const DAYS_IN_A_WORD: [(&str, &[&str]); 8] = [
     ("mwf", &["mon", "wed", "fri"]),
     ("m/w/f", &["mon", "wed", "fri"]),
@@ -52,7 +52,7 @@ fn push_chunk(chunk: &str, found: &mut Vec<Token>) {
     }
 }
 
-/// "every -5 minutes": behind such a word a hyphen before a digit joins nothing, so it is a minus sign.
+/// "every -5 minutes": after such a word a hyphen before a digit is a minus sign.
 fn is_negative(body: &str, found: &[Token]) -> bool {
     let has_sign = body.strip_prefix('-').is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()));
     let leads = |kind: Kind| {
@@ -74,7 +74,7 @@ fn is_negative(body: &str, found: &[Token]) -> bool {
 }
 
 fn push(found: &mut Vec<Token>, kind: Kind, text: &str) {
-    // "9 o clock"
+    // "9 o clock".
     if text == "clock"
         && let Some(last) = found.last_mut().filter(|last| last.text == "o")
     {
@@ -87,7 +87,7 @@ fn push(found: &mut Vec<Token>, kind: Kind, text: &str) {
 fn push_word(word: &str, found: &mut Vec<Token>) {
     if let Some((day, part)) = split_compound(word) {
         push(found, kind_of(day), day);
-        // "Samstagmorgen" is no tomorrow.
+        // "Samstagmorgen" does not contain "tomorrow".
         let kind = if part == "morgen" { kind_of("vormittag") } else { kind_of(part) };
         push(found, kind, part);
         return;
@@ -116,7 +116,7 @@ fn push_body(body: &str, found: &mut Vec<Token>) {
     if let Some(kind) = date(body) {
         return push(found, kind, body);
     }
-    // "2026-12-24T18:00"
+    // "2026-12-24T18:00".
     if let Some((day, time)) = body.split_once('t')
         && let (Some(day_kind), Some(time_kind @ Kind::Clock(..))) = (date(day), numeric(time))
     {
@@ -129,7 +129,7 @@ fn push_body(body: &str, found: &mut Vec<Token>) {
     if let Some((_, days)) = DAYS_IN_A_WORD.iter().find(|(word, _)| *word == body) {
         return days.iter().for_each(|day| push(found, kind_of(day), day));
     }
-    // "@10", "um8"
+    // "@10", "um8".
     for (lead, rest) in ["@", "at", "um"].iter().filter_map(|lead| Some((lead, body.strip_prefix(lead)?))) {
         if rest.starts_with(|letter: char| letter.is_ascii_digit()) {
             push(found, Kind::At, lead);
@@ -156,7 +156,7 @@ fn push_body(body: &str, found: &mut Vec<Token>) {
         }
         return;
     }
-    // "15." is the German 15th; elsewhere a full stop ends the sentence.
+    // "15." is the German 15th; otherwise a full stop ends the sentence.
     if let Some(digits) = body.strip_suffix('.') {
         return match digits.parse::<u32>() {
             Ok(number) if digits.len() <= 2 => push(found, Kind::Ordinal(number), body),
@@ -174,7 +174,7 @@ fn push_body(body: &str, found: &mut Vec<Token>) {
     for separator in ['/', '-'] {
         if let Some((left, right)) = body.split_once(separator) {
             push_body(left, found);
-            // "Dienstag- und Donnerstagabend"
+            // "Dienstag- und Donnerstagabend".
             if right.is_empty() {
                 return;
             }
@@ -201,7 +201,7 @@ fn unspaced_list(body: &str) -> Option<Vec<&str>> {
     (is_list && (joins_days || !body.contains(['+', '&']))).then_some(items)
 }
 
-/// Two letters are a weekday beside others, those of calendars ("MO,TU,WE") included.
+/// Two letters are a weekday next to others, including those of calendars ("MO,TU,WE").
 fn weekday_in_list(item: &str) -> Option<Kind> {
     let full = match item {
         "we" => "wednesday",
@@ -217,7 +217,7 @@ fn is_day(found: &[Token]) -> bool {
         || short_weekday(&last.text).is_some()
 }
 
-/// "do" and "so" are words, too: two letters are a weekday in a list of such, or where only a day can stand.
+/// "do" and "so" are also words: two letters are a weekday only in a list, or where only a day is possible.
 fn is_short_weekday(found: &[Token], place: usize) -> bool {
     let text =
         |place: Option<usize>| place.and_then(|at| found.get(at)).map_or("", |token: &Token| token.text.as_str());
@@ -249,7 +249,7 @@ fn is_short_weekday(found: &[Token], place: usize) -> bool {
 fn push_numeric(body: &str, found: &mut Vec<Token>) {
     let digits = body.bytes().take_while(|byte| byte.is_ascii_digit() || b":.".contains(byte)).count();
     let (number, suffix) = body.split_at(digits);
-    // "1,5" and "1.5"
+    // "1,5" and "1.5".
     if let Some((whole, part)) = body.split_once([',', '.'])
         && let (Ok(whole), Ok(tenths)) = (whole.parse::<u32>(), part.parse::<u32>())
         && part.len() == 1
@@ -257,7 +257,7 @@ fn push_numeric(body: &str, found: &mut Vec<Token>) {
     {
         return push(found, Kind::Decimal(whole * 100 + tenths * 10), body);
     }
-    // "9h30", "2h30m"
+    // "9h30", "2h30m".
     if let Some((hour, minute)) = body.split_once('h')
         && let Some(kind) = numeric(&format!("{hour}:{}", minute.trim_end_matches(|letter| "min".contains(letter))))
         && hour.bytes().all(|byte| byte.is_ascii_digit())
@@ -265,7 +265,7 @@ fn push_numeric(body: &str, found: &mut Vec<Token>) {
         return push(found, kind, body);
     }
     let number = number.trim_end_matches('.');
-    // "am 24.12"
+    // "am 24.12".
     if suffix.is_empty()
         && numeric(number).is_none()
         && let Some(Token { kind: Kind::On | Kind::Am | Kind::The | Kind::Comma, .. }) = found.last()
@@ -297,7 +297,7 @@ fn push_numeric(body: &str, found: &mut Vec<Token>) {
 }
 
 fn numeric(text: &str) -> Option<Kind> {
-    // Whole minutes with their seconds.
+    // Strips zero seconds.
     let text = text.strip_suffix(":00").filter(|rest| rest.contains(':')).unwrap_or(text);
     for (separator, dotted) in [(':', false), ('.', true)] {
         let Some((hour, minute)) = text.split_once(separator) else { continue };
@@ -342,17 +342,17 @@ fn date(text: &str) -> Option<Kind> {
 
 fn valid_date(year: Option<i16>, month: u16, day: u16) -> Option<Kind> {
     let (month, day) = (i8::try_from(month).ok()?, i8::try_from(day).ok()?);
-    // Without a year, 29 February is one.
+    // 29 February is valid without a year.
     jiff::civil::Date::new(year.unwrap_or(2024), month, day).ok()?;
     Some(Kind::Date { year, month: month.unsigned_abs(), day: day.unsigned_abs() })
 }
 
-/// "twenty five" is one number, "twenty first" one ordinal.
+/// Joins numbers: "twenty five" is one number, "twenty first" one ordinal.
 fn joined_numbers(tokens: Vec<Token>) -> Vec<Token> {
     let words = |token: &Token| token.text.chars().all(char::is_alphabetic);
     let mut joined: Vec<Token> = Vec::with_capacity(tokens.len());
     for token in tokens {
-        // "every twenty second" may be a length, "the twenty second" is a day.
+        // "every twenty second" may be a duration, "the twenty second" is a day.
         let announces_day =
             joined.iter().nth_back(1).is_some_and(|last| matches!(last.kind, Kind::The | Kind::Month(_)));
         let tens = joined.last_mut().filter(|last| words(last) && words(&token));

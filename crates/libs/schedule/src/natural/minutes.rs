@@ -1,5 +1,5 @@
-//! Minutes of an hour that comes again: "at minute 15", "at :15 and :45", "15 past every hour", "on the half hour",
-//! "zur vollen Stunde".
+//! Minutes of a recurring hour: "at minute 15", "at :15 and :45", "15 past every hour", "on the half hour", "zur vollen
+//! Stunde".
 
 use super::grammar::Grammar;
 use super::token::{Kind, Unit};
@@ -23,7 +23,7 @@ impl Grammar<'_> {
             grammar.take_any(&[Kind::Of, Kind::Past, Kind::In]);
             grammar.interval()
         });
-        // "10 to" and "quarter past" are minutes where something speaks of hours, and "quarter past 8" is a time.
+        // "10 to" and "quarter past" are minutes if hours are mentioned elsewhere; "quarter past 8" is a time.
         if !is_named && !of_hour && !with_interval && !self.repeats_by(&[Unit::Hour]) {
             return false;
         }
@@ -33,7 +33,7 @@ impl Grammar<'_> {
         true
     }
 
-    /// "on the hour", "at the bottom of the hour", "zur halben Stunde"; "um halb" beside "jede Stunde".
+    /// Parses "on the hour", "at the bottom of the hour", "zur halben Stunde"; "um halb" together with "jede Stunde".
     fn times_of_hour(&mut self) -> bool {
         let mut minute = 0;
         let found = self.attempt(|grammar| {
@@ -60,13 +60,13 @@ impl Grammar<'_> {
         found
     }
 
-    /// "hour", "vollen Stunde".
+    /// Parses "hour", "vollen Stunde".
     fn full_hour(&mut self) -> bool {
         self.full();
         self.unit() == Some(Unit::Hour)
     }
 
-    /// "minute 15", ":15 and :45", "minutes 15 and 45", "the 15th minute".
+    /// Parses "minute 15", ":15 and :45", "minutes 15 and 45", "the 15th minute".
     fn named_minutes(&mut self) -> Option<Vec<u8>> {
         let by_name = self.unit_of_minutes();
         let minutes = self.listed(|grammar| match grammar.kind(0) {
@@ -86,7 +86,7 @@ impl Grammar<'_> {
         self.take(Kind::Unit(Unit::Minute))
     }
 
-    /// "quarter past", "10 minutes to", "15 and 45 past": not before an hour.
+    /// Parses "quarter past", "10 minutes to", "15 and 45 past"; not before an hour.
     fn minutes_past(&mut self) -> Option<Vec<u8>> {
         self.take(Kind::A);
         let minutes = self.listed(|grammar| match grammar.kind(0) {
@@ -108,7 +108,7 @@ impl Grammar<'_> {
         Some(minutes.into_iter().map(|minute| if is_past { minute } else { (60 - minute) % 60 }).collect())
     }
 
-    /// One item or several: "15, 30 and 45".
+    /// Parses one or several items: "15, 30 and 45".
     fn listed(&mut self, item: impl Fn(&Self) -> Option<u8>) -> Vec<u8> {
         let mut found = Vec::new();
         loop {
@@ -131,7 +131,7 @@ impl Grammar<'_> {
         }
     }
 
-    /// Whether anything in the sentence comes again by one of these units: "every 2 hours", "hourly", "past the hour".
+    /// Whether any part recurs by one of these units: "every 2 hours", "hourly", "past the hour".
     pub(super) fn repeats_by(&self, units: &[Unit]) -> bool {
         self.tokens.iter().enumerate().any(|(place, token)| match token.kind {
             Kind::Adverb(_, unit) => units.contains(&unit),

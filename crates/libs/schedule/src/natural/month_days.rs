@@ -1,4 +1,4 @@
-//! Days of a month that come again: "the first Monday", "the 15th", "the end of the month".
+//! Recurring days of a month: "the first Monday", "the 15th", "the end of the month".
 
 use super::draft::Week;
 use super::grammar::Grammar;
@@ -27,14 +27,15 @@ impl Grammar<'_> {
         }
         let working = matches!(self.text(0), "business" | "working") && self.text(1) == "day";
         let Some(set) = self.weekday_set() else { return false };
-        // "every month on the first Monday"
+        // "every month on the first Monday".
         let of_month = self.attempt(Self::of_every_month) || matches!(self.draft.interval, Some((_, Unit::Month)));
-        // "in November": the one of every year, where something says so.
+        // "in November": recurs yearly if another part says so.
         let of_named_month = !of_month && self.attempt(Self::months_by_name);
-        // "every 1st and 3rd Monday" counts within the month, "every 3rd Monday" may not.
+        // "every 1st and 3rd Monday" counts within the month; "every 3rd Monday" is ambiguous.
         let unambiguous = every && (weeks.len() > 1 || matches!(weeks.as_slice(), [Week::Last | Week::Nth(1)]));
         if !of_month && !of_named_month {
-            // "every second Friday" may be every other one, "last Friday" is over, "the first Monday in May" is one.
+            // "every second Friday" may mean every other one, "last Friday" is in the past, "the first Monday in May"
+            // is a single day.
             let other = matches!(self.kind(0), Kind::Of | Kind::In);
             if !unambiguous && !every && !other && !working {
                 return false;
@@ -63,7 +64,7 @@ impl Grammar<'_> {
         let _ = self.take_any(&[Kind::On, Kind::Am, Kind::At, Kind::In]);
         self.take(Kind::The);
         self.take(Kind::Every);
-        // "the second to last day"
+        // "the second to last day".
         if matches!(self.kind(0), Kind::Ordinal(_) | Kind::SecondWord | Kind::Number(_))
             && (self.kind(1) == Kind::Last || (self.kind(1) == Kind::To && self.kind(2) == Kind::Last))
         {
@@ -81,7 +82,7 @@ impl Grammar<'_> {
         let needs_day = matches!(self.kind(0), Kind::Last | Kind::Ordinal(_));
         self.at += 1;
         if needs_day {
-            // "the last business day" cannot be expressed, but must not be read as something else.
+            // "the last business day" cannot be expressed, and must not be parsed as something else.
             let working = matches!(self.kind(0), Kind::Workday { .. } | Kind::Weekend { .. })
                 || matches!(self.text(0), "business" | "working" | "work");
             if working {
@@ -118,7 +119,7 @@ impl Grammar<'_> {
     /// "the 1st and 15th", "on the tenth of each month", "am 15. jedes Monats", "day 2 of every month", "the 1st and the
     /// last".
     pub(super) fn days_of_month(&mut self) -> bool {
-        // "Monday the 30th"
+        // "Monday the 30th".
         let follows_weekday =
             self.draft.weekdays != 0 && (self.end_of_phrase == Some(self.at) || self.previous() == Some(Kind::Comma));
         let led = self.take_any(&[Kind::On, Kind::Am, Kind::By]) || follows_weekday;
@@ -170,12 +171,12 @@ impl Grammar<'_> {
                 break;
             }
         }
-        // "the 3rd day of the month"
+        // "the 3rd day of the month".
         self.attempt(|grammar| {
             grammar.unit() == Some(Unit::Day)
                 && (matches!(grammar.kind(0), Kind::Of | Kind::Every | Kind::In) || speaks_of_months)
         });
-        // "the 3rd of next month", "am 3. dieses Monats"
+        // "the 3rd of next month", "am 3. dieses Monats".
         let of_one_month = self.attempt(|grammar| {
             grammar.take_any(&[Kind::Of, Kind::In]);
             grammar.take(Kind::The);
@@ -206,7 +207,7 @@ impl Grammar<'_> {
         if !announced || (!of_month && !is_last_word) || (every && !of_month && !is_numbered) {
             return false;
         }
-        // "on the last day", of what?
+        // "on the last day" does not say of what.
         if days.is_empty() && !speaks_of_months {
             return false;
         }
@@ -217,7 +218,7 @@ impl Grammar<'_> {
         true
     }
 
-    /// An ordinal, or any number where "day" stands before it.
+    /// Parses an ordinal, or any number preceded by "day".
     fn month_day(&mut self, by_number: bool) -> Option<u32> {
         let is_time = matches!(self.kind(1), Kind::Am | Kind::Pm | Kind::OClock | Kind::Unit(_));
         let number = match self.kind(0) {
@@ -230,7 +231,7 @@ impl Grammar<'_> {
         Some(number)
     }
 
-    /// "last", "last day": nothing else that is the last one.
+    /// Parses "last", "last day", but no other noun after "last".
     fn last_of_month(&mut self) -> bool {
         let is_other = matches!(
             self.kind(1),

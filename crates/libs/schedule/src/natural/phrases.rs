@@ -1,4 +1,4 @@
-//! Phrases of time, found one after the other. What is no such phrase is passed over and counted.
+//! Search for time phrases. Other words are skipped and counted.
 
 use super::draft::Draft;
 use super::grammar::{Grammar, Mark};
@@ -16,7 +16,7 @@ impl<'a> Grammar<'a> {
                 matches!(grammar.previous(), Some(Kind::Number(_))) && grammar.end_of_phrase != Some(grammar.at);
             let (start, before) = (grammar.at, grammar.draft.clone());
             if grammar.attempt(Self::phrase) {
-                // "8 tomorrow": the number belongs to it, and nobody knows how.
+                // "8 tomorrow": the meaning of the number is unclear.
                 grammar.draft.limited |= is_after_number;
                 grammar.note(start, &before);
                 grammar.end_of_phrase = Some(grammar.at);
@@ -45,21 +45,21 @@ impl<'a> Grammar<'a> {
             grammar.marks.push(Mark::Unread);
             grammar.at += 1;
         }
-        // "tell each of them at 9": not what repeats, as far as anybody knows.
+        // "tell each of them at 9": "each" does not mean a recurrence.
         grammar.draft.impossible |= has_loose_every && !grammar.draft.repeats;
-        // "every morning at 5pm": one of them is wrong, and nobody knows which. "The morning news" is no time.
+        // "every morning at 5pm" is contradictory. "The morning news" is not a time.
         let mut pairs = grammar.tokens.windows(2);
         let says_when = pairs.any(|pair| pair[0].kind == Kind::Every && matches!(pair[1].kind, Kind::Part { .. }));
         if let Some(part) = grammar.draft.part.filter(|_| says_when) {
             let contradicts = grammar.draft.times.iter().any(|time| part.excludes(time.in_part(part).hour));
             grammar.draft.limited |= contradicts;
         }
-        grammar.weigh_what_is_left();
+        grammar.apply_leftover_words();
         grammar
     }
 
-    /// Marks the words of a phrase that began at `start`. What would need two schedules is one that cannot be
-    /// expressed: "Mondays at 8 and Fridays at 10", "every day at 9 and every Friday".
+    /// Marks the words of a phrase that began at `start`. A text that needs two schedules cannot be expressed: "Mondays
+    /// at 8 and Fridays at 10", "every day at 9 and every Friday".
     fn note(&mut self, start: usize, before: &Draft) {
         let draft = &self.draft;
         let is_time = draft.times.len() > before.times.len();
@@ -74,7 +74,7 @@ impl<'a> Grammar<'a> {
         let last_day = self.marks.iter().rposition(|mark| *mark == Mark::Day);
         if is_time && let Some(last) = last_time {
             self.draft.impossible |= last_day.is_some_and(|day| day > last);
-            // "at 9 … opens at 10": the second belongs to the words between.
+            // "at 9 … opens at 10": the second time belongs to the words in between.
             let joined = |place: usize| matches!(self.tokens[place].kind, Kind::And | Kind::Comma | Kind::Filler);
             self.draft.limited |= !(last + 1..start).all(joined) || last + 1 == start;
         }
@@ -85,7 +85,7 @@ impl<'a> Grammar<'a> {
         let after_phrase = start.checked_sub(2).is_some_and(|at| self.marks[at] != Mark::Unread);
         let both_weekdays = before.weekdays != 0 && before.interval.is_none() && last_time.is_none();
         self.draft.impossible |= is_day && after_and && after_phrase && !both_weekdays && draft_speaks(before);
-        // "Monday or Tuesday"
+        // "Monday or Tuesday".
         self.draft.limited |=
             self.tokens[start..self.at].iter().any(|token| matches!(token.text.as_str(), "or" | "oder"));
         let mark = match (is_time, is_day) {
@@ -98,7 +98,7 @@ impl<'a> Grammar<'a> {
 
     fn phrase(&mut self) -> bool {
         self.attempt(Self::exception)
-            || self.attempt(Self::comes_again)
+            || self.attempt(Self::recurrence)
             || self.attempt(Self::zone)
             || self.attempt(Self::beginning)
             || self.attempt(Self::limit)
@@ -119,15 +119,15 @@ impl<'a> Grammar<'a> {
             || self.attempt(Self::part_of_day)
     }
 
-    /// "except Sundays", "außer am Sonntag". What cannot be left out limits.
+    /// Parses "except Sundays", "außer am Sonntag". An exception that cannot be expressed limits the schedule.
     fn exception(&mut self) -> bool {
-        // "every day at 9, not on Mondays"
+        // "every day at 9, not on Mondays".
         let denied = matches!(self.text(0), "not" | "nicht") && self.at > 0;
         if !denied && !self.take(Kind::Except) {
             return false;
         }
         let is_but = self.text_before() == "but";
-        // "but not on Fridays"
+        // "but not on Fridays".
         if matches!(self.text(0), "not" | "nicht") {
             self.at += 1;
         }
@@ -145,7 +145,7 @@ impl<'a> Grammar<'a> {
         }
     }
 
-    /// "from Monday every day at 9": a beginning, which no schedule holds. "from Monday to Friday" is a range.
+    /// Parses "from Monday every day at 9", a start that schedules cannot express. "from Monday to Friday" is a range.
     fn beginning(&mut self) -> bool {
         let is_daily =
             self.tokens.windows(2).any(|pair| (pair[0].kind, pair[1].kind) == (Kind::Every, Kind::Unit(Unit::Day)))
@@ -163,8 +163,8 @@ impl<'a> Grammar<'a> {
         true
     }
 
-    /// "for the next two weeks", "until Friday", "starting Monday": taken whole, so that its words are not read as
-    /// more days.
+    /// Parses "for the next two weeks", "until Friday", "starting Monday" as a whole, so that the words are not parsed
+    /// as days.
     fn limit(&mut self) -> bool {
         if self.take(Kind::Until) || self.take(Kind::Limit) {
             if self.take(Kind::Now) || self.take(Kind::Today) {
@@ -190,8 +190,8 @@ impl<'a> Grammar<'a> {
         true
     }
 
-    /// "immer um 9", "jeweils am 15.": what follows comes again.
-    fn comes_again(&mut self) -> bool {
+    /// Parses "immer um 9", "jeweils am 15.": the following part recurs.
+    fn recurrence(&mut self) -> bool {
         let announces = matches!(
             self.kind(1),
             Kind::At | Kind::On | Kind::Am | Kind::In | Kind::Clock(..) | Kind::Weekday { .. } | Kind::Part { .. }
@@ -200,7 +200,7 @@ impl<'a> Grammar<'a> {
         self.take(Kind::Always) && announces
     }
 
-    /// "9am Europe/London", "9:00 UTC", "at 9 in New York", "9 Uhr New Yorker Zeit": only after a time.
+    /// Parses "9am Europe/London", "9:00 UTC", "at 9 in New York", "9 Uhr New Yorker Zeit"; only after a time.
     fn zone(&mut self) -> bool {
         if self.end_of_phrase != Some(self.at) || self.marks.last() != Some(&Mark::Time) {
             return false;
@@ -220,7 +220,7 @@ impl<'a> Grammar<'a> {
         true
     }
 
-    /// A city: after "in", or before "time" and "Zeit".
+    /// Parses a city after "in", or before "time" and "Zeit".
     fn city(&self, words: usize, is_in: bool) -> Option<Zone> {
         if self.at_end(words - 1) {
             return None;
@@ -240,7 +240,7 @@ impl<'a> Grammar<'a> {
     }
 }
 
-/// Whether anything before speaks of a time, so that "and" goes on with it.
+/// Whether an earlier part is about time, so that "and" continues it.
 fn draft_speaks(before: &Draft) -> bool {
     before.has_day() || before.interval.is_some() || !before.times.is_empty()
 }

@@ -1,20 +1,20 @@
-//! Sentences that speak of time and order nothing: questions, stories, and what is called off.
+//! Detection of sentences about time that are not requests: questions, statements and cancellations.
 
 use super::lexer::Token;
 use super::statement;
 use super::token::{Kind, Unit};
 
-/// First words of a question or a story.
+/// First words of questions and statements.
 const FIRST: [&str; 40] = [
     "what", "what's", "whats", "who", "whom", "whose", "why", "how", "how's", "when", "where", "which", "is", "are",
     "was", "were", "does", "did", "has", "wer", "wie", "was", "wann", "warum", "wo", "wieso", "weshalb", "welche",
     "welcher", "welches", "ist", "sind", "war", "hat", "hast", "there's", "i'll", "we'll", "i'm", "sorry",
 ];
-/// Words that call something off, at the beginning.
+/// Words that cancel something, at the beginning.
 const CALLED_OFF: [&str; 10] =
     ["cancel", "forget", "stop", "pause", "disable", "unsubscribe", "skip", "stoppe", "beende", "pausiere"];
 const REMOVED: [&str; 4] = ["delete", "remove", "lösche", "entferne"];
-/// What is removed with its schedule; old logs are removed on one.
+/// Nouns for schedules, whose removal is a cancellation.
 const REMINDERS: [&str; 12] = [
     "alarm",
     "alarms",
@@ -33,7 +33,7 @@ const DENIALS: [&str; 15] = [
     "don't", "dont", "never", "not", "no", "won't", "didn't", "doesn't", "nicht", "nie", "niemals", "kein", "keine",
     "keinen", "without",
 ];
-/// What is told rather than ordered, unless something says that it repeats.
+/// Words of statements, unless another part recurs.
 const STORY: [&str; 21] = [
     "yesterday",
     "ago",
@@ -77,19 +77,19 @@ const SUBJECTS: [&str; 17] = [
     "somebody",
     "nobody",
 ];
-/// What makes "I …" a wish.
+/// Words that turn "I …" into a request.
 const WISHES: [&str; 20] = [
     "want", "wanna", "need", "would", "should", "must", "will", "shall", "can", "could", "like", "wish", "möchte",
     "will", "brauche", "hätte", "muss", "soll", "sollte", "würde",
 ];
 
-/// Whether nothing in the sentence may be taken for an order.
-pub(super) fn refuses(tokens: &[Token]) -> bool {
+/// Whether the sentence is not a request.
+pub(super) fn is_rejected(tokens: &[Token]) -> bool {
     let text = |place: usize| tokens.get(place).map_or("", |token: &Token| token.text.as_str());
     if FIRST.contains(&text(0)) || matches!((text(0), text(1)), ("do", "you" | "we" | "i" | "they")) {
         return true;
     }
-    // "I read it in two days" tells; "I want it in two days" and "I have to" order.
+    // "I read it in two days" is a statement; "I want it in two days" and "I have to" are requests.
     let has_to = matches!((text(1), text(2)), ("have" | "got" | "gotta", "to")) || text(1) == "gotta";
     let will_be = matches!((text(1), text(2)), ("will", "be"));
     if SUBJECTS.contains(&text(0)) && ((!WISHES.contains(&text(1)) && !has_to) || will_be) {
@@ -99,7 +99,7 @@ pub(super) fn refuses(tokens: &[Token]) -> bool {
         return true;
     }
     let is_greeting = matches!((text(0), text(1)), ("see" | "catch", "you" | "ya" | "u") | ("thank" | "thanks", _));
-    // "sag den Termin am Freitag ab"
+    // "sag den Termin am Freitag ab".
     let calls_off =
         matches!(text(0), "sag" | "sage") && tokens.last().is_some_and(|last| matches!(last.text.as_str(), "ab"));
     if is_greeting || calls_off {
@@ -120,17 +120,18 @@ pub(super) fn refuses(tokens: &[Token]) -> bool {
     (0..tokens.len()).any(|place| denies(tokens, place, repeats) || is_past(tokens, place))
 }
 
-/// "don't …", "not every day"; within what is to be done it is no denial: "check that it is not down every hour".
+/// Whether "don't …" or "not every day" negates the sentence; not within the task: "check that it is not down every
+/// hour".
 fn denies(tokens: &[Token], place: usize, repeats: bool) -> bool {
     let before_every = tokens.get(place + 1).is_some_and(|next| next.kind == Kind::Every);
-    // "don't forget", "nicht vergessen"
+    // "don't forget", "nicht vergessen".
     let is_forgetting =
         tokens.get(place + 1).is_some_and(|next| matches!(next.text.as_str(), "forget" | "vergessen" | "miss"))
             || tokens.iter().any(|token| token.text == "vergiss");
     DENIALS.contains(&tokens[place].text.as_str()) && !is_forgetting && (!repeats || place < 3 || before_every)
 }
 
-/// "every time", "last week", "last Friday", "vor zwei Tagen".
+/// Whether the position is in the past: "every time", "last week", "last Friday", "vor zwei Tagen".
 fn is_past(tokens: &[Token], place: usize) -> bool {
     let kind = |ahead: usize| tokens.get(place + ahead).map(|token| token.kind);
     let text = |ahead: usize| tokens.get(place + ahead).map_or("", |token: &Token| token.text.as_str());
@@ -139,7 +140,7 @@ fn is_past(tokens: &[Token], place: usize) -> bool {
         Kind::Last => {
             let of_month = matches!(kind(2), Some(Kind::Of | Kind::In | Kind::Every | Kind::Per));
             let every = place.checked_sub(1).is_some_and(|before| tokens[before].kind == Kind::Every);
-            // "every month on the last Sunday"
+            // "every month on the last Sunday".
             let is_monthly = tokens[..place].windows(2).any(|pair| {
                 let says_month =
                     matches!(pair[0].kind, Kind::Every | Kind::Number(_)) && pair[1].kind == Kind::Unit(Unit::Month);

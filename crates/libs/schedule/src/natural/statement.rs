@@ -1,9 +1,9 @@
-//! Sentences that say how things are: "the sun rises at 6", "every minute counts", "der Bus fährt jede Stunde".
+//! Detection of statements: "the sun rises at 6", "every minute counts", "der Bus fährt jede Stunde".
 
 use super::lexer::Token;
 use super::token::Kind;
 
-/// Verbs in a form that no order has, and that are hardly anything but verbs.
+/// Unambiguous verbs in a form that requests do not use.
 const STATES: [&str; 71] = [
     "is",
     "are",
@@ -77,22 +77,22 @@ const STATES: [&str; 71] = [
     "hast",
     "findet",
 ];
-/// The same, but nouns as well: only right after what they may be said of.
+/// Words of this kind that are also nouns: only directly after a subject.
 const MAY_STATE: [&str; 14] = [
     "runs", "works", "starts", "ends", "meets", "plays", "sets", "rings", "sounds", "looks", "calls", "wakes",
     "startet", "endet",
 ];
-/// Past forms with which a sentence begins whose subject is left out.
+/// Past forms at the beginning of sentences without a subject.
 const PAST: [&str; 16] = [
     "went", "got", "came", "left", "sat", "met", "saw", "ate", "slept", "woke", "ran", "arrived", "finished",
     "started", "forgot", "ging",
 ];
-/// What begins a clause that says what is to be done, not when.
+/// Words that start a clause with the content of the task.
 const SUBORDINATORS: [&str; 28] = [
     "that", "which", "who", "what", "what's", "whats", "if", "whether", "when", "how", "where", "why", "because", "to",
     "dass", "ob", "wie", "was", "wer", "wo", "warum", "weil", "damit", "zu", "there", "welche", "welcher", "der",
 ];
-/// With one of these at its beginning a sentence is an order, whatever follows.
+/// Words at the beginning that make the sentence a request.
 const ORDERS: [&str; 24] = [
     "please",
     "remind",
@@ -119,14 +119,14 @@ const ORDERS: [&str; 24] = [
     "make",
     "let",
 ];
-/// Who does something in a sentence that tells of it, and what makes a wish of it.
+/// Subjects of statements, and words that turn them into requests.
 const PRONOUNS: [&str; 5] = ["i", "he", "she", "we", "they"];
 const WISHES: [&str; 12] =
     ["want", "wanna", "need", "would", "should", "must", "will", "shall", "can", "could", "have", "like"];
-/// What is told takes time; it is not put off.
+/// Verbs of tasks that take time, such as explaining.
 const TELLING: [&str; 7] = ["explain", "describe", "teach", "learn", "erkläre", "erklär", "beschreibe"];
-/// How far the verb of the main clause may be.
-const MAIN_CLAUSE: usize = 7;
+/// Maximum distance of the verb in the main clause, in words.
+const MAX_VERB_DISTANCE: usize = 7;
 
 pub(super) fn states(tokens: &[Token]) -> bool {
     let text = |place: usize| tokens.get(place).map_or("", |token: &Token| token.text.as_str());
@@ -142,18 +142,18 @@ pub(super) fn states(tokens: &[Token]) -> bool {
     {
         return true;
     }
-    if TELLING.contains(&text(0)) && !comes_again(tokens) {
+    if TELLING.contains(&text(0)) && !recurs(tokens) {
         return true;
     }
-    // "Tom called at 3"
+    // "Tom called at 3".
     let is_past = text(1).ends_with("ed")
         && tokens.first().is_some_and(|first| first.kind == Kind::Unknown)
         && tokens.get(2).is_some_and(|next| matches!(next.kind, Kind::At | Kind::On));
-    if is_past && !comes_again(tokens) {
+    if is_past && !recurs(tokens) {
         return true;
     }
-    // "every day I wake up at 7"
-    let is_told = tokens.iter().enumerate().take(MAIN_CLAUSE).any(|(place, token)| {
+    // "every day I wake up at 7".
+    let is_told = tokens.iter().enumerate().take(MAX_VERB_DISTANCE).any(|(place, token)| {
         PRONOUNS.contains(&token.text.as_str())
             && tokens
                 .get(place + 1)
@@ -163,38 +163,38 @@ pub(super) fn states(tokens: &[Token]) -> bool {
     if is_told {
         return true;
     }
-    let main = tokens.iter().enumerate().take(MAIN_CLAUSE);
+    let main = tokens.iter().enumerate().take(MAX_VERB_DISTANCE);
     let mut clause = main.take_while(|(place, token)| {
         *place == 0 || !SUBORDINATORS.contains(&token.text.as_str()) || (token.text == "der" && *place < 2)
     });
     clause.any(|(place, token)| {
         let word = token.text.as_str();
-        // "am" is a part of the day or a German article beside one.
+        // "am" is a part of the day or a German article, depending on its neighbours.
         let is_i_am = word == "am" && place > 0 && text(place - 1) == "i";
         let is_verb = STATES.contains(&word) && word != "am" || is_i_am;
-        place > 0 && (is_verb || (MAY_STATE.contains(&word) && place <= 3 && is_said_of(tokens, place)))
+        place > 0 && (is_verb || (MAY_STATE.contains(&word) && place <= 3 && is_predicate(tokens, place)))
     }) || names_an_event(tokens)
 }
 
 /// "the alarm rings", "Anna works", "every class starts": a noun with an article, or one word at the beginning.
-fn is_said_of(tokens: &[Token], place: usize) -> bool {
+fn is_predicate(tokens: &[Token], place: usize) -> bool {
     place == 1 && tokens[0].kind == Kind::Unknown && tokens.len() > 2
         || matches!(tokens[0].kind, Kind::The | Kind::A | Kind::This | Kind::Every)
         || ["my", "our", "his", "her", "their", "your", "mein", "meine", "unser", "unsere"]
             .contains(&tokens[0].text.as_str())
 }
 
-/// "the train at 6", "my birthday on June 3": what has a time is named, and nothing says that it is wanted.
+/// "the train at 6", "my birthday on June 3": names an event without a request.
 fn names_an_event(tokens: &[Token]) -> bool {
-    // German orders begin with an article, too: "die Blumen morgen um 8 gießen".
+    // German requests may begin with an article, too: "die Blumen morgen um 8 gießen".
     let article =
         tokens.first().is_some_and(|token| ["the", "my", "our", "his", "her", "their"].contains(&token.text.as_str()));
     let is_noun = tokens.get(1).is_some_and(|token| matches!(token.kind, Kind::Unknown | Kind::Event));
     let is_asked_for = tokens.iter().any(|token| matches!(token.text.as_str(), "please" | "bitte"));
-    article && is_noun && !comes_again(tokens) && !is_asked_for
+    article && is_noun && !recurs(tokens) && !is_asked_for
 }
 
-fn comes_again(tokens: &[Token]) -> bool {
+fn recurs(tokens: &[Token]) -> bool {
     tokens.iter().any(|token| {
         matches!(
             token.kind,

@@ -1,17 +1,17 @@
-//! Hours within which something repeats: "between 9 and 5".
+//! Hours within which something recurs: "between 9 and 5".
 
 use super::draft::ClockTime;
 use super::grammar::Grammar;
 use super::token::{Kind, Unit};
 
 impl Grammar<'_> {
-    /// "between 9am and 5pm", "from 9 to 5", "von 8 bis 18 Uhr".
+    /// Parses "between 9am and 5pm", "from 9 to 5", "von 8 bis 18 Uhr".
     pub(super) fn window(&mut self) -> bool {
         let between = self.take(Kind::Between);
         let led = between || self.take(Kind::From);
-        // "every hour 9-17", "9-17 Uhr stündlich"
+        // "every hour 9-17", "9-17 Uhr stündlich".
         let place = self.at;
-        // "day 9 until 17" are no hours.
+        // "day 9 until 17" does not contain hours.
         let is_hour = matches!(self.kind(0), Kind::Number(_) | Kind::Clock(..)) && !self.follows_unit();
         if !led && !is_hour {
             return false;
@@ -31,12 +31,12 @@ impl Grammar<'_> {
             return false;
         }
         let mut start = start;
-        // "between 22 and 6" is on the 24-hour clock, "10pm to 6" over midnight; only "9 to 5" ends in the afternoon.
+        // "between 22 and 6" uses the 24-hour clock, "10pm to 6" spans midnight; only "9 to 5" ends in the afternoon.
         let is_afternoon = (start.hour <= 12 || start.fixed) && end.hour + 12 > start.hour;
         if end.hour <= start.hour && !end.certain && end.hour < 12 && is_afternoon {
             end.hour += 12;
         }
-        // "from 1 to 5pm"
+        // "from 1 to 5pm".
         if !start.certain
             && end.fixed
             && end.hour > 12
@@ -51,7 +51,7 @@ impl Grammar<'_> {
         true
     }
 
-    /// In "from 9 to 5" the nine are no minutes.
+    /// In "from 9 to 5" the nine are not minutes.
     fn end_of_window(&mut self) -> Option<ClockTime> {
         self.find(|grammar| grammar.plain_time(true)).or_else(|| self.clock_time(true))
     }

@@ -1,4 +1,4 @@
-//! English.
+//! English texts.
 
 use jiff::civil::DateTime;
 
@@ -19,7 +19,7 @@ const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
-/// From 1, Monday.
+/// Weekdays from 1, Monday.
 const WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 const WEEKS: [&str; 5] = ["first", "second", "third", "fourth", "fifth"];
 

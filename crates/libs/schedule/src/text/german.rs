@@ -1,4 +1,4 @@
-//! German.
+//! German texts.
 
 use jiff::civil::DateTime;
 
@@ -19,7 +19,7 @@ const MONTHS: [&str; 12] = [
     "November",
     "Dezember",
 ];
-/// From 1, Monday.
+/// Weekdays from 1, Monday.
 const WEEKDAYS: [&str; 7] = ["Montag", "Dienstag", "Mittwoch", "Donnerstag", "Freitag", "Samstag", "Sonntag"];
 const WEEKS: [&str; 5] = ["ersten", "zweiten", "dritten", "vierten", "fünften"];
 

@@ -1,5 +1,5 @@
-//! Schedules as a person would say them. `shape` finds the patterns in the sets of an expression, once for all
-//! languages; `english` and `german` have the words.
+//! Human-readable schedules. `shape` detects patterns in the sets of an expression for all languages; `english` and
+//! `german` format them.
 
 mod english;
 mod german;
@@ -15,8 +15,8 @@ use shape::{Numbers, TimeShape};
 use words::{Unit, Words};
 
 impl Schedule {
-    /// How a person would say it, e.g. `At 09:00, Monday to Friday (Europe/Berlin)`. A date that was given without a
-    /// zone is said in `zone`.
+    /// Formats the schedule, e.g. `At 09:00, Monday to Friday (Europe/Berlin)`. A date without a zone is shown in
+    /// `zone`.
     #[must_use]
     pub fn human_readable(&self, language: impl Into<Language>, zone: &Zone) -> String {
         let words: &dyn Words = match language.into() {

@@ -1,20 +1,20 @@
-//! The patterns that people see in sets of numbers.
+//! Patterns in sets of numbers.
 
 use crate::cron::CronExpression;
 
-/// More single times than this are not listed.
+/// Maximum number of listed times.
 const MAX_TIMES: u32 = 6;
 
-/// A set of numbers of one field.
+/// Set of numbers of one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Numbers {
     All,
-    /// `start`, `start + step`, … to the end of the field.
+    /// The numbers `start`, `start + step`, … to the end of the field.
     Steps {
         start: u8,
         step: u8,
     },
-    /// Three or more in a row.
+    /// Three or more consecutive numbers.
     Range {
         from: u8,
         to: u8,
@@ -23,7 +23,7 @@ pub(super) enum Numbers {
 }
 
 impl Numbers {
-    /// The set's bits between `low` and `high`.
+    /// Classifies the bits between `low` and `high`.
     pub(super) fn of(bits: u64, low: u8, high: u8) -> Self {
         let list: Vec<u8> = (low..=high).filter(|number| bits >> number & 1 == 1).collect();
         let (Some(&first), Some(&last)) = (list.first(), list.last()) else { return Self::List(list) };
@@ -44,14 +44,14 @@ impl Numbers {
     }
 }
 
-/// When in a day.
+/// Pattern of times in a day.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TimeShape {
     EveryMinute,
     EveryMinutes(u8),
     /// Once an hour, at this minute.
     Hourly(u8),
-    /// Some times, as hour and minute.
+    /// Individual times as hour and minute.
     Times(Vec<(u8, u8)>),
     /// Once an hour at `minute`, from one hour to another.
     HourlyBetween {
@@ -59,7 +59,7 @@ pub(super) enum TimeShape {
         from: u8,
         to: u8,
     },
-    /// Every so many hours, at `minute`.
+    /// Every few hours, at `minute`.
     EveryHours {
         minute: u8,
         start: u8,
@@ -100,20 +100,20 @@ pub(super) fn time(expression: &CronExpression) -> TimeShape {
     TimeShape::Mixed { minutes, hours }
 }
 
-/// Which days of a month. Several of them mean any of them.
+/// Matching days of a month. A day matches if any of the shapes matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum DayShape {
-    /// Days of the month and perhaps the last one.
+    /// Days of the month, optionally including the last one.
     OfMonth { days: Numbers, last: bool },
-    /// Weekdays in the order of a week that begins on Monday, Sunday being 7.
+    /// Weekdays from 1 (Monday) to 7 (Sunday).
     Weekdays(Numbers),
-    /// The last of such a weekday in the month.
+    /// Last occurrence of the weekday in the month.
     LastWeekday(u8),
-    /// The n-th of such a weekday in the month.
+    /// N-th occurrence of the weekday in the month.
     NthWeekday { weekday: u8, week: u8 },
 }
 
-/// None where every day is meant.
+/// Returns the day shapes; empty if every day matches.
 pub(super) fn days(expression: &CronExpression) -> Vec<DayShape> {
     let mut found = Vec::new();
     let names_every_day = expression.days().is_some_and(|(days, _)| days == !1);
@@ -138,7 +138,7 @@ pub(super) fn days(expression: &CronExpression) -> Vec<DayShape> {
     found
 }
 
-/// Bits 1 (Monday) to 7 (Sunday).
+/// Converts to bits 1 (Monday) to 7 (Sunday).
 fn monday_first(weekdays: u8) -> u64 {
     let bits = u64::from(weekdays);
     (bits & 0x7e) | (bits & 1) << 7

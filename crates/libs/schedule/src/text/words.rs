@@ -1,8 +1,8 @@
-//! What a language has words for, and what texts in every language share.
+//! Interface of languages, and shared text functions.
 
 use super::shape::{DayShape, Numbers, TimeShape};
 
-/// The words of a language. Each part is a phrase; the parts are joined by commas.
+/// Phrases of a language. Parts are joined by commas.
 pub(super) trait Words {
     fn every(&self, count: i64, unit: Unit) -> String;
     fn once(&self, at: jiff::civil::DateTime) -> String;
@@ -22,7 +22,7 @@ pub(super) enum Unit {
     Week,
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// Joins items: `a`, `a and b`, `a, b and c`.
 pub(super) fn joined(items: &[String], and: &str) -> String {
     match items {
         [] => String::new(),

@@ -1,4 +1,4 @@
-//! Every change of the clocks of many zones over three years: what was asked for comes when the rule says.
+//! Clock changes of many zones over three years, checked against the daylight saving rule.
 
 use agentd_base::Timestamp;
 use agentd_schedule::{Schedule, ScheduleSpec, Zone};
@@ -39,7 +39,7 @@ fn cron(expression: &str, zone: &str) -> Schedule {
     ScheduleSpec::cron(expression, zone).check(&Zone::UTC).unwrap()
 }
 
-/// The changes of a zone: when, and by how many minutes the clocks are moved on.
+/// Returns the clock changes of a zone: time, and number of minutes the clocks are moved forward.
 fn changes(name: &str) -> Vec<(Timestamp, i64)> {
     let zone = jiff::tz::TimeZoneDatabase::bundled().get(name).unwrap();
     let (start, end) = (at("2024-01-01T00:00:00Z").to_jiff(), at("2027-01-01T00:00:00Z").to_jiff());
@@ -64,13 +64,13 @@ fn slots(schedule: &Schedule, from: Timestamp, until: Timestamp) -> Vec<Timestam
 }
 
 #[test]
-fn a_fixed_time_in_the_gap_is_due_at_its_end_and_a_doubled_one_once() {
+fn fixed_time_is_due_at_the_end_of_a_gap_and_once_in_a_fold() {
     let mut seen = 0;
     for name in ZONES {
         let zone = Zone::parse(name).unwrap();
         for (change, minutes) in changes(name) {
             seen += 1;
-            // A wall time in the middle of what is left out, or of what comes twice.
+            // A local time in the middle of the gap or of the fold.
             let last_before = zone.wall(moved(change, -1)).checked_add(SignedDuration::from_mins(1)).unwrap();
             let middle = last_before.checked_add(SignedDuration::from_mins(minutes / 2)).unwrap();
             let schedule = cron(&format!("{} {} * * *", middle.minute(), middle.hour()), name);
@@ -84,7 +84,7 @@ fn a_fixed_time_in_the_gap_is_due_at_its_end_and_a_doubled_one_once() {
 }
 
 #[test]
-fn a_pattern_skips_the_gap_and_is_due_on_both_passes() {
+fn pattern_skips_the_gap_and_is_due_on_both_passes() {
     for name in ZONES {
         let zone = Zone::parse(name).unwrap();
         for (change, minutes) in changes(name) {
@@ -92,7 +92,7 @@ fn a_pattern_skips_the_gap_and_is_due_on_both_passes() {
             let quarters = slots(&cron("*/15 * * * *", name), from, until);
             assert_eq!(quarters.len(), 24, "{name} at {change}: every 15 minutes goes on as if nothing was");
             assert!(quarters.windows(2).all(|pair| pair[1].since(pair[0]).as_secs() == 900));
-            // The hour in which the change is, once an hour at its place: twice when it comes twice.
+            // The hour of the change: an hourly slot occurs twice in a fold.
             let wall = zone.wall(moved(change, -1)).checked_add(SignedDuration::from_mins(1 + minutes / 2)).unwrap();
             let pattern = cron(&format!("{} * * * *", wall.minute()), name);
             let doubled = slots(&pattern, from, until).iter().filter(|slot| zone.wall(**slot) == wall).count();
@@ -102,7 +102,7 @@ fn a_pattern_skips_the_gap_and_is_due_on_both_passes() {
 }
 
 #[test]
-fn every_wall_time_of_three_years_is_the_one_asked_for() {
+fn slots_of_three_years_have_the_requested_local_time() {
     for name in ZONES {
         let zone = Zone::parse(name).unwrap();
         let (start, end) = (at("2024-01-01T00:00:00Z"), at("2027-01-01T00:00:00Z"));

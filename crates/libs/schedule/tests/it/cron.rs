@@ -1,4 +1,4 @@
-//! Cron against two implementations that share nothing with it, against brute force, and against nonsense.
+//! Cron compared with two independent implementations and with brute force, and invalid input.
 
 use agentd_base::Timestamp;
 use agentd_schedule::{CronExpression, Schedule, ScheduleSpec, Zone};
@@ -20,7 +20,7 @@ fn cron(expression: &str, zone: &str) -> Schedule {
     ScheduleSpec::cron(expression, zone).check(&Zone::UTC).unwrap()
 }
 
-/// The rows of a table, as columns.
+/// Returns the rows of a table, split into columns.
 fn rows(table: &str, columns: usize) -> Vec<Vec<&str>> {
     let lines = table.lines().filter(|line| !line.starts_with('#'));
     let rows: Vec<Vec<&str>> = lines.map(|line| line.split('\t').collect()).collect();
@@ -29,7 +29,7 @@ fn rows(table: &str, columns: usize) -> Vec<Vec<&str>> {
 }
 
 #[test]
-fn slots_are_those_of_independent_implementations() {
+fn slots_match_independent_implementations() {
     let rows = rows(CONFORMANCE, 5);
     assert!(rows.len() >= 200);
     let alone = rows.iter().filter(|row| row[4] == "rule alone").count();
@@ -48,7 +48,7 @@ fn slots_are_those_of_independent_implementations() {
 }
 
 #[test]
-fn what_is_no_cron_expression_is_refused_with_the_field_and_the_reason() {
+fn invalid_expression_is_rejected_with_field_and_reason() {
     let rows = rows(REFUSED, 3);
     assert!(rows.len() >= 80);
     for row in rows {
@@ -64,7 +64,7 @@ fn what_is_no_cron_expression_is_refused_with_the_field_and_the_reason() {
 }
 
 #[test]
-fn what_looks_odd_but_is_meant_is_taken() {
+fn unusual_valid_expressions_are_accepted() {
     for text in [
         "  0\t9  * *   1-5 ",
         "05 04 * * *",
@@ -90,12 +90,12 @@ fn what_looks_odd_but_is_meant_is_taken() {
 }
 
 #[test]
-fn rare_dates_are_found_however_far() {
+fn rare_dates_are_found() {
     let next = |expression: &str, after: &str| cron(expression, "Europe/Berlin").next_after(at(after), at(after));
-    // 2100 is no leap year.
+    // 2100 is not a leap year.
     assert_eq!(next("0 12 29 2 *", "2096-03-01T00:00:00Z"), Some(at("2104-02-29T11:00:00Z")));
     assert_eq!(next("*/30 12 29 2 *", "2096-03-01T00:00:00Z"), Some(at("2104-02-29T11:00:00Z")));
-    // A fifth Monday in February needs a leap year that begins rightly.
+    // A fifth Monday in February needs a leap year that begins on the right weekday.
     assert_eq!(next("0 12 * 2 1#5", "2024-03-01T00:00:00Z"), Some(at("2044-02-29T11:00:00Z")));
     assert_eq!(next("0 12 * * *", "9999-12-30T20:00:00Z"), None);
     assert_eq!(next("*/5 * * * *", "9999-12-30T22:00:00Z"), None);
@@ -106,8 +106,8 @@ fn rare_dates_are_found_however_far() {
 }
 
 #[test]
-fn a_time_in_a_gap_across_midnight_is_due_on_the_next_day() {
-    // 30 December 2011 was left out in Apia.
+fn time_in_a_gap_across_midnight_is_due_on_the_next_day() {
+    // 30 December 2011 was skipped in Apia.
     let fixed: Vec<_> = cron("0 9 * * *", "Pacific/Apia")
         .occurrences(at("2011-12-29T00:00:00Z"), at("2011-12-29T00:00:00Z"))
         .take(4)
@@ -116,13 +116,13 @@ fn a_time_in_a_gap_across_midnight_is_due_on_the_next_day() {
         fixed,
         ["2011-12-29T19:00:00Z", "2011-12-30T10:00:00Z", "2011-12-30T19:00:00Z", "2011-12-31T19:00:00Z"].map(at)
     );
-    // Midnight itself: left out and present are the same instant, which is due once.
+    // Midnight of the skipped day and of the following day are the same instant, which is due once.
     let start = at("2011-12-29T00:00:00Z");
     let midnight: Vec<_> = cron("0 0 * * *", "Pacific/Apia").occurrences(start, start).take(3).collect();
     assert_eq!(midnight, ["2011-12-29T10:00:00Z", "2011-12-30T10:00:00Z", "2011-12-31T10:00:00Z"].map(at));
 }
 
-/// One field's text.
+/// Generates the text of a field.
 fn field(low: u8, high: u8) -> impl Strategy<Value = String> {
     let value = low..=high;
     prop_oneof![
@@ -155,8 +155,8 @@ fn any_expression() -> impl Strategy<Value = String> {
         .prop_map(|(minute, hour, day, month, weekday)| format!("{minute} {hour} {day} {month} {weekday}"))
 }
 
-/// Whether a number is among those that the text of a field means: the simplest reading.
-fn means(text: &str, low: u32, high: u32, number: u32) -> bool {
+/// Whether a field matches a number, by a naive implementation.
+fn field_matches(text: &str, low: u32, high: u32, number: u32) -> bool {
     text.split(',').any(|item| {
         let (range, step) = item.split_once('/').map_or((item, 1), |(range, step)| (range, step.parse().unwrap()));
         let (start, end) = match range {
@@ -170,18 +170,20 @@ fn means(text: &str, low: u32, high: u32, number: u32) -> bool {
     })
 }
 
-/// Whether a wall time matches the fields, by the simplest reading.
+/// Whether a local time matches the fields, by a naive implementation.
 fn matches(expression: &str, wall: jiff::civil::DateTime) -> bool {
     let fields: Vec<&str> = expression.split(' ').collect();
     let (day, length) = (wall.day().unsigned_abs().into(), u32::from(wall.date().days_in_month().unsigned_abs()));
     let weekday = u32::from(wall.weekday().to_sunday_zero_offset().unsigned_abs());
-    let by_day = means(fields[2], 1, 31, day) || (fields[2].split(',').any(|item| item == "L") && day == length);
+    let by_day =
+        field_matches(fields[2], 1, 31, day) || (fields[2].split(',').any(|item| item == "L") && day == length);
     let by_weekday = if let Some(last) = fields[4].strip_suffix('L') {
         last.parse::<u32>().unwrap() % 7 == weekday && day + 7 > length
     } else if let Some((which, week)) = fields[4].split_once('#') {
         which.parse::<u32>().unwrap() % 7 == weekday && day.div_ceil(7) == week.parse::<u32>().unwrap()
     } else {
-        means(fields[4], 0, 6, weekday) || (weekday == 0 && fields[4] != "*" && means(fields[4], 0, 0, 7))
+        field_matches(fields[4], 0, 6, weekday)
+            || (weekday == 0 && fields[4] != "*" && field_matches(fields[4], 0, 0, 7))
     };
     let on_day = match (fields[2] == "*", fields[4] == "*") {
         (true, true) => true,
@@ -190,9 +192,9 @@ fn matches(expression: &str, wall: jiff::civil::DateTime) -> bool {
         (false, false) => by_day || by_weekday,
     };
     on_day
-        && means(fields[0], 0, 59, wall.minute().unsigned_abs().into())
-        && means(fields[1], 0, 23, wall.hour().unsigned_abs().into())
-        && means(fields[3], 1, 12, wall.month().unsigned_abs().into())
+        && field_matches(fields[0], 0, 59, wall.minute().unsigned_abs().into())
+        && field_matches(fields[1], 0, 23, wall.hour().unsigned_abs().into())
+        && field_matches(fields[3], 1, 12, wall.month().unsigned_abs().into())
         && wall.second() == 0
 }
 
@@ -209,7 +211,7 @@ fn zones() -> impl Strategy<Value = &'static str> {
     ])
 }
 
-/// Within three years, which every test's clock changes fall into; half of the starts are near a change.
+/// Generates instants within three years; half of them are near a clock change.
 fn starts() -> impl Strategy<Value = Timestamp> {
     let day = 1440 * MINUTE;
     let year = at("2024-01-01T00:00:00Z").as_micros();
@@ -229,21 +231,20 @@ fn starts() -> impl Strategy<Value = Timestamp> {
     ]
 }
 
-/// Whether nobody could expect brute force over minutes to know: one minute of one hour.
+/// Whether the expression is a fixed time, whose rule brute force over minutes does not know.
 fn is_fixed(expression: &str) -> bool {
     let mut fields = expression.split(' ');
     let (minute, hour) = (fields.next().unwrap(), fields.next().unwrap());
-    let count = |text: &str, low, high| (low..=high).filter(|number| means(text, low, high, *number)).count();
+    let count = |text: &str, low, high| (low..=high).filter(|number| field_matches(text, low, high, *number)).count();
     count(minute, 0, 59) == 1 && count(hour, 0, 23) == 1
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// Minute by minute over two days: the slots are exactly the minutes whose wall time matches, for everything
-    /// that is no fixed time.
+    /// Brute force over two days: except for fixed times, the slots are exactly the minutes whose local time matches.
     #[test]
-    fn nothing_between_two_slots_is_skipped(expression in any_expression(), zone_name in zones(), start in starts()) {
+    fn no_slot_is_skipped(expression in any_expression(), zone_name in zones(), start in starts()) {
         let Ok(parsed) = CronExpression::parse(&expression) else { return Ok(()) };
         prop_assume!(!is_fixed(&expression));
         let zone = zone(zone_name);
@@ -263,10 +264,9 @@ proptest! {
         prop_assert_eq!(found, expected, "{} in {}", expression, zone_name);
     }
 
-    /// A fixed time is due once for each day of the calendar that matches, and its wall time is the one that was
-    /// asked for, or the end of a gap.
+    /// A fixed time is due once on each matching calendar day, at the requested local time or at the end of a gap.
     #[test]
-    fn a_fixed_time_is_due_once_a_day(
+    fn fixed_time_is_due_once_a_day(
         minute in 0..60i8, hour in 0..24i8, weekday in weekday_field(), zone_name in zones(), start in starts()
     ) {
         let expression = format!("{minute} {hour} * * {weekday}");
@@ -285,7 +285,7 @@ proptest! {
             let asked = wall.date().at(hour, minute, 0, 0);
             prop_assert!(matches(&expression, asked));
             if wall != asked {
-                // Held at the end of a gap: the moment before shows an earlier time than was asked for.
+                // Clamped to the end of a gap: the moment before shows an earlier time than requested.
                 let before = zone.wall(Timestamp::from_micros(slot.as_micros() - 1));
                 prop_assert!(before < asked && asked < wall, "{} in {} at {}", expression, zone_name, slot);
             }
@@ -293,7 +293,7 @@ proptest! {
     }
 
     #[test]
-    fn the_newest_slot_is_the_last_of_all(expression in any_expression(), zone_name in zones(), start in starts(),
+    fn latest_slot_is_the_last_occurrence(expression in any_expression(), zone_name in zones(), start in starts(),
         minutes in 1..3000i64) {
         let Ok(_) = CronExpression::parse(&expression) else { return Ok(()) };
         let schedule = cron(&expression, zone_name);
@@ -303,19 +303,19 @@ proptest! {
     }
 
     #[test]
-    fn what_was_parsed_reads_back_the_same(expression in any_expression()) {
+    fn expression_round_trips(expression in any_expression()) {
         let Ok(parsed) = CronExpression::parse(&expression) else { return Ok(()) };
         prop_assert_eq!(CronExpression::parse(parsed.as_str()), Ok(parsed));
     }
 
     #[test]
-    fn no_text_makes_it_panic(text in "\\PC{0,60}") {
+    fn parser_never_panics(text in "\\PC{0,60}") {
         let _ = CronExpression::parse(&text);
         let _ = Zone::parse(&text);
     }
 
     #[test]
-    fn nothing_that_looks_like_cron_makes_it_panic(text in "[-0-9*,/LW#?@A-Fa-f ]{0,30}") {
+    fn parser_never_panics_on_cron_like_text(text in "[-0-9*,/LW#?@A-Fa-f ]{0,30}") {
         if let Ok(expression) = CronExpression::parse(&text) {
             prop_assert!(expression.next_after(at("2026-01-01T00:00:00Z"), &Zone::UTC).is_some());
         }

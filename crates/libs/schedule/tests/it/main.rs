@@ -1,4 +1,4 @@
-//! What the crate promises, from outside.
+//! Tests of the public API.
 
 #![allow(clippy::unwrap_used, reason = "tests, and what they share, fail by panicking")]
 

@@ -1,9 +1,9 @@
-//! What is caught up after a pause.
+//! Catching up after a pause.
 
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_schedule::{CatchUp, MAX_PASSED_OVER, MisfirePolicy, Schedule, ScheduleSpec, Zone, catch_up, missed};
+use agentd_schedule::{CatchUp, MAX_SKIPPED, MisfirePolicy, Schedule, ScheduleSpec, Zone, catch_up, missed};
 use proptest::prelude::*;
 
 fn at(text: &str) -> Timestamp {
@@ -19,71 +19,71 @@ fn daily_at_nine() -> Schedule {
 }
 
 #[test]
-fn two_days_down_are_one_run_or_none_or_each() {
+fn misfire_policy_decides_about_missed_slots() {
     let schedule = daily_at_nine();
     let (last, now) = (at("2026-03-27T08:00:00Z"), at("2026-03-29T12:00:00Z"));
     let next = Some(at("2026-03-30T07:00:00Z"));
     // The clocks changed on the 29th.
     let slots = ["2026-03-28T08:00:00Z", "2026-03-29T07:00:00Z"];
     let found = missed(&schedule, last, now, MisfirePolicy::RunOnce, 10);
-    let expected = CatchUp { run: times([slots[1]]), passed_over: times([slots[0]]), more_passed_over: false, next };
+    let expected = CatchUp { run: times([slots[1]]), skipped: times([slots[0]]), has_more_skipped: false, next };
     assert_eq!(found, expected);
     let found = missed(&schedule, last, now, MisfirePolicy::Skip, 10);
-    assert_eq!(found, CatchUp { run: Vec::new(), passed_over: times(slots), ..expected.clone() });
+    assert_eq!(found, CatchUp { run: Vec::new(), skipped: times(slots), ..expected.clone() });
     let found = missed(&schedule, last, now, MisfirePolicy::RunAll, 10);
-    assert_eq!(found, CatchUp { run: times(slots), passed_over: Vec::new(), ..expected.clone() });
+    assert_eq!(found, CatchUp { run: times(slots), skipped: Vec::new(), ..expected.clone() });
     let found = missed(&schedule, last, now, MisfirePolicy::RunAll, 1);
     assert_eq!(found, expected, "the newest of all");
 }
 
 #[test]
-fn a_slot_within_the_grace_is_on_time_whatever_the_policy() {
+fn slot_within_grace_is_on_time_for_every_policy() {
     let schedule = daily_at_nine();
     let now = at("2026-03-12T08:00:02Z");
     let slot = at("2026-03-12T08:00:00Z");
     for policy in [MisfirePolicy::RunOnce, MisfirePolicy::Skip, MisfirePolicy::RunAll] {
         let found = catch_up(&schedule, at("2026-03-11T08:00:00Z"), now, Duration::from_secs(60), policy, 10);
-        assert_eq!((found.run, found.passed_over), (vec![slot], vec![]), "{policy:?}");
+        assert_eq!((found.run, found.skipped), (vec![slot], vec![]), "{policy:?}");
     }
-    // Yesterday's was missed besides: still one run.
+    // Yesterday's slot was missed as well: still one run.
     let last = at("2026-03-10T08:00:00Z");
     let found = catch_up(&schedule, last, now, Duration::from_secs(60), MisfirePolicy::RunOnce, 10);
-    assert_eq!((found.run, found.passed_over), (vec![slot], times(["2026-03-11T08:00:00Z"])));
+    assert_eq!((found.run, found.skipped), (vec![slot], times(["2026-03-11T08:00:00Z"])));
     let found = catch_up(&schedule, last, now, Duration::from_secs(60), MisfirePolicy::Skip, 10);
-    assert_eq!((found.run, found.passed_over), (vec![slot], times(["2026-03-11T08:00:00Z"])));
+    assert_eq!((found.run, found.skipped), (vec![slot], times(["2026-03-11T08:00:00Z"])));
 }
 
 #[test]
-fn a_slot_that_a_later_one_follows_was_missed_however_young_it_is() {
+fn slot_followed_by_a_later_one_counts_as_missed() {
     let schedule = ScheduleSpec::every(5).check(&Zone::UTC).unwrap();
     let (last, now) = (at("2026-03-10T00:00:00Z"), at("2026-03-10T00:00:17Z"));
     let slots = ["2026-03-10T00:00:05Z", "2026-03-10T00:00:10Z", "2026-03-10T00:00:15Z"];
     for policy in [MisfirePolicy::RunOnce, MisfirePolicy::Skip] {
         let found = catch_up(&schedule, last, now, Duration::from_secs(60), policy, 10);
-        assert_eq!((found.run, found.passed_over), (times([slots[2]]), times([slots[0], slots[1]])), "{policy:?}");
+        assert_eq!((found.run, found.skipped), (times([slots[2]]), times([slots[0], slots[1]])), "{policy:?}");
     }
     let found = catch_up(&schedule, last, now, Duration::from_secs(60), MisfirePolicy::RunAll, 10);
-    assert_eq!((found.run, found.passed_over), (times(slots), vec![]));
+    assert_eq!((found.run, found.skipped), (times(slots), vec![]));
 }
 
 #[test]
-fn an_interval_of_a_second_after_two_years_is_answered_at_once() {
+fn short_interval_after_a_long_pause_is_fast() {
     let schedule = ScheduleSpec::every(1).check(&Zone::UTC).unwrap();
     let (last, now) = (at("2024-03-10T00:00:00Z"), at("2026-03-10T00:00:00.500Z"));
     let found = missed(&schedule, last, now, MisfirePolicy::RunOnce, 10);
     assert_eq!(found.run, times(["2026-03-10T00:00:00Z"]));
-    assert_eq!(found.passed_over.len(), MAX_PASSED_OVER);
-    assert!(found.more_passed_over);
+    assert_eq!(found.skipped.len(), MAX_SKIPPED);
+    assert!(found.has_more_skipped);
     assert_eq!(found.next, Some(at("2026-03-10T00:00:01Z")));
 }
 
 #[test]
-fn a_clock_that_was_set_back_finds_nothing_and_hands_no_slot_out_twice() {
+fn no_slot_is_returned_twice_after_the_clock_is_set_back() {
     for schedule in [daily_at_nine(), ScheduleSpec::every(3600).check(&Zone::UTC).unwrap()] {
         let (last, now) = (at("2026-03-12T08:00:00Z"), at("2026-03-12T07:30:00Z"));
         for policy in [MisfirePolicy::RunOnce, MisfirePolicy::Skip, MisfirePolicy::RunAll] {
             let found = catch_up(&schedule, last, now, Duration::from_secs(60), policy, 10);
-            assert!(found.run.is_empty() && found.passed_over.is_empty());
+            assert!(found.run.is_empty() && found.skipped.is_empty());
             assert!(found.next > Some(last));
         }
     }
@@ -105,9 +105,9 @@ fn any_schedule() -> impl Strategy<Value = Schedule> {
 }
 
 proptest! {
-    /// Against the whole list of slots, made one by one.
+    /// Compared with the complete list of slots.
     #[test]
-    fn every_slot_is_run_or_passed_over_and_none_twice(
+    fn every_slot_is_run_or_skipped_exactly_once(
         schedule in any_schedule(),
         start_seconds in 0..8_000_000i64,
         pause_seconds in 0..40_000i64,
@@ -123,13 +123,13 @@ proptest! {
             schedule.occurrences(last, last).take_while(|slot| *slot <= now).take(50_000).collect();
 
         prop_assert_eq!(found.next, schedule.next_after(now, last));
-        let mut seen: Vec<Timestamp> = found.run.iter().chain(&found.passed_over).copied().collect();
+        let mut seen: Vec<Timestamp> = found.run.iter().chain(&found.skipped).copied().collect();
         seen.sort();
         let newest = &all[all.len() - seen.len()..];
         prop_assert_eq!(&seen[..], newest, "the newest slots, each once");
-        prop_assert_eq!(found.more_passed_over, seen.len() < all.len());
-        prop_assert!(seen.len() == all.len() || found.passed_over.len() == MAX_PASSED_OVER);
-        prop_assert!(found.run.is_sorted() && found.passed_over.is_sorted());
+        prop_assert_eq!(found.has_more_skipped, seen.len() < all.len());
+        prop_assert!(seen.len() == all.len() || found.skipped.len() == MAX_SKIPPED);
+        prop_assert!(found.run.is_sorted() && found.skipped.is_sorted());
 
         let is_newest_on_time = all.last().is_some_and(|slot| now.since(*slot) < grace);
         let expected = match policy {

@@ -1,4 +1,4 @@
-//! Schedules on the wire: what is taken, what is refused and why, and that they read back the same.
+//! Serialized schedules: validation, error messages and round trips.
 
 use agentd_base::Timestamp;
 use agentd_schedule::{MAX_INTERVAL_SECONDS, Schedule, ScheduleSpec, Zone};
@@ -24,7 +24,7 @@ fn fields(body: Value) -> Vec<String> {
 }
 
 #[test]
-fn what_was_given_is_what_is_shown() {
+fn specification_round_trips() {
     for body in [
         json!({"type": "cron", "expression": "0 9 * * 1-5", "timezone": "Europe/Berlin"}),
         json!({"type": "cron", "expression": "@daily", "timezone": "UTC"}),
@@ -43,7 +43,7 @@ fn what_was_given_is_what_is_shown() {
 }
 
 #[test]
-fn every_bad_field_is_named_at_once_with_the_reason() {
+fn every_invalid_field_is_reported_with_the_reason() {
     let problems = check(json!({"type": "cron", "expression": "0 25 * * *", "timezone": "Europe/Berln"})).unwrap_err();
     assert_eq!(problems.len(), 2);
     assert!(problems[0].1.contains("did you mean Europe/Berlin?"), "{problems:?}");
@@ -69,7 +69,7 @@ fn intervals_reach_from_a_second_to_ten_years() {
 }
 
 #[test]
-fn a_date_without_an_offset_is_read_in_its_zone_else_in_the_default() {
+fn date_without_offset_uses_its_zone_or_the_default() {
     let instant = |body: Value| check(body).unwrap().next_after(at("2000-01-01T00:00:00Z"), at("2000-01-01T00:00:00Z"));
     let cases = [
         (json!({"type": "at", "datetime": "2026-06-01T12:00:00Z"}), "2026-06-01T12:00:00Z"),
@@ -78,11 +78,11 @@ fn a_date_without_an_offset_is_read_in_its_zone_else_in_the_default() {
         (json!({"type": "at", "datetime": "2026-06-01 12:00"}), "2026-06-01T10:00:00Z"),
         (json!({"type": "at", "datetime": "2026-06-01T12:00:00", "timezone": "Asia/Tokyo"}), "2026-06-01T03:00:00Z"),
         (json!({"type": "at", "datetime": "2026-06-01T12:00:00Z", "timezone": "Asia/Tokyo"}), "2026-06-01T12:00:00Z"),
-        // In the gap it is moved on by the gap's length; of two passes the first counts.
+        // A time in the gap is shifted by its length; of two passes the first counts.
         (json!({"type": "at", "datetime": "2026-03-29T02:30:00"}), "2026-03-29T01:30:00Z"),
         (json!({"type": "at", "datetime": "2026-10-25T02:30:00"}), "2026-10-25T00:30:00Z"),
         (json!({"type": "at", "datetime": "2026-10-25T02:30:00+01:00"}), "2026-10-25T01:30:00Z"),
-        // More digits than the wire shows would make another slot of it.
+        // More digits than the serialized form has would change the slot.
         (json!({"type": "at", "datetime": "2026-06-01T12:00:00.123456Z"}), "2026-06-01T12:00:00.123Z"),
     ];
     for (body, expected) in cases {
@@ -91,7 +91,7 @@ fn a_date_without_an_offset_is_read_in_its_zone_else_in_the_default() {
 }
 
 #[test]
-fn what_is_no_date_is_refused() {
+fn invalid_date_is_rejected() {
     for text in [
         "",
         "tomorrow",
@@ -114,7 +114,7 @@ fn what_is_no_date_is_refused() {
 }
 
 #[test]
-fn a_time_behind_the_last_one_is_said_to_be_out_of_range() {
+fn date_beyond_the_last_one_is_out_of_range() {
     for text in ["9999-12-31T23:59:59Z", "9999-12-31T00:00:00+01:00", "9999-12-31T23:59:59"] {
         let problems = check(json!({"type": "at", "datetime": text})).unwrap_err();
         assert!(problems[0].1.contains("is out of range") && problems[0].1.contains("9999-12-30T22"), "{problems:?}");
@@ -125,7 +125,7 @@ fn a_time_behind_the_last_one_is_said_to_be_out_of_range() {
 }
 
 #[test]
-fn unknown_types_and_wrong_shapes_are_no_specification() {
+fn unknown_types_and_wrong_shapes_are_rejected() {
     for body in [json!({"type": "sometimes"}), json!({}), json!({"type": "every", "interval": "60"}), json!([])] {
         assert!(serde_json::from_value::<ScheduleSpec>(body.clone()).is_err(), "{body}");
         assert!(serde_json::from_value::<Schedule>(body).is_err());
@@ -135,7 +135,7 @@ fn unknown_types_and_wrong_shapes_are_no_specification() {
 }
 
 #[test]
-fn an_interval_counts_from_its_anchor_and_never_drifts() {
+fn interval_counts_from_its_anchor_without_drift() {
     let schedule = check(json!({"type": "every", "interval": 600})).unwrap();
     let anchor = at("2026-03-10T10:00:07Z");
     let next = |after: &str| schedule.next_after(at(after), anchor).unwrap().to_string();
@@ -143,7 +143,7 @@ fn an_interval_counts_from_its_anchor_and_never_drifts() {
     assert_eq!(next("2026-03-10T10:10:06.999Z"), "2026-03-10T10:10:07.000Z");
     assert_eq!(next("2026-03-10T10:10:07Z"), "2026-03-10T10:20:07.000Z");
     assert_eq!(next("2046-03-10T10:10:30Z"), "2046-03-10T10:20:07.000Z");
-    // A clock that was set back does not bring a slot before the anchor.
+    // A clock that was set back yields no slot before the anchor.
     assert_eq!(next("2026-03-10T09:00:00Z"), "2026-03-10T10:10:07.000Z");
     let end = Timestamp::from_micros(i64::MAX);
     assert_eq!(schedule.next_after(end, anchor), None);
@@ -153,7 +153,7 @@ fn an_interval_counts_from_its_anchor_and_never_drifts() {
 }
 
 #[test]
-fn a_date_is_due_once() {
+fn date_is_due_once() {
     let schedule = check(json!({"type": "at", "datetime": "2026-06-01T12:00:00Z"})).unwrap();
     let all: Vec<_> = schedule.occurrences(at("2026-01-01T00:00:00Z"), at("2026-01-01T00:00:00Z")).collect();
     assert_eq!(all, [at("2026-06-01T12:00:00Z")]);
@@ -161,7 +161,7 @@ fn a_date_is_due_once() {
 }
 
 #[test]
-fn slots_of_a_range_are_bounded_and_begin_with_its_first_instant() {
+fn range_of_slots_is_limited_and_includes_its_start() {
     let schedule = check(json!({"type": "cron", "expression": "0 * * * *", "timezone": "UTC"})).unwrap();
     let (from, until) = (at("2026-03-10T10:00:00Z"), at("2026-03-10T13:00:00Z"));
     let found = schedule.occurrences_between(from, until, from, 100);
@@ -172,12 +172,12 @@ fn slots_of_a_range_are_bounded_and_begin_with_its_first_instant() {
 
 proptest! {
     #[test]
-    fn no_date_makes_it_panic(text in "\\PC{0,50}") {
+    fn date_parser_never_panics(text in "\\PC{0,50}") {
         let _ = ScheduleSpec::at(text).check(&Zone::UTC);
     }
 
     #[test]
-    fn nothing_that_looks_like_a_date_makes_it_panic(text in "[-+:.TZ0-9 ]{0,45}") {
+    fn date_parser_never_panics_on_date_like_text(text in "[-+:.TZ0-9 ]{0,45}") {
         if let Ok(schedule) = ScheduleSpec::at(text).check(&Zone::UTC) {
             let again: Schedule = serde_json::from_value(serde_json::to_value(&schedule).unwrap()).unwrap();
             prop_assert_eq!(again, schedule);
@@ -185,7 +185,7 @@ proptest! {
     }
 
     #[test]
-    fn intervals_are_strictly_later_on_the_grid_and_skip_nothing(
+    fn interval_slots_are_increasing_on_the_grid_without_gaps(
         interval in 1..=MAX_INTERVAL_SECONDS, anchor in 0..4_000_000_000_000_000i64, ahead in 0..400_000_000_000_000i64
     ) {
         let schedule = ScheduleSpec::every(interval).check(&Zone::UTC).unwrap();
@@ -195,7 +195,7 @@ proptest! {
         prop_assert!(slot > after);
         prop_assert_eq!((slot.as_micros() - anchor.as_micros()) % micros, 0);
         prop_assert!(slot.as_micros() - micros <= after.as_micros());
-        // Counting from a slot is counting from the anchor.
+        // Counting from a slot equals counting from the anchor.
         prop_assert_eq!(schedule.next_after(slot, slot), schedule.next_after(slot, anchor));
     }
 }

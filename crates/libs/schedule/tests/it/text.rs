@@ -1,4 +1,4 @@
-//! Schedules as people read them.
+//! Human-readable schedules.
 
 use agentd_schedule::{ScheduleSpec, Zone};
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ fn cron(expression: &str, language: &str) -> String {
 }
 
 #[test]
-fn cron_reads_as_people_say_it() {
+fn cron_is_described_in_both_languages() {
     for (expression, english, german) in [
         ("* * * * *", "Every minute", "Jede Minute"),
         ("*/15 * * * *", "Every 15 minutes", "Alle 15 Minuten"),
@@ -84,7 +84,7 @@ fn cron_reads_as_people_say_it() {
 }
 
 #[test]
-fn intervals_read_in_their_largest_unit() {
+fn intervals_use_the_largest_unit() {
     for (seconds, english, german) in [
         (1, "Every second", "Jede Sekunde"),
         (45, "Every 45 seconds", "Alle 45 Sekunden"),
@@ -104,7 +104,7 @@ fn intervals_read_in_their_largest_unit() {
 }
 
 #[test]
-fn a_date_reads_in_the_zone_it_was_given_in() {
+fn date_is_shown_in_its_own_zone() {
     let berlin = Zone::parse("Europe/Berlin").unwrap();
     let schedule = ScheduleSpec::at("2026-12-24T18:00:00").check(&berlin).unwrap();
     let tokyo = Zone::parse("Asia/Tokyo").unwrap();
@@ -117,9 +117,9 @@ fn a_date_reads_in_the_zone_it_was_given_in() {
 }
 
 proptest! {
-    /// Two expressions that mean different minutes or hours never read the same.
+    /// Expressions with different minutes or hours never have the same text.
     #[test]
-    fn different_times_read_differently(
+    fn different_times_have_different_texts(
         minutes in proptest::collection::btree_set(0..60u8, 1..6), hours in proptest::collection::btree_set(0..24u8, 1..6),
         others in proptest::collection::btree_set(0..60u8, 1..6)
     ) {

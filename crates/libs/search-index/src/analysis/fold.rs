@@ -1,5 +1,5 @@
-//! Folding: what a reader takes for the same letter becomes the same letter. Lower case, compatibility
-//! decomposition (NFKD: width, ligatures), diacritics dropped, and the Latin letters that do not decompose.
+//! Folding maps letters that readers consider equal to the same letter: lower case, compatibility decomposition (NFKD:
+//! width, ligatures), removal of diacritics, and Latin letters that do not decompose.
 
 use unicode_normalization::UnicodeNormalization as _;
 
@@ -9,7 +9,7 @@ pub(super) fn fold_into(word: &str, out: &mut String) {
         out.extend(word.chars().map(|c| c.to_ascii_lowercase()));
         return;
     }
-    // Lower case again after decomposing: some compatibility forms decompose to capitals.
+    // Lower-cased again after decomposition: some compatibility forms decompose to capitals.
     for c in word.chars().flat_map(char::to_lowercase).nfkd().flat_map(char::to_lowercase) {
         match c {
             _ if is_dropped(c) => {}
@@ -28,7 +28,8 @@ pub(super) fn fold_into(word: &str, out: &mut String) {
     }
 }
 
-/// Diacritics and marks that do not change what a word is. The vowel signs of Indic scripts do, and stay.
+/// Whether this is a diacritic or mark that does not change the word. Vowel signs of Indic scripts do, and are
+/// retained.
 fn is_dropped(c: char) -> bool {
     matches!(c,
         '\u{0300}'..='\u{036f}' | '\u{0483}'..='\u{0487}' | '\u{0591}'..='\u{05c7}' | '\u{0610}'..='\u{061a}'
@@ -38,7 +39,7 @@ fn is_dropped(c: char) -> bool {
         || is_invisible(c)
 }
 
-/// Characters inside a word that nobody sees: soft hyphen, joiners, direction marks.
+/// Whether this is an invisible character within words: soft hyphen, joiners, direction marks.
 pub(super) fn is_invisible(c: char) -> bool {
     matches!(c, '\u{00ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2064}'
         | '\u{2066}'..='\u{2069}' | '\u{feff}')
@@ -53,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_to_a_reader_is_the_same_to_the_index() {
+    fn equivalent_spellings_fold_to_the_same_form() {
         for (word, folded) in [
             ("Straße", "strasse"),
             ("CAFÉ", "cafe"),

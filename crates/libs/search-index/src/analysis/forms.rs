@@ -1,18 +1,18 @@
-//! Further forms of what is written in more than one way. They overlap the words they are made from, so a document
-//! is no longer for them.
+//! Additional forms of words with several spellings. They overlap the original words, so they do not increase the
+//! length of a document.
 
 use super::scripts::end_of;
 
-/// Numbers and one of these are also written as one.
+/// Units that may be written together with their number.
 const UNITS: &[&str] = &[
     "am", "cm", "eur", "ft", "g", "gb", "ghz", "h", "hz", "kb", "kg", "km", "kmh", "kw", "kwh", "l", "lb", "lbs", "m",
     "mb", "mg", "mhz", "mi", "min", "ml", "mm", "mph", "ms", "pm", "s", "tb", "usd", "w",
 ];
-const MOST_DIGITS: usize = 18;
-/// Shorter parts of a name in code are no words.
-const LEAST_PART: usize = 3;
+const MAX_DIGITS: usize = 18;
+/// Minimum length of a part of an identifier.
+const MIN_PART_LENGTH: usize = 3;
 
-/// `1,240` and `1.240` as `1240`, from `start`, and where it ends.
+/// Returns `1,240` and `1.240` as `1240`, from `start`, and the end position.
 pub(super) fn grouped_number(text: &str, start: usize) -> Option<(String, usize)> {
     let bytes = text.as_bytes();
     let digits = |from: usize| bytes[from.min(bytes.len())..].iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -31,12 +31,12 @@ pub(super) fn grouped_number(text: &str, start: usize) -> Option<(String, usize)
     }
     let number: String = text[start..end].chars().filter(char::is_ascii_digit).collect();
     let is_whole = text[end..].chars().next().is_none_or(|c| !c.is_alphanumeric());
-    (end > start + first && is_whole && number.len() <= MOST_DIGITS).then_some((number, end))
+    (end > start + first && is_whole && number.len() <= MAX_DIGITS).then_some((number, end))
 }
 
-/// `5 km` as `5km`, where the number ends at `end`, and where it ends then.
+/// Returns `5 km` as `5km`, if the number ends at `end`, and the new end position.
 pub(super) fn with_unit(text: &str, number: &str, end: usize) -> Option<(String, usize)> {
-    if number.len() > MOST_DIGITS || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+    if number.len() > MAX_DIGITS || !number.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
     let start =
@@ -46,7 +46,7 @@ pub(super) fn with_unit(text: &str, number: &str, end: usize) -> Option<(String,
     UNITS.binary_search(&unit.as_str()).ok().map(|_| (format!("{number}{unit}"), unit_end))
 }
 
-/// `Köln` as `Koeln`; `None` where there is no such letter.
+/// Returns `Köln` as `Koeln`; `None` if the word has no such letter.
 pub(super) fn spelled_out(word: &str) -> Option<String> {
     if word.is_ascii() || !word.contains(['ä', 'ö', 'ü', 'Ä', 'Ö', 'Ü']) {
         return None;
@@ -63,7 +63,7 @@ pub(super) fn spelled_out(word: &str) -> Option<String> {
     Some(out)
 }
 
-/// `parseBound` as `parse` and `Bound`, where every part is a word.
+/// Splits `parseBound` into `parse` and `Bound`, if every part is a word.
 pub(super) fn parts_of_name(word: &str) -> Vec<&str> {
     if !word.is_ascii() || !word.starts_with(|c: char| c.is_ascii_lowercase()) {
         return Vec::new();
@@ -80,10 +80,10 @@ pub(super) fn parts_of_name(word: &str) -> Vec<&str> {
         return Vec::new();
     }
     parts.push(&word[start..]);
-    if parts.iter().all(|part| part.len() >= LEAST_PART) { parts } else { Vec::new() }
+    if parts.iter().all(|part| part.len() >= MIN_PART_LENGTH) { parts } else { Vec::new() }
 }
 
-/// A picture that somebody may look for.
+/// Whether this is a pictogram that users may search for.
 pub(super) fn is_pictogram(c: char) -> bool {
     matches!(u32::from(c), 0x2600..=0x27bf | 0x2b50 | 0x2b55 | 0x1f300..=0x1f3fa | 0x1f400..=0x1faff)
 }

@@ -1,27 +1,27 @@
-//! Words of other languages that say nothing about what a query is after. A document does not say its language; a
-//! query is taken for one of these where its own words leave no doubt. Only queries drop them.
+//! Stop words of other languages. Documents do not state their language; the language of a query is detected only if
+//! its words are unambiguous. Only queries drop stop words.
 
 use std::collections::BTreeSet;
 
 use super::{fold, scripts, stop_words};
 
-/// So many different words of a language, none of them English, make a query one of that language.
-const LEAST_WORDS: usize = 2;
-/// Of longer queries the beginning decides.
-const WORDS_READ: usize = 64;
+/// Minimum number of different words of a language, none of them English, to detect that language.
+const MIN_WORDS: usize = 2;
+/// Number of words of a query that are examined.
+const MAX_EXAMINED_WORDS: usize = 64;
 
-/// Words that a query may drop: sorted, folded, unstemmed.
+/// Stop words: sorted, folded, unstemmed.
 pub(super) type StopWords = &'static [&'static str];
 
-/// The stop words of the language that a query is in; none for English, and for what nobody can tell.
+/// Returns the stop words of the query's language; empty for English and if the language is unclear.
 pub(super) fn of_query(text: &str) -> StopWords {
     let mut words = BTreeSet::new();
-    for word in text.split(|c| !scripts::is_word(c)).filter(|word| !word.is_empty()).take(WORDS_READ) {
+    for word in text.split(|c| !scripts::is_word(c)).filter(|word| !word.is_empty()).take(MAX_EXAMINED_WORDS) {
         let mut folded = String::new();
         fold::fold_into(word, &mut folded);
         words.insert(folded);
     }
-    let mut best: (usize, StopWords) = (LEAST_WORDS - 1, &[]);
+    let mut best: (usize, StopWords) = (MIN_WORDS - 1, &[]);
     for language in LANGUAGES {
         let is_known = |word: &str| language.binary_search(&word).is_ok();
         if words.iter().any(|word| stop_words::is_stop_word(word) && !is_known(word)) {
@@ -93,12 +93,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lists_are_sorted() {
+    fn lists_are_sorted() {
         assert!(LANGUAGES.iter().all(|language| language.is_sorted()));
     }
 
     #[test]
-    fn a_language_is_told_by_its_own_words_alone() {
+    fn language_is_detected_by_its_own_words() {
         assert_eq!(of_query("Wann kommt die Müllabfuhr?"), GERMAN);
         assert_eq!(of_query("Où est la clé de la cave ?"), FRENCH);
         assert_eq!(of_query("¿Dónde está la llave del sótano?"), SPANISH);

@@ -1,20 +1,20 @@
-//! Text into terms, the same for documents, queries and highlights.
+//! Analysis of text into terms, identical for documents, queries and highlights.
 //!
-//! - A word is a run of letters, digits and marks. It is folded (see `fold`), and if what is left is plain
-//!   Latin letters, stemmed by Snowball's English rules; words of other Latin-script languages meet the same rules
-//!   on both sides, so they are found too. What follows an apostrophe in English (`'s`, `n't`) is no word.
-//! - Scripts without spaces (Han, kana, Hangul, Thai, Lao, Khmer, Myanmar) give each character and each pair of
-//!   neighbours; a query gives pairs only, or the character if there is but one.
-//! - What belongs together is also a term as a whole, unstemmed: `node.js`, `v1.2`, `a@b.example`, `snake_case`,
-//!   `C++`, `C#`, `.NET`. A hyphenated word is also found when written as one.
-//! - What is written in more than one way is found by each (see `forms`): `1,240` and `1240`, `5 km` and `5km`,
-//!   `Köln` and `Koeln`, `parseBound` by its parts. A pictogram is a term.
-//! - A query in one of six other languages drops that language's stop words as well (see `languages`).
-//! - A term has at most [`MAX_TERM_BYTES`] bytes; longer ones are cut, on both sides alike.
+//! - A word is a sequence of letters, digits and marks. It is folded (see `fold`) and, if it then consists of plain
+//!   Latin letters, stemmed by Snowball's English rules. Words of other languages in Latin script are stemmed by the
+//!   same rules on both sides, so they match too. English suffixes after an apostrophe (`'s`, `n't`) are not words.
+//! - Scripts without spaces (Han, kana, Hangul, Thai, Lao, Khmer, Myanmar) produce each character and each pair of
+//!   neighbours; a query produces only pairs, or the character if there is only one.
+//! - Compounds are also terms as a whole, unstemmed: `node.js`, `v1.2`, `a@b.example`, `snake_case`, `C++`, `C#`,
+//!   `.NET`. A hyphenated word also matches its spelling as one word.
+//! - Alternative spellings match each other (see `forms`): `1,240` and `1240`, `5 km` and `5km`, `Köln` and `Koeln`,
+//!   `parseBound` by its parts. A pictogram is a term.
+//! - A query in one of six other languages also drops the stop words of that language (see `languages`).
+//! - A term has at most [`MAX_TERM_BYTES`] bytes; longer ones are truncated on both sides.
 //!
-//! There is no query language: quotes, operators and control characters separate words and mean nothing.
-//! Deliberately absent: other stemmers. A document does not say its language, and guessing would make
-//! the same word differ between a document and a query.
+//! Queries have no syntax: quotes, operators and control characters only separate words. Deliberately absent: other
+//! stemmers. Documents do not state their language, and guessing would treat the same word differently in a document
+//! and a query.
 
 mod fold;
 mod forms;
@@ -29,29 +29,30 @@ use unicode_normalization::UnicodeNormalization as _;
 
 use scripts::end_of;
 
-/// A change of the analysis changes this number, and with it every index is built anew.
+/// Version of the analysis. A change of the analysis changes this number, which rebuilds every index.
 pub(crate) const ANALYSIS_VERSION: u32 = 3;
-/// The most bytes of a term.
+/// Maximum length of a term, in bytes.
 pub const MAX_TERM_BYTES: usize = 64;
-/// The most distinct terms of a query that are searched: the first ones.
+/// Maximum number of distinct query terms that are searched: the first ones.
 pub const MAX_QUERY_TERMS: usize = 64;
-/// Bytes of one compound such as an address; beyond it only its words are terms.
+/// Maximum length of a compound such as an address, in bytes; longer ones are only indexed by their words.
 const MAX_COMPOUND_BYTES: usize = 256;
 
-/// A term and where it stands in the text.
+/// Term with its position in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// As it is indexed: folded and stemmed.
+    /// Indexed form: folded and stemmed.
     pub term: String,
-    /// Bytes of the text.
+    /// Byte range in the text.
     pub range: Range<usize>,
-    /// An English word of no meaning by itself.
+    /// Whether it is an English stop word.
     pub is_stop_word: bool,
-    /// A word of its own, not a part or a compound that overlaps one; their number is the document's length.
+    /// Whether it is a separate word, as opposed to an overlapping part or compound. The number of such words is the
+    /// document's length.
     pub counts: bool,
 }
 
-/// All terms of a text in its order, as a document would be indexed.
+/// Returns all terms of a text in order, as indexed for documents.
 #[must_use]
 pub fn analyze(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
@@ -77,11 +78,11 @@ pub(crate) enum Purpose {
 pub(crate) enum Kind {
     Word,
     StopWord,
-    /// A compound, or a pair of characters: its place is also covered by other terms.
+    /// Compound or pair of characters, whose position is also covered by other terms.
     Overlap,
 }
 
-/// The distinct terms of a query with how often each stands there; stop words only if there is nothing else.
+/// Returns the distinct terms of a query with their frequencies; stop words only if there are no others.
 pub(crate) fn query_terms(text: &str) -> Vec<(String, u32)> {
     let mut telling: Vec<(String, u32)> = Vec::new();
     let mut stop_words: Vec<(String, u32)> = Vec::new();
@@ -102,7 +103,7 @@ pub(crate) fn query_terms(text: &str) -> Vec<(String, u32)> {
 pub(crate) struct Analyzer {
     stemmer: Stemmer,
     purpose: Purpose,
-    /// Of the language that a query is in.
+    /// Stop words of the query's language.
     further_stop_words: languages::StopWords,
     folded: String,
     cut: String,
@@ -116,7 +117,7 @@ impl Analyzer {
         Self { stemmer, purpose, further_stop_words: &[], folded: String::new(), cut: String::new() }
     }
 
-    /// Calls `visit` with each term until it answers false.
+    /// Calls `visit` with each term until it returns false.
     pub(crate) fn run(&mut self, text: &str, visit: &mut Visit<'_>) {
         let mut position = 0;
         while let Some(c) = text[position..].chars().next() {
@@ -141,7 +142,7 @@ impl Analyzer {
         }
     }
 
-    /// Each character (with the marks upon it), and each pair of neighbours.
+    /// Emits each character (with its marks) and each pair of neighbours.
     fn unspaced(&mut self, text: &str, run: Range<usize>, visit: &mut Visit<'_>) -> bool {
         let mut before: Option<(String, usize)> = None;
         let mut single = true;
@@ -178,7 +179,7 @@ impl Analyzer {
         true
     }
 
-    /// A run of words held together by joiners: its words, and itself if that says more.
+    /// Emits the words of a compound, and the compound itself if it differs.
     fn compound(&mut self, text: &str, run: Range<usize>, visit: &mut Visit<'_>) -> bool {
         let mut words = 0;
         let mut hyphens_only = true;
@@ -223,7 +224,7 @@ impl Analyzer {
         go_on
     }
 
-    /// The other forms of a number that begins here.
+    /// Emits the alternative forms of a number that begins here.
     fn number(&mut self, text: &str, run: Range<usize>, visit: &mut Visit<'_>) -> bool {
         if !text.as_bytes()[run.start].is_ascii_digit() {
             return true;
@@ -241,11 +242,11 @@ impl Analyzer {
         grouped.is_none() || self.emit(number, run.start..end, Kind::Overlap, visit)
     }
 
-    /// The other forms of a word.
+    /// Emits the alternative forms of a word.
     fn further_forms(&mut self, word: &str, range: &Range<usize>, kind: Kind, visit: &mut Visit<'_>) -> bool {
         let kind = if kind == Kind::StopWord { kind } else { Kind::Overlap };
         let spelled = forms::spelled_out(word);
-        // Who looks for a name in code looks for all of it.
+        // A query for an identifier refers to the whole identifier.
         let parts = if self.purpose == Purpose::Document { forms::parts_of_name(word) } else { Vec::new() };
         for form in spelled.as_deref().into_iter().chain(parts) {
             let mut folded = String::new();
@@ -303,7 +304,7 @@ fn end_of_compound(text: &str, start: usize) -> usize {
         if joins || (is_word_or_invisible(c) && !scripts::is_unspaced(c)) {
             end = after;
         } else if is_sign(c) && offset > 0 {
-            // `C++`, `C#`: signs that close a word. Anything after them begins anew.
+            // `C++`, `C#`: signs that end a word.
             let signs = end_of(text, start + offset, is_sign);
             return if text[signs..].chars().next().is_none_or(|c| !is_spaced_word(c)) && signs - end <= 2 {
                 signs
@@ -317,7 +318,7 @@ fn end_of_compound(text: &str, start: usize) -> usize {
     end
 }
 
-/// `.NET`, `.gitignore`: a dot that opens a word.
+/// Whether a dot begins a word, as in `.NET`, `.gitignore`.
 fn starts_dotted(text: &str, position: usize) -> bool {
     text[..position].chars().next_back().is_none_or(char::is_whitespace)
         && text[position + 1..].chars().next().is_some_and(|c| c.is_ascii_alphabetic())
@@ -347,7 +348,7 @@ fn is_sign(c: char) -> bool {
     matches!(c, '+' | '#')
 }
 
-/// What English hangs to a word with an apostrophe.
+/// Whether this is an English suffix after an apostrophe.
 fn is_contraction(part: &str) -> bool {
     ["s", "t", "m", "d", "ll", "re", "ve"].iter().any(|suffix| part.eq_ignore_ascii_case(suffix))
 }

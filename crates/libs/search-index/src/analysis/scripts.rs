@@ -1,8 +1,8 @@
-//! Which characters make words, and which scripts are written without spaces between them.
+//! Character classes of words, and scripts without spaces between words.
 
 use std::ops::RangeInclusive;
 
-/// Scripts without spaces: indexed by single characters and pairs of neighbours.
+/// Scripts without spaces, indexed by single characters and pairs of neighbours.
 const UNSPACED: &[RangeInclusive<u32>] = &[
     0x0e00..=0x0eff, // Thai, Lao
     0x1000..=0x109f, // Myanmar
@@ -31,12 +31,12 @@ pub(super) fn is_unspaced(c: char) -> bool {
     code >= 0x0e00 && is_word(c) && UNSPACED.iter().any(|range| range.contains(&code))
 }
 
-/// A mark that belongs to the character before it: voicing of kana, vowels of Thai.
+/// Whether this is a mark that belongs to the preceding character: voicing of kana, vowels of Thai.
 pub(super) fn is_attached(c: char) -> bool {
     matches!(c, '\u{3099}' | '\u{309a}' | '\u{ff9e}' | '\u{ff9f}') || unicode_normalization::char::is_combining_mark(c)
 }
 
-/// A letter, a digit, or a mark upon one.
+/// Whether this is a letter, a digit, or a mark.
 pub(super) fn is_word(c: char) -> bool {
     if c.is_ascii() {
         c.is_ascii_alphanumeric()
@@ -45,7 +45,7 @@ pub(super) fn is_word(c: char) -> bool {
     }
 }
 
-/// Where the characters from `start` stop being `inside`.
+/// Returns the position after `start` where the characters stop being `inside`.
 pub(super) fn end_of(text: &str, start: usize, inside: impl Fn(char) -> bool) -> usize {
     text[start..].char_indices().find(|(_, c)| !inside(*c)).map_or(text.len(), |(offset, _)| start + offset)
 }

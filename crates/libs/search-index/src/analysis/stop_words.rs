@@ -1,4 +1,4 @@
-//! English words that say nothing about what a query is after. They are indexed; only queries drop them.
+//! English stop words. They are indexed; only queries drop them.
 
 /// Sorted, folded, unstemmed.
 const STOP_WORDS: &[&str] = &[
@@ -18,7 +18,7 @@ pub(super) fn is_stop_word(folded: &str) -> bool {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_list_is_sorted() {
+    fn list_is_sorted() {
         assert!(super::STOP_WORDS.is_sorted());
     }
 }

@@ -20,7 +20,7 @@ fn words_are_folded_and_stemmed() {
 }
 
 #[test]
-fn names_of_things_are_terms_as_a_whole() {
+fn compounds_are_terms() {
     for (text, whole) in [
         ("I like C++.", "c++"),
         ("(C#)", "c#"),
@@ -49,7 +49,7 @@ fn scripts_without_spaces_give_characters_and_pairs() {
 }
 
 #[test]
-fn stop_words_are_dropped_from_queries_unless_they_are_all_there_is() {
+fn stop_words_are_dropped_unless_the_query_has_no_others() {
     assert_eq!(query("what is the weather"), ["weather"]);
     assert_eq!(query("to be or not to be"), ["to", "be", "or", "not"]);
     assert!(query("\"' () AND\0").iter().eq(["and"]));
@@ -59,7 +59,7 @@ fn stop_words_are_dropped_from_queries_unless_they_are_all_there_is() {
 }
 
 #[test]
-fn what_is_written_in_two_ways_is_found_by_both() {
+fn alternative_spellings_match() {
     for (one, other) in [
         ("1,240", "1240"),
         ("1.240.000", "1,240,000"),
@@ -82,7 +82,7 @@ fn what_is_written_in_two_ways_is_found_by_both() {
 }
 
 #[test]
-fn queries_are_bounded_to_their_first_terms() {
+fn queries_are_limited_to_the_first_terms() {
     let text: String = (0..5000).map(|n| format!("word{n} ")).collect();
     let found = query(&text);
     assert_eq!((found.len(), found[0].as_str(), found[63].as_str()), (MAX_QUERY_TERMS, "word0", "word63"));
@@ -91,7 +91,7 @@ fn queries_are_bounded_to_their_first_terms() {
 
 proptest! {
     #[test]
-    fn any_text_gives_bounded_terms_in_place(text in "\\PC{0,60}|[\\x00-\\u{3FFFF}]{0,40}|[a-cA-C'.+#@_\\- 東ｶﾞ\\u{ad}]{0,30}") {
+    fn terms_are_bounded_and_in_range(text in "\\PC{0,60}|[\\x00-\\u{3FFFF}]{0,40}|[a-cA-C'.+#@_\\- 東ｶﾞ\\u{ad}]{0,30}") {
         for token in analyze(&text) {
             prop_assert!(!token.term.is_empty() && token.term.len() <= MAX_TERM_BYTES);
             prop_assert!(text.get(token.range.clone()).is_some_and(|part| !part.is_empty()));
@@ -99,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_query_asks_for_a_document_of_the_same_text_has(text in "\\PC{0,60}|[a-cA-C'.+#@_\\- 東京ｶﾞ]{0,30}") {
+    fn document_contains_the_terms_of_its_text_as_a_query(text in "\\PC{0,60}|[a-cA-C'.+#@_\\- 東京ｶﾞ]{0,30}") {
         let document = terms(&text);
         for term in query(&text) {
             prop_assert!(document.contains(&term), "{term} of {text:?} not in {document:?}");

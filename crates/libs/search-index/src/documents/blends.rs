@@ -1,29 +1,29 @@
-//! Out of which cosines a document's blend is made, see the ranking. Remembered, because a search asks it of
+//! Weights of the cosines that form a document's blend, see the ranking. Cached, because every search needs them for
 //! every document.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::record::NONE;
 
-/// A weighted sum of cosines: a document's own and those of up to two before it.
+/// Weighted sum of cosines: the document's own and those of up to two predecessors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Blend {
     pub(crate) own: f32,
-    /// Share and slot; a share of zero counts for nothing, and its slot is the document's own.
+    /// Share and slot; a share of zero has no effect, and its slot is the document's own.
     pub(crate) before: [(f32, u32); 2],
 }
 
 impl Blend {
-    /// A document that is understood by itself.
+    /// Returns the blend of a document without predecessors.
     pub(crate) fn alone(slot: u32) -> Self {
         Self { own: 1.0, before: [(0.0, slot); 2] }
     }
 }
 
-/// Found out during searches, side by side: all who find it out find the same.
+/// Computed during concurrent searches, which all compute the same value.
 #[derive(Debug)]
 pub(super) struct StoredBlend {
-    /// As bits of an f32; NaN: not known.
+    /// Bits of an f32; NaN if unknown.
     own: AtomicU32,
     shares: [AtomicU32; 2],
     slots: [AtomicU32; 2],
@@ -42,7 +42,7 @@ impl Default for StoredBlend {
 impl StoredBlend {
     #[inline]
     pub(super) fn get(&self) -> Option<Blend> {
-        // Written last, read first: what belongs to it is there then.
+        // Written last and read first, so that the other fields are visible.
         let own = f32::from_bits(self.own.load(Ordering::Acquire));
         let before = |at: usize| {
             (f32::from_bits(self.shares[at].load(Ordering::Relaxed)), self.slots[at].load(Ordering::Relaxed))

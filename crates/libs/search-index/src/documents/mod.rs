@@ -1,9 +1,9 @@
-//! The slot table: one dense number for each document, and what is known of it beside its terms.
+//! Slot table: a dense number for each document, and its data apart from the terms.
 //!
-//! Slots ascend in the order of arrival. A removed document leaves a dead slot until a merge closes the gap
-//! ([`Documents::close_gaps`]). The episodes of one agent are linked in the order of their time, as long as no more
-//! than [`talks::CONTEXT_GAP`] lies between neighbours: such a chain is a *talk*. Documents without an agent
-//! have no neighbours, since nothing says that they belong together.
+//! Slots are assigned in order of arrival. A removed document leaves a dead slot until a merge closes the gap
+//! ([`Documents::close_gaps`]). Episodes of one agent are linked in chronological order if neighbours are at most
+//! [`talks::CONTEXT_GAP`] apart: such a chain is a *talk*. Documents without an agent have no neighbours, because
+//! nothing relates them.
 
 mod blends;
 mod record;
@@ -21,7 +21,7 @@ pub(crate) use record::{NONE, Record, VectorPlace};
 pub(crate) use talks::{Reach, WINDOW};
 use timeline::Timeline;
 
-/// Marks a slot of which it is not known yet how its neighbours are reached.
+/// Marks a slot whose reach has not been computed yet.
 const REACH_UNKNOWN: u8 = 0xff;
 
 #[derive(Debug, Default)]
@@ -31,14 +31,14 @@ pub(crate) struct Documents {
     sources: Vec<u64>,
     occurred_at: Vec<i64>,
     lengths: Vec<u32>,
-    asks: Bitmap,
+    is_question: Bitmap,
     vectors: Vec<VectorPlace>,
     previous: Vec<u32>,
     next: Vec<u32>,
-    /// Documents of exactly one vector.
+    /// Documents with exactly one vector.
     single: Bitmap,
     blends: Vec<StoredBlend>,
-    /// How the neighbours within [`WINDOW`] are reached, see [`Reach`].
+    /// Cached [`Reach`] of each slot within [`WINDOW`].
     reaches: Vec<AtomicU8>,
     alive: Bitmap,
     slots: HashMap<u64, u32, FastHashing>,
@@ -48,7 +48,7 @@ pub(crate) struct Documents {
 }
 
 impl Documents {
-    /// Slots, dead ones too.
+    /// Returns the number of slots, including dead ones.
     pub(crate) fn slot_count(&self) -> u32 {
         self.rows.len() as u32
     }
@@ -61,7 +61,7 @@ impl Documents {
         self.with_vectors
     }
 
-    /// Words in all documents.
+    /// Returns the number of words in all documents.
     pub(crate) fn total_length(&self) -> u64 {
         self.total_length
     }
@@ -92,7 +92,7 @@ impl Documents {
             source: self.sources[at],
             occurred_at: self.occurred_at[at],
             length: self.lengths[at],
-            asks: self.asks.contains(slot),
+            is_question: self.is_question.contains(slot),
         }
     }
 
@@ -117,11 +117,11 @@ impl Documents {
     }
 
     #[inline]
-    pub(crate) fn asks(&self, slot: u32) -> bool {
-        self.asks.contains(slot)
+    pub(crate) fn is_question(&self, slot: u32) -> bool {
+        self.is_question.contains(slot)
     }
 
-    /// The one before it in the same talk, or `NONE`.
+    /// Returns the preceding document in the same talk, or `NONE`.
     #[inline]
     pub(crate) fn previous(&self, slot: u32) -> u32 {
         self.previous[slot as usize]
@@ -146,7 +146,7 @@ impl Documents {
         self.vectors[slot as usize]
     }
 
-    /// The slots of one agent's documents, in no order that may be relied upon.
+    /// Returns the slots of one agent's documents in unspecified order.
     pub(crate) fn slots_of_agent(&self, agent: u64) -> impl Iterator<Item = u32> + '_ {
         self.timelines.get(&agent).into_iter().flat_map(Timeline::slots).filter(|slot| self.is_alive(*slot))
     }
@@ -164,8 +164,8 @@ impl Documents {
         self.sources.push(record.source);
         self.occurred_at.push(record.occurred_at);
         self.lengths.push(record.length);
-        if record.asks {
-            self.asks.insert(slot);
+        if record.is_question {
+            self.is_question.insert(slot);
         }
         self.vectors.push(VectorPlace::NOWHERE);
         self.previous.push(NONE);
@@ -178,7 +178,7 @@ impl Documents {
         slot
     }
 
-    /// Appends a slot that is dead from the start, to keep the numbering of a part that has dead documents.
+    /// Appends a dead slot, to retain the numbering of a part with dead documents.
     pub(crate) fn append_dead(&mut self, record: Record) {
         let known = self.slots.get(&record.row).copied();
         let slot = self.append(record);
@@ -206,7 +206,7 @@ impl Documents {
         self.forget_blends_from(slot);
     }
 
-    /// Moves the vectors' place without changing what they are.
+    /// Moves the vectors without changing them.
     pub(crate) fn move_vectors(&mut self, slot: u32, place: VectorPlace) {
         self.vectors[slot as usize] = place;
         self.note_single(slot, place);
@@ -220,7 +220,7 @@ impl Documents {
         }
     }
 
-    /// The blend of a document reaches two documents back.
+    /// The blend of a document depends on up to two preceding documents.
     fn forget_blends_from(&mut self, slot: u32) {
         let mut slot = slot;
         for _ in 0..3 {
@@ -232,7 +232,7 @@ impl Documents {
         }
     }
 
-    /// Drops the given slots, which must be dead; the rest moves up. Answers what each slot is called now.
+    /// Removes the given dead slots, moves the others up, and returns the new numbers.
     pub(crate) fn close_gaps(&mut self, dropped: &Bitmap) -> Renumbering {
         let first = dropped.iter().next().unwrap_or(self.slot_count());
         let mut names = Vec::with_capacity((self.slot_count() - first) as usize);
@@ -263,7 +263,7 @@ impl Documents {
         for link in self.previous.iter_mut().chain(&mut self.next) {
             *link = rename(*link);
         }
-        for bits in [&mut self.alive, &mut self.asks, &mut self.single] {
+        for bits in [&mut self.alive, &mut self.is_question, &mut self.single] {
             let mut moved = Bitmap::with_len(kept as usize);
             bits.iter().map(rename).filter(|slot| *slot != NONE).for_each(|slot| moved.insert(slot));
             *bits = moved;
@@ -285,11 +285,11 @@ impl Documents {
             + self.slots.capacity() * 17
             + self.timelines.values().map(Timeline::memory_bytes).sum::<usize>()
             + self.alive.memory_bytes()
-            + self.asks.memory_bytes()
+            + self.is_question.memory_bytes()
     }
 }
 
-/// What slots are called after gaps were closed.
+/// Mapping of old to new slots.
 #[derive(Debug)]
 pub(crate) struct Renumbering {
     first: u32,
@@ -297,7 +297,7 @@ pub(crate) struct Renumbering {
 }
 
 impl Renumbering {
-    /// `NONE` for what was dropped, and for `NONE`.
+    /// Returns `NONE` for removed slots and for `NONE`.
     #[inline]
     pub(crate) fn of(&self, slot: u32) -> u32 {
         if slot < self.first { slot } else { self.names.get((slot - self.first) as usize).copied().unwrap_or(NONE) }

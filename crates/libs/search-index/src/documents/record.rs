@@ -1,22 +1,22 @@
-//! What is kept of one document.
+//! Stored data of one document.
 
-/// No slot.
+/// Marker for no slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// What is stored of a document beside terms and vectors.
+/// Stored data of a document apart from terms and vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) row: u64,
     pub(crate) agent: u64,
     pub(crate) source: u64,
     pub(crate) occurred_at: i64,
-    /// Words in the text.
+    /// Number of words in the text.
     pub(crate) length: u32,
-    /// The text ends by asking.
-    pub(crate) asks: bool,
+    /// Whether the text ends with a question.
+    pub(crate) is_question: bool,
 }
 
-/// Where a document's vectors are: `count` entries from `start` of the part with that number.
+/// Position of a document's vectors: `count` entries from `start` of the part with that number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct VectorPlace {
     pub(crate) part: u32,

@@ -1,4 +1,4 @@
-//! How documents of one talk are linked as they come and go, and how they reach each other.
+//! Links between the documents of one talk.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -7,32 +7,32 @@ use super::timeline::Timeline;
 use super::{Documents, NONE, REACH_UNKNOWN, Record};
 use crate::hashing::FastHashing;
 
-/// Neighbours further apart do not belong to one talk; microseconds.
+/// Maximum distance of neighbours in a talk, in microseconds.
 pub(crate) const CONTEXT_GAP: i64 = 3_600_000_000;
 
-/// How far a document lends its words to its neighbours, and borrows theirs.
+/// Number of neighbours on each side that share their term weights.
 pub(crate) const WINDOW: usize = 4;
 const REACH_SCATTERED: u8 = 0xfe;
 
-/// Where the neighbours of a slot are, up to [`WINDOW`] on either side. Talks mostly arrive turn by turn, and then
-/// they are simply the slots beside it.
+/// Positions of the neighbours of a slot, up to [`WINDOW`] on each side. Talks mostly arrive turn by turn, so the
+/// neighbours usually have adjacent slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// So many slots just before and just after, and no others.
+    /// The given number of slots directly before and after.
     Beside { before: usize, after: usize },
-    /// Only the links tell.
+    /// Only reachable by links.
     Scattered,
 }
 
 impl Documents {
-    /// Appends a document; its row must not be alive. It is linked into its agent's time.
+    /// Appends a document, whose row must not be alive, and links it into its agent's timeline.
     pub(crate) fn push(&mut self, record: Record) -> u32 {
         let slot = self.append(record);
         self.link(slot);
         slot
     }
 
-    /// Whether the row's document was removed.
+    /// Removes the row's document and returns its slot.
     pub(crate) fn remove(&mut self, row: u64) -> Option<u32> {
         let slot = self.slots.remove(&row)?;
         self.alive.remove(slot);
@@ -76,7 +76,7 @@ impl Documents {
         reach
     }
 
-    /// Forgets how those near a changed link reach each other: the slot itself and what lies within the window.
+    /// Clears the reach of the slot and of its neighbours within the window after a link has changed.
     fn forget_reaches_around(&mut self, slot: u32) {
         for backward in [true, false] {
             let mut near = slot;
@@ -90,7 +90,7 @@ impl Documents {
         }
     }
 
-    /// Whether two documents, the first just before the second, belong to one talk.
+    /// Whether two successive documents belong to one talk.
     fn belong(&self, first: u32, second: u32) -> bool {
         self.agent(first) != 0 && self.occurred_at(second).saturating_sub(self.occurred_at(first)) <= CONTEXT_GAP
     }
@@ -129,7 +129,7 @@ impl Documents {
         self.forget_reaches_around(slot);
         let (before, after) = (self.previous(slot), self.next(slot));
         if before == NONE || after == NONE {
-            // The other side, if any, was and stays apart.
+            // The other side, if any, is unaffected.
             if before != NONE {
                 self.next[before as usize] = NONE;
             }
@@ -152,7 +152,7 @@ impl Documents {
         }
     }
 
-    /// Links everything anew, after [`Self::append`].
+    /// Rebuilds all links, after [`Self::append`].
     pub(crate) fn link_all(&mut self) {
         let mut timelines: HashMap<u64, Vec<u32>, FastHashing> = HashMap::default();
         let mut last: Option<(u64, Vec<u32>)> = None;

@@ -8,7 +8,7 @@ enum Step {
         agent: u64,
         minute: i64,
     },
-    /// One more of the agent that spoke last, a minute later.
+    /// Adds a document of the agent that spoke last, one minute later.
     Follow,
     Remove(usize),
     CloseGaps,
@@ -25,10 +25,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn record(row: u64, agent: u64, minute: i64) -> Record {
-    Record { row, agent, source: 0, occurred_at: minute * 60_000_000, length: 1, asks: row.is_multiple_of(3) }
+    Record { row, agent, source: 0, occurred_at: minute * 60_000_000, length: 1, is_question: row.is_multiple_of(3) }
 }
 
-/// The links between rows that the documentation promises.
+/// Returns the links between rows according to the documentation.
 fn expected_links(alive: &[(u64, u64, i64)]) -> Vec<(u64, u64)> {
     let mut sorted = alive.to_vec();
     sorted.sort_by_key(|(row, agent, minute)| (*agent, *minute, *row));
@@ -54,7 +54,7 @@ fn links(documents: &Documents) -> Vec<(u64, u64)> {
     links
 }
 
-/// How the links reach the neighbours, without remembering anything.
+/// Computes the reach without the cache.
 fn expected_reach(documents: &Documents, slot: u32) -> Reach {
     let walk = |step: &dyn Fn(u32) -> u32| {
         let linked = |slot: &u32| Some(step(*slot)).filter(|next| *next != NONE);
@@ -68,7 +68,7 @@ fn expected_reach(documents: &Documents, slot: u32) -> Reach {
 
 proptest! {
     #[test]
-    fn links_are_those_of_a_list_sorted_anew(steps in steps()) {
+    fn links_equal_those_of_a_sorted_list(steps in steps()) {
         let mut documents = Documents::default();
         let mut alive: Vec<(u64, u64, i64)> = Vec::new();
         for (row, step) in (1_u64..).zip(steps) {

@@ -1,4 +1,4 @@
-//! The slots of one agent in the order of time. Dead ones stay until they are the greater part.
+//! Slots of one agent in chronological order. Dead ones are removed once they are the majority.
 
 use super::record::NONE;
 
@@ -17,7 +17,8 @@ impl Timeline {
         self.slots.iter().copied()
     }
 
-    /// Puts the slot behind those for which `is_before` holds, and says where. New episodes mostly come last.
+    /// Inserts the slot after those for which `is_before` holds, and returns its position. New episodes usually come
+    /// last.
     pub(crate) fn insert(&mut self, slot: u32, is_before: impl Fn(u32) -> bool) -> usize {
         let at = match self.slots.last() {
             Some(last) if !is_before(*last) => self.slots.partition_point(|other| is_before(*other)),
@@ -27,7 +28,7 @@ impl Timeline {
         at
     }
 
-    /// Those before a position, the nearest first.
+    /// Iterates over the slots before a position, nearest first.
     pub(crate) fn before(&self, at: usize) -> impl Iterator<Item = u32> + '_ {
         self.slots[..at].iter().rev().copied()
     }
@@ -36,7 +37,7 @@ impl Timeline {
         self.slots[at + 1..].iter().copied()
     }
 
-    /// One more of them died. False: none is left.
+    /// Counts a dead slot. Returns false if no slot is left.
     pub(crate) fn note_death(&mut self, is_alive: impl Fn(u32) -> bool) -> bool {
         self.dead += 1;
         if self.dead * 2 > self.slots.len() {

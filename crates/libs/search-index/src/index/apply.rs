@@ -1,4 +1,4 @@
-//! Making changes.
+//! Application of changes.
 
 use std::collections::HashMap;
 
@@ -9,13 +9,13 @@ use crate::error::IndexError;
 use crate::model::{Change, Document};
 use crate::row_set::RowNumber;
 use crate::state::{Prepared, PreparedVectors};
-use crate::text::signals::{SPEAKER_MARK, asks, speaker_terms};
+use crate::text::signals::{SPEAKER_MARK, ends_with_question, speaker_terms};
 use crate::vectors::quantize::{normalized, quantize};
 
-/// The most vectors of one document; of a longer text the caller leaves out the rest.
+/// Maximum number of vectors of one document; the caller omits further ones of longer texts.
 pub const MAX_VECTORS: usize = 4096;
-/// Changes that are made under one hold of the lock.
-const CHANGES_A_HOLD: usize = 64;
+/// Number of changes applied per acquisition of the lock.
+const CHANGES_PER_LOCK: usize = 64;
 
 enum PreparedChange {
     Add(Prepared),
@@ -24,19 +24,19 @@ enum PreparedChange {
 }
 
 impl Index {
-    /// Makes the changes; each search that begins after this returns sees them. What memory cannot hold is written
-    /// at once, without moving the cursor.
+    /// Applies changes; every search that begins after this returns sees them. Data that exceeds the memory limits is
+    /// written immediately, without advancing the cursor.
     ///
     /// # Errors
-    /// A vector that cannot be indexed (then none of the changes is made), or a disk that cannot be written.
+    /// A vector that cannot be indexed (no change is then applied), or a disk that cannot be written.
     pub fn apply(&self, changes: &[Change<'_>]) -> Result<(), IndexError> {
         let mut analyzer = Analyzer::new(Purpose::Document);
         self.check(changes)?;
-        for changes in changes.chunks(CHANGES_A_HOLD) {
+        for changes in changes.chunks(CHANGES_PER_LOCK) {
             let prepared =
                 changes.iter().map(|change| self.prepare(&mut analyzer, change)).collect::<Result<Vec<_>, _>>()?;
             let mut state = self.state.write();
-            if state.documents.slot_count() > NONE - 2 * CHANGES_A_HOLD as u32 {
+            if state.documents.slot_count() > NONE - 2 * CHANGES_PER_LOCK as u32 {
                 return Err(IndexError::Full);
             }
             for change in &prepared {
@@ -123,7 +123,7 @@ fn prepare_text(analyzer: &mut Analyzer, document: &Document<'_>) -> Prepared {
             source: document.source.0,
             occurred_at: document.occurred_at.as_micros(),
             length,
-            asks: asks(document.text),
+            is_question: ends_with_question(document.text),
         },
         terms: counts.into_iter().collect(),
         vectors: PreparedVectors::default(),

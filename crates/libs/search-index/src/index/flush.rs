@@ -1,8 +1,8 @@
-//! From memory to disk.
+//! Writing from memory to disk.
 
 use std::sync::Arc;
 
-use super::open::remove_if_there;
+use super::open::remove_if_exists;
 use super::{Index, Upkeep};
 use crate::bitmap::Bitmap;
 use crate::documents::NONE;
@@ -14,20 +14,20 @@ use crate::text::mapped::MappedText;
 use crate::text::write::write_memory;
 use crate::vectors::part::{Entry, VectorPart, coarse_path, fine_path, write_part};
 
-/// Who is dead at the moment of a flush; what happens while it writes belongs to the next one.
+/// Dead documents and entries at the time of a flush; later ones belong to the next flush.
 struct Dead {
     alive: Bitmap,
-    /// Part by part: number and dead entries.
+    /// Part number and dead entries of each part.
     vectors: Vec<(u32, Vec<u32>)>,
     revision: u64,
 }
 
 impl Index {
-    /// Writes what is only in memory, and then the manifest with the caller's cursor, which says up to where the
-    /// rows had been applied when this was called. After it returns, the index opens as of now, whatever happens.
+    /// Writes data that is only in memory, and then the manifest with the caller's cursor, which denotes the rows
+    /// applied before this call. After it returns, the index reopens in this state, even after a crash.
     ///
     /// # Errors
-    /// The disk cannot be written; then the flush before this one stands.
+    /// The disk cannot be written; the previous flush remains valid.
     pub fn flush(&self, cursor: &[u8]) -> Result<(), IndexError> {
         if cursor.len() > MAX_CURSOR_BYTES {
             return Err(IndexError::Cursor { found: cursor.len(), most: MAX_CURSOR_BYTES });
@@ -51,20 +51,20 @@ impl Index {
         let Upkeep { obsolete, flushed } = &mut *upkeep;
         *flushed = Some((dead.revision, Some(cursor.to_vec())));
         for path in obsolete.drain(..) {
-            remove_if_there(&path)?;
+            remove_if_exists(&path)?;
         }
         Ok(())
     }
 
-    /// Writes what is in memory because there is too much of it. The next flush makes it count.
+    /// Writes data that exceeds the memory limits. It becomes valid with the next flush.
     pub(super) fn spill(&self) -> Result<(), IndexError> {
         let _upkeep = self.upkeep.lock();
         self.state.write().freeze();
         self.write_frozen()
     }
 
-    /// Writes the parts that are in memory and take no more, and maps them. Called with `upkeep` held, so the list of
-    /// parts does not change but by new ones at its end.
+    /// Writes and maps the closed parts in memory. Called with `upkeep` held, so that parts are only appended
+    /// meanwhile.
     pub(super) fn write_frozen(&self) -> Result<(), IndexError> {
         let frozen: Vec<usize> = {
             let state = self.state.read();
@@ -135,7 +135,7 @@ impl Index {
         }
     }
 
-    /// Remembers the files of vector parts that were merged away.
+    /// Records the obsolete files of merged vector parts.
     pub(super) fn retire_vectors(&self, upkeep: &mut Upkeep, number: u32) {
         upkeep.obsolete.extend([coarse_path(&self.folder, number), fine_path(&self.folder, number)]);
     }

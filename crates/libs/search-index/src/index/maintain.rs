@@ -1,4 +1,4 @@
-//! Merging parts, so that a search looks into few of them and what was deleted is gone.
+//! Merging of parts, which keeps searches fast and removes deleted data.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use crate::text::write::{Merged, write_merged};
 use crate::text::{Terms, TextPart};
 use crate::vectors::part::{Entry, VectorPart, write_part};
 
-/// So many neighbours of like size become one.
-const MERGE_AT: usize = 6;
-/// No merge makes a greater part, so none takes longer than seconds or much memory.
+/// Number of neighbouring parts of similar size that are merged.
+const MERGE_COUNT: usize = 6;
+/// Maximum size of a merged part, which limits the time and memory of a merge.
 const MAX_PART: usize = 131_072;
-/// Sizes are alike within this factor.
-const TIER: usize = 4;
+/// Size ratio within which parts count as similar.
+const TIER_RATIO: usize = 4;
 const SMALLEST_TIER: usize = 256;
-/// A part is written anew when more than one in so many is dead.
-const REWRITE_AT: usize = 4;
+/// A part is rewritten if more than one in this number of entries is dead.
+const MAX_DEAD_RATIO: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Size {
@@ -30,8 +30,8 @@ struct Size {
 }
 
 impl Index {
-    /// Does one piece of background work, and says whether there may be more. What it replaces stays on the disk
-    /// until the next [`Index::flush`].
+    /// Performs one step of background work and returns whether there may be more. Replaced files remain on disk until
+    /// the next [`Index::flush`].
     ///
     /// # Errors
     /// The disk cannot be written or read, or a part is damaged.
@@ -135,7 +135,7 @@ impl Index {
             Some(Arc::new(VectorPart::open(&self.folder, number, self.options.dimensions, sums)?.0))
         };
         let mut state = self.state.write();
-        // Some may have died since they were read.
+        // Some entries may have died since they were read.
         let slots: Vec<u32> = origins.iter().map(|(of, index)| state.vectors[range.start + of].slots[*index]).collect();
         let live = slots.iter().filter(|slot| **slot != NONE).count();
         state.place_vectors(number, &slots);
@@ -160,7 +160,7 @@ impl State {
         }
     }
 
-    /// Tells the documents that their vectors are the entries of that part now. A document's entries stand together.
+    /// Updates the positions of the documents' vectors to that part. The entries of a document are contiguous.
     fn place_vectors(&mut self, number: u32, slots: &[u32]) {
         let mut start = 0_u32;
         for group in slots.chunk_by(|a, b| a == b) {
@@ -173,18 +173,18 @@ impl State {
     }
 }
 
-/// Which neighbours to merge, if any. `None` for a part that cannot take part yet.
+/// Selects neighbouring parts to merge. `None` marks a part that cannot be merged yet.
 fn pick(sizes: impl Iterator<Item = Option<Size>>) -> Option<Range<usize>> {
     let sizes: Vec<Option<Size>> = sizes.collect();
-    let stale = |size: &Size| size.total > 0 && (size.total - size.live) * REWRITE_AT > size.total;
-    let tier = |size: &Size| (size.live.max(SMALLEST_TIER) / SMALLEST_TIER).ilog(TIER);
-    for level in 0..=MAX_PART.ilog(TIER) {
+    let stale = |size: &Size| size.total > 0 && (size.total - size.live) * MAX_DEAD_RATIO > size.total;
+    let tier = |size: &Size| (size.live.max(SMALLEST_TIER) / SMALLEST_TIER).ilog(TIER_RATIO);
+    for level in 0..=MAX_PART.ilog(TIER_RATIO) {
         let mut run: Vec<(usize, Size)> = Vec::new();
         for (index, size) in sizes.iter().enumerate().chain([(sizes.len(), &None)]) {
             let fitting = size.filter(|size| tier(size) <= level);
             let sum: usize = run.iter().map(|(_, size)| size.live).sum();
             if fitting.is_none_or(|size| sum + size.live > MAX_PART) {
-                if worth_it(&run, level) {
+                if is_worthwhile(&run, level) {
                     return run.first().map(|(first, _)| *first..first + run.len());
                 }
                 run.clear();
@@ -195,10 +195,10 @@ fn pick(sizes: impl Iterator<Item = Option<Size>>) -> Option<Range<usize>> {
     sizes.iter().position(|size| size.as_ref().is_some_and(stale)).map(|index| index..index + 1)
 }
 
-/// Enough parts, and none of them so great that most of the work would be to copy it once more.
-fn worth_it(run: &[(usize, Size)], level: u32) -> bool {
+/// Whether there are enough parts, and none is so large that most of the work would be copying it.
+fn is_worthwhile(run: &[(usize, Size)], level: u32) -> bool {
     let sum: usize = run.iter().map(|(_, size)| size.live).sum();
-    run.len() >= MERGE_AT && (level == 0 || run.iter().all(|(_, size)| size.live * 2 <= sum))
+    run.len() >= MERGE_COUNT && (level == 0 || run.iter().all(|(_, size)| size.live * 2 <= sum))
 }
 
 #[cfg(test)]
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_of_like_size_are_merged() {
+    fn neighbours_of_similar_size_are_merged() {
         assert_eq!(pick(sizes(&[100_000, 10, 10, 10, 10, 10])), None);
         assert_eq!(pick(sizes(&[100_000, 10, 20, 30, 10, 10, 10])), Some(1..7));
         assert_eq!(pick(sizes(&[100_000; 12])), None);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_with_many_dead_is_written_anew() {
+    fn part_with_many_dead_entries_is_rewritten() {
         let part = |live| Some(Size { live, total: 1000 });
         assert_eq!(pick([part(900), part(700), part(900)].into_iter()), Some(1..2));
         assert_eq!(pick([part(900), part(760)].into_iter()), None);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_comes_to_an_end_with_few_parts() {
+    fn merging_ends_with_few_parts() {
         let mut parts: Vec<usize> = Vec::new();
         for size in std::iter::repeat_n([50, 60], 10_000).flatten() {
             parts.push(size);

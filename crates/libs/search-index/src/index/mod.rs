@@ -1,8 +1,8 @@
-//! The index itself: opening, changing, asking what is there. Changes are in `apply`, searching is in `search`, disk work
-//! in `flush` and `maintain`.
+//! Index: opening, changing, querying its contents. Changes are in `apply`, searches in `search`, disk operations in
+//! `flush` and `maintain`.
 //!
-//! Locks, in this order: `upkeep` (held by whoever writes files or changes how parts are laid out, for as long as it
-//! takes), then `state` (held for reading by each search, for writing only while memory is changed).
+//! Locks, in this order: `upkeep` (held while files are written or the layout of parts changes), then `state`
+//! (read-locked by each search, write-locked only while memory is changed).
 
 mod apply;
 mod flush;
@@ -26,7 +26,7 @@ use crate::vectors::dot::Kernel;
 use crate::vectors::quantize::restore;
 pub use apply::MAX_VECTORS;
 
-/// What is kept in memory before it is written without waiting for a flush.
+/// Limits for data in memory, beyond which it is written without waiting for a flush.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     words: u64,
@@ -37,33 +37,33 @@ const BOUNDS: Bounds = Bounds { words: 1_000_000, vectors: 16_384 };
 
 #[derive(Clone, Debug)]
 pub struct IndexOptions {
-    /// Numbers a vector.
+    /// Number of dimensions of a vector.
     pub dimensions: usize,
-    /// Vectors of another model are not comparable, so they are dropped when this changes.
+    /// Name of the embedding model. Vectors of another model are not comparable, so a change drops them.
     pub embedding_model: String,
 }
 
-/// How the index was found.
+/// State of the index when it was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenState {
-    /// There was nothing: all rows have to be fed.
+    /// The folder was empty: all rows must be added.
     Fresh,
-    /// As of the flush with that cursor.
+    /// State of the flush with the returned cursor.
     CaughtUp,
-    /// The words are as of the flush; the vectors were another model's, so each row's have to be set again.
+    /// The words are in the state of the flush; the vectors belong to another model and must be set again.
     VectorsDropped { previous_model: String },
-    /// What was there cannot be trusted: all rows have to be fed.
+    /// The files were not usable: all rows must be added.
     Rebuilt { reason: String },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// What the caller gave to the last flush.
+    /// Cursor of the last flush.
     pub cursor: Option<Vec<u8>>,
     pub state: OpenState,
 }
 
-/// The derived indexes of memory. All methods block; searches run side by side.
+/// Search index for memory. All methods block; searches run concurrently.
 #[derive(Debug)]
 pub struct Index {
     folder: PathBuf,
@@ -79,9 +79,9 @@ pub struct Index {
 
 #[derive(Debug, Default)]
 struct Upkeep {
-    /// Files that the next manifest no longer names.
+    /// Files that the next manifest no longer refers to.
     obsolete: Vec<PathBuf>,
-    /// The revision and cursor of the manifest on the disk.
+    /// Revision and cursor of the manifest on disk.
     flushed: Option<(u64, Option<Vec<u8>>)>,
 }
 
@@ -116,7 +116,7 @@ impl Index {
         }
     }
 
-    /// All rows that are there, ascending; the second value says whether the row has vectors.
+    /// Returns all rows, ascending, and whether each has vectors.
     #[must_use]
     pub fn rows(&self) -> Vec<(RowNumber, bool)> {
         let state = self.state.read();
@@ -131,25 +131,25 @@ impl Index {
         rows
     }
 
-    /// The vectors of a row as they are held: at length 1, 16 bits a number. Empty if it has none.
+    /// Returns the vectors of a row as stored: normalized, with 16 bits per number. Empty if it has none.
     ///
     /// # Errors
-    /// The row is not there, or its file is damaged.
+    /// The row does not exist, or its file is damaged.
     pub fn vectors_of(&self, row: RowNumber) -> Result<Vec<Vec<f32>>, IndexError> {
         let state = self.state.read();
         let slot = state.documents.slot_of(row.0).ok_or(IndexError::UnknownRow(row))?;
         state.vectors_at(slot)
     }
 
-    /// The first vector of a row, see [`Self::vectors_of`].
+    /// Returns the first vector of a row, see [`Self::vectors_of`].
     ///
     /// # Errors
-    /// As there.
+    /// See [`Self::vectors_of`].
     pub fn vector_of(&self, row: RowNumber) -> Result<Option<Vec<f32>>, IndexError> {
         Ok(self.vectors_of(row)?.into_iter().next())
     }
 
-    /// Bytes on the heap; mapped files are not counted, since the system may drop their pages at any time.
+    /// Returns the heap memory in bytes; mapped files are not included, because the system may drop their pages.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let state = self.state.read();
@@ -159,7 +159,7 @@ impl Index {
             + self.scratch.memory_bytes()
     }
 
-    /// Bytes of the files that are in use.
+    /// Returns the size of the files in use, in bytes.
     #[must_use]
     pub fn disk_bytes(&self) -> u64 {
         let state = self.state.read();

@@ -1,4 +1,4 @@
-//! Opening, and starting over.
+//! Opening and resetting.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
@@ -22,9 +22,9 @@ use crate::vectors::part::{VectorPart, coarse_path, fine_path};
 const LOCK_NAME: &str = "lock";
 
 impl Index {
-    /// Opens the index in a folder of its own, which is made if needed. Files that are not what the last flush wrote
-    /// are never trusted: the index starts empty and says why. Only the small parts of files are read here; the
-    /// rest is verified when it is first used, or by [`Index::warm`].
+    /// Opens the index in its own folder, which is created if necessary. Files that differ from the last flush are
+    /// never used: the index then starts empty and reports the reason. Only the small parts of files are read here; the
+    /// rest is verified on first use, or by [`Index::warm`].
     ///
     /// # Errors
     /// The folder cannot be read or written, or another process has it open.
@@ -43,11 +43,11 @@ impl Index {
                     };
                     (state, Opened { cursor: manifest.cursor, state: found }, manifest.next_number)
                 }
-                Err(IndexError::Damaged { reason }) => anew(OpenState::Rebuilt { reason }),
+                Err(IndexError::Damaged { reason }) => empty_state(OpenState::Rebuilt { reason }),
                 Err(error) => return Err(error),
             },
-            Err(Unusable::Absent) => anew(OpenState::Fresh),
-            Err(Unusable::Reason(reason)) => anew(OpenState::Rebuilt { reason }),
+            Err(Unusable::Absent) => empty_state(OpenState::Fresh),
+            Err(Unusable::Reason(reason)) => empty_state(OpenState::Rebuilt { reason }),
         };
         let index = Self {
             folder: folder.to_owned(),
@@ -61,31 +61,32 @@ impl Index {
             _lock: lock,
         };
         if matches!(opened.state, OpenState::Rebuilt { .. }) {
-            // So that a crash before the first flush does not meet the same files again.
-            remove_if_there(&manifest::path(folder))?;
+            // A crash before the first flush must not encounter the same files again.
+            remove_if_exists(&manifest::path(folder))?;
         }
-        index.remove_strangers()?;
+        index.remove_unreferenced()?;
         Ok((index, opened))
     }
 
-    /// Empties the index at once, on the disk too: after damage, or because all memory is deleted. The cursor is gone.
+    /// Empties the index immediately, including its files: after damage, or because all memory is deleted. The cursor
+    /// is reset.
     ///
     /// # Errors
     /// The folder cannot be written.
     pub fn reset(&self) -> Result<(), IndexError> {
         let mut upkeep = self.upkeep.lock();
-        remove_if_there(&manifest::path(&self.folder))?;
+        remove_if_exists(&manifest::path(&self.folder))?;
         let mut state = self.state.write();
         let revision = state.revision + 1;
         *state = State::default();
         state.revision = revision;
         drop(state);
         *upkeep = Upkeep::default();
-        self.remove_strangers()
+        self.remove_unreferenced()
     }
 
-    /// Removes files that nothing refers to: what a crash left behind.
-    fn remove_strangers(&self) -> Result<(), IndexError> {
+    /// Removes unreferenced files left by a crash.
+    fn remove_unreferenced(&self) -> Result<(), IndexError> {
         let state = self.state.read();
         let mut known: Vec<PathBuf> = vec![self.folder.join(LOCK_NAME), manifest::path(&self.folder)];
         for part in &state.text {
@@ -102,10 +103,10 @@ impl Index {
             let path = entry.path();
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            // Nothing else is ours to remove.
+            // Other files do not belong to the index.
             let ours = ["text-", "vectors-", "manifest"].iter().any(|start| name.starts_with(start));
             if ours && !known.contains(&path) {
-                remove_if_there(&path)?;
+                remove_if_exists(&path)?;
             }
         }
         Ok(())
@@ -123,14 +124,14 @@ fn lock(folder: &Path) -> Result<File, IndexError> {
     }
 }
 
-pub(super) fn remove_if_there(path: &Path) -> Result<(), IndexError> {
+pub(super) fn remove_if_exists(path: &Path) -> Result<(), IndexError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed("remove", path)(error)),
         _ => Ok(()),
     }
 }
 
-fn anew(state: OpenState) -> (State, Opened, u32) {
+fn empty_state(state: OpenState) -> (State, Opened, u32) {
     (State::default(), Opened { cursor: None, state }, 1)
 }
 

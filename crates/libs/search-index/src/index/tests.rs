@@ -1,10 +1,10 @@
-//! What memory cannot hold goes to the disk at once, without moving the cursor.
+//! Data that exceeds the memory limits is written immediately, without advancing the cursor.
 
 use agentd_base::Timestamp;
 
 use super::*;
 use crate::model::{AgentKey, Change, Document, Filter, Mode, SearchRequest, SourceKey};
-use crate::search::scan::{Scan, Wanted};
+use crate::search::scan::{Scan, Selection};
 use crate::vectors::quantize::Query;
 
 fn open(folder: &Path) -> (Index, Opened) {
@@ -41,7 +41,7 @@ fn total(index: &Index) -> usize {
 }
 
 #[test]
-fn memory_stays_bounded_without_a_flush_and_nothing_is_missed() {
+fn memory_is_bounded_without_a_flush() {
     let folder = tempfile::tempdir().unwrap();
     let (index, _) = open(folder.path());
     feed(&index, 1..200);
@@ -54,7 +54,7 @@ fn memory_stays_bounded_without_a_flush_and_nothing_is_missed() {
     assert!(index.size().text_parts < 10, "{:?}", index.size());
     assert_eq!(total(&index), 199);
     index.flush(b"at 200").unwrap();
-    // What is spilled after the flush is not of it.
+    // Data spilled after the flush does not belong to it.
     feed(&index, 200..300);
     assert_eq!(total(&index), 299);
     drop(index);
@@ -64,18 +64,17 @@ fn memory_stays_bounded_without_a_flush_and_nothing_is_missed() {
     assert_eq!(total(&index), 299);
 }
 
-/// However many threads share the scan, and wherever their shares meet, each document has the cosine that one
-/// thread finds.
+/// Each document has the same cosine as in a single-threaded scan, regardless of the number of threads.
 #[test]
-fn shares_of_a_scan_come_together() {
+fn scan_results_are_independent_of_the_number_of_threads() {
     let folder = tempfile::tempdir().unwrap();
     let (mut index, _) = open(folder.path());
     index.bounds = Bounds { words: 10_000, vectors: 150 };
     feed(&index, 1..700);
-    // The same rows again, so that places of old vectors stand empty.
+    // Indexes the same rows again, so that positions of old vectors are unused.
     feed(&index, 300..450);
     let state = index.state.read();
-    let wanted = Wanted {
+    let wanted = Selection {
         kernel: index.kernel,
         query: Arc::new(Query::new(&[0.6, 0.8, 0.0, 0.0])),
         context: Arc::new(state.documents.alive().clone()),
@@ -95,7 +94,7 @@ fn shares_of_a_scan_come_together() {
         assert_eq!(scanned(threads, false), alone, "{threads} threads");
         assert_eq!(scanned(threads, true), alone, "{threads} threads that did all of it");
     }
-    // A search that ends early leaves nobody behind who reads what is being changed.
+    // A search that ends early must not leave a helper that reads while the state changes.
     drop(Scan::begin_with((7, 1), &index.state, &state, wanted.clone(), Vec::new()));
     drop(state);
     feed(&index, 700..701);

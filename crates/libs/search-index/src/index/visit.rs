@@ -1,23 +1,24 @@
-//! Reading all vectors, for who groups or checks them.
+//! Iteration over all vectors, for clustering and consistency checks.
 
 use agentd_base::Timestamp;
 
 use super::Index;
 use crate::error::IndexError;
-use crate::model::{AgentKey, HeldDocument, SourceKey};
+use crate::model::{AgentKey, IndexedDocument, SourceKey};
 use crate::row_set::RowNumber;
 
-/// Rows that are visited under one hold of the lock.
-const ROWS_A_HOLD: usize = 1024;
+/// Number of rows visited per acquisition of the lock.
+const ROWS_PER_LOCK: usize = 1024;
 
 impl Index {
-    /// Grows with each change, also with those that no search can tell. Means nothing to another process.
+    /// Returns a number that increases with each change, even one without effect on searches. Meaningless to other
+    /// processes.
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.state.read().revision
     }
 
-    /// The rows that have vectors, ascending: of one agent, or all.
+    /// Returns the rows with vectors, ascending: those of one agent, or all.
     #[must_use]
     pub fn rows_with_vectors(&self, agent: Option<AgentKey>) -> Vec<RowNumber> {
         let state = self.state.read();
@@ -33,12 +34,12 @@ impl Index {
         rows
     }
 
-    /// What is held of a row beside its words and vectors; `None` if it is not there.
+    /// Returns the indexed data of a row apart from its words and vectors; `None` if it does not exist.
     #[must_use]
-    pub fn document(&self, row: RowNumber) -> Option<HeldDocument> {
+    pub fn document(&self, row: RowNumber) -> Option<IndexedDocument> {
         let state = self.state.read();
         let record = state.documents.record(state.documents.slot_of(row.0)?);
-        Some(HeldDocument {
+        Some(IndexedDocument {
             agent: AgentKey(record.agent),
             source: SourceKey(record.source),
             occurred_at: Timestamp::from_micros(record.occurred_at),
@@ -46,12 +47,12 @@ impl Index {
         })
     }
 
-    /// Shows the direction of each of `rows`, in their order: the sum of its vectors, 8 bits a number, the same in
-    /// every index that was fed the same. Rows without vectors, or not there any more, are passed over. Changes may
-    /// come between; [`Self::revision`] tells.
+    /// Visits the direction of each of `rows`, in order: the sum of its vectors with 8 bits per number, which is the
+    /// same in every index with the same contents. Rows that do not exist or have no vectors are skipped. Changes may
+    /// occur in between; see [`Self::revision`].
     ///
     /// # Errors
-    /// A damaged file.
+    /// A file is damaged.
     pub fn visit_vectors(
         &self,
         rows: &[RowNumber],
@@ -59,7 +60,7 @@ impl Index {
     ) -> Result<(), IndexError> {
         let mut direction = vec![0.0_f32; self.options.dimensions];
         let mut codes = Vec::new();
-        for rows in rows.chunks(ROWS_A_HOLD) {
+        for rows in rows.chunks(ROWS_PER_LOCK) {
             let state = self.state.read();
             state.vectors.iter().try_for_each(|held| held.part.check())?;
             for row in rows {

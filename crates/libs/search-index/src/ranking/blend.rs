@@ -1,7 +1,7 @@
-//! The vector of a document in its talk: its own, half of the one before it and a third of the one before that,
-//! brought to length 1. It is not stored: its cosine follows from the cosines of the three, and its length, which no
-//! query changes, is remembered until a neighbour changes. A document of several vectors is long enough to be
-//! understood by itself, and neither takes part nor gives.
+//! Vector of a document in its talk: its own, half of the preceding one and a third of the one before that, normalized.
+//! It is not stored: its cosine follows from the cosines of the three, and its length, which does not depend on the
+//! query, is cached until a neighbour changes. A document with several vectors is long enough to be understood on its
+//! own, and does not take part.
 
 use super::weights::Weights;
 use crate::documents::{Blend, NONE};
@@ -9,8 +9,8 @@ use crate::state::State;
 use crate::vectors::dot::Kernel;
 
 impl State {
-    /// The cosine of the blend; `cosine` gives that of a document by itself, minus infinity without a vector, and so
-    /// does this.
+    /// Returns the cosine of the blend. `cosine` returns that of a single document; both are minus infinity without a
+    /// vector.
     pub(crate) fn blended<E>(
         &self,
         slot: u32,
@@ -28,7 +28,8 @@ impl State {
         Ok(sum)
     }
 
-    /// By how much [`Self::blended`] of cosines with and without second bytes can differ; `fineness` is the query's.
+    /// Returns the maximum difference of [`Self::blended`] with and without second bytes; `fineness` is that of the
+    /// query.
     pub(crate) fn blended_reach(&self, slot: u32, weights: &Weights, kernel: Kernel, fineness: f32) -> f32 {
         let blend = self.blend(slot, weights, kernel);
         let before = blend.before.iter().filter(|(share, _)| *share != 0.0);
@@ -36,14 +37,14 @@ impl State {
         (blend.own.abs() * self.greatest_scale(slot) + others) * fineness
     }
 
-    /// Has the processor fetch what [`Self::blended`] of whole first bytes reads.
+    /// Prefetches the data that [`Self::blended`] reads for whole first bytes.
     pub(crate) fn fetch_blended(&self, slot: u32, weights: &Weights, kernel: Kernel) {
         self.fetch_codes(slot);
         let before = self.blend(slot, weights, kernel).before;
         before.iter().filter(|(share, _)| *share != 0.0).for_each(|(_, slot)| self.fetch_codes(*slot));
     }
 
-    /// [`Self::blended`] out of the cosines that the scan found: without a branch, for every document.
+    /// Computes [`Self::blended`] from the cosines of the scan: without branches, for every document.
     #[inline]
     pub(crate) fn blended_of(&self, slot: u32, weights: &Weights, kernel: Kernel, cosine: &[f32]) -> f32 {
         let own = cosine[slot as usize];
@@ -82,7 +83,7 @@ impl State {
         blend
     }
 
-    /// The length of the sum of the vectors.
+    /// Returns the length of the sum of the vectors.
     fn blend_length(&self, slot: u32, blend: &Blend, kernel: Kernel) -> f32 {
         let mut members = vec![(slot, blend.own)];
         members.extend(blend.before.iter().filter(|(share, _)| *share != 0.0).map(|(share, slot)| (*slot, *share)));
@@ -90,15 +91,15 @@ impl State {
         for (index, (a, weight_a)) in members.iter().enumerate() {
             square += weight_a * weight_a;
             for (b, weight_b) in &members[index + 1..] {
-                square += 2.0 * weight_a * weight_b * self.likeness(*a, *b, kernel);
+                square += 2.0 * weight_a * weight_b * self.similarity(*a, *b, kernel);
             }
         }
-        // Opposite vectors could cancel out; nothing is gained by dividing by next to nothing.
+        // Opposite vectors could cancel each other; avoids a division by almost zero.
         square.max(0.01).sqrt()
     }
 
-    /// The cosine of two documents' first vectors, of 8 bits a number.
-    fn likeness(&self, a: u32, b: u32, kernel: Kernel) -> f32 {
+    /// Returns the cosine of the first vectors of two documents, with 8 bits per number.
+    fn similarity(&self, a: u32, b: u32, kernel: Kernel) -> f32 {
         let (first, second) = (self.documents.vectors(a), self.documents.vectors(b));
         let (Some(of_first), Some(of_second)) = (self.vector_part(first.part), self.vector_part(second.part)) else {
             return 0.0;

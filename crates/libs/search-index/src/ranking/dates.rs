@@ -1,5 +1,5 @@
-//! The date that a query names, if it names a month: `in May 2023`, `on 7 May`, `since June 3rd`. Words are read as
-//! they stand: terms are stemmed, and overlap.
+//! Date in a query that contains a month: `in May 2023`, `on 7 May`, `since June 3rd`. Uses the original words, because
+//! terms are stemmed and overlap.
 
 const MONTHS: [&str; 12] = [
     "january",
@@ -15,10 +15,10 @@ const MONTHS: [&str; 12] = [
     "november",
     "december",
 ];
-/// What makes `may` a month.
+/// Words after which `may` is a month.
 const BEFORE_A_MONTH: [&str; 8] = ["in", "of", "on", "since", "by", "during", "until", "last"];
-const MICROS_A_DAY: i64 = 86_400_000_000;
-/// How many words of a query are looked at.
+const MICROS_PER_DAY: i64 = 86_400_000_000;
+/// Maximum number of words of a query that are examined.
 const MAX_WORDS: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,9 +60,9 @@ impl NamedDate {
         Some(Self { year, month, day })
     }
 
-    /// How well the moment (UTC) fits: 1, less if the day is another, 0 if the month or the year is.
+    /// Returns how well a time (UTC) matches: 1, less if the day differs, 0 if the month or the year differs.
     pub(crate) fn fit(&self, micros: i64) -> f32 {
-        let (year, month, day) = civil(micros.div_euclid(MICROS_A_DAY));
+        let (year, month, day) = civil(micros.div_euclid(MICROS_PER_DAY));
         if month != self.month || self.year.is_some_and(|named| named != year) {
             return 0.0;
         }
@@ -74,13 +74,13 @@ fn starts_with_digit(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// `7`, `7th`, `31`.
+/// Parses `7`, `7th`, `31`.
 fn day_number(word: &str) -> Option<u32> {
     let digits = ["st", "nd", "rd", "th"].iter().find_map(|suffix| word.strip_suffix(suffix)).unwrap_or(word);
     digits.parse().ok().filter(|day| (1..=31).contains(day) && digits.len() <= 2)
 }
 
-/// Year, month and day of a number of days since 1970 in the Gregorian calendar (Howard Hinnant's algorithm).
+/// Returns year, month and day for a number of days since 1970 in the Gregorian calendar (Howard Hinnant's algorithm).
 fn civil(days: i64) -> (i64, u32, u32) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_in_queries_are_understood() {
+    fn dates_in_queries_are_parsed() {
         let date = |year, month, day| Some(NamedDate { year, month, day });
         for (query, expected) in [
             ("What did Ada do in May 2023?", date(Some(2023), 5, None)),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_fit_by_month_then_day() {
+    fn fit_depends_on_month_and_day() {
         let date = NamedDate { year: Some(2024), month: 2, day: Some(29) };
         let moment = |text| agentd_base::Timestamp::parse(text).unwrap().as_micros();
         assert!((date.fit(moment("2024-02-29T23:59:59Z")) - 1.0).abs() < 1e-6);

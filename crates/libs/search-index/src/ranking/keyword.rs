@@ -1,7 +1,7 @@
 //! BM25 over a window of the talk.
 //!
-//! Who speaks in turns leaves half of what is meant in the turn before. So a term's weight in a document is its own
-//! plus a share of what it weighs in the neighbours, and only their sum is saturated, once for each term:
+//! Speakers who take turns often refer to the preceding turn. So a term's weight in a document is its own weight plus a
+//! share of its weight in the neighbours; the sum is saturated once per term:
 //!
 //! ```text
 //! x = count / (1 − b + b · length / mean length)
@@ -20,7 +20,7 @@ use crate::error::IndexError;
 use crate::search::scratch::Scratch;
 use crate::state::State;
 
-/// Adds up `scratch.keyword` and notes who holds a term; answers what each sum is to be multiplied by.
+/// Adds up `scratch.keyword` and marks the documents with a term; returns the factor of each sum.
 pub(crate) fn score(
     state: &State,
     terms: &[(String, u32)],
@@ -46,14 +46,14 @@ pub(crate) fn score(
         spread(state, context, weights, mean_length, scratch);
         saturate(idf * (weights.k1 + 1.0), weights.k1, scratch);
     }
-    // Slots outside of the context may hold a share too; nobody reads them.
+    // Slots outside of the context may have a share too, but are never read.
     Ok(1.0 / whole)
 }
 
-/// Adds what a term is worth to the scores, saturated once, and makes ready for the next term.
+/// Adds the saturated weight of a term to the scores, and prepares for the next term.
 fn saturate(most: f32, k1: f32, scratch: &mut Scratch) {
     let slots: u32 = scratch.touched.iter().map(|range| range.end - range.start).sum();
-    // A frequent term touches so many short ranges that one pass over all slots takes less time.
+    // A frequent term touches so many short ranges that one pass over all slots is faster.
     if slots as usize * 3 > scratch.term.len() {
         scratch.touched.clear();
         scratch.touched.push(0..scratch.term.len() as u32);
@@ -67,7 +67,7 @@ fn saturate(most: f32, k1: f32, scratch: &mut Scratch) {
     }
 }
 
-/// Adds the weight of each posting to its slot and shares of it to the neighbours, and notes which slots that touched.
+/// Adds the weight of each posting to its slot and shares of it to the neighbours, and records the touched slots.
 fn spread(state: &State, context: &Bitmap, weights: &Weights, mean_length: f32, scratch: &mut Scratch) {
     let documents = &state.documents;
     let [one, two, three, four] = weights.window;
@@ -108,7 +108,7 @@ fn spread(state: &State, context: &Bitmap, weights: &Weights, mean_length: f32, 
     }
 }
 
-/// Notes a range, as part of the last one if they meet. That some slot is noted twice does no harm.
+/// Records a range, merged with the last one if they are adjacent. Duplicates are harmless.
 #[inline]
 fn touch(touched: &mut Vec<Range<u32>>, range: Range<u32>) {
     match touched.last_mut() {

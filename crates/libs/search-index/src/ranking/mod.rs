@@ -1,13 +1,13 @@
-//! How much a document answers a query. One number for each document that matches, out of:
+//! Score of a matching document for a query, composed of:
 //!
-//! - keywords: BM25 over a window of the talk ([`keyword`]), as a share of what the query could reach;
-//! - meaning: the cosine of the document's vector blended with those just before it ([`blend`]);
-//! - a little for a speaker whom the query names ([`speakers`]) and for a date that it names ([`dates`]), and a little
-//!   off for a text that only asks.
+//! - keywords: BM25 over a window of the talk ([`keyword`]), as a share of the maximum for the query;
+//! - meaning: the cosine of the document's vector blended with the preceding ones ([`blend`]);
+//! - a bonus for a speaker ([`speakers`]) and for a date ([`dates`]) named in the query, and a malus for texts that
+//!   only ask a question.
 //!
-//! A document's score does not depend on the filter, except that talks are those of the agents asked for and that what
-//! stands behind the best 256 has the scan's score. All weights
-//! are in [`weights`]. Deliberately absent: recency and importance beyond breaking ties, which the caller may add.
+//! The score of a document does not depend on the filter, except that talks only include the selected agents, and that
+//! results beyond the best 256 have the score of the scan. All weights are in [`weights`]. Deliberately absent: recency
+//! and importance except for breaking ties, which the caller may add.
 
 pub(crate) mod blend;
 pub(crate) mod dates;
@@ -25,7 +25,7 @@ use crate::vectors::dot::Kernel;
 use dates::NamedDate;
 pub(crate) use weights::WEIGHTS;
 
-/// A query as the ranking needs it.
+/// Query in the form needed for ranking.
 #[derive(Debug)]
 pub(crate) struct Question<'a> {
     pub(crate) mode: Mode,
@@ -33,16 +33,16 @@ pub(crate) struct Question<'a> {
     pub(crate) date: Option<NamedDate>,
 }
 
-/// A query against all documents of a context: what each of them is worth is added up when it is asked for.
+/// Query against all documents of a context; the score of a document is computed on demand.
 pub(crate) struct Ranking<'a> {
     state: &'a State,
     kernel: Kernel,
-    /// Of each slot, to be divided by what the query could reach.
+    /// Keyword score of each slot, to be divided by the maximum for the query.
     keyword: &'a [f32],
     keyword_share: f32,
-    /// Of each slot's best vector; empty where meaning does not count.
+    /// Cosine of each slot's best vector; empty in keyword mode.
     pub(crate) cosine: &'a [f32],
-    /// Slots that hold one of the terms themselves.
+    /// Slots that contain one of the terms themselves.
     pub(crate) holds_term: &'a Bitmap,
     date: Option<NamedDate>,
     named: Bitmap,
@@ -50,7 +50,7 @@ pub(crate) struct Ranking<'a> {
 }
 
 impl<'a> Ranking<'a> {
-    /// Counts words, and then takes part in the scan that compares meanings, where there is one.
+    /// Scores keywords, and then takes part in the scan of the vectors, if there is one.
     pub(crate) fn prepare(
         state: &'a State,
         kernel: Kernel,
@@ -84,20 +84,20 @@ impl<'a> Ranking<'a> {
         })
     }
 
-    /// The score of a document of the context, as far as the scan compared meanings.
+    /// Returns the score of a document of the context, based on the cosines of the scan.
     #[inline]
     pub(crate) fn score(&self, slot: u32) -> f32 {
         let found = if self.cosine.is_empty() { f32::NEG_INFINITY } else { self.found_meaning(slot) };
         self.score_with(slot, found)
     }
 
-    /// The score, given what the cosine of the document's blend is: minus infinity without a vector.
+    /// Returns the score for a given cosine of the document's blend; minus infinity without a vector.
     #[inline]
     pub(crate) fn score_with(&self, slot: u32, meaning: f32) -> f32 {
         let weights = &WEIGHTS;
         let mut sum = self.keyword.get(slot as usize).copied().unwrap_or(0.0) * self.keyword_share;
         sum += if meaning == f32::NEG_INFINITY { 0.0 } else { weights.meaning * meaning };
-        if self.state.documents.asks(slot) {
+        if self.state.documents.is_question(slot) {
             sum -= weights.asking;
         }
         if let Some(date) = &self.date {

@@ -1,4 +1,4 @@
-//! Names of speakers: many texts of a talk open with who says them.
+//! Names of speakers: many texts begin with the name of the speaker.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,11 @@ use crate::hashing::FastHashing;
 use crate::state::State;
 use crate::text::signals::SPEAKER_MARK;
 
-/// How many words of a query are looked at.
+/// Maximum number of words of a query that are examined.
 const MAX_WORDS: usize = 256;
 
-/// Documents of `context` whose speaker the query names. A name counts where the same agent has it often enough.
+/// Returns the documents of `context` whose speaker is named in the query. A name counts if an agent uses it often
+/// enough.
 pub(crate) fn named_in(
     state: &State,
     terms: &[(String, u32)],
@@ -27,7 +28,7 @@ pub(crate) fn named_in(
     Ok(found)
 }
 
-/// Calls `visit` with each document whose speaker's name has this term.
+/// Calls `visit` with each document whose speaker's name contains this term.
 fn spoken_by(
     state: &State,
     term: &str,
@@ -54,9 +55,9 @@ fn spoken_by(
     Ok(())
 }
 
-/// The query without names that half of all texts share: they pull its vector towards all of them. A word is such a
-/// name if it is a speaker's, or if it is capitalized, not the first, and common. As it was if less than two words would
-/// be left.
+/// Removes names that half of all texts contain, which would pull the query's vector towards all of them. A word is
+/// such a name if it is a speaker's, or if it is capitalized, not the first word, and common. Returns the query
+/// unchanged if fewer than two words would remain.
 pub(crate) fn without_names(
     state: &State,
     text: &str,
@@ -84,7 +85,7 @@ pub(crate) fn without_names(
     Ok(if kept.len() >= 2 { kept.join(" ") } else { text.to_owned() })
 }
 
-/// How many documents of the context hold the term.
+/// Returns how many documents of the context contain the term.
 fn holding(state: &State, term: &str, context: &Bitmap) -> Result<usize, IndexError> {
     let mut postings = Vec::new();
     for part in &state.text {
@@ -93,7 +94,7 @@ fn holding(state: &State, term: &str, context: &Bitmap) -> Result<usize, IndexEr
     Ok(postings.iter().filter(|posting| context.contains(posting.slot)).count())
 }
 
-/// Whether a word is made of names alone.
+/// Whether a word consists of names only.
 fn is_name(word: &str, mut names: impl FnMut(&str) -> Result<bool, IndexError>) -> Result<bool, IndexError> {
     let tokens = analyze(word);
     let mut any = false;

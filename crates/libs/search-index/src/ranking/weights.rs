@@ -1,27 +1,26 @@
-//! The numbers of the ranking.
+//! Parameters of the ranking.
 
 use crate::documents::WINDOW;
 use crate::model::Mode;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weights {
-    /// BM25: how soon more of the same term stops counting.
+    /// BM25: saturation of term frequency.
     pub(crate) k1: f32,
-    /// BM25: how much long documents are held back. Low, since turns of a talk are short anyway.
+    /// BM25: normalization by document length. Low, because turns of a talk are short.
     pub(crate) b: f32,
-    /// Shares of a term's weight that go to neighbours at distance 1, 2, ….
+    /// Shares of a term's weight for neighbours at distance 1, 2, ….
     pub(crate) window: [f32; WINDOW],
-    /// Shares of the vectors one and two before in a document's blend.
+    /// Shares of the vectors one and two positions earlier in a document's blend.
     pub(crate) before: [f32; 2],
-    /// What the cosine counts beside the keyword score.
+    /// Weight of the cosine relative to the keyword score.
     pub(crate) meaning: f32,
     pub(crate) speaker: f32,
     pub(crate) asking: f32,
     pub(crate) date: f32,
-    /// From so many documents of one agent on, a word before a colon is a speaker's name.
+    /// Minimum number of documents of one agent for a word before a colon to be a speaker's name.
     pub(crate) least_spoken: usize,
-    /// A capitalized word of the query is a name that says little if at least so many of the documents hold it, and
-    /// at least this share of them.
+    /// Minimum number and share of documents that contain a capitalized word of the query for it to be a common name.
     pub(crate) common_name: (usize, f64),
 }
 
@@ -39,8 +38,8 @@ pub(crate) const WEIGHTS: Weights = Weights {
 };
 
 impl Weights {
-    /// What no score of that mode exceeds, so that shares of it lie in 0 to 1.
-    pub(crate) fn most(&self, mode: Mode) -> f32 {
+    /// Returns the maximum score of the mode, used for normalization to 0 to 1.
+    pub(crate) fn max_score(&self, mode: Mode) -> f32 {
         let words = if mode == Mode::Semantic { 0.0 } else { self.k1 + 1.0 };
         let meaning = if mode == Mode::Keyword { 0.0 } else { self.meaning };
         words + meaning + self.speaker + self.date

@@ -1,11 +1,11 @@
-//! The best so many of many, in the documented order.
+//! Selection of the best candidates in the documented order.
 
 use std::cmp::Ordering;
 
-/// Scores are told apart to a millionth: what differs by less is the noise of adding up in another order.
-const STEPS: f32 = 1e6;
-/// Whose scores differ by more are told apart, whatever the noise.
-pub(crate) const NOISE: f32 = 2.0 / STEPS;
+/// Number of score steps per unit: smaller differences are rounding noise.
+const SCORE_STEPS: f32 = 1e6;
+/// Scores that differ by more than this are different regardless of noise.
+pub(crate) const NOISE: f32 = 2.0 / SCORE_STEPS;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Candidate {
@@ -17,21 +17,21 @@ pub(crate) struct Candidate {
 
 impl Candidate {
     fn step(&self) -> i64 {
-        (self.score * STEPS).round() as i64
+        (self.score * SCORE_STEPS).round() as i64
     }
 
-    /// Better ones first: score, then the later, then the greater row.
+    /// Orders better candidates first: by score, then later time, then greater row.
     pub(crate) fn order(&self, other: &Self) -> Ordering {
         (other.step(), other.occurred_at, other.row).cmp(&(self.step(), self.occurred_at, self.row))
     }
 }
 
-/// Keeps the best `wanted` of what it is offered, in little more memory than they need.
+/// Retains the best `wanted` candidates, with little more memory than they need.
 #[derive(Debug)]
 pub(crate) struct Best {
     wanted: usize,
     kept: Vec<Candidate>,
-    /// Whoever scores clearly less than this cannot be among them.
+    /// Candidates with a clearly lower score cannot be among the best.
     bar: f32,
 }
 
@@ -59,7 +59,7 @@ impl Best {
         }
     }
 
-    /// Sorted, the best first.
+    /// Returns the candidates sorted, best first.
     pub(crate) fn finish(mut self) -> Vec<Candidate> {
         if self.wanted > 0 {
             self.cut();
@@ -77,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_keeps_what_sorting_all_would(scores in proptest::collection::vec(0_u8..40, 0..2000), wanted in 0_usize..300) {
+        fn selection_equals_sorting_all(scores in proptest::collection::vec(0_u8..40, 0..2000), wanted in 0_usize..300) {
             let all: Vec<Candidate> = (0_u32..)
                 .zip(&scores)
                 .map(|(slot, score)| Candidate {

@@ -1,10 +1,11 @@
-//! Searching: which documents count, which match, and the page of them.
+//! Search: selection, matching and pagination of documents.
 //!
-//! - Keyword: a document matches if it holds one of the query's terms.
-//! - Semantic: if the cosine of one of its vectors, as the scan finds it, is at least [`COSINE_FLOOR`].
-//! - Hybrid: if either holds.
+//! - Keyword: a document matches if it contains one of the query's terms.
+//! - Semantic: a document matches if the cosine of one of its vectors, as found by the scan, is at least
+//!   [`COSINE_FLOOR`].
+//! - Hybrid: a document matches if either holds.
 //!
-//! Neighbours of a match share in its score, but do not match by it: `total` counts what really fits.
+//! Neighbours of a match share its score, but do not match because of it: `total` only counts real matches.
 
 mod best;
 mod pool;
@@ -25,21 +26,21 @@ use crate::row_set::RowNumber;
 use crate::state::State;
 use crate::vectors::quantize::{Query, normalized};
 use best::{Best, Candidate};
-use scan::{Scan, Wanted};
+use scan::{Scan, Selection};
 
-/// Below this cosine two texts have nothing to do with each other.
+/// Minimum cosine of related texts.
 pub const COSINE_FLOOR: f32 = 0.15;
-/// What a cosine of the scan is off by at most, but for one in a thousand.
+/// Maximum error of a cosine of the scan, except for one in a thousand.
 const SCAN_ERROR: f32 = 0.02;
-/// So many of the best are scored again, see [`rescore`]: the scan's four bits a number are off by some 0.006 of a
-/// cosine, so that those which belong into a page are among many more than a page holds.
-const RESCORED: usize = 256;
+/// Number of best candidates that are rescored, see [`rescore`]. The scan's four bits per number have an error of about
+/// 0.006 of a cosine, so the results of a page are among more candidates than a page holds.
+const MAX_RESCORED: usize = 256;
 
 impl Index {
-    /// The page of documents that answer the query best.
+    /// Returns a page of the documents that match the query best.
     ///
     /// # Errors
-    /// A semantic search without a vector, a vector of other dimensions or without direction, a damaged file.
+    /// A semantic search without a vector, a vector of other dimensions or without direction, or a damaged file.
     pub fn search(&self, request: &SearchRequest<'_>) -> Result<SearchHits, IndexError> {
         let query = match request.vector {
             Some(vector) if request.mode != Mode::Keyword => Some(Arc::new(self.query(vector)?)),
@@ -59,14 +60,14 @@ impl Index {
         let question = Question { mode, terms: &terms, date };
         self.scratch.with(|scratch| {
             let scan = query.as_ref().filter(|_| mode != Mode::Keyword).map(|query| {
-                let wanted = Wanted { kernel: self.kernel, query: Arc::clone(query), context: Arc::clone(&context) };
+                let wanted = Selection { kernel: self.kernel, query: Arc::clone(query), context: Arc::clone(&context) };
                 let spare = std::mem::take(&mut scratch.shares);
                 Scan::begin(&self.state, &state, wanted, spare)
             });
             let selected = state.selected(&request.filter, &context);
             let ranking = Ranking::prepare(&state, self.kernel, &question, scan, &context, scratch)?;
             let wanted = request.offset.saturating_add(request.limit).min(state.documents.len());
-            let mut best = Best::new(wanted.max(RESCORED));
+            let mut best = Best::new(wanted.max(MAX_RESCORED));
             let mut total = 0;
             for (first, chosen) in selected.words() {
                 let words = if mode == Mode::Semantic { 0 } else { ranking.holds_term.bits_from(first) };
@@ -92,23 +93,23 @@ impl Index {
                     Ok(ranking.score_with(slot, state.blended(slot, &WEIGHTS, self.kernel, cosine)?))
                 };
                 let fineness = query.fineness();
-                // They lie all over the memory: waiting for one after the other would take longer than the rest.
-                for candidate in found.iter().take(RESCORED) {
+                // They are scattered in memory: waiting for each in turn would take longer than the rest.
+                for candidate in found.iter().take(MAX_RESCORED) {
                     state.fetch_blended(candidate.slot, &WEIGHTS, self.kernel);
                 }
                 let reach = |slot| WEIGHTS.meaning * state.blended_reach(slot, &WEIGHTS, self.kernel, fineness);
                 rescore(&mut found, wanted, near, reach, exact)?;
             }
-            let most = WEIGHTS.most(mode);
+            let most = WEIGHTS.max_score(mode);
             Ok(SearchHits { hits: page(&found, request.offset, request.limit, |score| score / most), total, degraded })
         })
     }
 
-    /// The documents whose vectors are nearest to those of a row, itself left out; the score is the cosine. Those
-    /// below [`COSINE_FLOOR`] are not among them. Empty if the row has no vector.
+    /// Returns the documents with vectors nearest to those of a row, excluding itself; the score is the cosine.
+    /// Excludes those below [`COSINE_FLOOR`]. Empty if the row has no vector.
     ///
     /// # Errors
-    /// The row is not there, or a file is damaged.
+    /// The row does not exist, or a file is damaged.
     pub fn similar(&self, row: RowNumber, filter: &Filter<'_>, limit: usize) -> Result<Vec<Hit>, IndexError> {
         let state = self.state.read();
         let itself = state.documents.slot_of(row.0).ok_or(IndexError::UnknownRow(row))?;
@@ -121,12 +122,13 @@ impl Index {
             scratch.begin(state.documents.slot_count() as usize);
             scratch.begin_meaning();
             for query in &queries {
-                let wanted = Wanted { kernel: self.kernel, query: Arc::clone(query), context: Arc::clone(&selected) };
+                let wanted =
+                    Selection { kernel: self.kernel, query: Arc::clone(query), context: Arc::clone(&selected) };
                 let spare = std::mem::take(&mut scratch.shares);
                 let scan = Scan::begin(&self.state, &state, wanted, spare);
                 scratch.shares = scan.finish(&state, &mut scratch.cosine);
             }
-            let mut best = Best::new(limit.min(state.documents.len()).max(RESCORED));
+            let mut best = Best::new(limit.min(state.documents.len()).max(MAX_RESCORED));
             for slot in selected.iter() {
                 let cosine = scratch.cosine[slot as usize];
                 if cosine >= COSINE_FLOOR - SCAN_ERROR {
@@ -150,26 +152,26 @@ impl Index {
         })
     }
 
-    /// What of a query should be embedded: the names of speakers left out, see the module on ranking.
+    /// Returns the part of a query to embed, without names of speakers; see the module on ranking.
     ///
     /// # Errors
-    /// A damaged file.
+    /// A file is damaged.
     pub fn embedding_query(&self, text: &str, agent: Option<AgentKey>) -> Result<String, IndexError> {
         let state = self.state.read();
         state.check(true, false)?;
         speakers::without_names(&state, text, &state.context(agent), &WEIGHTS)
     }
 
-    /// Verifies and touches all files and prepares what searches would otherwise prepare one by one. To be called
-    /// in the background after opening.
+    /// Verifies and touches all files and prepares data that searches would otherwise compute. Call it in the
+    /// background after opening.
     ///
     /// # Errors
-    /// A damaged file.
+    /// A file is damaged.
     pub fn warm(&self) -> Result<(), IndexError> {
-        const SLOTS_A_HOLD: u32 = 4096;
+        const SLOTS_PER_LOCK: u32 = 4096;
         let (text, vectors) = {
             let state = self.state.read();
-            // The open parts are in memory anyway, and must not be shared.
+            // The open parts are in memory already, and must not be shared.
             let vectors: Vec<_> =
                 state.vectors[..state.closed_vector_parts()].iter().map(|held| held.part.clone()).collect();
             (state.text[..state.closed_text_parts()].to_vec(), vectors)
@@ -181,7 +183,7 @@ impl Index {
         let mut first = 0;
         loop {
             let state = self.state.read();
-            let end = state.documents.slot_count().min(first + SLOTS_A_HOLD);
+            let end = state.documents.slot_count().min(first + SLOTS_PER_LOCK);
             if first >= end {
                 return Ok(());
             }
@@ -195,11 +197,11 @@ impl Index {
         }
     }
 
-    /// Has all files verified again before they are read next: somebody met damage in one that was found whole.
-    pub fn distrust(&self) {
+    /// Requires all files to be verified again before the next read, after damage was found in a verified file.
+    pub fn invalidate_verification(&self) {
         let state = self.state.read();
-        state.text.iter().for_each(crate::text::TextPart::distrust);
-        state.vectors.iter().for_each(|held| held.part.distrust());
+        state.text.iter().for_each(crate::text::TextPart::invalidate_verification);
+        state.vectors.iter().for_each(|held| held.part.invalidate_verification());
     }
 
     fn query(&self, vector: &[f32]) -> Result<Query, IndexError> {
@@ -209,10 +211,10 @@ impl Index {
     }
 }
 
-/// Scores the best again and orders them: first with whole first bytes (`near`), then so that the first `wanted` are
-/// those and stand as if all had been scored with both bytes. One of which the first bytes' score, and what the second
-/// bytes can add to it at most (`reach`), lies below all of so many others is left as it is, because each vector costs
-/// a read. Those behind the best stay there, and none may claim more than the last of them.
+/// Rescores and orders the best candidates: first with whole first bytes (`near`), then so that the first `wanted` are
+/// those that would result if all had been scored with both bytes. A candidate is left as is if its first bytes' score
+/// plus the maximum contribution of the second bytes (`reach`) is below enough others, because each vector costs a
+/// read. Candidates beyond the best remain there, with a score of at most that of the last rescored one.
 fn rescore(
     found: &mut [Candidate],
     wanted: usize,
@@ -220,7 +222,7 @@ fn rescore(
     reach: impl Fn(u32) -> f32,
     exact: impl Fn(u32) -> Result<f32, IndexError>,
 ) -> Result<(), IndexError> {
-    let (again, rest) = found.split_at_mut(found.len().min(RESCORED));
+    let (again, rest) = found.split_at_mut(found.len().min(MAX_RESCORED));
     again.iter_mut().for_each(|candidate| candidate.score = near(candidate.slot));
     again.sort_unstable_by(Candidate::order);
     let (first, others) = again.split_at_mut(again.len().min(wanted));
@@ -241,7 +243,7 @@ fn rescore(
     Ok(())
 }
 
-/// Which of the 64 slots from `first` on have a cosine that says something, one bit each.
+/// Returns which of the 64 slots from `first` have a significant cosine, one bit each.
 fn above_floor(cosine: &[f32], first: u32) -> u64 {
     let rest = cosine.get(first as usize..).unwrap_or_default();
     let block = &rest[..rest.len().min(64)];
@@ -258,7 +260,7 @@ fn page(found: &[Candidate], offset: usize, limit: usize, scale: impl Fn(f32) ->
 }
 
 impl State {
-    /// Refuses to read files that were cut, or whose checksums are wrong.
+    /// Rejects files that were truncated or have wrong checksums.
     fn check(&self, text: bool, vectors: bool) -> Result<(), IndexError> {
         if text {
             self.text.iter().try_for_each(crate::text::TextPart::check)?;
@@ -274,7 +276,7 @@ impl State {
         Candidate { slot, score, occurred_at, row }
     }
 
-    /// All documents of the agents asked for: what can give context.
+    /// Returns all documents of the selected agents, which can provide context.
     fn context(&self, agent: Option<AgentKey>) -> Bitmap {
         match agent {
             None => self.documents.alive().clone(),
@@ -294,7 +296,7 @@ impl State {
         context
     }
 
-    /// What of the context the filter lets through.
+    /// Returns the documents of the context that pass the filter.
     fn selected(&self, filter: &Filter<'_>, context: &Bitmap) -> Bitmap {
         let mut selected = context.clone();
         if filter.sources.is_empty()
@@ -339,7 +341,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn who_is_left_as_it_is_would_not_have_come_first(
+        fn skipped_candidates_are_not_among_the_first(
             documents in proptest::collection::vec((0.0_f32..1.0, -0.1_f32..0.1, -1.0_f32..=1.0, 0.0_f32..0.2), 0..400),
             wanted in 0_usize..300,
         ) {
@@ -358,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_far_behind_costs_nothing() {
+    fn distant_candidates_are_not_rescored() {
         let scores: Vec<f32> = (0_u16..100).map(|place| 1.0 - f32::from(place) / 100.0).collect();
         let (mut found, scored) = (candidates(&scores), Cell::new(0));
         let near = |slot: u32| scores[slot as usize];

@@ -1,8 +1,8 @@
-//! Threads that help large searches, shared by all indexes of the process.
+//! Thread pool for large searches, shared by all indexes of the process.
 //!
 //! Invariants
-//! - Threads start with the first search that is large enough for several, and sleep between searches.
-//! - What cannot be helped with is not waited for: the search itself does it all.
+//! - Threads start with the first search that is large enough, and sleep between searches.
+//! - Help is never waited for: the search does all remaining work itself.
 
 use std::num::NonZero;
 use std::sync::OnceLock;
@@ -12,23 +12,23 @@ use std::thread::available_parallelism;
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 
 const MAX_THREADS: usize = 8;
-/// Work beyond this is not queued.
-const MAX_WAITING: usize = 32;
-/// A scan needs little of it.
+/// Maximum number of queued tasks.
+const MAX_QUEUED: usize = 32;
+/// Small, because a scan needs little stack.
 const STACK_BYTES: usize = 256 << 10;
 
 static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
-static WAITING: AtomicUsize = AtomicUsize::new(0);
+static QUEUED: AtomicUsize = AtomicUsize::new(0);
 
-/// Runs `work` on another thread soon, or never: where no threads can be started, and where too much is waiting already.
+/// Runs `work` on another thread, or never: if no threads can be started or the queue is full.
 pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) {
     let Some(pool) = POOL.get_or_init(start) else { return };
-    if WAITING.fetch_add(1, Ordering::Relaxed) >= MAX_WAITING {
-        WAITING.fetch_sub(1, Ordering::Relaxed);
+    if QUEUED.fetch_add(1, Ordering::Relaxed) >= MAX_QUEUED {
+        QUEUED.fetch_sub(1, Ordering::Relaxed);
         return;
     }
     pool.spawn(move || {
-        WAITING.fetch_sub(1, Ordering::Relaxed);
+        QUEUED.fetch_sub(1, Ordering::Relaxed);
         work();
     });
 }
@@ -37,7 +37,7 @@ fn start() -> Option<ThreadPool> {
     let threads = available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
     let pool =
         ThreadPoolBuilder::new().num_threads(threads).thread_name(|_| "search".to_owned()).stack_size(STACK_BYTES);
-    // The search learns of a panic by itself; without a handler it would end the process.
+    // The search detects a panic itself; without a handler it would abort the process.
     pool.panic_handler(|_| ()).build().ok()
 }
 
@@ -49,11 +49,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_work_is_bounded_and_a_panic_ends_no_thread() {
+    fn queue_is_bounded_and_threads_survive_panics() {
         let (hold, held) = mpsc::channel::<()>();
         let held = Arc::new(Mutex::new(held));
         let (sender, done) = mpsc::channel();
-        for _ in 0..3 * (MAX_THREADS + MAX_WAITING) {
+        for _ in 0..3 * (MAX_THREADS + MAX_QUEUED) {
             let (held, sender) = (Arc::clone(&held), sender.clone());
             spawn(move || {
                 sender.send(()).unwrap();
@@ -62,11 +62,11 @@ mod tests {
             });
         }
         drop((hold, sender));
-        // Others may use the same threads meanwhile.
+        // Other tests may use the same threads meanwhile.
         let started = done.iter().count();
-        assert!((1..=MAX_WAITING + 2 * MAX_THREADS).contains(&started), "{started}");
+        assert!((1..=MAX_QUEUED + 2 * MAX_THREADS).contains(&started), "{started}");
         let (sender, receiver) = mpsc::channel();
-        while WAITING.load(Ordering::Relaxed) > 0 {
+        while QUEUED.load(Ordering::Relaxed) > 0 {
             std::thread::yield_now();
         }
         spawn(move || sender.send(7).unwrap());

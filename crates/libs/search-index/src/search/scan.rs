@@ -1,8 +1,8 @@
-//! The scan of all vectors, by their first four bits a number. Many are shared among cores, because one core alone is
-//! what a search by meaning would wait for: whoever has time takes the next run of blocks. So nobody waits for a thread
-//! that has not begun yet, and the search itself can do something else first.
+//! Scan of all vectors by their first four bits per number. Large scans are distributed among threads, because a single
+//! core would dominate the latency of a semantic search: each idle thread takes the next run of blocks. The search
+//! itself never waits for a thread that has not started, and can do other work first.
 //!
-//! Whoever asked holds the index's lock for reading until no helper is at work, so all of them see one state.
+//! The searching thread holds the index's read lock until no helper is active, so all of them see one state.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,25 +18,25 @@ use crate::state::State;
 use crate::vectors::dot::Kernel;
 use crate::vectors::quantize::Query;
 
-/// Vectors that are looked at together; a word of a bitmap.
+/// Number of vectors processed together; one word of a bitmap.
 const BLOCK: usize = 64;
-/// Below this a thread costs more than it brings.
-const BLOCKS_A_THREAD: usize = 400;
-/// Blocks that are taken at once: some 50 µs of work.
-const RUN: usize = 64;
-/// More share the same memory bus in vain, and leave nothing to others.
-const MOST_THREADS: usize = 4;
+/// Minimum number of blocks per thread; with fewer, a thread costs more than it gains.
+const MIN_BLOCKS_PER_THREAD: usize = 400;
+/// Number of blocks taken at once: about 50 µs of work.
+const BLOCKS_PER_RUN: usize = 64;
+/// Maximum number of threads; more are limited by the memory bus.
+const MAX_THREADS: usize = 4;
 
-/// Over how many threads so many blocks are spread.
+/// Returns the number of threads for a number of blocks.
 fn threads_for(blocks: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    (blocks / BLOCKS_A_THREAD).clamp(1, MOST_THREADS.min(cores))
+    (blocks / MIN_BLOCKS_PER_THREAD).clamp(1, MAX_THREADS.min(cores))
 }
 
-/// Which entries of a block are wanted, and the first of their slots if all of them stand in a row, as they mostly do.
-fn wanted_of(slots: &[u32], context: &Bitmap) -> (u64, Option<u32>) {
+/// Returns which entries of a block are selected, and the first of their slots if all are consecutive, as is usual.
+fn selected_entries(slots: &[u32], context: &Bitmap) -> (u64, Option<u32>) {
     let first = slots[0];
-    // No branch in it, so that many are compared at once.
+    // Free of branches, so that the comparison is vectorized.
     let in_a_row =
         slots.iter().zip(0_u32..).fold(true, |all, (slot, place)| all & (*slot == first.wrapping_add(place)));
     if in_a_row && first != NONE {
@@ -50,30 +50,30 @@ fn wanted_of(slots: &[u32], context: &Bitmap) -> (u64, Option<u32>) {
     (wanted, None)
 }
 
-/// What is looked for, and where.
+/// Query and selection of a scan.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct Selection {
     pub(crate) kernel: Kernel,
     pub(crate) query: Arc<Query>,
-    /// The documents whose vectors count.
+    /// Documents whose vectors are compared.
     pub(crate) context: Arc<Bitmap>,
 }
 
-/// A scan that has begun. Dropping it ends it.
+/// Running scan. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct Scan(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    wanted: Wanted,
-    /// Of all parts together.
+    wanted: Selection,
+    /// Total number of blocks of all parts.
     blocks: usize,
     run: usize,
     slots: usize,
-    /// The first block that nobody has taken.
+    /// First block that is not taken.
     next: AtomicUsize,
     helping: Mutex<Helping>,
-    /// One of them has finished.
+    /// Signalled when a helper has finished.
     finished: Condvar,
 }
 
@@ -81,27 +81,27 @@ struct Shared {
 struct Helping {
     is_closed: bool,
     at_work: usize,
-    /// One of them panicked.
+    /// A helper panicked.
     has_failed: bool,
-    /// Room for what helpers find, and what they found.
+    /// Spare buffers for helpers, and their results.
     spare: Vec<Vec<f32>>,
     found: Vec<Vec<f32>>,
 }
 
 impl Scan {
-    /// Lets other threads begin. `state` is what `lock` holds, and stays held until the scan is over; `spare` is room
-    /// that earlier scans gave back.
-    pub(crate) fn begin(lock: &Arc<RwLock<State>>, state: &State, wanted: Wanted, spare: Vec<Vec<f32>>) -> Self {
+    /// Starts a scan on other threads. `state` is protected by `lock`, which is held until the scan is over; `spare`
+    /// contains buffers of earlier scans.
+    pub(crate) fn begin(lock: &Arc<RwLock<State>>, state: &State, wanted: Selection, spare: Vec<Vec<f32>>) -> Self {
         let threads = threads_for(state.vector_blocks());
-        Self::begin_with((threads, RUN), lock, state, wanted, spare)
+        Self::begin_with((threads, BLOCKS_PER_RUN), lock, state, wanted, spare)
     }
 
-    /// [`Self::begin`] with so many threads, which take so many blocks at once.
+    /// Like [`Self::begin`], with a given number of threads and blocks taken at once.
     pub(crate) fn begin_with(
         (threads, run): (usize, usize),
         lock: &Arc<RwLock<State>>,
         state: &State,
-        wanted: Wanted,
+        wanted: Selection,
         spare: Vec<Vec<f32>>,
     ) -> Self {
         let shared = Arc::new(Shared {
@@ -120,8 +120,7 @@ impl Scan {
         Self(shared)
     }
 
-    /// Writes the cosine of each document of the context that has vectors: the best of its vectors. Answers the room
-    /// that is not needed any more.
+    /// Writes the cosine of each document of the context with vectors: that of its best vector. Returns unused buffers.
     pub(crate) fn finish(self, state: &State, cosine: &mut [f32]) -> Vec<Vec<f32>> {
         if let Some(first) = self.0.take() {
             self.0.work(first, state, cosine);
@@ -129,7 +128,7 @@ impl Scan {
         self.0.close();
         let mut helping = self.0.helping.lock();
         if helping.has_failed {
-            // What it took is missing.
+            // The blocks of a panicked helper are missing.
             state.scan_share(0..self.0.blocks, &self.0.wanted, cosine);
         }
         let mut spare = std::mem::take(&mut helping.spare);
@@ -150,7 +149,7 @@ impl Drop for Scan {
 }
 
 impl Shared {
-    /// What another thread does.
+    /// Runs on a helper thread.
     fn help(&self, lock: &RwLock<State>) {
         if self.next.load(Ordering::Relaxed) >= self.blocks {
             return;
@@ -162,9 +161,9 @@ impl Shared {
             self.helping.lock().spare.push(own);
             return;
         };
-        // However it ends, it is not waited for any longer.
-        let at_work = AtWork(self);
-        // Whoever asked holds the lock too, and waits for us; a writer that waits for both must not come between.
+        // Ensures that the helper is not waited for after it ends.
+        let at_work = HelperGuard(self);
+        // The searching thread holds the lock too and waits for this helper; a waiting writer must not come in between.
         let state = lock.read_recursive();
         self.work(first, &state, &mut own);
         drop(state);
@@ -172,7 +171,7 @@ impl Shared {
         drop(at_work);
     }
 
-    /// Becomes one that is waited for, with something to do.
+    /// Registers a helper, if there is work left.
     fn enter(&self) -> Option<usize> {
         let mut helping = self.helping.lock();
         if helping.is_closed {
@@ -183,13 +182,13 @@ impl Shared {
         Some(first)
     }
 
-    /// The first of the blocks that are to be done next.
+    /// Returns the first of the next blocks to process.
     fn take(&self) -> Option<usize> {
         let first = self.next.fetch_add(self.run, Ordering::Relaxed);
         (first < self.blocks).then_some(first)
     }
 
-    /// Does blocks, and takes more while there are any.
+    /// Processes blocks, and takes more while there are any.
     fn work(&self, first: usize, state: &State, cosine: &mut [f32]) {
         let mut taken = Some(first);
         while let Some(first) = taken {
@@ -198,7 +197,7 @@ impl Shared {
         }
     }
 
-    /// Lets nobody in any more, and waits for those who are.
+    /// Rejects new helpers and waits for active ones.
     fn close(&self) {
         self.next.fetch_max(self.blocks, Ordering::Relaxed);
         let mut helping = self.helping.lock();
@@ -209,9 +208,9 @@ impl Shared {
     }
 }
 
-struct AtWork<'a>(&'a Shared);
+struct HelperGuard<'a>(&'a Shared);
 
-impl Drop for AtWork<'_> {
+impl Drop for HelperGuard<'_> {
     fn drop(&mut self) {
         let mut helping = self.0.helping.lock();
         helping.at_work -= 1;
@@ -226,9 +225,9 @@ impl State {
         self.vectors.iter().map(|held| held.slots.len().div_ceil(BLOCK)).sum()
     }
 
-    /// Some of the blocks, counted through all parts.
-    fn scan_share(&self, share: Range<usize>, wanted: &Wanted, cosine: &mut [f32]) {
-        let Wanted { kernel, query, context } = wanted;
+    /// Processes a range of the blocks of all parts.
+    fn scan_share(&self, share: Range<usize>, wanted: &Selection, cosine: &mut [f32]) {
+        let Selection { kernel, query, context } = wanted;
         let width = query.packed_bytes();
         let mut dots = [0.0; BLOCK];
         let mut before = 0;
@@ -240,8 +239,8 @@ impl State {
             let blocks = held.part.upper().chunks(BLOCK * width);
             let blocks = blocks.zip(held.part.scales().chunks(BLOCK)).zip(held.slots.chunks(BLOCK));
             for ((codes, scales), slots) in blocks.skip(first).take(count) {
-                let (wanted, in_a_row) = wanted_of(slots, context);
-                // Of few, each by itself; of many, all at once, the others in vain.
+                let (wanted, in_a_row) = selected_entries(slots, context);
+                // A few selected vectors are processed individually; many are processed together with the others.
                 let many = wanted.count_ones() as usize * 4 >= BLOCK;
                 if many {
                     query.coarse_dots(*kernel, codes, &mut dots);
@@ -273,7 +272,7 @@ impl State {
         }
     }
 
-    /// Of the document's vectors; 0 without one.
+    /// Returns the greatest scale of the document's vectors; 0 without one.
     pub(crate) fn greatest_scale(&self, slot: u32) -> f32 {
         let place = self.documents.vectors(slot);
         let Some(held) = self.vector_part(place.part) else { return 0.0 };
@@ -281,7 +280,7 @@ impl State {
         entries.fold(0.0, |greatest: f32, entry| greatest.max(held.part.scale(entry)))
     }
 
-    /// Has the processor fetch the first bytes of a document's vectors; the first of them will do where it has many.
+    /// Prefetches the first bytes of a document's vectors; the first vector if it has many.
     pub(crate) fn fetch_codes(&self, slot: u32) {
         let place = self.documents.vectors(slot);
         if let Some(held) = self.vector_part(place.part).filter(|_| place.count > 0) {
@@ -289,7 +288,7 @@ impl State {
         }
     }
 
-    /// The cosine with whole first bytes; minus infinity without a vector.
+    /// Returns the cosine with whole first bytes; minus infinity without a vector.
     pub(crate) fn near_cosine(&self, slot: u32, kernel: Kernel, query: &Query) -> f32 {
         let place = self.documents.vectors(slot);
         let mut best = f32::NEG_INFINITY;
@@ -302,7 +301,7 @@ impl State {
         best
     }
 
-    /// The cosine with all 16 bits; minus infinity without a vector.
+    /// Returns the cosine with all 16 bits; minus infinity without a vector.
     pub(crate) fn exact_cosine(&self, slot: u32, kernel: Kernel, query: &Query) -> Result<f32, IndexError> {
         let place = self.documents.vectors(slot);
         let mut best = f32::NEG_INFINITY;

@@ -1,5 +1,5 @@
-//! Room to count in: arrays of one number a slot, kept between searches because getting such memory anew costs more
-//! than using it.
+//! Scratch buffers with one number per slot, retained between searches because allocating such memory costs more than
+//! using it.
 
 use std::ops::Range;
 
@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use crate::bitmap::Bitmap;
 use crate::text::Posting;
 
-/// How many are kept: more searches than this at once allocate their own.
-const KEPT: usize = 4;
+/// Maximum number of retained buffers: further concurrent searches allocate their own.
+const MAX_RETAINED: usize = 4;
 
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
@@ -17,20 +17,20 @@ pub(crate) struct Scratch {
     pub(crate) keyword: Vec<f32>,
     /// Cosine of each slot's best vector.
     pub(crate) cosine: Vec<f32>,
-    /// The same for the share of each further thread.
+    /// Cosines of the shares of further threads.
     pub(crate) shares: Vec<Vec<f32>>,
     slots: usize,
-    /// Slots that hold one of the terms themselves.
+    /// Slots that contain one of the terms themselves.
     pub(crate) holds_term: Bitmap,
-    /// One term's weight in each slot; zero but while a term is being scored.
+    /// Weight of one term in each slot; zero unless a term is being scored.
     pub(crate) term: Vec<f32>,
-    /// Where `term` is not zero.
+    /// Ranges where `term` is not zero.
     pub(crate) touched: Vec<Range<u32>>,
     pub(crate) postings: Vec<Posting>,
 }
 
 impl Scratch {
-    /// Before anything else.
+    /// Called first.
     pub(crate) fn begin(&mut self, slots: usize) {
         self.slots = slots;
         self.keyword.clear();
@@ -38,7 +38,7 @@ impl Scratch {
         self.holds_term = Bitmap::default();
     }
 
-    /// Before words are scored.
+    /// Called before keyword scoring.
     pub(crate) fn begin_words(&mut self) {
         let slots = self.slots;
         self.keyword.resize(slots, 0.0);
@@ -48,7 +48,7 @@ impl Scratch {
         self.holds_term = Bitmap::with_len(slots);
     }
 
-    /// Before vectors are scanned.
+    /// Called before the vector scan.
     pub(crate) fn begin_meaning(&mut self) {
         self.cosine.resize(self.slots, f32::NEG_INFINITY);
     }
@@ -72,7 +72,7 @@ impl ScratchPool {
         let mut scratch = self.idle.lock().pop().unwrap_or_default();
         let result = run(&mut scratch);
         let mut idle = self.idle.lock();
-        if idle.len() < KEPT {
+        if idle.len() < MAX_RETAINED {
             idle.push(scratch);
         }
         result

@@ -1,11 +1,11 @@
-//! A written part: a header, the documents' records, a sorted table of terms, and their postings.
+//! Written text part: a header, the documents' records, a sorted table of terms, and their postings.
 //!
 //! ```text
 //! header 64 | rows u64 | agents u64 | sources u64 | times i64 | lengths u32 | asks u8      (the head)
 //! ends of terms u32 | ends of postings u32 | terms | postings                               (the rest)
 //! ```
-//! Postings of a term: for each document a varint of the distance to the one before, doubled, plus one if the term
-//! stands there only once; else its count follows as another varint.
+//! Postings of a term: for each document a varint of the distance to the preceding one, doubled, plus one if the term
+//! occurs only once; otherwise its count follows as another varint.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use crate::files::{MappedFile, Sum};
 pub(super) const MAGIC: &[u8; 8] = b"agentdT1";
 pub(super) const HEADER_BYTES: usize = 64;
 
-/// A document that holds a term, and how often.
+/// Document that contains a term, with the term's frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Posting {
     pub(crate) slot: u32,
@@ -38,7 +38,7 @@ pub(crate) struct MappedText {
     pub(crate) sums: TextPartSums,
     documents: u32,
     terms: usize,
-    /// Where the tables and byte ranges begin.
+    /// Start of the tables and byte ranges.
     term_ends: usize,
     posting_ends: usize,
     term_bytes: usize,
@@ -56,7 +56,7 @@ impl MappedText {
         let file = MappedFile::open(&path(folder, number), sums.head.length.saturating_add(sums.rest.length))?;
         let damaged = || IndexError::damaged(format!("{} is not what was written", file.name()));
         let head_bytes = usize::try_from(sums.head.length).map_err(|_| damaged())?;
-        let head = file.bytes().get(..head_bytes).filter(|head| sums.head.holds(head)).ok_or_else(damaged)?;
+        let head = file.bytes().get(..head_bytes).filter(|head| sums.head.matches(head)).ok_or_else(damaged)?;
         let (documents, terms, term_byte_count) = read_header(head).ok_or_else(damaged)?;
         let records = read_records(head, documents).ok_or_else(damaged)?;
         let posting_ends = head_bytes + terms * 4;
@@ -83,7 +83,7 @@ impl MappedText {
     pub(crate) fn check(&self) -> Result<(), IndexError> {
         self.file.check_length()?;
         if !self.verified.load(Ordering::Acquire) {
-            if !self.file.bytes().get(self.term_ends..).is_some_and(|rest| self.sums.rest.holds(rest)) {
+            if !self.file.bytes().get(self.term_ends..).is_some_and(|rest| self.sums.rest.matches(rest)) {
                 return Err(IndexError::damaged(format!("the checksum of {} is wrong", self.file.name())));
             }
             self.verified.store(true, Ordering::Release);
@@ -91,8 +91,8 @@ impl MappedText {
         Ok(())
     }
 
-    /// Has the checksum compared again.
-    pub(crate) fn distrust(&self) {
+    /// Requires the checksum to be verified again.
+    pub(crate) fn invalidate_verification(&self) {
         self.verified.store(false, Ordering::Release);
     }
 
@@ -104,7 +104,7 @@ impl MappedText {
         self.terms
     }
 
-    /// The term of that place in the sorted table.
+    /// Returns the term at that position in the sorted table.
     pub(crate) fn term(&self, index: usize) -> Result<&[u8], IndexError> {
         self.slice(self.term_ends, self.term_bytes, index)
     }
@@ -138,7 +138,7 @@ impl MappedText {
         Ok(())
     }
 
-    /// Calls `visit` with place and count of each document that holds the term of that index.
+    /// Calls `visit` with position and count of each document that contains the term with that index.
     #[inline]
     pub(crate) fn postings(&self, index: usize, mut visit: impl FnMut(u32, u32)) -> Result<(), IndexError> {
         let mut reader = Reader::new(self.slice(self.posting_ends, self.postings, index)?);
@@ -156,7 +156,7 @@ impl MappedText {
     }
 }
 
-/// Appends one posting; `before` is the place of the one before it, 0 for the first.
+/// Appends a posting; `before` is the position of the preceding one, 0 for the first.
 pub(super) fn put_posting(out: &mut Vec<u8>, before: u32, place: u32, count: u32) {
     let distance = (place - before) << 1;
     if count == 1 {
@@ -177,7 +177,7 @@ fn read_records(head: &[u8], count: usize) -> Option<Vec<Record>> {
     let mut reader = Reader::new(head.get(HEADER_BYTES..)?);
     let [rows, agents, sources, times] =
         [reader.bytes(count * 8)?, reader.bytes(count * 8)?, reader.bytes(count * 8)?, reader.bytes(count * 8)?];
-    let (lengths, asks) = (reader.bytes(count * 4)?, reader.bytes(count)?);
+    let (lengths, questions) = (reader.bytes(count * 4)?, reader.bytes(count)?);
     let wide = |column: &[u8], index: usize| {
         column.get(index * 8..index * 8 + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
     };
@@ -189,7 +189,7 @@ fn read_records(head: &[u8], count: usize) -> Option<Vec<Record>> {
                 source: wide(sources, index),
                 occurred_at: wide(times, index).cast_signed(),
                 length: u32_at(lengths, index).unwrap_or(0),
-                asks: asks.get(index) == Some(&1),
+                is_question: questions.get(index) == Some(&1),
             })
             .collect(),
     )

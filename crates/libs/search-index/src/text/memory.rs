@@ -1,4 +1,4 @@
-//! The terms of the latest documents, in memory until they are written.
+//! Terms of the latest documents, in memory until they are written.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ pub(crate) struct MemoryText {
 }
 
 impl MemoryText {
-    /// Adds a document's terms with their counts. Places must ascend.
+    /// Adds a document's terms with their counts. Positions must ascend.
     pub(crate) fn add(&mut self, place: u32, terms: &[(String, u32)]) {
         for (term, count) in terms {
             match self.terms.get_mut(term.as_str()) {
@@ -28,7 +28,7 @@ impl MemoryText {
         self.terms.get(term).map_or(&[], Vec::as_slice)
     }
 
-    /// All terms, ascending.
+    /// Returns all terms, ascending.
     pub(crate) fn sorted(&self) -> Vec<(&str, &[(u32, u32)])> {
         let mut terms: Vec<_> =
             self.terms.iter().map(|(term, postings)| (term.as_ref(), postings.as_slice())).collect();
@@ -36,7 +36,7 @@ impl MemoryText {
         terms
     }
 
-    /// An estimate that is never far below the truth.
+    /// Returns an estimate that is never far below the actual size.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.postings * 12 + self.terms.capacity() * 48 + self.terms.len() * 48 + self.term_bytes
     }

@@ -1,4 +1,4 @@
-//! The inverted index: terms with the documents that hold them, in parts of consecutive slots.
+//! Inverted index: terms with the documents that contain them, in parts of consecutive slots.
 
 pub(crate) mod mapped;
 pub(crate) mod memory;
@@ -12,7 +12,7 @@ use mapped::MappedText;
 pub(crate) use mapped::Posting;
 use memory::MemoryText;
 
-/// Terms of the slots from `base`; their number in the part is `slot - base`.
+/// Terms of the slots from `base`; a document's position in the part is `slot - base`.
 #[derive(Clone, Debug)]
 pub(crate) struct TextPart {
     pub(crate) base: u32,
@@ -27,7 +27,7 @@ pub(crate) enum Terms {
 }
 
 impl TextPart {
-    /// Appends the documents that hold the term, ascending.
+    /// Appends the documents that contain the term, ascending.
     pub(crate) fn collect(&self, term: &str, into: &mut Vec<Posting>) -> Result<(), IndexError> {
         match &self.terms {
             Terms::Memory(terms) => {
@@ -43,7 +43,7 @@ impl TextPart {
         }
     }
 
-    /// To be called before terms are looked up.
+    /// Verifies the part; must be called before terms are looked up.
     pub(crate) fn check(&self) -> Result<(), IndexError> {
         match &self.terms {
             Terms::Memory(_) => Ok(()),
@@ -51,10 +51,10 @@ impl TextPart {
         }
     }
 
-    /// Has the checksum compared again.
-    pub(crate) fn distrust(&self) {
+    /// Requires the checksum to be verified again.
+    pub(crate) fn invalidate_verification(&self) {
         if let Terms::Mapped(terms) = &self.terms {
-            terms.distrust();
+            terms.invalidate_verification();
         }
     }
 

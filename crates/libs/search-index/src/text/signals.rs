@@ -1,20 +1,21 @@
-//! What a text says of itself beside its words: who speaks, and whether it ends by asking.
+//! Signals of a text apart from its words: the speaker, and whether it ends with a question.
 
 use crate::analysis::analyze;
 
-/// Opens the terms that stand for speakers. No word of a text begins so.
+/// Prefix of terms for speakers. No word of a text begins with it.
 pub(crate) const SPEAKER_MARK: char = '\u{1}';
-/// The most bytes of a name before a colon.
+/// Maximum length of a name before a colon, in bytes.
 const MAX_NAME_BYTES: usize = 60;
 
-/// The terms of the speaker's name, for texts that open with one: `Ada: …`, `[8 May] Ada Byron: …`, `Ada said, "…`.
+/// Returns the terms of the speaker's name, for texts that begin with one: `Ada: …`, `[8 May] Ada Byron: …`, `Ada said,
+/// "…`.
 pub(crate) fn speaker_terms(text: &str) -> Vec<String> {
     speaker(text).map_or_else(Vec::new, |name| {
         analyze(name).into_iter().filter(|token| token.counts).map(|token| token.term).collect()
     })
 }
 
-/// Up to three words, then a colon and white space, or `said` with a comma or a colon.
+/// Returns up to three words before a colon and white space, or before `said` with a comma or a colon.
 fn speaker(text: &str) -> Option<&str> {
     let text = after_bracket(text.trim_start());
     let window = &text[..text.floor_char_boundary(MAX_NAME_BYTES)];
@@ -36,7 +37,7 @@ fn speaker(text: &str) -> Option<&str> {
     (begins_well && letters(first) && words.clone().count() <= 2 && words.all(letters)).then_some(name)
 }
 
-/// Without a bracket that opens the text, such as a date.
+/// Skips a bracket at the beginning of the text, such as a date.
 fn after_bracket(text: &str) -> &str {
     let close = match text.chars().next() {
         Some('[') => ']',
@@ -46,8 +47,8 @@ fn after_bracket(text: &str) -> &str {
     text.find(close).map_or(text, |end| text[end + 1..].trim_start())
 }
 
-/// Whether the text ends with a question mark, not counting quotation marks and brackets after it.
-pub(crate) fn asks(text: &str) -> bool {
+/// Whether the text ends with a question mark, ignoring quotation marks and brackets after it.
+pub(crate) fn ends_with_question(text: &str) -> bool {
     let mut rest = text.trim_end();
     loop {
         let open = match rest.chars().next_back() {
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn speakers_are_found_where_texts_open_with_them() {
+    fn speaker_is_found_at_the_beginning_of_a_text() {
         for (text, name) in [
             ("Ada: hello", Some("Ada")),
             ("[8 May 2023] Ada Byron: hello", Some("Ada Byron")),
@@ -85,12 +86,12 @@ mod tests {
     }
 
     #[test]
-    fn questions_are_known_by_their_end() {
+    fn question_is_detected_at_the_end() {
         for text in ["Ada: how are you?", "really? [a photo of a dog]", "\"why?\"", "本当？", "ok? (a) [b]"] {
-            assert!(asks(text), "{text}");
+            assert!(ends_with_question(text), "{text}");
         }
         for text in ["", "why? Because.", "]", "? no"] {
-            assert!(!asks(text), "{text}");
+            assert!(!ends_with_question(text), "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Writing parts: the latest documents out of memory, and the merge of neighbouring parts into one.
+//! Writing of text parts from memory, and merging of neighbouring parts.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::documents::{NONE, Record};
 use crate::error::IndexError;
 use crate::files::NewFile;
 
-/// The tables of a part under construction; terms must come in ascending order.
+/// Tables of a part under construction; terms must be added in ascending order.
 #[derive(Default)]
 struct Tables {
     term_ends: Vec<u8>,
@@ -19,7 +19,7 @@ struct Tables {
 }
 
 impl Tables {
-    /// Closes a term whose postings were just appended.
+    /// Completes a term whose postings were just appended.
     fn close(&mut self, term: &[u8]) -> Result<(), IndexError> {
         self.terms.extend_from_slice(term);
         let ends = u32::try_from(self.terms.len()).ok().zip(u32::try_from(self.postings.len()).ok());
@@ -42,7 +42,7 @@ impl Tables {
         records.iter().for_each(|record| head.extend_from_slice(&record.source.to_le_bytes()));
         records.iter().for_each(|record| head.extend_from_slice(&record.occurred_at.to_le_bytes()));
         records.iter().for_each(|record| head.extend_from_slice(&record.length.to_le_bytes()));
-        records.iter().for_each(|record| head.push(u8::from(record.asks)));
+        records.iter().for_each(|record| head.push(u8::from(record.is_question)));
         let mut file = NewFile::create(&path(folder, number))?;
         let head = file.write([&head[..]])?;
         let rest = file.write([&self.term_ends[..], &self.posting_ends, &self.terms, &self.postings])?;
@@ -69,13 +69,13 @@ pub(crate) fn write_memory(
     tables.write(folder, number, records)
 }
 
-/// One part of a merge: `places` gives each of its documents its place in the result, or `NONE` to leave it out.
+/// Part of a merge: `places` contains the position of each of its documents in the result, or `NONE` to omit it.
 pub(crate) struct Merged<'a> {
     pub(crate) text: &'a MappedText,
     pub(crate) places: Vec<u32>,
 }
 
-/// Merges neighbouring parts; `records` are those of the documents that stay, in their order.
+/// Merges neighbouring parts; `records` are those of the retained documents, in order.
 pub(crate) fn write_merged(
     folder: &Path,
     number: u32,

@@ -1,11 +1,10 @@
-//! The dot products of stored vectors and a query, in whole numbers: of bytes (taken as i8) with i16, and of halves of
-//! bytes with i8.
+//! Integer dot products of stored vectors and a query: of bytes (as i8) with i16, and of 4-bit halves of bytes with i8.
 //!
-//! 127 × the query's greatest value × dimensions stays below 2³¹, see [`super::quantize::Query`], and so does
-//! 15 × 127 × dimensions up to a million of them; so the sums cannot overflow in any order and every path gives the
-//! same number.
+//! The sums cannot overflow, and every implementation returns the same number: 127 × the query's greatest value ×
+//! dimensions stays below 2³¹, see [`super::quantize::Query`], and so does 15 × 127 × dimensions for up to a million
+//! dimensions.
 
-/// Which instructions this processor has.
+/// Instruction set used for the dot products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kernel {
     #[cfg(target_arch = "x86_64")]
@@ -32,8 +31,8 @@ impl Kernel {
         Self::Portable
     }
 
-    /// The dot products of packed vectors that stand one after the other: of the halves of their bytes, 0 to 15 each,
-    /// with those of the query. Each vector has as many bytes as each half of the query has numbers.
+    /// Computes the dot products of consecutive packed vectors: of the halves of their bytes, 0 to 15 each, with those
+    /// of the query. Each vector has as many bytes as each half of the query has numbers.
     pub(crate) fn packed_dots(self, packed: &[u8], query: Halves<'_>, out: &mut [i32]) {
         debug_assert_eq!(query.lower.len(), query.upper.len());
         match self {
@@ -65,7 +64,7 @@ impl Kernel {
     }
 }
 
-/// Has the processor bring these bytes into its caches while something else is done.
+/// Prefetches these bytes into the processor's caches.
 pub(crate) fn fetch_ahead(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     wide::fetch_ahead(bytes);
@@ -73,7 +72,7 @@ pub(crate) fn fetch_ahead(bytes: &[u8]) {
     let _ = bytes;
 }
 
-/// A query against packed vectors: what the lower and the upper halves of their bytes are multiplied with.
+/// Query against packed vectors: the factors for the lower and the upper halves of their bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Halves<'a> {
     pub(crate) lower: &'a [i8],
@@ -113,9 +112,9 @@ mod wide {
     use super::Halves;
 
     pub(super) fn fetch_ahead(bytes: &[u8]) {
-        // Bytes that begin within a line end in one more.
+        // Bytes that begin within a cache line end in one more.
         for byte in bytes.iter().step_by(64).chain(bytes.last()) {
-            // SAFETY: every x86-64 processor has the instruction, and it reads nothing that the program could see.
+            // SAFETY: every x86-64 processor has the instruction, and it has no observable effect on memory.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(byte).cast()) };
         }
     }
@@ -150,8 +149,8 @@ mod wide {
         unsafe { each_avx2(packed, query, out) }
     }
 
-    /// The sums of 64 bytes, so 128 numbers, at a time. Two products of halves with an i8 are 3,810 at most, which
-    /// leaves the 16 bits of `maddubs` room.
+    /// Sums 64 bytes, so 128 numbers, at a time. Two products of halves with an i8 are at most 3,810, which fits into
+    /// the 16 bits of `maddubs`.
     macro_rules! packed_of_64 {
         ($name:ident, $features:literal, $add:expr) => {
             #[target_feature(enable = $features)]
@@ -215,7 +214,7 @@ mod wide {
         }
     }
 
-    /// The sums of 32 numbers at a time; processors differ in how they multiply and add.
+    /// Sums 32 numbers at a time; processors differ in how they multiply and add.
     macro_rules! sum_of_32 {
         ($name:ident, $features:literal, $add:expr) => {
             #[inline]

@@ -1,8 +1,8 @@
-//! One part of the vectors: entries in the order of arrival, in memory until they are written, then mapped.
+//! Part of the vectors: entries in order of arrival, in memory until they are written, then mapped.
 //!
-//! Two files: `vectors-N` holds a header, the rows, the scales, the upper halves of all first bytes and then the lower
-//! ones, so that a scan runs through half as much memory; `vectors-N.fine` the second bytes, which only those touch
-//! that may come into the page.
+//! Two files: `vectors-N` contains a header, the rows, the scales, the upper halves of all first bytes and then the
+//! lower ones, so that a scan reads half as much memory; `vectors-N.fine` contains the second bytes, which are only
+//! read for candidates of a page.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use crate::vectors::quantize::{Planes, packed_bytes, unpack};
 const MAGIC: &[u8; 8] = b"agentdV2";
 const HEADER_BYTES: usize = 64;
 
-/// What the manifest remembers of a written part.
+/// Checksums of a written part, stored in the manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct VectorPartSums {
     pub(crate) head: Sum,
@@ -24,7 +24,7 @@ pub(crate) struct VectorPartSums {
     pub(crate) fine: Sum,
 }
 
-/// The numbers of a part. Which document an entry belongs to is known to the state, and changes.
+/// Numbers of a part. The document of an entry is stored in the state, because it changes.
 #[derive(Debug)]
 pub(crate) struct VectorPart {
     dimensions: usize,
@@ -43,7 +43,7 @@ impl VectorPart {
         Self { dimensions, scales: Vec::new(), held: Held::Memory { rows: Vec::new(), planes: Planes::default() } }
     }
 
-    /// Appends a row's entries that are quantized already. A written part takes none.
+    /// Appends a row's quantized entries. Written parts accept none.
     pub(crate) fn append(&mut self, row: u64, scales: &[f32], new: &Planes) {
         if let Held::Memory { rows, planes } = &mut self.held {
             rows.extend(std::iter::repeat_n(row, scales.len()));
@@ -54,7 +54,7 @@ impl VectorPart {
         }
     }
 
-    /// The rows of the entries while they are in memory.
+    /// Returns the rows of the entries while they are in memory.
     pub(crate) fn unwritten_rows(&self) -> Option<&[u64]> {
         match &self.held {
             Held::Memory { rows, .. } => Some(rows),
@@ -82,12 +82,12 @@ impl VectorPart {
         &self.scales
     }
 
-    /// The upper halves of the first bytes of all entries, one entry after the other.
+    /// Returns the upper halves of the first bytes of all entries, consecutively.
     pub(crate) fn upper(&self) -> &[u8] {
         self.halves().0
     }
 
-    /// The upper and the lower halves of the first bytes.
+    /// Returns the upper and the lower halves of the first bytes.
     fn halves(&self) -> (&[u8], &[u8]) {
         match &self.held {
             Held::Memory { planes, .. } => (&planes.upper, &planes.lower),
@@ -98,21 +98,21 @@ impl VectorPart {
         }
     }
 
-    /// The halves of one entry.
+    /// Returns the halves of one entry.
     fn halves_of(&self, entry: usize) -> (&[u8], &[u8]) {
         let width = packed_bytes(self.dimensions);
         let (upper, lower) = self.halves();
         (&upper[entry * width..(entry + 1) * width], &lower[entry * width..(entry + 1) * width])
     }
 
-    /// Has the processor fetch what [`Self::read_codes`] of the entry reads.
+    /// Prefetches the data that [`Self::read_codes`] reads for the entry.
     pub(crate) fn fetch_codes(&self, entry: usize) {
         let (upper, lower) = self.halves_of(entry);
         fetch_ahead(upper);
         fetch_ahead(lower);
     }
 
-    /// Writes the first bytes of an entry in place of what `into` holds.
+    /// Replaces the contents of `into` with the first bytes of an entry.
     pub(crate) fn read_codes(&self, entry: usize, into: &mut Vec<u8>) {
         let (upper, lower) = self.halves_of(entry);
         unpack(upper, lower, self.dimensions, into);
@@ -132,12 +132,12 @@ impl VectorPart {
         Ok(())
     }
 
-    /// To be called before the bytes are read: refuses files that were cut, and compares the checksums once.
+    /// Verifies the part before it is read: rejects truncated files and compares the checksums once.
     pub(crate) fn check(&self) -> Result<(), IndexError> {
         let Held::Mapped { coarse, fine, codes_at, sums, verified } = &self.held else { return Ok(()) };
         coarse.check_length()?;
         if !verified.load(Ordering::Acquire) {
-            if !coarse.bytes().get(*codes_at..).is_some_and(|bytes| sums.codes.holds(bytes)) {
+            if !coarse.bytes().get(*codes_at..).is_some_and(|bytes| sums.codes.matches(bytes)) {
                 return Err(IndexError::damaged(format!("the checksum of {} is wrong", coarse.name())));
             }
             fine.verify()?;
@@ -146,14 +146,14 @@ impl VectorPart {
         Ok(())
     }
 
-    /// Has the checksums compared again.
-    pub(crate) fn distrust(&self) {
+    /// Requires the checksums to be verified again.
+    pub(crate) fn invalidate_verification(&self) {
         if let Held::Mapped { verified, .. } = &self.held {
             verified.store(false, Ordering::Release);
         }
     }
 
-    /// Maps the files of a part. Answers the rows of its entries too. The head is verified here, the rest by `check`.
+    /// Maps the files of a part and returns the rows of its entries. The head is verified here, the rest by `check`.
     pub(crate) fn open(
         folder: &Path,
         number: u32,
@@ -165,7 +165,7 @@ impl VectorPart {
         let fine = ReadFile::open(&fine_path(folder, number), sums.fine)?;
         let damaged = || IndexError::damaged(format!("{} is not what was written", coarse.name()));
         let codes_at = usize::try_from(sums.head.length).map_err(|_| damaged())?;
-        let head = coarse.bytes().get(..codes_at).filter(|head| sums.head.holds(head)).ok_or_else(damaged)?;
+        let head = coarse.bytes().get(..codes_at).filter(|head| sums.head.matches(head)).ok_or_else(damaged)?;
         let mut reader = Reader::new(head);
         let magic = reader.bytes(MAGIC.len()).ok_or_else(damaged)?;
         let found_dimensions = reader.count().ok_or_else(damaged)?;
@@ -197,13 +197,13 @@ impl VectorPart {
         held + self.scales.capacity() * 4
     }
 
-    /// Bytes on the disk.
+    /// Returns the size on disk, in bytes.
     pub(crate) fn disk_bytes(&self) -> u64 {
         self.sums().map_or(0, |sums| sums.head.length + sums.codes.length + sums.fine.length)
     }
 }
 
-/// An entry of a part, and the row it belongs to.
+/// Entry of a part, and its row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'a> {
     pub(crate) part: &'a VectorPart,
@@ -211,7 +211,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) row: u64,
 }
 
-/// Writes both files of a new part; the manifest makes them count.
+/// Writes both files of a new part, which becomes valid with the manifest.
 pub(crate) fn write_part(
     folder: &Path,
     number: u32,

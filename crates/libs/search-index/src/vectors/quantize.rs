@@ -1,54 +1,54 @@
-//! Vectors as whole numbers: a byte for each number with one scale a vector, and a second byte for what the first
-//! left over. The first byte is held in two halves, since memory is what a scan of many vectors waits for: it reads the
-//! upper halves alone. Those that look best are scored again with whole first bytes, and the best of them with both,
-//! which are 16 bits and decide their order.
+//! Quantized vectors: one byte per number with one scale per vector, and a second byte for the residual. The first byte
+//! is stored in two halves, because memory bandwidth limits the scan of many vectors: it only reads the upper halves.
+//! The best candidates are rescored with whole first bytes, and the best of them with both bytes, whose 16 bits
+//! determine the order.
 
 use super::dot::{Halves, Kernel};
 
-/// The greatest first byte: 7 × 16 + 7, so that both halves are signed numbers of four bits and zero is exact.
-const GREATEST: f32 = 119.0;
-/// What the second byte counts in, as a share of the first byte's scale: half a step of the first, in 127 parts.
+/// Greatest first byte: 7 × 16 + 7, so that both halves are signed 4-bit numbers and zero is exact.
+const MAX_CODE: f32 = 119.0;
+/// Unit of the second byte, as a fraction of the first byte's scale: half a step of the first in 127 parts.
 const RESIDUAL_STEPS: f32 = 254.0;
-/// Halves are held as 0 to 15 and mean that much less.
+/// Offset of the halves, which are stored as 0 to 15.
 const HALF_BIAS: u8 = 8;
-/// What an upper half counts, in lower ones.
-const UPPER: f32 = 16.0;
+/// Value of an upper half, in units of lower ones.
+const UPPER_WEIGHT: f32 = 16.0;
 
-/// The numbers of vectors in the three places where they are held. Two halves share a byte: the first half of the
-/// vector's numbers lies in the lower halves of the bytes, the others above them.
+/// Numbers of vectors in the three planes where they are stored. Two halves share a byte: the first half of the
+/// vector's numbers is in the lower halves of the bytes, the others in the upper ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Planes {
-    /// The upper halves of first bytes, [`packed_bytes`] a vector.
+    /// Upper halves of first bytes, [`packed_bytes`] per vector.
     pub(crate) upper: Vec<u8>,
-    /// The lower halves of first bytes, as many.
+    /// Lower halves of first bytes, of the same size.
     pub(crate) lower: Vec<u8>,
-    /// Second bytes, one a number.
+    /// Second bytes, one per number.
     pub(crate) fine: Vec<u8>,
 }
 
-/// How many bytes a plane of halves has for each vector.
+/// Returns the number of bytes per vector in a plane of halves.
 pub(crate) fn packed_bytes(dimensions: usize) -> usize {
     dimensions.div_ceil(2)
 }
 
-/// The vector at length 1, or `None` if it has no direction.
+/// Returns the normalized vector, or `None` if it has no direction.
 pub(crate) fn normalized(vector: &[f32]) -> Option<Vec<f32>> {
     let length = vector.iter().map(|n| f64::from(*n) * f64::from(*n)).sum::<f64>().sqrt();
     (length.is_finite() && length > 1e-12).then(|| vector.iter().map(|n| (f64::from(*n) / length) as f32).collect())
 }
 
-/// Appends the numbers, and answers the scale. The vector is at length 1.
+/// Appends the numbers and returns the scale. The vector must be normalized.
 pub(crate) fn quantize(vector: &[f32], planes: &mut Planes) -> f32 {
     let greatest = vector.iter().fold(0.0_f32, |greatest, n| greatest.max(n.abs()));
-    let scale = greatest / GREATEST;
+    let scale = greatest / MAX_CODE;
     let mut codes = Vec::with_capacity(vector.len());
     for number in vector {
-        let code = (number / scale).round().clamp(-GREATEST, GREATEST);
+        let code = (number / scale).round().clamp(-MAX_CODE, MAX_CODE);
         let residual = ((number - code * scale) / scale * RESIDUAL_STEPS).round().clamp(-127.0, 127.0);
         codes.push(code as i8);
         planes.fine.push((residual as i8).cast_unsigned());
     }
-    // The nearest multiple of 16, and what is left: -8 to 7.
+    // The nearest multiple of 16, and the remainder: -8 to 7.
     let upper = |code: i8| (code + 8).div_euclid(16);
     pack(&codes, &mut planes.upper, upper);
     pack(&codes, &mut planes.lower, |code| code - upper(code) * 16);
@@ -61,7 +61,7 @@ fn pack(codes: &[i8], into: &mut Vec<u8>, half: impl Fn(i8) -> i8) {
     into.extend(first.iter().enumerate().map(|(place, code)| bits(code) | second.get(place).map_or(0, bits) << 4));
 }
 
-/// Writes whole first bytes of one vector in place of what `into` holds.
+/// Replaces the contents of `into` with the whole first bytes of one vector.
 pub(crate) fn unpack(upper: &[u8], lower: &[u8], dimensions: usize, into: &mut Vec<u8>) {
     const BIAS: u8 = 17 * HALF_BIAS;
     into.clear();
@@ -71,7 +71,7 @@ pub(crate) fn unpack(upper: &[u8], lower: &[u8], dimensions: usize, into: &mut V
     into.truncate(dimensions);
 }
 
-/// The numbers as they are held, 16 bits each.
+/// Returns the numbers as stored, with 16 bits each.
 pub(crate) fn restore(codes: &[u8], residuals: &[u8], scale: f32) -> Vec<f32> {
     codes.iter().zip(residuals).map(|(code, residual)| number(*code, *residual) * scale).collect()
 }
@@ -80,21 +80,21 @@ fn number(code: u8, residual: u8) -> f32 {
     f32::from(code.cast_signed()) + f32::from(residual.cast_signed()) / RESIDUAL_STEPS
 }
 
-/// A query ready to be compared: with 8 bits a number for the scan, with 16 for all else.
+/// Query prepared for comparison: with 8 bits per number for the scan, with 16 otherwise.
 #[derive(Debug)]
 pub(crate) struct Query {
     numbers: Vec<i16>,
     scale: f32,
-    /// For the halves of packed bytes, as long as each other.
+    /// Factors for the halves of packed bytes, of equal length.
     lower: Vec<i8>,
     upper: Vec<i8>,
-    /// What the bias of all halves adds to a sum.
+    /// Contribution of the offset of all halves to a sum.
     bias: i32,
     coarse_scale: f32,
 }
 
 impl Query {
-    /// The vector is at length 1.
+    /// Creates a query from a normalized vector.
     pub(crate) fn new(exact: &[f32]) -> Self {
         let greatest = exact.iter().fold(0.0_f32, |greatest, n| greatest.max(n.abs()));
         let most = (f64::from(i32::MAX) / (127.0 * exact.len().max(1) as f64)).min(f64::from(i16::MAX)).floor() as f32;
@@ -110,42 +110,42 @@ impl Query {
         Self { numbers, scale, lower, upper, bias, coarse_scale }
     }
 
-    /// How many numbers it has.
+    /// Returns the number of dimensions.
     pub(crate) fn dimensions(&self) -> usize {
         self.numbers.len()
     }
 
-    /// Bytes of a packed vector.
+    /// Returns the size of a packed vector, in bytes.
     pub(crate) fn packed_bytes(&self) -> usize {
         self.lower.len()
     }
 
-    /// What of the cosines the upper halves say of vectors that stand one after the other: to be multiplied by each
+    /// Computes the part of the cosines determined by the upper halves of consecutive vectors, to be multiplied by each
     /// vector's scale.
     pub(crate) fn coarse_dots(&self, kernel: Kernel, upper: &[u8], out: &mut [f32]) {
-        const MOST: usize = 64;
-        let mut dots = [0; MOST];
-        for (packed, out) in upper.chunks(MOST * self.packed_bytes()).zip(out.chunks_mut(MOST)) {
+        const CHUNK: usize = 64;
+        let mut dots = [0; CHUNK];
+        for (packed, out) in upper.chunks(CHUNK * self.packed_bytes()).zip(out.chunks_mut(CHUNK)) {
             kernel.packed_dots(packed, Halves { lower: &self.lower, upper: &self.upper }, &mut dots);
             for (out, dot) in out.iter_mut().zip(dots) {
-                *out = (dot - self.bias) as f32 * UPPER * self.coarse_scale;
+                *out = (dot - self.bias) as f32 * UPPER_WEIGHT * self.coarse_scale;
             }
         }
     }
 
-    /// The dot product with whole first bytes, as [`unpack`] writes them.
+    /// Returns the dot product with whole first bytes, as written by [`unpack`].
     pub(crate) fn near_dot(&self, kernel: Kernel, codes: &[u8], scale: f32) -> f32 {
         kernel.dot(codes, &self.numbers) as f32 * scale * self.scale
     }
 
-    /// What the second bytes of a vector can add to its cosine at most, or take from it, as a share of its scale.
+    /// Returns the maximum contribution of the second bytes to the cosine, as a fraction of the vector's scale.
     pub(crate) fn fineness(&self) -> f32 {
         let sum: f64 = self.numbers.iter().map(|number| f64::from(number.unsigned_abs())).sum();
-        // Half a step of the first byte each; a little more, so that rounding here never decides.
+        // Half a step of the first byte for each number; slightly more, so that rounding is never decisive.
         (sum * f64::from(self.scale) * 0.500_1) as f32
     }
 
-    /// The dot product with both bytes of each number. The query's own 16 bits cost some 10⁻⁶.
+    /// Returns the dot product with both bytes of each number. The query's own 16 bits cause an error of about 10⁻⁶.
     pub(crate) fn exact_dot(&self, kernel: Kernel, codes: &[u8], residuals: &[u8], scale: f32) -> f32 {
         let coarse = f64::from(kernel.dot(codes, &self.numbers));
         let fine = f64::from(kernel.dot(residuals, &self.numbers));
@@ -159,7 +159,7 @@ mod tests {
 
     use super::*;
 
-    /// A vector as it is held: its scale, its planes, and its whole first bytes.
+    /// Returns a stored vector: its scale, its planes, and its whole first bytes.
     fn held(vector: &[f32]) -> (f32, Planes, Vec<u8>) {
         let (mut planes, mut codes) = (Planes::default(), Vec::new());
         let scale = quantize(vector, &mut planes);
@@ -167,7 +167,7 @@ mod tests {
         (scale, planes, codes)
     }
 
-    /// Two vectors at length 1, of as many numbers.
+    /// Generates two normalized vectors with the same number of dimensions.
     fn directions() -> impl Strategy<Value = (Vec<f32>, Vec<f32>)> {
         let pairs = proptest::collection::vec((-1.0_f32..1.0, -1.0_f32..1.0), 1..400);
         pairs.prop_filter_map("both have a direction", |pairs| {
@@ -178,7 +178,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sixteen_bits_come_back(vector in proptest::collection::vec(-1.0_f32..1.0, 1..400)) {
+        fn quantization_preserves_sixteen_bits(vector in proptest::collection::vec(-1.0_f32..1.0, 1..400)) {
             prop_assume!(vector.iter().any(|n| n.abs() > 1e-3));
             let Some(vector) = normalized(&vector) else { return Err(TestCaseError::fail("it has a direction")) };
             let (scale, planes, codes) = held(&vector);
@@ -192,7 +192,7 @@ mod tests {
         }
 
         #[test]
-        fn the_second_bytes_change_no_more_than_is_said(
+        fn second_bytes_contribute_at_most_the_fineness(
             (asked, vector) in directions(),
         ) {
             let (scale, planes, codes) = held(&vector);
@@ -200,7 +200,7 @@ mod tests {
             let near = query.near_dot(kernel, &codes, scale);
             let exact = query.exact_dot(kernel, &codes, &planes.fine, scale);
             prop_assert!((exact - near).abs() <= query.fineness() * scale + 1e-6, "{exact} {near}");
-            // The greatest there can be: each second byte at its end, in the direction of the query.
+            // The greatest possible residual: each second byte at its limit, in the direction of the query.
             let worst: Vec<u8> =
                 query.numbers.iter().map(|number| (number.signum() as i8 * 127).cast_unsigned()).collect();
             let furthest = query.exact_dot(kernel, &codes, &worst, scale);
@@ -208,7 +208,7 @@ mod tests {
         }
 
         #[test]
-        fn the_upper_halves_alone_are_half_a_step_off_at_most(
+        fn upper_halves_have_an_error_of_at_most_half_a_step(
             (asked, vector) in directions(),
         ) {
             let (scale, planes, codes) = held(&vector);
@@ -217,7 +217,7 @@ mod tests {
             let mut coarse = [0.0; 2];
             query.coarse_dots(kernel, &twice, &mut coarse);
             prop_assert_eq!(coarse[0].to_bits(), coarse[1].to_bits());
-            // What the lower halves hold, and what eight bits cost the query.
+            // The contribution of the lower halves, and the error of the query with eight bits.
             let lost: f32 = asked.iter().map(|n| n.abs() * 8.0 * scale).sum();
             let rounded: f32 = vector.iter().map(|n| (n.abs() + 8.0 * scale) * 0.51 * query.coarse_scale).sum();
             let near = query.near_dot(kernel, &codes, scale);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scan_adds_up_what_the_upper_halves_say() {
+    fn scan_sums_the_upper_halves() {
         for dimensions in [1, 2, 3, 63, 64, 65, 127, 128, 129, 255, 256, 257, 384, 387] {
             let number = |place: usize| ((place * 7919 + 13) % 997) as f32 / 498.0 - 1.0;
             let vector = normalized(&(0..dimensions).map(number).collect::<Vec<_>>()).unwrap();
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vector_that_has_one_direction_alone_is_not_rounded() {
+    fn unit_vector_is_exact() {
         let mut vector = vec![0.0; 5];
         vector[4] = -1.0;
         let (scale, planes, codes) = held(&vector);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_direction_is_refused() {
+    fn zero_vector_is_rejected() {
         assert!(normalized(&[0.0, 0.0]).is_none());
         assert!(normalized(&[f32::NAN, 1.0]).is_none());
         assert!(normalized(&[f32::INFINITY, 1.0]).is_none());

@@ -1,5 +1,5 @@
-//! Files that were cut, flipped or left over: the index opens as of a flush, or says that it starts anew. Never a
-//! panic, never a wrong answer.
+//! Truncated, modified or leftover files: the index opens in the state of a flush, or reports that it starts over. It
+//! never panics or returns wrong results.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use tempfile::tempdir;
 
 use crate::support::{add, along, document, found, open, options, request, rows};
 
-/// An index of two flushes and a removal, closed.
+/// Creates and closes an index with two flushes and a removal.
 fn written(folder: &Path) {
     let (index, _) = open(folder);
     let with = |row, text, axis| Document { vectors: vec![along(axis, 0.3)], ..document(row, text) };
@@ -38,15 +38,14 @@ fn check_answers(index: &Index) -> Result<(), agentd_search_index::IndexError> {
     let hits = index.search(&request(Mode::Keyword, "violin", None))?;
     assert_eq!(rows(&hits), [4]);
     let hits = index.search(&request(Mode::Semantic, "", Some(&query)))?;
-    // The third leans towards the fourth.
+    // The third document is closest to the fourth.
     assert_eq!(rows(&hits)[0], 4);
     let similar = index.similar(RowNumber(4), &Default::default(), 5)?;
     assert_eq!(similar.len(), 1);
     Ok(())
 }
 
-/// Opens a damaged folder: it either answers as written, or refuses as damaged, or starts anew; and after a reset
-/// it works.
+/// Opens a damaged folder: the index returns the written state, reports damage, or starts over; after a reset it works.
 fn survives(folder: &Path, what: &str) {
     let (index, opened) = open(folder);
     match opened.state {
@@ -55,7 +54,7 @@ fn survives(folder: &Path, what: &str) {
             if let Err(error) = check_answers(&index) {
                 assert!(error.is_damage(), "{what}: {error}");
             } else {
-                // Whatever the damage hit must not be used unseen.
+                // Damaged data must not be used unnoticed.
                 assert!(what.contains("unharmed") || index.warm().is_ok(), "{what}");
             }
         }
@@ -74,7 +73,7 @@ fn survives(folder: &Path, what: &str) {
 }
 
 #[test]
-fn every_cut_of_every_file_is_survived() {
+fn truncation_of_every_file_is_survived() {
     let original = tempdir().unwrap();
     written(original.path());
     for path in files(original.path()) {
@@ -98,7 +97,7 @@ fn every_cut_of_every_file_is_survived() {
 }
 
 #[test]
-fn every_flipped_byte_is_noticed() {
+fn every_modified_byte_is_detected() {
     let original = tempdir().unwrap();
     written(original.path());
     for path in files(original.path()) {
@@ -123,7 +122,7 @@ fn every_flipped_byte_is_noticed() {
 }
 
 #[test]
-fn a_file_cut_while_it_is_open_is_an_error_and_a_reset_mends_it() {
+fn truncation_of_an_open_file_is_an_error_until_reset() {
     let folder = tempdir().unwrap();
     written(folder.path());
     for path in files(folder.path()) {
@@ -144,9 +143,9 @@ fn a_file_cut_while_it_is_open_is_an_error_and_a_reset_mends_it() {
     }
 }
 
-/// Copies the folder as it stands after each step, as a kill would leave it, with and without the last file whole.
+/// Copies the folder after each step, as a kill would leave it, with and without the last file complete.
 #[test]
-fn a_kill_between_any_two_steps_leaves_the_state_of_a_flush() {
+fn kill_at_any_time_leaves_the_state_of_a_flush() {
     let folder = tempdir().unwrap();
     let (index, _) = open(folder.path());
     let mut flushed: Option<(Vec<u8>, Vec<u64>)> = None;

@@ -1,4 +1,4 @@
-//! What the index promises, held against a model that recomputes everything from plain lists.
+//! Tests of the index against a naive model.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests, and what they share, fail by panicking")]
 

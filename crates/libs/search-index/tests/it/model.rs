@@ -1,4 +1,4 @@
-//! The model: documents in a plain list, and the documented ranking computed from its definition in f64.
+//! Model of the index: documents in a plain list, and the documented ranking computed naively in f64.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,7 +12,7 @@ pub(crate) struct Known {
     pub(crate) source: u64,
     pub(crate) occurred_at: Timestamp,
     pub(crate) text: String,
-    /// As the index holds them: few documents are scored by what it holds exactly.
+    /// Vectors as stored in the index: small indexes are scored exactly.
     pub(crate) vectors: Vec<Vec<f32>>,
 }
 
@@ -33,12 +33,12 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    fn is_of(&self, known: &Known) -> bool {
+    fn belongs_to(&self, known: &Known) -> bool {
         self.agent.is_none_or(|agent| agent == known.agent || (self.and_of_none && known.agent == 0))
     }
 
-    fn lets_through(&self, known: &Known) -> bool {
-        self.is_of(known)
+    fn passes(&self, known: &Known) -> bool {
+        self.belongs_to(known)
             && (self.sources.is_empty() || self.sources.contains(&known.source))
             && self.from.is_none_or(|from| known.occurred_at >= from)
             && self.until.is_none_or(|until| known.occurred_at < until)
@@ -59,11 +59,11 @@ fn cosine(a: &[f32], b: &[f32]) -> f64 {
 }
 
 impl Model {
-    /// Row and raw score of all that match, in no order. Queries of the tests are plain words, so their terms are
+    /// Returns row and raw score of all matches, unordered. Queries of the tests are plain words, so their terms equal
     /// those of their text as a document.
     pub(crate) fn search(&self, mode: Mode, text: &str, vector: &[f32], wanted: &Wanted) -> Vec<(u64, f64)> {
         let talks = self.talks();
-        // A query in a script without spaces asks for pairs of characters.
+        // A query in a script without spaces contains pairs of characters.
         let terms: Vec<String> = analyze(text)
             .into_iter()
             .map(|token| token.term)
@@ -85,7 +85,8 @@ impl Model {
         };
         let mut scores: BTreeMap<u64, f64> = BTreeMap::new();
         for talk in &talks {
-            let context: Vec<u64> = talk.iter().copied().filter(|row| wanted.is_of(&self.documents[row])).collect();
+            let context: Vec<u64> =
+                talk.iter().copied().filter(|row| wanted.belongs_to(&self.documents[row])).collect();
             for (place, row) in context.iter().enumerate() {
                 let mut score = 0.0;
                 if mode != Mode::Semantic {
@@ -106,7 +107,7 @@ impl Model {
                 let known = &self.documents[row];
                 let holds = terms.iter().any(|term| counts[row].contains_key(term));
                 let means = known.vectors.iter().any(|held| cosine(held, vector) >= f64::from(COSINE_FLOOR));
-                wanted.lets_through(known) && ((mode != Mode::Semantic && holds) || (mode != Mode::Keyword && means))
+                wanted.passes(known) && ((mode != Mode::Semantic && holds) || (mode != Mode::Keyword && means))
             })
             .collect()
     }
@@ -147,12 +148,12 @@ impl Model {
                 blend.iter_mut().zip(only).for_each(|(sum, number)| *sum += share as f32 * number);
             }
         }
-        // The index does not let opposite vectors cancel out.
+        // The index prevents opposite vectors from cancelling each other.
         let length = blend.iter().map(|n| f64::from(*n) * f64::from(*n)).sum::<f64>().sqrt();
         cosine(&blend, query) * length / length.max(0.1)
     }
 
-    /// Rows of each talk in the order of time; a document without an agent is a talk of its own.
+    /// Returns the rows of each talk in chronological order; a document without an agent is a talk of its own.
     fn talks(&self) -> Vec<Vec<u64>> {
         let mut sorted: Vec<&Known> = self.documents.values().collect();
         sorted.sort_by_key(|known| (known.agent, known.occurred_at, known.row));

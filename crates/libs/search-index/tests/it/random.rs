@@ -1,4 +1,4 @@
-//! Random lives of an index, and after each step the same answers as the model's.
+//! Random operations on an index, whose results are compared with the model after each step.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,7 +22,7 @@ enum Step {
     Apply(Vec<Edit>),
     Flush,
     Maintain,
-    /// Close without a flush and open again: what was not flushed is fed once more.
+    /// Closes without a flush and opens again: unflushed changes are applied again.
     Reopen,
     Warm,
     Search {
@@ -54,7 +54,7 @@ fn words(range: std::ops::Range<usize>) -> impl Strategy<Value = Vec<usize>> {
     proptest::collection::vec(0..WORDS.len(), range)
 }
 
-/// Mostly a little later than the last, as talks arrive (below zero: by how much); else any time. On a coarse grid, so
+/// Generates times, mostly slightly later than the last one (a negative value is an increment), on a coarse grid so
 /// that limits are met exactly.
 fn minute() -> impl Strategy<Value = i64> {
     prop_oneof![3 => prop_oneof![Just(-1_i64), Just(-20), Just(-80)], 1 => (0_i64..20).prop_map(|n| n * 20)]
@@ -121,7 +121,7 @@ fn floats(vectors: &[Vec<i8>]) -> Vec<Vec<f32>> {
     vectors.iter().map(|vector| vector.iter().map(|n| f32::from(*n)).collect()).collect()
 }
 
-/// The index, the model, and what was fed since the last flush, as the daemon's rows would be.
+/// Index, model, and the changes since the last flush.
 struct Life {
     folder: tempfile::TempDir,
     index: Option<Index>,
@@ -157,7 +157,7 @@ impl Life {
             .flatten()
     }
 
-    /// Pins random places to rows, changes the model, and gives back what the index is to be told.
+    /// Resolves random positions to rows, updates the model, and returns the edit for the index.
     fn pin(&mut self, edit: Edit) -> Option<Edit> {
         match edit {
             Edit::Add { row, agent, source, minute, words, vectors } => {
@@ -193,7 +193,7 @@ impl Life {
         }
     }
 
-    fn tell(&self, edits: &[Edit]) {
+    fn apply_edits(&self, edits: &[Edit]) {
         let texts: Vec<String> = edits
             .iter()
             .map(|edit| if let Edit::Add { words, .. } = edit { text(words) } else { String::new() })
@@ -221,7 +221,7 @@ impl Life {
         match step {
             Step::Apply(edits) => {
                 let edits: Vec<Edit> = edits.into_iter().filter_map(|edit| self.pin(edit)).collect();
-                self.tell(&edits);
+                self.apply_edits(&edits);
                 self.log.extend(edits);
             }
             Step::Flush => {
@@ -240,7 +240,7 @@ impl Life {
                     assert_eq!(opened.state, OpenState::CaughtUp);
                     assert_eq!(opened.cursor.as_deref(), Some(self.flushed.to_le_bytes().as_slice()));
                 }
-                self.tell(&self.log[self.flushed..]);
+                self.apply_edits(&self.log[self.flushed..]);
             }
             Step::Search { mode, words, vector, wanted, offset, limit } => {
                 self.compare(mode, &text(&words), &floats(&[vector])[0], &wanted, offset, limit);
@@ -263,7 +263,7 @@ impl Life {
             assert_eq!(held.len(), known.vectors.len());
             known.vectors = held;
         }
-        // The floor is judged on the scan's 4 bits; a document within their error of it may fall on either side.
+        // The limit is applied to the scan's 4 bits; a document within their error may be on either side.
         let lengths = vector.iter().fold((0.0, 0.0), |(sum, square), n| (sum + n.abs(), square + n * n));
         let (sum, length) = (lengths.0, lengths.1.sqrt());
         let is_near_floor = |held: &Vec<f32>| {
@@ -329,7 +329,7 @@ impl Life {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, max_shrink_iters: 400, ..ProptestConfig::default() })]
     #[test]
-    fn the_index_answers_as_the_model_does(steps in proptest::collection::vec(step(), 1..40)) {
+    fn index_behaves_like_the_model(steps in proptest::collection::vec(step(), 1..40)) {
         let mut life = Life::new();
         for step in steps {
             life.take(step);

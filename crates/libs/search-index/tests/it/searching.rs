@@ -1,4 +1,4 @@
-//! Behaviour by example.
+//! Search behaviour by example.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tempfile::tempdir;
 use crate::support::{DIMENSIONS, add, along, document, found, keyword, minutes, open, options, request, rows};
 
 #[test]
-fn a_document_is_found_as_soon_as_it_is_added_and_not_once_removed() {
+fn document_is_found_between_addition_and_removal() {
     let folder = tempdir().unwrap();
     let (index, opened) = open(folder.path());
     assert_eq!((opened.state, opened.cursor), (OpenState::Fresh, None));
@@ -25,7 +25,7 @@ fn a_document_is_found_as_soon_as_it_is_added_and_not_once_removed() {
 }
 
 #[test]
-fn only_documents_that_hold_a_word_match_it_though_neighbours_lend_weight() {
+fn neighbours_add_weight_but_do_not_match() {
     let folder = tempdir().unwrap();
     let (index, _) = open(folder.path());
     let talk = |row, text| Document { agent: AgentKey(7), ..document(row, text) };
@@ -43,9 +43,9 @@ fn only_documents_that_hold_a_word_match_it_though_neighbours_lend_weight() {
     assert_eq!(rows(&hits)[2], 1, "two that speak of it side by side are better than one alone: {hits:?}");
 }
 
-/// Of many documents most are dropped on the way and few are scored again; a page that holds all of them drops none.
+/// Only a few of many documents are rescored; a page with all of them rescores all.
 #[test]
-fn few_of_many_are_the_best_of_all() {
+fn short_page_contains_the_best_of_many() {
     const ROWS: u64 = 10_000;
     const WORDS: [&str; 7] = ["fox", "harbour", "violin", "Ada: tea", "what is rain", "Bob: fox", "seven"];
     let folder = tempdir().unwrap();
@@ -55,7 +55,7 @@ fn few_of_many_are_the_best_of_all() {
         (0..DIMENSIONS as u64).map(number).collect()
     };
     let text = |row: u64| format!("{} {}", WORDS[(row % 7) as usize], WORDS[(row / 11 % 7) as usize]);
-    // They talk alone for a while, then in turns.
+    // Agents speak alone for a while, then in turns.
     let agent_of = |row: u64| AgentKey(if row % 1000 < 500 { row / 1000 % 3 } else { row % 3 });
     let texts: Vec<String> = (0..ROWS).map(text).collect();
     let documents = texts.iter().zip(0_u64..).map(|(text, row)| Document {
@@ -85,7 +85,7 @@ fn few_of_many_are_the_best_of_all() {
                     index.search(&asked).unwrap()
                 };
                 let page = |limit| part(0, limit);
-                // Twice: the first search finds out what the second goes by.
+                // Twice: the first search fills caches that the second one uses.
                 let (_, few, all) = (page(10), page(10), page(20_000));
                 let middle: Vec<_> = (200..320).step_by(30).flat_map(|offset| part(offset, 30).hits).collect();
                 assert_eq!(middle[..], all.hits[200..320], "pages are cuts of one order, {mode:?} {agent:?} {text}");
@@ -98,7 +98,7 @@ fn few_of_many_are_the_best_of_all() {
         index.apply(&[Change::Remove(RowNumber(row))]).unwrap();
     }
     compare();
-    // What is said anew moves away from between its neighbours, and they together once its place is given up.
+    // A replaced document moves away from its neighbours, which become adjacent after the removal.
     for row in (0..ROWS).filter(|row| row % 11 == 3 || row % 3 == 1) {
         let vectors = vec![vector(row + 2), vector(row + 3)];
         add(&index, vec![Document { agent: agent_of(row), vectors, ..document(row, &texts[row as usize]) }]);
@@ -110,9 +110,9 @@ fn few_of_many_are_the_best_of_all() {
     compare();
 }
 
-/// The scan compares four bits a number, so what it finds has to be scored again; in the end nothing is missed.
+/// The scan compares four bits per number, so its results are rescored; nearly nothing is missed.
 #[test]
-fn the_nearest_are_those_of_an_exact_comparison() {
+fn nearest_documents_equal_those_of_an_exact_comparison() {
     const NUMBERS: usize = 384;
     let folder = tempdir().unwrap();
     let options = IndexOptions { dimensions: NUMBERS, embedding_model: "model-a".to_owned() };
@@ -128,7 +128,7 @@ fn the_nearest_are_those_of_an_exact_comparison() {
     };
     let centres: Vec<Vec<f32>> = (0..3).map(|_| vector(None, 1.0)).collect();
     let held: Vec<Vec<f32>> = (0..4500).map(|row| vector(Some(&centres[row % 3]), 0.8)).collect();
-    // Of one agent each, so that nobody has neighbours.
+    // Each document has its own agent, so that no document has neighbours.
     let documents = held.iter().zip(0_u64..).map(|(vector, row)| Document {
         agent: AgentKey(row),
         vectors: vec![vector.clone()],
@@ -148,7 +148,7 @@ fn the_nearest_are_those_of_an_exact_comparison() {
         let found = index.search(&request).unwrap();
         assert!(found.total > 1000, "many are near: {}", found.total);
         let hits = found.hits;
-        // Some of them are as near as each other, as far as 16 bits tell.
+        // Some of them are equally near within 16 bits.
         let near: BTreeSet<u64> = exact[..10].iter().map(|(_, row)| *row).collect();
         assert_eq!(hits[..10].iter().map(|hit| hit.row.0).collect::<BTreeSet<_>>(), near);
         let found: Vec<u64> = hits.iter().map(|hit| hit.row.0).collect();
@@ -158,7 +158,7 @@ fn the_nearest_are_those_of_an_exact_comparison() {
 }
 
 #[test]
-fn all_kinds_of_text_are_found() {
+fn texts_in_all_scripts_are_found() {
     let folder = tempdir().unwrap();
     let (index, _) = open(folder.path());
     let texts = [
@@ -218,7 +218,7 @@ fn hostile_queries_are_plain_text() {
 }
 
 #[test]
-fn hybrid_without_vectors_says_so_and_semantic_needs_one() {
+fn hybrid_without_vector_is_degraded_and_semantic_fails() {
     let folder = tempdir().unwrap();
     let (index, _) = open(folder.path());
     add(&index, vec![document(1, "violin")]);
@@ -238,7 +238,7 @@ fn hybrid_without_vectors_says_so_and_semantic_needs_one() {
 }
 
 #[test]
-fn several_vectors_count_by_their_best() {
+fn document_is_scored_by_its_best_vector() {
     let folder = tempdir().unwrap();
     let (index, _) = open(folder.path());
     let with = |row, vectors| Document { vectors, ..document(row, "") };
@@ -282,7 +282,7 @@ fn equal_scores_are_ordered_by_time_and_row_and_pages_do_not_overlap() {
 }
 
 #[test]
-fn names_of_speakers_are_left_out_of_what_is_embedded() {
+fn speaker_names_are_removed_before_embedding() {
     let folder = tempdir().unwrap();
     let (index, _) = open(folder.path());
     let said = |row, text| Document { agent: AgentKey(1), ..document(row, text) };
@@ -295,7 +295,7 @@ fn names_of_speakers_are_left_out_of_what_is_embedded() {
 }
 
 #[test]
-fn another_model_keeps_the_words_and_drops_the_vectors() {
+fn change_of_model_retains_words_and_drops_vectors() {
     let folder = tempdir().unwrap();
     let (index, _) = open(folder.path());
     add(&index, vec![Document { vectors: vec![along(1, 0.0)], ..document(1, "violin") }]);
@@ -308,14 +308,14 @@ fn another_model_keeps_the_words_and_drops_the_vectors() {
         assert_eq!(opened.cursor.as_deref(), Some(b"one".as_slice()));
         assert_eq!((found(&index, "violin"), index.size().with_vectors), (vec![1], 0));
     }
-    // Without a flush under the other model, its own vectors are gone all the same: the files were removed.
+    // Without a flush with the other model, its own vectors are gone anyway: the files were removed.
     let (index, opened) = open(folder.path());
     assert!(matches!(opened.state, OpenState::Rebuilt { .. }), "{:?}", opened.state);
     assert!(index.is_empty());
 }
 
 #[test]
-fn a_folder_is_open_once() {
+fn folder_can_only_be_opened_once() {
     let folder = tempdir().unwrap();
     let (index, _) = open(folder.path());
     assert!(matches!(Index::open(folder.path(), options()), Err(IndexError::Locked(_))));
@@ -342,7 +342,7 @@ fn reset_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_deleted_document_is_gone_from_the_files_after_upkeep() {
+fn deleted_document_is_removed_from_files_by_maintenance() {
     let folder = tempdir().unwrap();
     let (index, _) = open(folder.path());
     add(&index, vec![document(1, "xylophone"), document(2, "violin")]);
@@ -359,7 +359,7 @@ fn a_deleted_document_is_gone_from_the_files_after_upkeep() {
 }
 
 #[test]
-fn searches_go_on_while_everything_changes() {
+fn searches_run_concurrently_with_changes() {
     let folder = tempdir().unwrap();
     let (index, _) = open(folder.path());
     add(&index, vec![Document { vectors: vec![along(1, 0.0)], ..document(1, "anchor stays") }]);
@@ -398,7 +398,7 @@ fn searches_go_on_while_everything_changes() {
 }
 
 #[test]
-fn speakers_dates_and_questions_tip_the_balance() {
+fn speakers_dates_and_questions_affect_the_order() {
     let folder = tempdir().unwrap();
     let (index, _) = open(folder.path());
     let at = |row: u64, day: i64, text| Document {

@@ -1,4 +1,4 @@
-//! Short ways to say what a test feeds and asks.
+//! Shorthands for indexing and searching in tests.
 
 use agentd_base::Timestamp;
 use agentd_search_index::{
@@ -31,7 +31,7 @@ pub(crate) fn document(row: u64, text: &str) -> Document<'_> {
     }
 }
 
-/// A vector that points mostly along one axis.
+/// Returns a vector that points mostly along one axis.
 pub(crate) fn along(axis: usize, lean: f32) -> Vec<f32> {
     let mut vector = vec![0.0; DIMENSIONS];
     vector[axis % DIMENSIONS] = 1.0;
@@ -52,12 +52,12 @@ pub(crate) fn keyword(index: &Index, text: &str) -> SearchHits {
     index.search(&request(Mode::Keyword, text, None)).unwrap()
 }
 
-/// The rows of a page.
+/// Returns the rows of a page.
 pub(crate) fn rows(hits: &SearchHits) -> Vec<u64> {
     hits.hits.iter().map(|hit| hit.row.0).collect()
 }
 
-/// The rows of a keyword search, ascending.
+/// Returns the rows of a keyword search, ascending.
 pub(crate) fn found(index: &Index, text: &str) -> Vec<u64> {
     let mut rows = rows(&keyword(index, text));
     rows.sort_unstable();

@@ -1,6 +1,8 @@
-//! Reading all vectors.
+//! Iteration over all vectors.
 
-use agentd_search_index::{AgentKey, Change, Document, HeldDocument, Index, IndexError, RowNumber, SourceKey, analyze};
+use agentd_search_index::{
+    AgentKey, Change, Document, Index, IndexError, IndexedDocument, RowNumber, SourceKey, analyze,
+};
 use tempfile::tempdir;
 
 use crate::support::{add, along, document, open};
@@ -16,7 +18,7 @@ fn rows(index: &Index, agent: Option<u64>) -> Vec<u64> {
 }
 
 #[test]
-fn rows_with_vectors_are_told_apart_by_agent() {
+fn rows_with_vectors_are_filtered_by_agent() {
     let folder = tempdir().unwrap();
     let (index, _) = open(folder.path());
     let of = |row, agent, vectors: Vec<Vec<f32>>| Document { agent: AgentKey(agent), vectors, ..document(row, "text") };
@@ -37,7 +39,7 @@ fn rows_with_vectors_are_told_apart_by_agent() {
 }
 
 #[test]
-fn directions_are_the_same_wherever_they_are_held_and_in_whatever_order_they_came() {
+fn directions_are_independent_of_storage_and_order() {
     let (one_folder, other_folder) = (tempdir().unwrap(), tempdir().unwrap());
     let feed = |index: &Index, order: &[u64]| {
         for row in order {
@@ -55,7 +57,7 @@ fn directions_are_the_same_wherever_they_are_held_and_in_whatever_order_they_cam
     let all = one.rows_with_vectors(None);
     assert_eq!(visited(&one, &all), visited(&other, &all));
     assert_eq!(visited(&one, &[RowNumber(77), RowNumber(3)]).len(), 1);
-    // One vector: its own direction. Several: their sum.
+    // A single vector is its own direction; several have the direction of their sum.
     let single = &visited(&one, &[RowNumber(3)])[0].1;
     let exact = one.vector_of(RowNumber(3)).unwrap().unwrap();
     assert!(single.iter().zip(&exact).all(|(coarse, exact)| (coarse - exact).abs() < 0.01), "{single:?} {exact:?}");
@@ -70,25 +72,25 @@ fn directions_are_the_same_wherever_they_are_held_and_in_whatever_order_they_cam
 }
 
 #[test]
-fn what_is_held_of_a_document_is_what_was_fed() {
+fn indexed_data_equals_the_input() {
     let folder = tempdir().unwrap();
     let (index, _) = open(folder.path());
     let fed =
         Document { agent: AgentKey(3), source: SourceKey(4), ..document(8, "The fox reads build_index.rs aloud") };
     let words = analyze(fed.text).iter().filter(|token| token.counts).count();
     let expected =
-        HeldDocument { agent: fed.agent, source: fed.source, occurred_at: fed.occurred_at, words: words as u32 };
+        IndexedDocument { agent: fed.agent, source: fed.source, occurred_at: fed.occurred_at, words: words as u32 };
     add(&index, vec![fed]);
     assert_eq!((index.document(RowNumber(8)), index.document(RowNumber(9))), (Some(expected), None));
 }
 
 #[test]
-fn a_file_that_was_cut_is_refused() {
+fn truncated_file_is_rejected() {
     let folder = tempdir().unwrap();
     let (index, _) = open(folder.path());
     add(&index, vec![Document { vectors: vec![along(0, 0.1)], ..document(1, "text") }]);
     index.flush(b"here").unwrap();
-    // The coarse bytes; the fine ones are no more than what is left here.
+    // Tests the coarse bytes; the fine ones are the remaining files.
     let is_coarse = |name: &str| name.starts_with("vectors-") && !name.contains('.');
     let file = std::fs::read_dir(folder.path())
         .unwrap()

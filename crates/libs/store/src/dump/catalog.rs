@@ -1,13 +1,12 @@
-//! Which tables there are and the version of their schema, read from the database itself, so that no list can be
-//! forgotten.
+//! Tables and schema version, read from the database itself so that no list can go out of date.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::read::Read;
 use crate::{Kind, StoreError, args};
 
-/// Bookkeeping of one database, which does not travel.
-const LEFT_OUT: [&str; 4] = ["changes", "schema_migrations", "store_info", "topics"];
+/// Bookkeeping tables of one database, which are not part of a dump.
+const EXCLUDED_TABLES: [&str; 4] = ["changes", "schema_migrations", "store_info", "topics"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Column {
@@ -19,12 +18,12 @@ pub(crate) struct Column {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Table {
     pub(crate) name: String,
-    /// In the order of their names, which is the same in both dialects.
+    /// Sorted by name, which gives both dialects the same order.
     pub(crate) columns: Vec<Column>,
     pub(crate) primary_key: Vec<String>,
 }
 
-/// The version of the schema; 0 when it is empty.
+/// Returns the schema version; 0 for an empty schema.
 pub(crate) async fn schema_version(read: &mut Read) -> Result<u32, StoreError> {
     match read.fetch_one("SELECT MAX(version) AS version FROM schema_migrations", args![]).await {
         Ok(row) => Ok(row.get::<Option<u32>>("version")?.unwrap_or(0)),
@@ -33,27 +32,27 @@ pub(crate) async fn schema_version(read: &mut Read) -> Result<u32, StoreError> {
     }
 }
 
-/// Every table that travels, those that others refer to first.
+/// Returns every table of a dump, referenced tables first.
 pub(crate) async fn tables(read: &mut Read) -> Result<Vec<Table>, StoreError> {
     let all = all_tables(read).await?;
     let references = references(read).await?;
     let mut left: BTreeMap<String, Table> = all
         .into_iter()
-        .filter(|table| !LEFT_OUT.contains(&table.name.as_str()))
+        .filter(|table| !EXCLUDED_TABLES.contains(&table.name.as_str()))
         .map(|table| (table.name.clone(), table))
         .collect();
     let mut ordered = Vec::with_capacity(left.len());
     while !left.is_empty() {
         let is_free =
             |name: &&String| !references.iter().any(|(from, to)| from == *name && to != *name && left.contains_key(to));
-        // Tables that refer to each other in a circle cannot be ordered; the first goes first.
+        // Tables with circular references cannot be ordered; the first by name goes first.
         let next = left.keys().find(is_free).or_else(|| left.keys().next()).cloned();
         ordered.extend(next.and_then(|name| left.remove(&name)));
     }
     Ok(ordered)
 }
 
-/// Every table, bookkeeping included, by name.
+/// Returns every table by name, including bookkeeping tables.
 pub(crate) async fn all_tables(read: &mut Read) -> Result<Vec<Table>, StoreError> {
     let sql = read.dialect().pick(
         "SELECT t.name AS table_name, c.name AS column_name, c.type AS type, c.pk AS key_place, \
@@ -104,7 +103,7 @@ fn kind(type_name: &str, table: &str, column: &str) -> Result<Kind, StoreError> 
     })
 }
 
-/// Pairs of tables of which the first refers to the second.
+/// Returns pairs of a referring and a referenced table.
 async fn references(read: &mut Read) -> Result<BTreeSet<(String, String)>, StoreError> {
     let sql = read.dialect().pick(
         "SELECT t.name AS from_table, f.\"table\" AS to_table \

@@ -1,9 +1,8 @@
-//! The lines of a dump.
+//! Line format of a dump.
 //!
-//! The first line is a header, then each table's line is followed by a line for each of its rows,
-//! and the last line says how many rows there were, so that a cut-off file is noticed. A row is an
-//! array in the order of the table's columns: integers as numbers, text as strings, reals as strings
-//! (JSON readers disagree on their last digit), bytes in base64.
+//! The first line is a header. Each table has a line that is followed by one line per row. The last line holds the
+//! number of rows, so that a truncated file is detected. A row is an array in the order of the table's columns:
+//! integers as numbers, text as strings, reals as strings (JSON readers disagree on their last digit), bytes in base64.
 
 use agentd_base::Timestamp;
 use base64::Engine as _;
@@ -31,7 +30,7 @@ pub(super) enum Mark {
     End { rows: u64 },
 }
 
-/// What was written or read.
+/// Totals of a written or loaded dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DumpSummary {
     pub tables: u64,

@@ -1,5 +1,5 @@
-//! Loading a dump. The caller's side reads and checks lines, the transaction's side inserts them;
-//! between them is a short channel, so that nothing is collected.
+//! Loading a dump. The caller's task reads and validates lines, the transaction inserts them. A short channel connects
+//! them, so that rows are not buffered.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use crate::topic::EVERYTHING;
 use crate::value::Value;
 use crate::{Args, Db, Dialect, StoreError, Tx, args};
 
-/// A longer line is no row of ours.
+/// Maximum length of a line; a longer one cannot be a row.
 const LINE_BYTES: u64 = 256 << 20;
-/// SQLite and PostgreSQL allow more; beyond some hundreds nothing is gained.
+/// Maximum parameters per statement. Both databases allow more, but larger statements bring no gain.
 const PARAMETERS: usize = 600;
 const BATCH_BYTES: usize = 1 << 20;
 
-/// What goes to the transaction.
+/// Message to the inserting transaction.
 enum Feed {
     Rows {
         table: usize,
-        /// The line of the first one.
+        /// Line number of the first row.
         line: u64,
         values: Vec<Value>,
     },
-    /// The dump was read to its end and is whole.
+    /// The dump was read completely and is valid.
     End,
 }
 
@@ -40,20 +40,20 @@ where
 {
     let known = catalog::schema_version(&mut db.read().await?).await?;
     let mut lines = Lines::new(source);
-    let made = check_header(&mut lines, known).await?;
-    if made < known {
+    let version = check_header(&mut lines, known).await?;
+    if version < known {
         return Err(StoreError::dump(format!(
-            "it was made by an older program (schema {made}, this one has {known}) and has to be upgraded first"
+            "it was made by an older program (schema {version}, this one has {known}) and has to be upgraded first"
         )));
     }
     let finish = async move |tx: &mut Tx| {
-        start_over(tx).await.map_err(|error| blame_dump(error, "what it holds"))?;
+        reset_instance_state(tx).await.map_err(|error| into_dump_error(error, "what it holds"))?;
         validate(tx).await
     };
     load_rows(db, lines, finish).await
 }
 
-/// Replaces every row by those that follow the header, and ends the transaction with `finish`.
+/// Replaces all rows with those after the header, and runs `finish` at the end of the transaction.
 pub(super) async fn load_rows<R, F>(db: &Db, mut lines: Lines<R>, finish: F) -> Result<DumpSummary, StoreError>
 where
     R: AsyncRead + Unpin + Send,
@@ -63,14 +63,14 @@ where
     let (feed, rows) = mpsc::channel(4);
     let rows = Arc::new(Mutex::new(Some(rows)));
     let inserted_tables = Arc::clone(&tables);
-    // The locks taken first keep every other writer out, so nothing can collide; and a second run
-    // could not have the rows again.
+    // The locks taken first exclude every other writer, so no conflict is possible; a second run could not read the
+    // rows again.
     let plan = Plan { durability: Durability::Full, isolation: Isolation::ReadCommitted };
     let inserting = db.run(plan, async move |tx: &mut Tx| {
         let taken = rows.lock().take();
         let Some(mut rows) = taken else { return Err(StoreError::Contended) };
-        tx.take_time().await?;
-        insert(tx, &inserted_tables, &mut rows).await.map_err(|error| blame_dump(error, "what it holds"))?;
+        tx.lift_time_limit().await?;
+        insert(tx, &inserted_tables, &mut rows).await.map_err(|error| into_dump_error(error, "what it holds"))?;
         finish(tx).await
     });
     let feeding = async {
@@ -81,7 +81,7 @@ where
     let (inserted, parsed) = tokio::join!(inserting, feeding);
     match (inserted, parsed) {
         (Ok(()), parsed) => parsed,
-        // What is wrong with the dump explains the failed transaction, unless it failed by itself.
+        // An invalid dump explains the failed transaction, unless the transaction failed first.
         (Err(error), Err(StoreError::Aborted)) => Err(error),
         (Err(StoreError::Dump { .. }), Err(error)) => Err(error),
         (Err(error), _) => Err(error),
@@ -99,7 +99,7 @@ impl<R: AsyncRead + Unpin + Send> Lines<R> {
         Self { source: BufReader::with_capacity(64 * 1024, source), line: Vec::new(), number: 0 }
     }
 
-    /// The next line, or `None` at the end.
+    /// Reads the next line, or `None` at the end.
     async fn next(&mut self) -> Result<Option<&[u8]>, StoreError> {
         self.line.clear();
         self.number += 1;
@@ -118,30 +118,30 @@ impl<R: AsyncRead + Unpin + Send> Lines<R> {
     }
 }
 
-/// The schema that the dump was made with, which is at most the one that is known here.
+/// Returns the schema version of the dump, which is at most `known`.
 pub(super) async fn check_header<R: AsyncRead + Unpin + Send>(
     lines: &mut Lines<R>,
     known: u32,
 ) -> Result<u32, StoreError> {
-    let not_one = || StoreError::dump("it does not begin like a dump");
-    let line = lines.next().await?.ok_or_else(not_one)?;
-    let header: Header = serde_json::from_slice(line).map_err(|_| not_one())?;
-    let made = header.schema_version;
-    if header.format != FORMAT || made == 0 {
-        return Err(not_one());
+    let not_a_dump = || StoreError::dump("it does not begin like a dump");
+    let line = lines.next().await?.ok_or_else(not_a_dump)?;
+    let header: Header = serde_json::from_slice(line).map_err(|_| not_a_dump())?;
+    let version = header.schema_version;
+    if header.format != FORMAT || version == 0 {
+        return Err(not_a_dump());
     }
     if header.format_version > FORMAT_VERSION {
         return Err(StoreError::dump("it was made by a newer program; use that one or a newer one"));
     }
-    if made > known {
+    if version > known {
         return Err(StoreError::dump(format!(
-            "it was made by a newer program (schema {made}, this one has {known}); use a newer program"
+            "it was made by a newer program (schema {version}, this one has {known}); use a newer program"
         )));
     }
-    Ok(made)
+    Ok(version)
 }
 
-/// Reads table by table and hands rows over in batches.
+/// Reads table by table and sends rows in batches.
 async fn parse<R: AsyncRead + Unpin + Send>(
     lines: &mut Lines<R>,
     tables: &[Table],
@@ -203,7 +203,7 @@ async fn parse<R: AsyncRead + Unpin + Send>(
     }
 }
 
-/// `Aborted` when the transaction has ended, which then says why.
+/// Returns `Aborted` if the transaction has ended; its own error gives the reason.
 async fn send(feed: &mpsc::Sender<Feed>, item: Feed) -> Result<(), StoreError> {
     feed.send(item).await.map_err(|_| StoreError::Aborted)
 }
@@ -229,7 +229,7 @@ fn decode_row<R: AsyncRead + Unpin + Send>(
     Ok(())
 }
 
-/// Out with the old rows, in with the new.
+/// Replaces the rows of all tables.
 async fn insert(tx: &mut Tx, tables: &[Table], rows: &mut mpsc::Receiver<Feed>) -> Result<(), StoreError> {
     if tx.dialect() == Dialect::Postgres {
         let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
@@ -248,9 +248,9 @@ async fn insert(tx: &mut Tx, tables: &[Table], rows: &mut mpsc::Receiver<Feed>) 
     Ok(())
 }
 
-/// What holds of one state of the database alone is ended: leases, numbers, logs of changes, and its id.
-async fn start_over(tx: &mut Tx) -> Result<(), StoreError> {
-    // Whoever held a lease worked for another state of the database.
+/// Resets state tied to one database instance: leases, sequences, change logs and the database id.
+async fn reset_instance_state(tx: &mut Tx) -> Result<(), StoreError> {
+    // A lease holder worked on a previous state of the database.
     tx.execute(
         "UPDATE queue SET status = 'pending', owner = NULL, due_at = run_at, fence = fence + 1 WHERE status = 'leased'",
         args![],
@@ -266,7 +266,7 @@ async fn start_over(tx: &mut Tx) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What PostgreSQL numbers goes on after the numbers that were loaded.
+/// Advances the PostgreSQL sequences past the loaded numbers.
 async fn raise_sequences(tx: &mut Tx) -> Result<(), StoreError> {
     let numbered = tx
         .fetch_all(
@@ -287,39 +287,39 @@ async fn raise_sequences(tx: &mut Tx) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A refusal that the dump's content is to blame for, as the dump's fault.
-fn blame_dump(error: StoreError, what: &str) -> StoreError {
+/// Converts errors caused by the content of the dump to `StoreError::Dump`.
+fn into_dump_error(error: StoreError, what: &str) -> StoreError {
     match error {
         StoreError::Unique { .. }
         | StoreError::ForeignKey { .. }
         | StoreError::Constraint { .. }
         | StoreError::Argument { .. } => StoreError::dump(format!("{what} cannot be taken: {error}")),
-        // Its own words may say what no constraint is named for, such as a number out of range.
+        // The message of the driver may name a problem without a constraint, such as a number out of range.
         StoreError::Database { source } => StoreError::dump(format!("{what} cannot be taken: {source}")),
         other => other,
     }
 }
 
-/// Inserts rows at once; where the database refuses one, finds which.
+/// Inserts rows with one statement; if the database rejects them, finds the offending row.
 async fn insert_batch(tx: &mut Tx, table: &Table, line: u64, values: Vec<Value>) -> Result<(), StoreError> {
     tx.execute("SAVEPOINT batch", args![]).await?;
     let Err(refusal) = insert_rows(tx, table, &values).await else {
         return tx.execute("RELEASE SAVEPOINT batch", args![]).await.map(|_| ());
     };
-    if !matches!(blame_dump(refusal.clone(), ""), StoreError::Dump { .. }) {
+    if !matches!(into_dump_error(refusal.clone(), ""), StoreError::Dump { .. }) {
         return Err(refusal);
     }
-    // With it gone, what failed is only the batch.
+    // Only the batch has failed once the savepoint is rolled back.
     tx.read.failure = None;
-    // Where the whole transaction is gone (a full disk), the dump is not to blame.
+    // If the whole transaction is gone (full disk), the dump is not the cause.
     if tx.execute("ROLLBACK TO SAVEPOINT batch", args![]).await.is_err() {
         return Err(refusal);
     }
     for (row, line) in values.chunks(table.columns.len().max(1)).zip(line..) {
         let taken = insert_rows(tx, table, row).await;
-        taken.map_err(|error| blame_dump(error, &format!("line {line}, a row of the table `{}`,", table.name)))?;
+        taken.map_err(|error| into_dump_error(error, &format!("line {line}, a row of the table `{}`,", table.name)))?;
     }
-    Err(blame_dump(refusal, &format!("the rows of the table `{}` from line {line} on", table.name)))
+    Err(into_dump_error(refusal, &format!("the rows of the table `{}` from line {line} on", table.name)))
 }
 
 async fn insert_rows(tx: &mut Tx, table: &Table, values: &[Value]) -> Result<(), StoreError> {

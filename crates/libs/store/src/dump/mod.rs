@@ -1,5 +1,4 @@
-//! Logical dumps: every table as lines of JSON, from one consistent state, readable by either
-//! database.
+//! Logical dumps: every table as JSON lines from one consistent state, readable by both databases.
 
 pub(crate) mod catalog;
 mod format;
@@ -15,10 +14,10 @@ pub use self::format::DumpSummary;
 use crate::{Db, StoreError, Tx};
 
 impl Db {
-    /// Writes the whole database to `sink`, except the tables in `exclude`. Holds back no writer.
+    /// Writes the whole database to `sink`, except the tables in `exclude`. Does not block writers.
     ///
     /// # Errors
-    /// When the database cannot be read or `sink` cannot be written.
+    /// Errors of reading the database or writing to `sink`.
     pub async fn dump<W>(&self, sink: &mut W, exclude: &[&str]) -> Result<DumpSummary, StoreError>
     where
         W: AsyncWrite + Unpin + Send,
@@ -26,15 +25,15 @@ impl Db {
         write::write(&mut self.read_snapshot().await?, sink, exclude).await
     }
 
-    /// Empties every table and loads a dump, all in one transaction: whatever goes wrong, the old
-    /// contents stand. Tables that the dump does not have stay empty. Leases end. All topics count
-    /// as changed, and the database has a new [`database_id`](Self::database_id).
+    /// Empties every table and loads a dump in one transaction: on any failure the old contents remain. Tables missing
+    /// from the dump stay empty. Leases are released, all topics count as changed, and the database gets a new
+    /// [`database_id`](Self::database_id).
     ///
-    /// It holds the writer for as long as it takes: drain first.
+    /// Blocks the writer until it has finished: drain first.
     ///
     /// # Errors
-    /// `StoreError::Dump` when the dump is not one, is cut off, or was made by a program with another
-    /// schema; see [`upgrade_dump`](Self::upgrade_dump).
+    /// `StoreError::Dump` if the input is not a dump, is truncated, or has another schema version; see
+    /// [`upgrade_dump`](Self::upgrade_dump).
     pub async fn load<R>(&self, source: &mut R) -> Result<DumpSummary, StoreError>
     where
         R: AsyncRead + Unpin + Send,
@@ -42,11 +41,10 @@ impl Db {
         self.load_validated(source, async |_: &mut Tx| Ok(())).await
     }
 
-    /// Like [`load`](Self::load), but before anything is committed `validate` looks at what was loaded;
-    /// what it answers with an error is taken back whole.
+    /// Like [`load`](Self::load), but calls `validate` before the commit; an error from it rolls back the load.
     ///
     /// # Errors
-    /// As [`load`](Self::load), and what `validate` answers.
+    /// Errors of [`load`](Self::load) and of `validate`.
     pub async fn load_validated<R, J>(&self, source: &mut R, validate: J) -> Result<DumpSummary, StoreError>
     where
         R: AsyncRead + Unpin + Send,
@@ -55,12 +53,12 @@ impl Db {
         load::load(self, source, validate).await
     }
 
-    /// Writes a dump of an older schema to `sink` as one of this database's schema; answers whether that was needed,
-    /// otherwise nothing is written. In between is a SQLite database in `folder`, which is left there. This database
-    /// is not looked at.
+    /// Converts a dump of an older schema to the current schema and writes it to `sink`. Returns `false` and writes
+    /// nothing if the schema is current. Uses a temporary SQLite database in `folder` and leaves it there; this
+    /// database is not read.
     ///
     /// # Errors
-    /// `StoreError::Dump` when the dump is not one, is cut off, is of a newer schema, or has rows that do not fit.
+    /// `StoreError::Dump` if the input is not a dump, is truncated, has a newer schema, or has rows that violate it.
     pub async fn upgrade_dump<R, W>(&self, source: &mut R, sink: &mut W, folder: &Path) -> Result<bool, StoreError>
     where
         R: AsyncRead + Unpin + Send,

@@ -1,5 +1,5 @@
-//! Dumps of older schemas: loaded into a database of that time, which then takes the steps that any database of that
-//! time takes. Always SQLite, because its tables, columns and steps are those of PostgreSQL.
+//! Upgrade of dumps with an older schema: the dump is loaded into a temporary database of that schema, which is then
+//! migrated. Always uses SQLite, because both dialects have the same tables, columns and migrations.
 
 use std::path::Path;
 
@@ -17,23 +17,23 @@ where
     let migrations = db.shared().migrations;
     let known = migrations.last().map_or(0, |last| last.version);
     let mut lines = Lines::new(source);
-    let made = check_header(&mut lines, known).await?;
-    if made == known {
+    let version = check_header(&mut lines, known).await?;
+    if version == known {
         return Ok(false);
     }
-    let of_that_time = &migrations[..migrations.partition_point(|step| step.version <= made)];
-    let scratch = db.open_scratch(folder, of_that_time).await?;
+    let matching = &migrations[..migrations.partition_point(|step| step.version <= version)];
+    let scratch = db.open_scratch(folder, matching).await?;
     let loaded = load_rows(&scratch, lines, async |_: &mut Tx| Ok(())).await;
     scratch.close().await;
     loaded?;
-    let scratch = db.open_scratch(folder, migrations).await.map_err(blame_rows)?;
+    let scratch = db.open_scratch(folder, migrations).await.map_err(into_dump_error)?;
     let written = async { write(&mut scratch.read_snapshot().await?, sink, &[]).await }.await;
     scratch.close().await;
     written.map(|_| true)
 }
 
-/// A step that succeeds on every database of ours fails because of the rows, unless the disk is full.
-fn blame_rows(error: StoreError) -> StoreError {
+/// Attributes a failed migration to the rows of the dump, unless the disk is full.
+fn into_dump_error(error: StoreError) -> StoreError {
     let cause = match &error {
         StoreError::Migration { source, .. } => source.downcast_ref::<StoreError>(),
         StoreError::MigrationForeignKeys { .. } => None,

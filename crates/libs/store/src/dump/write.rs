@@ -1,7 +1,7 @@
 //! Writing a dump.
 //!
-//! Left out: bookkeeping of the one database, and what the caller excludes. Events are numbered anew
-//! and cursors with them, because their numbers mean nothing in another PostgreSQL.
+//! Excludes bookkeeping of the database instance and the tables named by the caller. Events and cursors are renumbered,
+//! because their numbers are meaningless in another PostgreSQL database.
 
 use futures_util::StreamExt;
 use serde::Serialize;
@@ -12,15 +12,15 @@ use super::format::{DumpSummary, FORMAT, FORMAT_VERSION, Header, Mark, encode};
 use crate::read::Read;
 use crate::{StoreError, args};
 
-/// Written at once.
+/// Size of a write to the sink.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Writes what `read` sees; it must see one state.
+/// Writes the state visible to `read`, which must be a snapshot.
 pub(crate) async fn write<W>(read: &mut Read, sink: &mut W, exclude: &[&str]) -> Result<DumpSummary, StoreError>
 where
     W: AsyncWrite + Unpin + Send,
 {
-    read.take_time().await?;
+    read.lift_time_limit().await?;
     let mut summary = DumpSummary::default();
     let mut lines = Vec::with_capacity(CHUNK_BYTES + 4096);
     let header = Header {
@@ -73,7 +73,7 @@ fn query(table: &Table) -> String {
     format!("SELECT {} FROM {} {order}", columns.join(", "), table.name)
 }
 
-/// How a column is read: as it is, except that the order of events becomes plain numbers.
+/// Returns the expression that reads a column: the column itself, except that event positions become plain numbers.
 fn expression(table: &Table, column: &str) -> String {
     match (table.name.as_str(), column) {
         ("outbox" | "cursors", "tx_id") => "CAST(0 AS BIGINT) AS tx_id".to_owned(),

@@ -1,8 +1,8 @@
-//! Events that commit with the change that caused them, and the cursors of those who read them.
+//! Transactional outbox: events that commit with the change that caused them, and cursors of their consumers.
 //!
-//! Events have one strict order. On PostgreSQL, where transactions overlap, a reader sees an event
-//! only when nothing can commit before it any more; so nothing ever appears behind a cursor.
-//! Notifications only wake; the rows are the truth.
+//! Events are totally ordered. On PostgreSQL, where transactions overlap, a reader sees an event only once no earlier
+//! one can still commit, so no event appears behind a cursor. Notifications are only wake-ups; the rows are
+//! authoritative.
 
 mod seq;
 mod settle;
@@ -17,24 +17,24 @@ use agentd_base::trace::{self, TraceContext};
 
 use crate::read::Read;
 use crate::row::Row;
-use crate::rows::batch_of;
+use crate::rows::batch_size;
 use crate::topic::OUTBOX;
 use crate::{Args, Db, Dialect, StoreError, Tx, args};
 
 agentd_base::typed_id!(
-    /// The id of an event.
+    /// Id of an event.
     EventId,
     "evt"
 );
 crate::stored_ids!(EventId);
 
-/// An event to be emitted.
+/// Event to be emitted.
 #[derive(Debug, Clone)]
 pub struct NewEvent {
-    /// `project.created` and the like.
+    /// Event type, such as `project.created`.
     pub event_type: String,
     pub data: serde_json::Value,
-    /// The agent whose hooks alone hear it, besides the global ones.
+    /// Agent whose hooks receive the event, in addition to global hooks.
     pub agent: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl NewEvent {
     }
 }
 
-/// An event as it stands in the outbox.
+/// Event stored in the outbox.
 #[derive(Debug, Clone)]
 pub struct Event {
     pub seq: Seq,
@@ -59,25 +59,25 @@ pub struct Event {
     pub event_type: String,
     pub data: serde_json::Value,
     pub agent: Option<String>,
-    /// Where in a trace it happened, if anywhere.
+    /// Trace context in which the event was emitted.
     pub trace: Option<TraceContext>,
     pub created_at: Timestamp,
 }
 
-/// Where a new consumer begins.
+/// Start position of a new consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CursorStart {
-    /// With the oldest event that is still kept.
+    /// Oldest retained event.
     Beginning,
-    /// With what commits from now on. On PostgreSQL it may also hear what committed just before.
+    /// Events committed from now on. On PostgreSQL this may include events committed shortly before.
     Now,
 }
 
 fn event(row: &Row) -> Result<Event, StoreError> {
     let id: EventId = row.get("id")?;
-    // One event that cannot be read must not keep every reader from those behind it.
+    // One unreadable event must not block all later ones.
     let data = row.json("data").unwrap_or_else(|error| {
-        tracing::error!(event = %id, %error, "the data of an event cannot be read; it is passed on without them");
+        tracing::error!(event = %id, %error, "event data is unreadable; passing the event on without data");
         serde_json::Value::Null
     });
     Ok(Event {
@@ -92,11 +92,7 @@ fn event(row: &Row) -> Result<Event, StoreError> {
 }
 
 impl Read {
-    /// Up to `limit` events after `after`, in order, that are final. For readers who keep their
-    /// place themselves.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Returns up to `limit` settled events after `after`, in order. For readers that store their position themselves.
     pub async fn events_after(&mut self, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError> {
         let dialect = self.dialect();
         let sql = format!(
@@ -109,15 +105,15 @@ impl Read {
         let rows = self.fetch_all(sql, args![after.transaction, after.number, limit]).await?;
         if dialect == Dialect::Postgres && rows.len() < limit as usize {
             if !rows.is_empty() {
-                // It gets on: under a steady load something is always not final yet.
-                self.shared.outbox_looks.store(0, Ordering::Relaxed);
+                // The reader makes progress: under a steady load some events are always unsettled.
+                self.shared.outbox_retries.store(0, Ordering::Relaxed);
             }
             self.wake_when_settled(after).await?;
         }
         rows.iter().map(event).collect()
     }
 
-    /// Events that are committed but not final will not be notified again, so look again soon.
+    /// Schedules a wake-up: events that are committed but not settled are not notified again.
     async fn wake_when_settled(&mut self, after: Seq) -> Result<(), StoreError> {
         let hidden = self
             .fetch_optional(
@@ -128,16 +124,13 @@ impl Read {
             .await?;
         match hidden {
             Some(_) => wake_soon(&self.shared),
-            None => self.shared.outbox_looks.store(0, Ordering::Relaxed),
+            None => self.shared.outbox_retries.store(0, Ordering::Relaxed),
         }
         Ok(())
     }
 
-    /// Whether the event at this place is still kept; those after it are, then.
-    ///
-    /// # Errors
-    /// What the database refuses.
-    pub async fn keeps_event(&mut self, place: Seq) -> Result<bool, StoreError> {
+    /// Whether the event at this position is retained, and therefore all later ones.
+    pub async fn is_event_retained(&mut self, place: Seq) -> Result<bool, StoreError> {
         let sql = "SELECT tx_id FROM outbox WHERE seq = $1";
         match self.fetch_optional(sql, args![place.number]).await? {
             Some(row) => Ok(row.get::<i64>("tx_id")? == place.transaction),
@@ -145,10 +138,7 @@ impl Read {
         }
     }
 
-    /// The place after the last final event.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Returns the position of the last settled event.
     pub async fn last_seq(&mut self) -> Result<Seq, StoreError> {
         let dialect = self.dialect();
         let sql = format!(
@@ -162,12 +152,8 @@ impl Read {
         }
     }
 
-    /// How many events the slowest consumer has still to read; not counted beyond `most`. None where
-    /// nobody reads.
-    ///
-    /// # Errors
-    /// What the database refuses.
-    pub async fn count_unread_events(&mut self, most: u32) -> Result<u64, StoreError> {
+    /// Counts the events that the slowest consumer has not read, up to `limit`; 0 without consumers.
+    pub async fn count_unread_events(&mut self, limit: u32) -> Result<u64, StoreError> {
         let slowest =
             self.fetch_optional("SELECT tx_id, seq FROM cursors ORDER BY tx_id, seq LIMIT 1", args![]).await?;
         let Some(row) = slowest else { return Ok(0) };
@@ -176,13 +162,10 @@ impl Read {
             "SELECT COUNT(*) FROM (SELECT seq FROM outbox WHERE {} LIMIT $3) AS unread",
             self.dialect().pick("$1 = $1 AND seq > $2", "(tx_id, seq) > ($1, $2)")
         );
-        self.fetch_one(sql, args![transaction, number, most]).await?.first()
+        self.fetch_one(sql, args![transaction, number, limit]).await?.first()
     }
 
-    /// Where a consumer stands; `None` before its first [`advance_cursor`](Tx::advance_cursor).
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Returns the cursor of a consumer; `None` before its first [`advance_cursor`](Tx::advance_cursor).
     pub async fn find_cursor(&mut self, consumer: &str) -> Result<Option<Seq>, StoreError> {
         let row = self.fetch_optional("SELECT tx_id, seq FROM cursors WHERE consumer = $1", args![consumer]).await?;
         row.map(|row| Ok(Seq { transaction: row.get("tx_id")?, number: row.get("seq")? })).transpose()
@@ -190,10 +173,7 @@ impl Read {
 }
 
 impl Tx {
-    /// Adds an event, to be heard once this transaction has committed.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Emits an event, visible once this transaction has committed.
     pub async fn emit(&mut self, event: NewEvent) -> Result<EventId, StoreError> {
         let id = EventId::generate(self.ids());
         let now = self.clock().now();
@@ -206,21 +186,18 @@ impl Tx {
         Ok(id)
     }
 
-    /// Adds events in this order, many rows a statement.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Emits events in order, with many rows per statement.
     pub async fn emit_all(&mut self, events: Vec<NewEvent>) -> Result<(), StoreError> {
         let now = self.clock().now();
-        let mut left = events.into_iter();
-        while left.len() > 0 {
-            let count = batch_of(left.len());
+        let mut remaining = events.into_iter();
+        while remaining.len() > 0 {
+            let count = batch_size(remaining.len());
             let mut values = Args::with_capacity(2 + 4 * count);
             values.push(now);
             values.push(trace::current());
             let mut sql =
                 String::from("INSERT INTO outbox (id, event_type, agent, data, created_at, traceparent) VALUES ");
-            for (position, event) in left.by_ref().take(count).enumerate() {
+            for (position, event) in remaining.by_ref().take(count).enumerate() {
                 let comma = if position == 0 { "" } else { ", " };
                 let id = values.push(EventId::generate(self.ids()));
                 let (event_type, agent, data) =
@@ -233,11 +210,8 @@ impl Tx {
         Ok(())
     }
 
-    /// A place before every event of a transaction that begins after this one has committed, and behind
-    /// every one that was read before it began.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Returns a position before every event of transactions that begin after this one commits, and after every event
+    /// read before it began.
     pub async fn outbox_position(&mut self) -> Result<Seq, StoreError> {
         match self.dialect() {
             Dialect::Sqlite => {
@@ -251,10 +225,7 @@ impl Tx {
         }
     }
 
-    /// Makes sure that a consumer has a cursor; one that is there stays where it is.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Creates a cursor for a consumer unless it has one.
     pub async fn ensure_cursor(&mut self, consumer: &str, start: CursorStart) -> Result<(), StoreError> {
         let seq = match (start, self.dialect()) {
             (CursorStart::Beginning, _) => Seq::START,
@@ -279,21 +250,14 @@ impl Tx {
         Ok(())
     }
 
-    /// The next events for a consumer, in order. Do what they call for and
-    /// [`advance_cursor`](Self::advance_cursor) in this same transaction: then each event is worked
-    /// on exactly once, whichever replica reads it.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Returns the next events for a consumer, in order. Process them and call [`advance_cursor`](Self::advance_cursor)
+    /// in this transaction: then each event is processed exactly once across replicas.
     pub async fn read_outbox(&mut self, consumer: &str, limit: u32) -> Result<Vec<Event>, StoreError> {
         let after = self.find_cursor(consumer).await?.unwrap_or(Seq::START);
         self.events_after(after, limit).await
     }
 
-    /// Moves a consumer's cursor behind `seq`. A cursor never goes back.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Advances a consumer's cursor past `seq`. A cursor never moves backwards.
     pub async fn advance_cursor(&mut self, consumer: &str, seq: Seq) -> Result<(), StoreError> {
         let now = self.clock().now();
         self.execute(
@@ -307,20 +271,14 @@ impl Tx {
         Ok(())
     }
 
-    /// Forgets a consumer, so that it no longer keeps events from being pruned.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Deletes a consumer's cursor, so that it no longer prevents pruning.
     pub async fn delete_cursor(&mut self, consumer: &str) -> Result<(), StoreError> {
         self.execute("DELETE FROM cursors WHERE consumer = $1", args![consumer]).await?;
         Ok(())
     }
 
-    /// Deletes up to `limit` events that are scoped to an agent, read or not; answers how many.
-    ///
-    /// # Errors
-    /// What the database refuses.
-    pub async fn forget_events_of(&mut self, agent: &str, limit: u32) -> Result<u64, StoreError> {
+    /// Deletes up to `limit` events scoped to an agent, read or not, and returns their number.
+    pub async fn delete_agent_events(&mut self, agent: &str, limit: u32) -> Result<u64, StoreError> {
         self.execute(
             "DELETE FROM outbox WHERE seq IN (SELECT seq FROM outbox WHERE agent = $1 ORDER BY seq LIMIT $2)",
             args![agent, limit],
@@ -328,11 +286,8 @@ impl Tx {
         .await
     }
 
-    /// Deletes up to `limit` events that are older than `before` and behind every cursor; answers
-    /// how many. Call until it answers less than `limit`.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Deletes up to `limit` events older than `before` that every cursor has passed, and returns their number. Call
+    /// until the number is below `limit`.
     pub async fn prune_outbox(&mut self, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
         let dialect = self.dialect();
         let slowest =
@@ -349,7 +304,7 @@ impl Tx {
                 }
             }
         };
-        // The oldest stand first, so no more than these are looked at, however many there are.
+        // The order bounds the scan to the oldest events.
         let sql = format!(
             "DELETE FROM outbox WHERE seq IN (SELECT seq FROM (SELECT seq, created_at FROM outbox \
              WHERE {settled} {behind} ORDER BY {order} LIMIT $2) AS oldest WHERE created_at < $1)",
@@ -361,14 +316,13 @@ impl Tx {
 }
 
 impl Db {
-    /// Tells when there may be new events. It only wakes: look into the outbox, and also look every
-    /// few seconds without it.
+    /// Watches for new events. It is only a wake-up hint: poll the outbox every few seconds as well.
     #[must_use]
     pub fn watch_outbox(&self) -> tokio::sync::watch::Receiver<u64> {
         self.watch(OUTBOX)
     }
 
-    /// Wakes everyone who watches the outbox in this process.
+    /// Wakes all watchers of the outbox in this process.
     pub fn wake_outbox(&self) {
         self.shared().signals.bump(OUTBOX.name());
     }

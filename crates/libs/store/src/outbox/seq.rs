@@ -1,11 +1,11 @@
-//! An event's position in the order of all events.
+//! Position of an event in the order of all events.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// An event's place in the order of all events. Opaque: compare and store it, compute nothing. A
-/// restored backup numbers anew, see [`Db::database_id`].
+/// Position of an event in the order of all events. Opaque: compare and store it, but do not compute with it. A
+/// restored backup renumbers events, see [`Db::database_id`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Seq {
     pub(crate) transaction: i64,
@@ -13,7 +13,7 @@ pub struct Seq {
 }
 
 impl Seq {
-    /// Before every event.
+    /// Position before every event.
     pub const START: Self = Self { transaction: 0, number: 0 };
 }
 

@@ -1,4 +1,4 @@
-//! Wakes readers when transactions that were open have settled.
+//! Wakes outbox readers once open transactions have settled.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,27 +7,26 @@ use std::time::Duration;
 use crate::shared::Shared;
 use crate::topic::OUTBOX;
 
-/// When to look again for events that are committed but not final: soon, since most transactions are short, and then
-/// less and less often, since some are not.
-pub(super) const FIRST_LOOK: Duration = Duration::from_millis(2);
+/// Delay before the first retry for events that are committed but not settled. Most transactions are short; the delay
+/// doubles for the others.
+pub(super) const MIN_DELAY: Duration = Duration::from_millis(2);
 
-pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(32);
+pub(super) const MAX_DELAY: Duration = Duration::from_millis(32);
 
-pub(super) fn pause_after(looks: u32) -> Duration {
-    FIRST_LOOK.saturating_mul(1 << looks.min(16)).min(LONGEST_PAUSE)
+pub(super) fn retry_delay(retries: u32) -> Duration {
+    MIN_DELAY.saturating_mul(1 << retries.min(16)).min(MAX_DELAY)
 }
 
-/// Wakes the watchers after a moment, once, however many readers ask for it meanwhile: each of them
-/// is woken, and would ask again.
+/// Wakes the watchers after a delay, once for all readers that ask in the meantime.
 pub(super) fn wake_soon(shared: &Arc<Shared>) {
     if shared.is_outbox_wake_due.swap(true, Ordering::AcqRel) {
         return;
     }
-    let pause = pause_after(shared.outbox_looks.fetch_add(1, Ordering::Relaxed));
+    let delay = retry_delay(shared.outbox_retries.fetch_add(1, Ordering::Relaxed));
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
-        tokio::time::sleep(pause).await;
-        // First, so that who reads too early once more is woken once more.
+        tokio::time::sleep(delay).await;
+        // Cleared before the wake-up, so that a reader that is again too early gets another one.
         shared.is_outbox_wake_due.store(false, Ordering::Release);
         shared.signals.bump(OUTBOX.name());
     });
@@ -46,13 +45,13 @@ mod tests {
     use crate::topic::Signals;
 
     #[test]
-    fn who_looks_in_vain_looks_less_and_less_often() {
-        let pauses: Vec<u128> = [0, 1, 2, 3, 4, 5, u32::MAX].map(|looks| pause_after(looks).as_millis()).to_vec();
-        assert_eq!(pauses, [2, 4, 8, 16, 32, 32, 32]);
+    fn retry_delay_doubles_up_to_the_maximum() {
+        let delays: Vec<u128> = [0, 1, 2, 3, 4, 5, u32::MAX].map(|retries| retry_delay(retries).as_millis()).to_vec();
+        assert_eq!(delays, [2, 4, 8, 16, 32, 32, 32]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn readers_that_look_too_early_share_one_timer() {
+    async fn early_readers_share_one_timer() {
         let (clock, entropy) = (Clock::system(), Entropy::seeded(1));
         let shared = Arc::new(Shared {
             dialect: Dialect::Postgres,
@@ -66,7 +65,7 @@ mod tests {
             signals: Signals::default(),
             is_outbox_wake_due: AtomicBool::new(false),
             commits: watch::Sender::new(0),
-            outbox_looks: AtomicU32::new(0),
+            outbox_retries: AtomicU32::new(0),
             idempotency_records: AtomicU64::new(0),
         });
         let signal = shared.signals.signal(OUTBOX.name());
@@ -74,7 +73,7 @@ mod tests {
             for _ in 0..100 {
                 wake_soon(&shared);
             }
-            tokio::time::sleep(LONGEST_PAUSE * 2).await;
+            tokio::time::sleep(MAX_DELAY * 2).await;
             assert_eq!(signal.generation(), wakes);
         }
     }

@@ -1,5 +1,5 @@
-//! Values to and from PostgreSQL's binary formats. Reading goes by the type's number, so that what
-//! PostgreSQL makes of an expression (NUMERIC from a sum, INT4 from a literal) reads like a column.
+//! Conversion of values to and from PostgreSQL's binary formats. Decoding depends on the type OID, so that the result
+//! of an expression (NUMERIC from a sum, INT4 from a literal) reads like a column.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub(crate) fn row(row: &PgRow, columns: &Arc<[Box<str>]>) -> Result<Row, StoreEr
     Ok(Row { columns: Arc::clone(columns), values: values.into() })
 }
 
-/// Type numbers: `pg_type.dat` of PostgreSQL 15.
+/// Type OIDs: `pg_type.dat` of PostgreSQL 15.
 fn value(raw: &PgValueRef<'_>) -> Result<Value, ValueError> {
     let oid = raw.type_info().oid().map_or(0, |oid| oid.0);
     let kind = match oid {
@@ -81,9 +81,9 @@ fn value(raw: &PgValueRef<'_>) -> Result<Value, ValueError> {
     })
 }
 
-/// NUMERIC on the wire: four 16-bit numbers (digits, weight, sign, scale) and then base-10000
-/// digits, the first worth 10000^weight (`numeric_send` in PostgreSQL's `numeric.c`). A whole number
-/// that fits reads as an integer, everything else as the nearest real.
+/// Decodes a binary NUMERIC: four 16-bit numbers (digits, weight, sign, scale) followed by base-10000 digits, the first
+/// worth 10000^weight (`numeric_send` in PostgreSQL's `numeric.c`). A whole number that fits becomes an integer, any
+/// other number the nearest real.
 fn numeric(bytes: &[u8]) -> Result<Value, ValueError> {
     let mut words = bytes.chunks_exact(2).map(|pair| i16::from_be_bytes([pair[0], pair[1]]));
     let mut next = || words.next().ok_or(ValueError::OutOfRange);
@@ -113,7 +113,7 @@ fn numeric(bytes: &[u8]) -> Result<Value, ValueError> {
             return Ok(Value::Integer(number));
         }
     }
-    // Through text, so that the standard library's correctly rounding parser decides.
+    // Parsed as text, so that the standard library rounds correctly.
     let mut text = String::from(if is_negative { "-0" } else { "0" });
     for digit in &digits {
         text.push_str(&format!("{digit:04}"));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_whole_and_broken_numerics() {
+    fn decodes_integral_and_fractional_numerics() {
         assert_eq!(numeric(&wire(0, false, &[])).unwrap(), Value::Integer(0));
         assert_eq!(numeric(&wire(0, false, &[42])).unwrap(), Value::Integer(42));
         assert_eq!(numeric(&wire(1, true, &[3])).unwrap(), Value::Integer(-30_000));

@@ -1,5 +1,5 @@
-//! PostgreSQL, shared by any number of replicas: a pool for reading on the caller's runtime, and one
-//! thread on which all transactions run side by side.
+//! PostgreSQL, shared by any number of replicas: a pool for reads on the caller's runtime, and one thread on which all
+//! transactions run concurrently.
 
 pub(crate) mod codec;
 mod notify;
@@ -28,7 +28,7 @@ use server::Server;
 pub(crate) use server::{Limits, connect};
 
 const QUEUE_LENGTH: usize = 1024;
-/// Only one replica prepares the database at a time; the number means nothing.
+/// Key of the advisory lock that lets one replica at a time prepare the database; the value is arbitrary.
 const PREPARATION_LOCK: i64 = 0x6167_656e_7464;
 
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub(crate) struct Postgres {
 
 pub(crate) async fn open(url: &Secret, shared: Arc<Shared>) -> Result<Postgres, StoreError> {
     let server = Arc::new(Server::at(url)?);
-    // It has served its purpose, whatever becomes of its goodbye.
+    // The connection only checked that the server is reachable; a failed close does not matter.
     drop(server.connect().await?.close().await);
     let readers = Readers::new(Arc::clone(&server));
     let connection = readers.acquire().await?;
@@ -50,31 +50,35 @@ pub(crate) async fn open(url: &Secret, shared: Arc<Shared>) -> Result<Postgres, 
     let (jobs, inbox) = mpsc::channel(QUEUE_LENGTH);
     let presence = Arc::new(Presence::default());
     writer::start(server, shared, Arc::clone(&presence), inbox)?;
-    // Before it works, so that nobody replaces the database's contents for taking himself for alone.
+    // Registered before any work starts, so that no other daemon replaces the database contents in the belief that it
+    // is alone.
     let _ = presence.listening().await;
     Ok(Postgres { readers, presence, jobs })
 }
 
-/// One query when there is nothing to do.
+/// Migrates and renumbers if necessary; costs one query otherwise.
 async fn prepare(read: &mut Read) -> Result<(), StoreError> {
-    let sql = format!("SELECT MAX(version) AS version, {} AS is_foreign FROM schema_migrations", renumber::IS_FOREIGN);
-    let (version, is_foreign) = match read.fetch_one(sql, args![]).await {
-        Ok(row) => (row.get::<Option<u32>>("version")?.unwrap_or(0), row.get("is_foreign")?),
+    let sql = format!(
+        "SELECT MAX(version) AS version, {} AS has_foreign_positions FROM schema_migrations",
+        renumber::HAS_FOREIGN_POSITIONS
+    );
+    let (version, has_foreign_positions) = match read.fetch_one(sql, args![]).await {
+        Ok(row) => (row.get::<Option<u32>>("version")?.unwrap_or(0), row.get("has_foreign_positions")?),
         Err(StoreError::NoTable { .. }) => (0, false),
         Err(error) => return Err(error),
     };
-    if pending(version, read.shared.migrations)?.is_empty() && !is_foreign {
+    if pending(version, read.shared.migrations)?.is_empty() && !has_foreign_positions {
         return Ok(());
     }
-    // Another replica may be at it, and a large table takes its time.
-    read.take_time().await?;
+    // Another replica may hold the lock, and a large table takes long to migrate.
+    read.lift_time_limit().await?;
     read.run("SELECT pg_advisory_lock($1)".into(), args![PREPARATION_LOCK]).await?;
     let prepared = async {
         migrate::postgres(read).await?;
         renumber::renumber(read).await
     }
     .await;
-    // If this fails the connection is broken, and the lock went with it.
+    // If this fails, the connection is broken and the lock is released with it.
     let _ = read.run("SELECT pg_advisory_unlock($1)".into(), args![PREPARATION_LOCK]).await;
     prepared
 }

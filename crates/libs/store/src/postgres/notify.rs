@@ -1,9 +1,8 @@
-//! Telling other replicas that something changed, and hearing it from them.
+//! Change notifications between replicas.
 //!
-//! Only names travel, many in one message, at most one message in 10 ms, sent after the commit. A
-//! message that is lost with a connection costs nothing: after every new connection everything
-//! counts as changed. So that a connection that hangs is noticed, the server is asked for a sign of life
-//! when nothing was heard for a while.
+//! Messages contain only names, batched into at most one message per 10 ms, sent after the commit. A message lost with
+//! its connection does no harm: after every reconnect all names count as changed. The server is pinged after a period
+//! of silence, so that a hanging connection is detected.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -20,25 +19,26 @@ use crate::read::Read;
 use crate::shared::Shared;
 use crate::{StoreError, args};
 
-const BETWEEN_MESSAGES: Duration = Duration::from_millis(10);
-const BEFORE_RECONNECTING: Duration = Duration::from_millis(500);
-/// PostgreSQL allows 8,000 bytes.
-const MESSAGE_BYTES: usize = 7_000;
-/// Names that wait while the database is away; beyond that everything counts as changed anyway.
-const NAMES: usize = 10_000;
-/// Schemas of one database must not hear each other.
+const MESSAGE_INTERVAL: Duration = Duration::from_millis(10);
+const RECONNECT_DELAY: Duration = Duration::from_millis(500);
+/// Maximum message size. PostgreSQL allows 8,000 bytes.
+const MAX_MESSAGE_BYTES: usize = 7_000;
+/// Maximum number of names queued while the database is unavailable. After a reconnect everything counts as changed
+/// anyway.
+const MAX_QUEUED_NAMES: usize = 10_000;
+/// Channel of the current schema: schemas of one database must not receive each other's messages.
 const CHANNEL: &str = "'agentd_' || md5(current_schema())";
 
-/// Every daemon holds this lock, shared, as long as it listens: the server counts them, and lets go
-/// of one that died.
+/// Key of the shared advisory lock that every listening daemon holds. The server counts the holders and releases the
+/// lock of a daemon that died.
 const PRESENCE_LOCK: &str = "hashtextextended('agentd_' || current_schema(), 0)";
-/// How long a daemon that has just begun may take to listen.
-const LISTENS_WITHIN: Duration = Duration::from_secs(5);
+/// Time a starting daemon has to begin listening.
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// That this daemon works on the database, known to the server.
+/// Registration of this daemon at the server.
 #[derive(Debug)]
 pub(crate) struct Presence {
-    /// The server's process for the connection that listens.
+    /// Server process of the listening connection.
     process: watch::Sender<Option<i64>>,
 }
 
@@ -49,20 +49,20 @@ impl Default for Presence {
 }
 
 impl Presence {
-    /// The server's process for the connection that listens, once it does.
+    /// Waits until the daemon listens and returns the server process of its connection.
     pub(super) async fn listening(&self) -> Option<i64> {
         let mut process = self.process.subscribe();
-        let listening = tokio::time::timeout(LISTENS_WITHIN, process.wait_for(Option::is_some)).await;
+        let listening = tokio::time::timeout(LISTEN_TIMEOUT, process.wait_for(Option::is_some)).await;
         listening.ok().and_then(Result::ok).and_then(|own| *own)
     }
 
-    /// How many other daemons listen.
+    /// Returns the number of other listening daemons.
     pub(crate) async fn count_others(&self, read: &mut Read) -> Result<u64, StoreError> {
         let Some(own) = self.listening().await else {
-            let reason = "this daemon does not hear of other daemons' changes now".to_owned();
+            let reason = "this daemon currently receives no changes from other daemons".to_owned();
             return Err(StoreError::Unavailable { reason, source: None });
         };
-        // A lock on a number is shown as its two halves.
+        // `pg_locks` shows a 64-bit key as two halves.
         let sql = format!(
             "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1 \
              AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
@@ -72,10 +72,10 @@ impl Presence {
     }
 }
 
-/// Names that wait to be sent.
+/// Names to be sent.
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    /// Tells a replica's own messages from others'.
+    /// Id that distinguishes a replica's own messages.
     replica: String,
     names: RefCell<BTreeSet<String>>,
     added: Notify,
@@ -93,19 +93,19 @@ impl Outgoing {
 
     pub(super) fn add(&self, name: String) {
         let mut names = self.names.borrow_mut();
-        if names.len() < NAMES {
+        if names.len() < MAX_QUEUED_NAMES {
             names.insert(name);
         }
         self.added.notify_one();
     }
 
-    /// The next message, at most so long, and the names in it.
+    /// Returns the next message, limited in size, and the names in it.
     fn next_message(&self) -> Option<(String, Vec<String>)> {
         let mut names = self.names.borrow_mut();
         let mut message = self.replica.clone();
         let mut taken = Vec::new();
         while let Some(name) = names.pop_first() {
-            if !taken.is_empty() && message.len() + name.len() + 1 > MESSAGE_BYTES {
+            if !taken.is_empty() && message.len() + name.len() + 1 > MAX_MESSAGE_BYTES {
                 names.insert(name);
                 break;
             }
@@ -121,18 +121,18 @@ pub(super) async fn send(pool: PgPool, server: Arc<Server>, outgoing: Rc<Outgoin
     let send = async |message: String| {
         let sql = sqlx::AssertSqlSafe(format!("SELECT pg_notify({CHANNEL}, $1)"));
         let mut connection = Pooled::acquire(&pool, &server).await?;
-        connection.ask(|connection| connection.execute(sqlx::query(sql).bind(message))).await
+        connection.run(|connection| connection.execute(sqlx::query(sql).bind(message))).await
     };
     loop {
         outgoing.added.notified().await;
         while let Some((message, names)) = outgoing.next_message() {
             match send(message).await {
-                Ok(_) => tokio::time::sleep(BETWEEN_MESSAGES).await,
+                Ok(_) => tokio::time::sleep(MESSAGE_INTERVAL).await,
                 Err(StoreError::Closed) => return,
                 Err(error) => {
-                    tracing::warn!(%error, "telling other replicas of a change failed; trying again");
+                    tracing::warn!(%error, "failed to notify other replicas; retrying");
                     outgoing.names.borrow_mut().extend(names);
-                    tokio::time::sleep(BEFORE_RECONNECTING).await;
+                    tokio::time::sleep(RECONNECT_DELAY).await;
                 }
             }
         }
@@ -151,13 +151,13 @@ pub(super) async fn listen(
         match ended {
             Ok(()) => {}
             Err(StoreError::Closed) => return,
-            Err(error) => tracing::warn!(%error, "hearing of other replicas' changes failed; connecting anew"),
+            Err(error) => tracing::warn!(%error, "notification listener failed; reconnecting"),
         }
-        tokio::time::sleep(BEFORE_RECONNECTING).await;
+        tokio::time::sleep(RECONNECT_DELAY).await;
     }
 }
 
-/// Ends when the connection is lost.
+/// Listens until the connection is lost.
 async fn listen_once(
     pool: &PgPool,
     server: &Server,
@@ -168,26 +168,29 @@ async fn listen_once(
     let mut listener = PgListener::connect_with(pool).await?;
     listener.eager_reconnect(false);
     let ended = async {
-        let process = in_time(server, begin(&mut listener)).await?;
+        let process = with_timeout(server, begin(&mut listener)).await?;
         presence.process.send_replace(Some(process));
-        // Whatever was said before is lost.
+        // Messages sent before this point are lost.
         shared.signals.bump_all();
-        hear(&mut listener, server, shared, own).await
+        receive(&mut listener, server, shared, own).await
     }
     .await;
     presence.process.send_replace(None);
     if let Err(StoreError::Unavailable { source: None, .. }) = &ended {
-        let_go(listener, server).await;
+        discard(listener, server).await;
     }
     ended
 }
 
-async fn in_time<T>(server: &Server, answer: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, StoreError> {
+async fn with_timeout<T>(
+    server: &Server,
+    answer: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, StoreError> {
     let answer = tokio::time::timeout(server.limits.answer(), answer).await;
-    Ok(answer.map_err(|_| StoreError::unanswered())??)
+    Ok(answer.map_err(|_| StoreError::timed_out())??)
 }
 
-/// Answers the server's process for this connection.
+/// Starts listening and returns the server process of this connection.
 async fn begin(listener: &mut PgListener) -> Result<i64, sqlx::Error> {
     let channel = sqlx::AssertSqlSafe(format!("SELECT {CHANNEL}"));
     let channel: String = sqlx::query_scalar(channel).fetch_one(&mut *listener).await?;
@@ -198,10 +201,10 @@ async fn begin(listener: &mut PgListener) -> Result<i64, sqlx::Error> {
     Ok(process.into())
 }
 
-async fn hear(listener: &mut PgListener, server: &Server, shared: &Shared, own: &str) -> Result<(), StoreError> {
+async fn receive(listener: &mut PgListener, server: &Server, shared: &Shared, own: &str) -> Result<(), StoreError> {
     loop {
-        let Ok(message) = tokio::time::timeout(server.limits.silence(), listener.try_recv()).await else {
-            in_time(server, listener.execute("SELECT 1")).await?;
+        let Ok(message) = tokio::time::timeout(server.limits.ping_interval(), listener.try_recv()).await else {
+            with_timeout(server, listener.execute("SELECT 1")).await?;
             continue;
         };
         let Some(message) = message? else { return Ok(()) };
@@ -215,16 +218,16 @@ async fn hear(listener: &mut PgListener, server: &Server, shared: &Shared, own: 
     }
 }
 
-/// A listener says goodbye in the background on a connection of the pool, and waits for the answer without end. So it
-/// gets another connection for that, and the one that hangs is closed.
-async fn let_go(mut listener: PgListener, server: &Server) {
+/// Disposes of a listener. Dropped, it would unlisten in the background on a pooled connection and wait without limit.
+/// So it gets another connection for that, and the hanging one is closed.
+async fn discard(mut listener: PgListener, server: &Server) {
     loop {
-        if let Ok(mut answers) = server.connect().await {
-            if let Ok(hangs) = listener.acquire().await {
-                std::mem::swap(hangs, &mut answers);
+        if let Ok(mut responsive) = server.connect().await {
+            if let Ok(unresponsive) = listener.acquire().await {
+                std::mem::swap(unresponsive, &mut responsive);
             }
             return;
         }
-        tokio::time::sleep(BEFORE_RECONNECTING).await;
+        tokio::time::sleep(RECONNECT_DELAY).await;
     }
 }

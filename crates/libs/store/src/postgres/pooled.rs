@@ -1,4 +1,4 @@
-//! A connection of a pool whose answers are not waited for without end.
+//! Pooled connection with time limits for responses.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,32 +13,32 @@ use super::server::Server;
 use crate::StoreError;
 use crate::row::Row;
 
-/// It goes back to its pool when it is dropped, unless it hangs: its transaction is taken back first.
+/// Returns to its pool when dropped, after a rollback of its transaction, unless it is unresponsive.
 pub(crate) struct Pooled {
-    /// There until it is dropped.
-    connection: Option<Lent>,
+    /// Present until the drop.
+    connection: Option<CheckedOut>,
     server: Arc<Server>,
     is_in_transaction: bool,
-    /// It did not answer, so nobody knows what it would answer next.
-    hangs: bool,
-    time: Time,
+    /// A response is missing, so the protocol state is unknown.
+    is_unresponsive: bool,
+    time: StatementLimit,
 }
 
-/// How much of it statements may take.
+/// Time limit of statements on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Time {
+enum StatementLimit {
     Limited,
     UntilEndOfTransaction,
-    /// The connection is not lent to others again.
+    /// The connection is not returned to the pool.
     Unlimited,
 }
 
-/// Closed with this value, at once and without a word, unless it was given back.
-struct Lent(PoolConnection<Postgres>);
+/// Closes the connection on drop, immediately and without a termination message, unless it was returned.
+struct CheckedOut(PoolConnection<Postgres>);
 
-impl Drop for Lent {
+impl Drop for CheckedOut {
     fn drop(&mut self) {
-        // Never polled: what it holds goes with it.
+        // The future is never polled; dropping it closes the connection.
         drop(self.0.return_to_pool());
     }
 }
@@ -46,121 +46,143 @@ impl Drop for Lent {
 impl Pooled {
     pub(crate) async fn acquire(pool: &PgPool, server: &Arc<Server>) -> Result<Self, sqlx::Error> {
         Ok(Self {
-            connection: Some(Lent(pool.acquire().await?)),
+            connection: Some(CheckedOut(pool.acquire().await?)),
             server: Arc::clone(server),
             is_in_transaction: false,
-            hangs: false,
-            time: Time::Limited,
+            is_unresponsive: false,
+            time: StatementLimit::Limited,
         })
     }
 
     /// Begins a transaction.
     pub(crate) async fn begin(mut self, sql: &'static str) -> Result<Self, StoreError> {
-        // Before it is known: whoever stops waiting leaves one behind.
+        // Set before the outcome is known: a cancelled caller may leave a transaction behind.
         self.is_in_transaction = true;
         let limit = self.server.limits.quick;
-        self.ask_within(limit, |connection| connection.execute(raw_sql(sql))).await?;
+        self.run_within(limit, |connection| connection.execute(raw_sql(sql))).await?;
         Ok(self)
     }
 
-    /// After no answer, or a lost connection, nobody knows what came of it.
+    /// Commits. Without a response, or after a lost connection, the outcome is unknown.
     pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
         self.is_in_transaction = false;
-        self.ask(|connection| connection.execute(raw_sql("COMMIT"))).await.map(drop)
+        self.run(|connection| connection.execute(raw_sql("COMMIT"))).await.map(drop)
     }
 
-    /// The server takes back by itself what it hears no more of.
+    /// Rolls back. The server rolls back by itself when the connection is lost.
     pub(crate) async fn rollback(mut self) {
         self.is_in_transaction = false;
-        drop(self.ask(|connection| connection.execute(raw_sql("ROLLBACK"))).await);
+        drop(self.run(|connection| connection.execute(raw_sql("ROLLBACK"))).await);
     }
 
-    /// What `ask` makes of the connection, if it answers in time.
-    pub(crate) async fn ask<'c, T, E, F>(
+    /// Runs `run` on the connection within the time limit.
+    pub(crate) async fn run<'c, T, E, F>(
         &'c mut self,
-        ask: impl FnOnce(&'c mut PgConnection) -> F,
+        run: impl FnOnce(&'c mut PgConnection) -> F,
     ) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, E>>,
         StoreError: From<E>,
     {
         let limit = self.server.limits.answer();
-        self.ask_within(limit, ask).await
+        self.run_within(limit, run).await
     }
 
-    async fn ask_within<'c, T, E, F>(
+    async fn run_within<'c, T, E, F>(
         &'c mut self,
         limit: Duration,
-        ask: impl FnOnce(&'c mut PgConnection) -> F,
+        run: impl FnOnce(&'c mut PgConnection) -> F,
     ) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, E>>,
         StoreError: From<E>,
     {
-        let Self { connection: Some(Lent(connection)), server, hangs: hangs @ false, time, .. } = self else {
-            return Err(StoreError::unanswered());
+        let Self {
+            connection: Some(CheckedOut(connection)),
+            server,
+            is_unresponsive: is_unresponsive @ false,
+            time,
+            ..
+        } = self
+        else {
+            return Err(StoreError::timed_out());
         };
-        match wait(server, *time, limit, ask(connection)).await {
+        match wait_within(server, *time, limit, run(connection)).await {
             Some(answer) => Ok(answer?),
             None => {
-                *hangs = true;
-                Err(StoreError::unanswered())
+                *is_unresponsive = true;
+                Err(StoreError::timed_out())
             }
         }
     }
 
-    /// Rows as they come, each in time.
+    /// Returns a stream of rows, each within the time limit.
     pub(crate) fn stream<'c>(
         &'c mut self,
-        ask: impl FnOnce(&'c mut PgConnection) -> BoxStream<'c, Result<Row, StoreError>>,
+        run: impl FnOnce(&'c mut PgConnection) -> BoxStream<'c, Result<Row, StoreError>>,
     ) -> BoxStream<'c, Result<Row, StoreError>> {
-        let Self { connection: Some(Lent(connection)), server, hangs: hangs @ false, time, .. } = self else {
-            return stream::iter([Err(StoreError::unanswered())]).boxed();
+        let Self {
+            connection: Some(CheckedOut(connection)),
+            server,
+            is_unresponsive: is_unresponsive @ false,
+            time,
+            ..
+        } = self
+        else {
+            return stream::iter([Err(StoreError::timed_out())]).boxed();
         };
         let (server, time, limit) = (&*server, *time, server.limits.answer());
-        stream::unfold(Some((ask(connection), hangs)), move |left| async move {
-            let (mut rows, hangs) = left?;
-            match wait(server, time, limit, rows.next()).await {
-                Some(row) => row.map(|row| (row, Some((rows, hangs)))),
+        stream::unfold(Some((run(connection), is_unresponsive)), move |left| async move {
+            let (mut rows, is_unresponsive) = left?;
+            match wait_within(server, time, limit, rows.next()).await {
+                Some(row) => row.map(|row| (row, Some((rows, is_unresponsive)))),
                 None => {
-                    *hangs = true;
-                    Some((Err(StoreError::unanswered()), None))
+                    *is_unresponsive = true;
+                    Some((Err(StoreError::timed_out()), None))
                 }
             }
         })
         .boxed()
     }
 
-    /// What follows may take as long as it needs: in a transaction until that ends, else for good.
-    pub(crate) async fn take_time(&mut self) -> Result<(), StoreError> {
-        if self.time != Time::Limited {
+    /// Lifts the time limit: until the end of the transaction if there is one, else for the rest of the connection's
+    /// life.
+    pub(crate) async fn lift_time_limit(&mut self) -> Result<(), StoreError> {
+        if self.time != StatementLimit::Limited {
             return Ok(());
         }
         let (time, sql) = match self.is_in_transaction {
             true => (
-                Time::UntilEndOfTransaction,
+                StatementLimit::UntilEndOfTransaction,
                 "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0",
             ),
-            false => (Time::Unlimited, "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0"),
+            false => {
+                (StatementLimit::Unlimited, "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0")
+            }
         };
-        // First, lest others get it.
+        // Set first, so that the connection cannot be returned with the limit lifted.
         self.time = time;
-        self.ask(|connection| connection.execute(raw_sql(sql))).await.map(drop)
+        self.run(|connection| connection.execute(raw_sql(sql))).await.map(drop)
     }
 
-    pub(crate) fn takes_time(&self) -> bool {
-        self.time != Time::Limited
+    pub(crate) fn is_time_limit_lifted(&self) -> bool {
+        self.time != StatementLimit::Limited
     }
 }
 
-/// `None`: no answer, and none is to be expected.
-async fn wait<T>(server: &Server, time: Time, limit: Duration, answer: impl Future<Output = T>) -> Option<T> {
+/// Returns `None` if no response arrived and none can be expected.
+async fn wait_within<T>(
+    server: &Server,
+    time: StatementLimit,
+    limit: Duration,
+    answer: impl Future<Output = T>,
+) -> Option<T> {
     let mut answer = pin!(answer);
     loop {
         if let Ok(answer) = tokio::time::timeout(limit, answer.as_mut()).await {
             return Some(answer);
         }
-        if time == Time::Limited || !server.lets_in().await {
+        if time == StatementLimit::Limited || !server.accepts_connections().await {
             return None;
         }
     }
@@ -170,22 +192,22 @@ impl Drop for Pooled {
     fn drop(&mut self) {
         let Some(mut connection) = self.connection.take() else { return };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        if self.hangs {
+        if self.is_unresponsive {
             return;
         }
         let (limit, is_in_transaction) = (self.server.limits.answer(), self.is_in_transaction);
-        let is_kept = self.time != Time::Unlimited;
+        let is_reusable = self.time != StatementLimit::Unlimited;
         runtime.spawn(async move {
-            let Lent(lent) = &mut connection;
-            let going_back = async {
+            let CheckedOut(checked_out) = &mut connection;
+            let returning = async {
                 if is_in_transaction {
-                    drop(lent.execute(raw_sql("ROLLBACK")).await);
+                    drop(checked_out.execute(raw_sql("ROLLBACK")).await);
                 }
-                if is_kept {
-                    lent.return_to_pool().await;
+                if is_reusable {
+                    checked_out.return_to_pool().await;
                 }
             };
-            drop(tokio::time::timeout(limit, going_back).await);
+            drop(tokio::time::timeout(limit, returning).await);
         });
     }
 }

@@ -1,9 +1,8 @@
-//! Connections for reading, and what happens when one turns out to be lost.
+//! Reader connections and the replacement of lost ones.
 //!
-//! A server that restarts, or an administrator who ends its sessions, takes every idle connection
-//! along. The first that fails casts suspicion on all that were idle by then: each is asked whether it
-//! lives before it is handed out. So a read that failed needs one more connection, not one more try for each
-//! lost one.
+//! A server restart, or an administrator who ends sessions, closes every idle connection. The first failure makes all
+//! connections suspect that were idle at that time: each is pinged before it is handed out. A failed read therefore
+//! needs one more connection, not one retry for each lost one.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +17,7 @@ use crate::StoreError;
 const CONNECTIONS: u32 = 8;
 const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 
-/// Cheap to clone.
+/// Pool of reader connections. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Readers {
     pool: PgPool,
@@ -26,7 +25,7 @@ pub(crate) struct Readers {
     lost_at: Arc<Mutex<Option<Instant>>>,
 }
 
-/// A connection that can be replaced.
+/// Reader connection that can be replaced after a failure.
 pub(crate) struct Reader {
     pub(crate) connection: Pooled,
     readers: Readers,
@@ -56,7 +55,7 @@ impl Readers {
         Ok(Reader { connection: Pooled::acquire(&self.pool, &self.server).await?, readers: self.clone() })
     }
 
-    /// A transaction that sees one state.
+    /// Begins a transaction that sees one consistent state.
     pub(crate) async fn begin_snapshot(&self) -> Result<Pooled, StoreError> {
         let begin = async || Pooled::acquire(&self.pool, &self.server).await?.begin(SNAPSHOT).await;
         match begin().await {
@@ -65,7 +64,7 @@ impl Readers {
         }
     }
 
-    /// Whether a statement failed because its connection did; then the others are suspect.
+    /// Whether a statement failed because its connection was lost; all idle connections are then suspect.
     fn is_lost(&self, error: &StoreError) -> bool {
         let is_lost = error.is_lost_connection() && !self.pool.is_closed();
         if is_lost {
@@ -84,10 +83,10 @@ fn is_suspect(idle_for: Duration, lost_at: Option<Instant>) -> bool {
 }
 
 impl Reader {
-    /// After a statement failed: `Err` gives back a connection that is not to blame, `Ok` says where
-    /// another can be had. The lost one is let go first, so that those who replace theirs at the same
-    /// time never wait for each other.
-    pub(crate) fn give_up(self, error: &StoreError) -> Result<Readers, Self> {
+    /// Handles a failed statement: returns the reader unchanged if its connection is intact, otherwise the pool to get
+    /// another one from. The lost connection is released first, so that concurrent replacements never wait for each
+    /// other.
+    pub(crate) fn discard_if_lost(self, error: &StoreError) -> Result<Readers, Self> {
         if self.readers.is_lost(error) { Ok(self.readers) } else { Err(self) }
     }
 }

@@ -1,14 +1,13 @@
-//! Transactions, many at once on one thread.
+//! Concurrent transactions on one thread.
 //!
-//! Each is SERIALIZABLE, so that a closure may rely on what it read exactly as it may on SQLite's
-//! single writer: "count the users, then insert the first one" lets exactly one of two racers win.
-//! The price is that PostgreSQL refuses some of those that overlap; they are run again, after a
-//! jittered pause, up to a bound. Claims from the queue lock the rows that they take and run at
-//! READ COMMITTED, where they never collide.
+//! Each transaction is SERIALIZABLE, so that a closure may rely on what it read exactly as on SQLite's single writer:
+//! of two concurrent closures that count the users and then insert the first one, only one succeeds. PostgreSQL aborts
+//! some overlapping transactions; they are retried with jittered backoff up to a limit. Queue claims lock the rows they
+//! take and run at READ COMMITTED, where they never conflict.
 //!
-//! A connection that fails before the commit was sent has changed nothing, so the closure is run
-//! once more. If it fails during the commit, or the answer to that stays away, nobody knows what came
-//! of it: the caller is told that the database is unavailable, and the closure is not run again.
+//! A connection that fails before the commit was sent has changed nothing, so the closure runs once more. If it fails
+//! during the commit, or the response is missing, the outcome is unknown: the caller gets an unavailable error, and the
+//! closure is not retried.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -26,15 +25,14 @@ use crate::read::{Connection, Read};
 use crate::shared::Shared;
 use crate::{StoreError, Topic, Tx};
 
-/// Transactions at once.
+/// Maximum number of concurrent transactions.
 const SLOTS: usize = 10;
-/// One more for notifying and one for listening.
+/// Includes one connection for notifying and one for listening.
 const CONNECTIONS: u32 = 12;
-const ATTEMPTS: u32 = 25;
-const FIRST_PAUSE: Duration = Duration::from_millis(2);
-const LONGEST_PAUSE: Duration = Duration::from_millis(250);
-/// A topic's rows: its version is their sum, and transactions that write different ones do not
-/// collide.
+const MAX_ATTEMPTS: u32 = 25;
+const MIN_BACKOFF: Duration = Duration::from_millis(2);
+const MAX_BACKOFF: Duration = Duration::from_millis(250);
+/// Rows per topic. Its version is their sum, and transactions that write different rows do not conflict.
 const SHARDS: usize = 64;
 
 struct Slots {
@@ -42,7 +40,7 @@ struct Slots {
     offset: usize,
 }
 
-/// What every running transaction needs.
+/// Resources shared by all transactions.
 struct Context {
     pool: PgPool,
     server: Arc<Server>,
@@ -113,7 +111,7 @@ async fn run(
         tokio::select! {
             message = inbox.recv() => match message {
                 Some(Message::Job(job)) => {
-                    running.spawn_local(carry_out(Rc::clone(&context), job));
+                    running.spawn_local(run_job(Rc::clone(&context), job));
                 }
                 Some(Message::Close(done)) => {
                     inbox.close();
@@ -127,12 +125,12 @@ async fn run(
     while running.join_next().await.is_some() {}
     listener.abort();
     sender.abort();
-    // The listener says goodbye on its connection, which may hang.
+    // The listener unsubscribes on its connection, which may be unresponsive.
     drop(tokio::time::timeout(limits.answer(), pool.close()).await);
     closing
 }
 
-/// Gives the slot back however the transaction ends.
+/// Transaction slot, returned on drop.
 struct Slot<'c> {
     slots: &'c Slots,
     number: usize,
@@ -152,58 +150,58 @@ impl Drop for Slot<'_> {
 
 enum Attempt {
     Done,
-    /// On a connection that had died, or hangs, while it was idle: the closure did not run.
-    NotBegun(StoreError),
-    Again(StoreError),
+    /// The idle connection had died or was unresponsive; the closure did not run.
+    NotStarted(StoreError),
+    Retry(StoreError),
     Failed(StoreError),
 }
 
-async fn carry_out(context: Rc<Context>, mut job: Box<dyn Job>) {
+async fn run_job(context: Rc<Context>, mut job: Box<dyn Job>) {
     let number = context.slots.free.borrow_mut().pop().unwrap_or_default();
     let slot = Slot { slots: &context.slots, number };
     let mut lost_connections = 0;
-    for attempt in 1..=ATTEMPTS {
+    for attempt in 1..=MAX_ATTEMPTS {
         match context.attempt(&mut *job, slot.shard()).await {
             Attempt::Done => return job.answer(Ok(())),
             Attempt::Failed(error) => return job.answer(Err(error)),
-            // The pool throws it away; at worst all of them have died.
-            Attempt::NotBegun(_) if attempt <= CONNECTIONS => {}
-            Attempt::NotBegun(error) => return job.answer(Err(error)),
-            Attempt::Again(error) => {
+            // The pool discards the connection; in the worst case all of them have died.
+            Attempt::NotStarted(_) if attempt <= CONNECTIONS => {}
+            Attempt::NotStarted(error) => return job.answer(Err(error)),
+            Attempt::Retry(error) => {
                 if error.is_lost_connection() {
                     lost_connections += 1;
                 }
-                if attempt == ATTEMPTS || lost_connections > 1 {
+                if attempt == MAX_ATTEMPTS || lost_connections > 1 {
                     return job.answer(Err(error));
                 }
-                tokio::time::sleep(context.pause(attempt)).await;
+                tokio::time::sleep(context.backoff(attempt)).await;
             }
         }
     }
 }
 
 impl Context {
-    fn pause(&self, attempt: u32) -> Duration {
-        let longest = FIRST_PAUSE.saturating_mul(1 << attempt.min(10)).min(LONGEST_PAUSE);
+    fn backoff(&self, attempt: u32) -> Duration {
+        let longest = MIN_BACKOFF.saturating_mul(1 << attempt.min(10)).min(MAX_BACKOFF);
         longest.mul_f64(self.shared.entropy.unit())
     }
 
     async fn attempt(&self, job: &mut dyn Job, shard: usize) -> Attempt {
         let connection = match Pooled::acquire(&self.pool, &self.server).await {
             Ok(connection) => connection,
-            // A server that is away is not worth another try: the pool has already tried for seconds.
+            // Retrying is pointless if the server is unavailable: the pool has already tried for seconds.
             Err(error @ sqlx::Error::PoolTimedOut) => return Attempt::Failed(error.into()),
-            Err(error) => return not_begun(error.into()),
+            Err(error) => return not_started(error.into()),
         };
         let begun = match connection.begin(begin(job.plan())).await {
             Ok(transaction) => transaction,
-            Err(error) => return not_begun(error),
+            Err(error) => return not_started(error),
         };
         let mut tx = Tx::new(Read::new(Connection::PostgresTransaction(begun), Arc::clone(&self.shared), true));
         let outcome = job.run(&mut tx).await;
         let prepared = match outcome {
-            Outcome::Keep => tx.bump_versions(shard).await,
-            Outcome::GiveUp => Err(StoreError::Aborted),
+            Outcome::Commit => tx.bump_versions(shard).await,
+            Outcome::RollBack => Err(StoreError::Aborted),
         };
         let Tx { read, touched, woken, .. } = tx;
         let Connection::PostgresTransaction(transaction) = read.connection else {
@@ -213,28 +211,28 @@ impl Context {
             transaction.rollback().await;
             let cause = read.failure.unwrap_or(error);
             return match (outcome, cause) {
-                (_, cause @ StoreError::Contended) => Attempt::Again(cause),
-                (_, cause) if cause.is_lost_connection() => Attempt::Again(cause),
-                (Outcome::GiveUp, _) => Attempt::Done,
-                (Outcome::Keep, cause) => Attempt::Failed(cause),
+                (_, cause @ StoreError::Contended) => Attempt::Retry(cause),
+                (_, cause) if cause.is_lost_connection() => Attempt::Retry(cause),
+                (Outcome::RollBack, _) => Attempt::Done,
+                (Outcome::Commit, cause) => Attempt::Failed(cause),
             };
         }
         match transaction.commit().await {
             Ok(()) => {
-                self.tell(&touched, woken);
+                self.notify_changes(&touched, woken);
                 Attempt::Done
             }
-            Err(StoreError::Contended) => Attempt::Again(StoreError::Contended),
+            Err(StoreError::Contended) => Attempt::Retry(StoreError::Contended),
             Err(error) => {
-                // It may be there all the same.
-                self.tell(&touched, woken);
+                // The transaction may have been committed.
+                self.notify_changes(&touched, woken);
                 Attempt::Failed(error)
             }
         }
     }
 
-    /// Here at once, to the other replicas soon.
-    fn tell(&self, touched: &[Topic], woken: Vec<String>) {
+    /// Notifies local watchers immediately and other replicas soon.
+    fn notify_changes(&self, touched: &[Topic], woken: Vec<String>) {
         let names = touched.iter().map(|topic| topic.name().to_owned()).chain(woken);
         for name in names {
             self.shared.signals.bump(&name);
@@ -243,8 +241,8 @@ impl Context {
     }
 }
 
-fn not_begun(error: StoreError) -> Attempt {
-    if error.is_unavailable() { Attempt::NotBegun(error) } else { Attempt::Failed(error) }
+fn not_started(error: StoreError) -> Attempt {
+    if error.is_unavailable() { Attempt::NotStarted(error) } else { Attempt::Failed(error) }
 }
 
 fn begin(plan: Plan) -> &'static str {

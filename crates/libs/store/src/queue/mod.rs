@@ -1,19 +1,19 @@
-//! A leased queue: work that is claimed, done, and recorded, and that no crash loses.
+//! Leased work queue: items are claimed, processed and recorded, and survive crashes.
 //!
 //! | from | by | to |
 //! |---|---|---|
 //! | – | [`Tx::enqueue`] | pending |
-//! | pending and due, or leased and the lease over | [`Tx::claim`] | leased, attempt + 1 |
-//! | leased, the lease over, attempts used up | [`Tx::claim`] | dead_letter |
-//! | leased | [`Tx::heartbeat`] | leased, longer |
+//! | pending and due, or lease expired | [`Tx::claim`] | leased, attempt + 1 |
+//! | lease expired, no attempts left | [`Tx::claim`] | dead_letter |
+//! | leased | [`Tx::heartbeat`] | lease extended |
 //! | leased | [`Tx::complete`] | done |
 //! | leased | [`Tx::fail`] | pending later, or dead_letter after the last attempt |
-//! | leased | [`Tx::release`] | pending at once, the attempt not counted |
-//! | dead_letter | [`Tx::retry_dead_letter`] | pending, attempts counted anew |
+//! | leased | [`Tx::release`] | pending immediately, attempt not counted |
+//! | dead_letter | [`Tx::retry_dead_letter`] | pending, attempt count reset |
 //!
-//! Everything that a holder does is fenced by owner and a count of claims that only rises, so whoever
-//! lost the lease gets `StoreError::LostLease` and changes nothing. A done or dead row keeps its
-//! deduplication key until it is purged.
+//! Every change by a lease holder is fenced by owner and a claim counter that only increases. A holder that lost its
+//! lease gets `StoreError::LostLease` and changes nothing. A completed or dead-lettered item keeps its deduplication
+//! key until it is purged.
 
 mod model;
 
@@ -26,16 +26,13 @@ pub use self::model::{Enqueued, Item, ItemId, ItemStatus, Lease, NewItem, QueueS
 use crate::read::Read;
 use crate::{Args, Db, StoreError, Tx, args};
 
-/// Longer error texts are cut: they are for people.
-const ERROR_BYTES: usize = 2_000;
+/// Maximum length of a stored error text.
+const MAX_ERROR_BYTES: usize = 2_000;
 
 const COLUMNS: &str = "id, queue, dedup_key, payload, status, run_at, due_at, attempt, fence, max_attempts, owner, error, traceparent, created_at, updated_at";
 
 impl Tx {
-    /// Adds an item, unless one with its deduplication key is there.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Adds an item unless one with its deduplication key exists.
     pub async fn enqueue(&mut self, item: NewItem) -> Result<Enqueued, StoreError> {
         let id = ItemId::generate(self.ids());
         let now = self.clock().now();
@@ -67,12 +64,8 @@ impl Tx {
         Ok(Enqueued::Existing(row.get("id")?))
     }
 
-    /// Leases up to `limit` due items to `owner`, the longest due first. What is not completed,
-    /// failed or extended in time can be claimed by others. On PostgreSQL prefer [`Db::claim`],
-    /// which never collides.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Leases up to `limit` due items to `owner`, longest overdue first. An item that is not completed, failed or
+    /// extended in time can be claimed again. Prefer [`Db::claim`] on PostgreSQL, which never conflicts.
     pub async fn claim(
         &mut self,
         queue: &str,
@@ -80,14 +73,11 @@ impl Tx {
         limit: u32,
         lease: Duration,
     ) -> Result<Vec<Lease>, StoreError> {
-        self.claim_outside(queue, owner, limit, lease, &[]).await
+        self.claim_excluding_lanes(queue, owner, limit, lease, &[]).await
     }
 
-    /// As [`claim`](Self::claim), without the items of these lanes.
-    ///
-    /// # Errors
-    /// What the database refuses.
-    pub async fn claim_outside(
+    /// Like [`claim`](Self::claim), but skips the items of `lanes`.
+    pub async fn claim_excluding_lanes(
         &mut self,
         queue: &str,
         owner: &str,
@@ -131,29 +121,29 @@ impl Tx {
         Ok(leases)
     }
 
-    /// Extends a lease to `lease` from now.
+    /// Extends a lease to `extension` from now.
     ///
     /// # Errors
-    /// `StoreError::LostLease` when another one has taken the item over.
+    /// `StoreError::LostLease` if the item was claimed by another owner.
     pub async fn heartbeat(&mut self, lease: &Lease, extension: Duration) -> Result<(), StoreError> {
         let now = self.clock().now();
-        self.held(lease, "due_at = $4, updated_at = $5", args![now + extension, now]).await
+        self.update_leased(lease, "due_at = $4, updated_at = $5", args![now + extension, now]).await
     }
 
-    /// Ends an item well.
+    /// Completes an item.
     ///
     /// # Errors
-    /// `StoreError::LostLease` when another one has taken the item over.
+    /// `StoreError::LostLease` if the item was claimed by another owner.
     pub async fn complete(&mut self, lease: &Lease) -> Result<(), StoreError> {
         let now = self.clock().now();
-        self.held(lease, "status = 'done', owner = NULL, error = NULL, updated_at = $4", args![now]).await
+        self.update_leased(lease, "status = 'done', owner = NULL, error = NULL, updated_at = $4", args![now]).await
     }
 
-    /// Records a failed attempt: the item waits out its backoff, or is a dead letter after its last
-    /// attempt. Answers when it will be tried again.
+    /// Records a failed attempt: the item is retried after its backoff, or dead-lettered after its last attempt.
+    /// Returns the time of the next attempt.
     ///
     /// # Errors
-    /// `StoreError::LostLease` when another one has taken the item over.
+    /// `StoreError::LostLease` if the item was claimed by another owner.
     pub async fn fail(
         &mut self,
         lease: &Lease,
@@ -165,10 +155,10 @@ impl Tx {
         self.fail_for(lease, error, delay).await
     }
 
-    /// As [`fail`](Self::fail), with a delay that the failure itself asked for (`Retry-After`).
+    /// Like [`fail`](Self::fail), with a delay given by the failure itself (`Retry-After`).
     ///
     /// # Errors
-    /// `StoreError::LostLease` when another one has taken the item over.
+    /// `StoreError::LostLease` if the item was claimed by another owner.
     pub async fn fail_for(
         &mut self,
         lease: &Lease,
@@ -176,37 +166,41 @@ impl Tx {
         delay: Duration,
     ) -> Result<Option<Timestamp>, StoreError> {
         if lease.attempt >= lease.max_attempts {
-            self.bury(lease, error).await?;
+            self.dead_letter(lease, error).await?;
             return Ok(None);
         }
         let now = self.clock().now();
         let again = now + delay;
-        self.held(
+        self.update_leased(
             lease,
             "status = 'pending', owner = NULL, run_at = $4, due_at = $4, error = $5, updated_at = $6",
-            args![again, cut(error), now],
+            args![again, truncate_error(error), now],
         )
         .await?;
         Ok(Some(again))
     }
 
-    /// Makes an item a dead letter at once: trying again is known to be useless.
+    /// Dead-letters an item immediately, for failures that a retry cannot fix.
     ///
     /// # Errors
-    /// `StoreError::LostLease` when another one has taken the item over.
-    pub async fn bury(&mut self, lease: &Lease, error: &str) -> Result<(), StoreError> {
+    /// `StoreError::LostLease` if the item was claimed by another owner.
+    pub async fn dead_letter(&mut self, lease: &Lease, error: &str) -> Result<(), StoreError> {
         let now = self.clock().now();
-        self.held(lease, "status = 'dead_letter', owner = NULL, error = $4, updated_at = $5", args![cut(error), now])
-            .await
+        self.update_leased(
+            lease,
+            "status = 'dead_letter', owner = NULL, error = $4, updated_at = $5",
+            args![truncate_error(error), now],
+        )
+        .await
     }
 
-    /// Gives an item back untried, as a daemon that stops does.
+    /// Releases an item without counting the attempt, for example at shutdown.
     ///
     /// # Errors
-    /// `StoreError::LostLease` when another one has taken the item over.
+    /// `StoreError::LostLease` if the item was claimed by another owner.
     pub async fn release(&mut self, lease: &Lease) -> Result<(), StoreError> {
         let now = self.clock().now();
-        self.held(
+        self.update_leased(
             lease,
             "status = 'pending', owner = NULL, due_at = $4, attempt = attempt - 1, updated_at = $4",
             args![now],
@@ -216,8 +210,8 @@ impl Tx {
         Ok(())
     }
 
-    /// Carries out a holder's change if it still holds the item. `$1` to `$3` are the fence.
-    async fn held(&mut self, lease: &Lease, change: &'static str, values: Args) -> Result<(), StoreError> {
+    /// Applies a change if the caller still holds the lease. `$1` to `$3` are the fence.
+    async fn update_leased(&mut self, lease: &Lease, change: &'static str, values: Args) -> Result<(), StoreError> {
         let mut args = args![&lease.id, &lease.owner, lease.fence];
         args.append(values);
         let sql =
@@ -228,11 +222,7 @@ impl Tx {
         }
     }
 
-    /// Makes a dead letter pending again, with its attempts allowed anew; answers whether it was
-    /// one.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Makes a dead letter pending with a fresh attempt count; returns whether it was dead-lettered.
     pub async fn retry_dead_letter(&mut self, id: &ItemId) -> Result<bool, StoreError> {
         let now = self.clock().now();
         let row = self
@@ -249,19 +239,13 @@ impl Tx {
         Ok(true)
     }
 
-    /// Removes an item that nobody holds, whatever its state; answers whether it was there.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Deletes an item in any state except leased; returns whether it existed.
     pub async fn remove_item(&mut self, id: &ItemId) -> Result<bool, StoreError> {
         Ok(self.execute("DELETE FROM queue WHERE id = $1 AND status <> 'leased'", args![id]).await? > 0)
     }
 
-    /// Deletes up to `limit` items of a queue that ended in `status` before `before`; answers how
-    /// many. Call until it answers less than `limit`.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Deletes up to `limit` items of a queue that ended in `status` before `before`, and returns their number. Call
+    /// until the number is below `limit`.
     pub async fn purge_queue(
         &mut self,
         queue: &str,
@@ -282,17 +266,12 @@ impl Tx {
 }
 
 impl Read {
-    /// # Errors
-    /// What the database refuses.
     pub async fn find_item(&mut self, id: &ItemId) -> Result<Option<Item>, StoreError> {
         let row = self.fetch_optional(format!("SELECT {COLUMNS} FROM queue WHERE id = $1"), args![id]).await?;
         row.as_ref().map(Item::from_row).transpose()
     }
 
-    /// How many items of a queue are in each state.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Counts the items of a queue by state.
     pub async fn queue_stats(&mut self, queue: &str) -> Result<QueueStats, StoreError> {
         let rows = self
             .fetch_all("SELECT status, COUNT(*) AS items FROM queue WHERE queue = $1 GROUP BY status", args![queue])
@@ -310,11 +289,7 @@ impl Read {
         Ok(stats)
     }
 
-    /// When the next item of a queue is due, if any is waiting or leased: how long a worker may
-    /// sleep unless it is woken.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Returns when the next pending or leased item of a queue is due: the time a worker may sleep unless it is woken.
     pub async fn next_due(&mut self, queue: &str) -> Result<Option<Timestamp>, StoreError> {
         let row = self
             .fetch_one(
@@ -327,19 +302,13 @@ impl Read {
 }
 
 impl Db {
-    /// [`Tx::claim`] in a transaction of its own, at the isolation that suits it.
-    ///
-    /// # Errors
-    /// What the database refuses.
+    /// Runs [`Tx::claim`] in its own transaction with the appropriate isolation.
     pub async fn claim(&self, queue: &str, owner: &str, limit: u32, lease: Duration) -> Result<Vec<Lease>, StoreError> {
-        self.claim_outside(queue, owner, limit, lease, Vec::new()).await
+        self.claim_excluding_lanes(queue, owner, limit, lease, Vec::new()).await
     }
 
-    /// [`Tx::claim_outside`] in a transaction of its own.
-    ///
-    /// # Errors
-    /// What the database refuses.
-    pub async fn claim_outside(
+    /// Runs [`Tx::claim_excluding_lanes`] in its own transaction.
+    pub async fn claim_excluding_lanes(
         &self,
         queue: &str,
         owner: &str,
@@ -349,12 +318,13 @@ impl Db {
     ) -> Result<Vec<Lease>, StoreError> {
         use crate::job::{Durability, Isolation, Plan};
         let (queue, owner) = (queue.to_owned(), owner.to_owned());
-        // A claim that a power cut takes back is simply made again.
+        // A claim lost in a power failure is simply repeated.
         let plan = Plan { durability: Durability::Relaxed, isolation: Isolation::ReadCommitted };
-        self.run(plan, async move |tx: &mut Tx| tx.claim_outside(&queue, &owner, limit, lease, &lanes).await).await
+        self.run(plan, async move |tx: &mut Tx| tx.claim_excluding_lanes(&queue, &owner, limit, lease, &lanes).await)
+            .await
     }
 
-    /// Tells when a queue may have work. It only wakes; [`Read::next_due`] says how long to sleep.
+    /// Watches a queue for work. It is only a wake-up hint; [`Read::next_due`] returns how long to sleep.
     #[must_use]
     pub fn watch_queue(&self, queue: &str) -> tokio::sync::watch::Receiver<u64> {
         self.shared().signals.watch(signal_name(queue))
@@ -365,7 +335,7 @@ fn signal_name(queue: &str) -> String {
     format!("queue.{queue}")
 }
 
-fn cut(error: &str) -> String {
+fn truncate_error(error: &str) -> String {
     // NUL cannot be stored, and an error text is no place to fail on it.
-    error[..error.floor_char_boundary(ERROR_BYTES)].replace('\0', "\u{fffd}")
+    error[..error.floor_char_boundary(MAX_ERROR_BYTES)].replace('\0', "\u{fffd}")
 }

@@ -1,4 +1,4 @@
-//! What stands in the queue.
+//! Model of queue items.
 
 use agentd_base::Timestamp;
 use agentd_base::trace::TraceContext;
@@ -8,35 +8,35 @@ use crate::row::Row;
 use crate::value::{FromValue, IntoValue, Kind, Value, ValueError};
 use crate::{StoreError, stored_ids};
 
-/// Ends the name of a lane in a deduplication key.
+/// Separates the lane from the rest of a deduplication key.
 pub(super) const LANE_END: char = '/';
 
 agentd_base::typed_id!(
-    /// The id of a queue item.
+    /// Id of a queue item.
     ItemId,
     "item"
 );
 stored_ids!(ItemId);
 
-/// An item to be added.
+/// Item to be enqueued.
 #[derive(Debug, Clone)]
 pub struct NewItem {
     pub queue: String,
-    /// At most one item of the queue has it. What precedes the first `/` names the item's lane, see
-    /// [`Tx::claim_outside`](crate::Tx::claim_outside).
+    /// Deduplication key, unique in the queue. The part before the first `/` is the item's lane, see
+    /// [`Tx::claim_excluding_lanes`](crate::Tx::claim_excluding_lanes).
     pub dedup_key: Option<String>,
     pub payload: serde_json::Value,
-    /// Not before.
+    /// Earliest time of the first attempt.
     pub run_at: Timestamp,
-    /// At least 1.
+    /// Maximum number of attempts, at least 1.
     pub max_attempts: u32,
 }
 
-/// What became of an item that was to be added.
+/// Result of enqueuing an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Enqueued {
     New(ItemId),
-    /// One with the same deduplication key was there.
+    /// An item with the same deduplication key existed.
     Existing(ItemId),
 }
 
@@ -87,7 +87,7 @@ impl FromValue for ItemStatus {
     }
 }
 
-/// A row of the queue.
+/// Row of the queue.
 #[derive(Debug, Clone)]
 pub struct Item {
     pub id: ItemId,
@@ -96,16 +96,16 @@ pub struct Item {
     pub payload: serde_json::Value,
     pub status: ItemStatus,
     pub run_at: Timestamp,
-    /// When it may be claimed; of a leased one, when the lease ends.
+    /// Time from which it may be claimed; for a leased item, the end of the lease.
     pub due_at: Timestamp,
-    /// How many attempts were begun, since the last retry by hand.
+    /// Number of attempts begun since the last manual retry.
     pub attempt: u32,
     pub(super) fence: u32,
     pub max_attempts: u32,
     pub owner: Option<String>,
-    /// What the last failed attempt said.
+    /// Error of the last failed attempt.
     pub error: Option<String>,
-    /// Where in a trace it was added, if anywhere.
+    /// Trace context in which the item was enqueued.
     pub trace: Option<TraceContext>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -149,14 +149,14 @@ impl Item {
     }
 }
 
-/// The right to work on an item, until `lease_until` at least.
+/// Lease on an item, valid until `lease_until`.
 #[derive(Debug, Clone)]
 pub struct Lease {
     pub id: ItemId,
     pub queue: String,
     pub dedup_key: Option<String>,
     pub owner: String,
-    /// 1 for the first.
+    /// Number of the attempt, starting at 1.
     pub attempt: u32,
     pub(super) fence: u32,
     pub max_attempts: u32,
@@ -167,16 +167,16 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The lane of the item, if it is in one.
+    /// Returns the lane of the item, if it has one.
     #[must_use]
     pub fn lane(&self) -> Option<&str> {
         Some(self.dedup_key.as_deref()?.split_once(LANE_END)?.0)
     }
 
-    /// The payload as a `T`.
+    /// Deserializes the payload.
     ///
     /// # Errors
-    /// `StoreError::Column` when it is none.
+    /// `StoreError::Column` if the payload is not a valid `T`.
     pub fn payload<T: DeserializeOwned>(&self) -> Result<T, StoreError> {
         T::deserialize(&self.payload).map_err(|source| StoreError::Column {
             column: "payload".to_owned(),
@@ -185,7 +185,7 @@ impl Lease {
     }
 }
 
-/// How many items are in each state.
+/// Number of items in each state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueStats {
     pub pending: u64,

@@ -1,5 +1,5 @@
-//! A connection that is used on the thread that asks, without a hop to another: handing each statement to a
-//! driver's thread and back costs several times what the statement does.
+//! SQLite connection that is used on the calling thread. Passing each statement to a driver thread and back would cost
+//! several times as much as the statement itself.
 
 use std::cell::Cell;
 use std::fs::OpenOptions;
@@ -17,23 +17,24 @@ use crate::row::Row;
 use crate::value::{Kind, Value, ValueError};
 
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-const STATEMENTS: usize = 256;
-/// Reads of requests take a fraction of this; while it is waited for, nothing is committed.
-const READERS_END_IN: Duration = Duration::from_millis(100);
-/// At most 2 MiB of cache; nothing is mapped. The log keeps its length, so that commits rarely have to
-/// extend it.
+const STATEMENT_CACHE_CAPACITY: usize = 256;
+/// Time to wait for readers during a blocking checkpoint. Reads of requests take a fraction of it; nothing is committed
+/// meanwhile.
+const READER_GRACE_PERIOD: Duration = Duration::from_millis(100);
+/// Limits the cache to 2 MiB and disables memory mapping. The log keeps its size, so that commits rarely have to extend
+/// it.
 const SETTINGS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON; \
     PRAGMA cache_size = -2048; PRAGMA mmap_size = 0; PRAGMA wal_autocheckpoint = 0; \
     PRAGMA journal_size_limit = 67108864;";
 
-/// Opens the writer's connection, and creates the file.
+/// Opens the writer's connection, creating the file if necessary.
 pub(crate) fn open(path: &Path) -> Result<Connection, StoreError> {
     create(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
-    keep_plans(&connection)?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    enable_stable_plans(&connection)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENT_CACHE_CAPACITY);
     connection.execute_batch(SETTINGS)?;
     connection.wal_hook(Some(|_, pages| {
         LOG_PAGES.set(u32::try_from(pages).unwrap_or(0));
@@ -42,20 +43,20 @@ pub(crate) fn open(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Has a prepared statement keep its plan. Otherwise SQLite plans every statement with a bound `LIMIT` anew each
-/// time it is run, which takes longer than running it. The price: what a parameter holds no longer proves that a
-/// partial index fits, so a statement that is to use one says the index's condition in words.
+/// Makes prepared statements keep their plan. Otherwise SQLite replans a statement with a bound `LIMIT` each time it
+/// runs, which takes longer than running it. In exchange, parameter values no longer prove that a partial index
+/// applies: a statement that should use one must repeat the condition of the index.
 /// <https://sqlite.org/c3ref/c_dbconfig_defensive.html#sqlitedbconfigenableqpsg>
-pub(crate) fn keep_plans(connection: &Connection) -> Result<(), StoreError> {
+pub(crate) fn enable_stable_plans(connection: &Connection) -> Result<(), StoreError> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(())
 }
 
-/// SQLite takes an empty file for a new database, and its companions get the same mode.
+/// Creates an empty file, which SQLite accepts as a new database; its companion files get the same mode.
 ///
-/// A file that is there is never opened here: closing it again would end every lock that this process
-/// holds on it (POSIX locks belong to process and file, see fcntl(2)), and another program that looks
-/// into the database would then take itself for the last one and remove the log under the daemon.
+/// An existing file is never opened here: closing it would release every lock that this process holds on it (POSIX
+/// locks belong to process and file, see fcntl(2)). Another program that opens the database would then consider itself
+/// the last user and remove the log.
 fn create(path: &Path) -> Result<(), StoreError> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(StoreError::io("creating", path, error)),
@@ -67,12 +68,12 @@ thread_local! {
     static LOG_PAGES: Cell<u32> = const { Cell::new(0) };
 }
 
-/// How many pages the log held after this thread's last commit.
+/// Returns the number of pages in the log after this thread's last commit.
 pub(crate) fn log_pages() -> u32 {
     LOG_PAGES.get()
 }
 
-/// Runs a statement to its end and answers how many rows it changed.
+/// Runs a statement to completion and returns the number of changed rows.
 pub(crate) fn execute(connection: &Connection, sql: &str, values: &[Value]) -> Result<u64, StoreError> {
     let mut statement = bound(connection, sql, values)?;
     let mut rows = statement.raw_query();
@@ -80,7 +81,7 @@ pub(crate) fn execute(connection: &Connection, sql: &str, values: &[Value]) -> R
     Ok(connection.changes())
 }
 
-/// Runs a statement to its end and answers its rows.
+/// Runs a statement to completion and returns its rows.
 pub(crate) fn fetch(connection: &Connection, sql: &str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
     let mut found = Vec::new();
     each(connection, sql, values, |row| {
@@ -90,7 +91,7 @@ pub(crate) fn fetch(connection: &Connection, sql: &str, values: &[Value]) -> Res
     Ok(found)
 }
 
-/// Runs a statement and hands over its rows one by one, until `take` answers that it wants no more.
+/// Runs a statement and passes its rows to `take` until that returns `false`.
 pub(crate) fn each(
     connection: &Connection,
     sql: &str,
@@ -113,7 +114,7 @@ pub(crate) fn each(
     Ok(())
 }
 
-/// A statement of the writer itself, prepared once and kept.
+/// Runs a cached statement of the writer itself.
 pub(crate) fn control(connection: &Connection, sql: &str) -> Result<(), StoreError> {
     let mut statement = prepared(connection, sql)?;
     let mut rows = statement.raw_query();
@@ -121,10 +122,10 @@ pub(crate) fn control(connection: &Connection, sql: &str) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Copies the whole log back and waits for readers that still look into it, so that the next commit begins it
-/// anew: where somebody always reads, it would grow for ever. One that reads for longer than that is not waited for.
+/// Runs a blocking checkpoint and waits briefly for readers, so that the next commit restarts the log. With permanent
+/// readers it would otherwise grow without limit.
 pub(crate) fn restart_log(connection: &Connection) -> Result<(), StoreError> {
-    connection.busy_timeout(READERS_END_IN)?;
+    connection.busy_timeout(READER_GRACE_PERIOD)?;
     let restarted = control(connection, "PRAGMA wal_checkpoint(RESTART)");
     connection.busy_timeout(BUSY_TIMEOUT)?;
     restarted
@@ -139,7 +140,7 @@ fn prepared<'c>(connection: &'c Connection, sql: &str) -> Result<CachedStatement
 fn bound<'c>(connection: &'c Connection, sql: &str, values: &[Value]) -> Result<CachedStatement<'c>, StoreError> {
     let mut statement = prepared(connection, sql)?;
     for index in 1..=statement.parameter_count() {
-        // SQLite numbers `$1` by where it stands in the text, not by what it says.
+        // SQLite numbers `$1` by its position in the text, not by its digits.
         let name = statement.parameter_name(index).unwrap_or_default();
         let position: usize = name.get(1..).and_then(|number| number.parse().ok()).unwrap_or(index);
         let value = position.checked_sub(1).and_then(|place| values.get(place));

@@ -1,10 +1,9 @@
-//! The log, and what is on the disk of it.
+//! Write-ahead log and its state on disk.
 //!
-//! A kernel tells of a sync that failed once, and then takes what it could not write for clean: the next sync succeeds
-//! and leaves a gap. What stands in the log behind a gap is not found after a power cut, commits included that were
-//! synced and acknowledged since; relaxed commits, which nobody had synced before, are what gaps are made of. So before
-//! anything is committed after a failure, or after a start that finds a log, the whole log is written again as it is,
-//! and synced.
+//! A kernel reports a failed sync once and then treats the unwritten pages as clean: the next sync succeeds and leaves
+//! a gap. After a power failure, log entries behind a gap are not found, including commits that were synced and
+//! acknowledged later. Gaps consist of relaxed commits, which had not been synced before. So before the first commit
+//! after a failure, or after a start that finds a log, the whole log is rewritten unchanged and synced.
 
 use std::fs::File;
 use std::io;
@@ -19,15 +18,15 @@ use rusqlite::config::DbConfig;
 use super::direct;
 use crate::StoreError;
 
-pub(super) const CHECKPOINT: &str = "PRAGMA wal_checkpoint(PASSIVE)";
-const PIECE_BYTES: usize = 1 << 20;
+pub(super) const PASSIVE_CHECKPOINT: &str = "PRAGMA wal_checkpoint(PASSIVE)";
+const CHUNK_BYTES: usize = 1 << 20;
 
-/// Writes the log again. The caller holds the lock for writing, so that nobody adds to it meanwhile.
-pub(super) fn write_again(database: &Path) -> Result<(), StoreError> {
+/// Rewrites the log. The caller holds the write lock, so that no entry is added meanwhile.
+pub(super) fn rewrite(database: &Path) -> Result<(), StoreError> {
     let mut path = database.as_os_str().to_owned();
     path.push("-wal");
     let written = match File::options().read(true).write(true).open(PathBuf::from(path)) {
-        Ok(log) => write_whole(&log),
+        Ok(log) => rewrite_file(&log),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
     };
@@ -37,45 +36,45 @@ pub(super) fn write_again(database: &Path) -> Result<(), StoreError> {
     })
 }
 
-fn write_whole(log: &File) -> io::Result<()> {
+fn rewrite_file(log: &File) -> io::Result<()> {
     if log.metadata()?.len() == 0 {
         return Ok(());
     }
-    let (mut piece, mut at) = (vec![0; PIECE_BYTES], 0);
+    let (mut chunk, mut at) = (vec![0; CHUNK_BYTES], 0);
     loop {
-        let length = log.read_at(&mut piece, at)?;
+        let length = log.read_at(&mut chunk, at)?;
         if length == 0 {
             return log.sync_all();
         }
-        log.write_all_at(&piece[..length], at)?;
+        log.write_all_at(&chunk[..length], at)?;
         at += length as u64;
     }
 }
 
-/// Closing the connection copies nothing back: half of it might get there, with a gap in what would make it good.
-pub(super) fn keep_at_close(connection: &Connection) {
+/// Disables the checkpoint at close, which could be partial and leave a gap in the log that would repair it.
+pub(super) fn disable_checkpoint_on_close(connection: &Connection) {
     if let Err(error) = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
-        tracing::debug!(%error, "the log is copied back when the database is closed");
+        tracing::debug!(%error, "failed to disable the checkpoint on close");
     }
 }
 
-/// Copies the log back; answers whether the log can still be relied on.
-pub(super) fn copy_back(connection: &Connection, copy: impl FnOnce(&Connection) -> Result<(), StoreError>) -> bool {
+/// Checkpoints the log; returns whether the log is still reliable.
+pub(super) fn checkpoint(connection: &Connection, copy: impl FnOnce(&Connection) -> Result<(), StoreError>) -> bool {
     let Err(error) = copy(connection) else { return true };
-    tracing::warn!(error = &error as &dyn std::error::Error, "copying the log back failed");
+    tracing::warn!(error = &error as &dyn std::error::Error, "checkpoint failed");
     let is_reliable = !error.is_unavailable() || error.is_busy();
     if !is_reliable {
-        keep_at_close(connection);
+        disable_checkpoint_on_close(connection);
     }
     is_reliable
 }
 
-/// Copies the log back beside the commits, on a thread of its own, which answers as [`copy_back`].
+/// Checkpoints the log concurrently with commits on its own thread; the result is that of [`checkpoint`].
 pub(super) fn start_checkpoint(path: PathBuf) -> io::Result<JoinHandle<bool>> {
     let copy = move || match direct::open(&path) {
-        Ok(connection) => copy_back(&connection, |connection| direct::control(connection, CHECKPOINT)),
+        Ok(connection) => checkpoint(&connection, |connection| direct::control(connection, PASSIVE_CHECKPOINT)),
         Err(error) => {
-            tracing::warn!(error = &error as &dyn std::error::Error, "no connection for copying the log back");
+            tracing::warn!(error = &error as &dyn std::error::Error, "failed to open a connection for the checkpoint");
             true
         }
     };

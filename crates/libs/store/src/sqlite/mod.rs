@@ -16,7 +16,7 @@ use crate::job::Message;
 use crate::lock::{DataDirLock, create_private_folder};
 use crate::shared::Shared;
 
-/// Jobs that may wait for the writer; more callers wait in line for a place.
+/// Capacity of the writer's queue; further callers wait in order.
 const QUEUE_LENGTH: usize = 1024;
 
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Sqlite {
     pub(crate) async fn close(&self) {
         let (done, closed) = oneshot::channel();
         if self.jobs.send(Message::Close(done)).await.is_ok() {
-            // An error means that the writer is gone, which is what was wanted.
+            // An error means that the writer has already stopped.
             drop(closed.await);
         }
         self.readers.close().await;

@@ -1,13 +1,13 @@
-//! The one writer. Closures that wait at the same time share a transaction and its one sync to disk,
-//! each behind its own savepoint, and are answered after the commit.
+//! The single writer. Closures that wait at the same time share a transaction and its one sync to disk, each behind its
+//! own savepoint, and are answered after the commit.
 //!
-//! A batch ends as soon as nobody waits, after 5 ms, or after 100 closures. It commits with
-//! `synchronous=FULL` if any of its closures asked for that; one that asks for it never joins a
-//! batch that began without, because SQLite cannot change its mind inside a transaction.
+//! A batch ends when no closure is waiting, after 5 ms, or after 100 closures. It commits with `synchronous=FULL` if
+//! any of its closures asked for that; such a closure never joins a batch that began without it, because SQLite cannot
+//! change the mode inside a transaction.
 //!
-//! Checkpoints do not run on the commit path: another connection copies the log back while commits
-//! go on. Only when the log has grown far beyond that does the writer itself help, and wait a moment
-//! for readers, so that the log begins anew however many read all the time.
+//! Checkpoints do not run on the commit path: another connection copies the log back concurrently with commits. Only
+//! when the log has grown far beyond its limit does the writer itself checkpoint and wait briefly for readers, so that
+//! the log restarts even with permanent readers.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -27,14 +27,14 @@ use crate::read::{Connection, Read};
 use crate::shared::Shared;
 use crate::{StoreError, Topic, Tx};
 
-const BATCH_JOBS: usize = 100;
-const BATCH_TIME: Duration = Duration::from_millis(5);
-/// A closure that holds everybody up for longer is reported.
-const SLOW_JOB: Duration = Duration::from_millis(50);
-/// From here on the log is copied back beside the commits.
+const MAX_BATCH_JOBS: usize = 100;
+const MAX_BATCH_DURATION: Duration = Duration::from_millis(5);
+/// Duration after which a closure, which blocks all writers, is reported.
+const SLOW_JOB_THRESHOLD: Duration = Duration::from_millis(50);
+/// Log size that starts a concurrent checkpoint.
 const CHECKPOINT_PAGES: u32 = 2_000;
-/// From here on the writer waits for it.
-const CHECKPOINT_NOW_PAGES: u32 = 12_000;
+/// Log size that starts a blocking checkpoint.
+const BLOCKING_CHECKPOINT_PAGES: u32 = 12_000;
 
 struct Writer {
     tx: Option<Tx>,
@@ -45,16 +45,15 @@ struct Writer {
     waiting: VecDeque<Box<dyn Job>>,
     closing: Option<oneshot::Sender<()>>,
     is_full: bool,
-    /// Rows that the connection had changed at the last commit.
+    /// Total number of changed rows at the last commit.
     changes: u64,
     checkpoint: Option<JoinHandle<bool>>,
-    /// The length of the log, in pages, at which it is next copied back.
+    /// Log size, in pages, of the next checkpoint.
     next_checkpoint: u32,
 }
 
-/// Starts the writer, which opens the file and migrates it first, on a thread of its own. It ends, and gives the
-/// lock back, when told to close or when every handle of the database is gone, after all that was
-/// queued is done.
+/// Starts the writer on its own thread, which opens and migrates the file first. It stops, and releases the lock, when
+/// closed or when every handle of the database is gone, after all queued closures are done.
 pub(super) async fn start(
     path: PathBuf,
     readers: Readers,
@@ -65,23 +64,23 @@ pub(super) async fn start(
     let failed = |path: &Path, e| StoreError::io("starting the writer for", path, e);
     let (opened, wait_for_open) = oneshot::channel();
     if shared.is_simulated {
-        tokio::task::spawn_local(work(path, readers, shared, inbox, lock, opened));
+        tokio::task::spawn_local(run_writer(path, readers, shared, inbox, lock, opened));
     } else {
         // Without an IO driver the thread sleeps on a futex, which wakes faster than epoll.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let (runtime, named) = (runtime.map_err(|e| failed(&path, e))?, path.clone());
         let thread = std::thread::Builder::new().name("store-writer".to_owned());
-        let work = move || {
+        let thread_main = move || {
             mark_transaction_thread();
-            runtime.block_on(work(path, readers, shared, inbox, lock, opened));
+            runtime.block_on(run_writer(path, readers, shared, inbox, lock, opened));
         };
-        thread.spawn(work).map_err(|e| failed(&named, e))?;
+        thread.spawn(thread_main).map_err(|e| failed(&named, e))?;
     }
     wait_for_open.await.unwrap_or(Err(StoreError::Closed))
 }
 
-/// The writer's whole life.
-async fn work(
+/// Runs the writer until it is closed.
+async fn run_writer(
     path: PathBuf,
     readers: Readers,
     shared: Arc<Shared>,
@@ -97,7 +96,7 @@ async fn work(
             return;
         }
     };
-    // If nobody waits any more, the inbox is closed too, and the writer ends at once.
+    // If the caller is gone, the inbox is closed too, and the writer stops immediately.
     let _ = opened.send(Ok(()));
     let writer = Writer {
         tx: Some(tx),
@@ -115,14 +114,14 @@ async fn work(
     let closing = writer.run().await;
     drop(lock);
     if let Some(done) = closing {
-        // The lock is back already: whoever waits for the close may open again.
+        // The lock is already released: the caller of close may open the database again.
         let _ = done.send(());
     }
 }
 
 async fn open(path: &Path, shared: &Arc<Shared>) -> Result<Tx, StoreError> {
     let connection = direct::open(path)?;
-    direct::control(&connection, "BEGIN IMMEDIATE").and_then(|()| log::write_again(path))?;
+    direct::control(&connection, "BEGIN IMMEDIATE").and_then(|()| log::rewrite(path))?;
     direct::control(&connection, "COMMIT")?;
     let mut read = Read::new(Connection::SqliteWriter(connection), Arc::clone(shared), false);
     migrate::sqlite(&mut read).await?;
@@ -142,17 +141,17 @@ impl Writer {
                     None => break,
                 }
             }
-            self.accept_all_there();
+            self.drain_inbox();
             if !self.waiting.is_empty() {
                 self.batch().await;
-                self.look_at_log();
+                self.checkpoint_if_due();
             }
         }
         if let Some(checkpoint) = self.checkpoint.take() {
             let _ = checkpoint.join();
         }
         self.readers.close().await;
-        // The last connection that closes copies the log back and removes it.
+        // The last connection to close checkpoints the log and removes it.
         self.close_connection();
         self.closing
     }
@@ -167,8 +166,8 @@ impl Writer {
         }
     }
 
-    fn accept_all_there(&mut self) {
-        while self.waiting.len() < BATCH_JOBS {
+    fn drain_inbox(&mut self) {
+        while self.waiting.len() < MAX_BATCH_JOBS {
             match self.inbox.try_recv() {
                 Ok(message) => self.accept(message),
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
@@ -176,15 +175,15 @@ impl Writer {
         }
     }
 
-    /// Runs and commits one batch, and answers everyone in it.
+    /// Runs and commits one batch, and answers all its callers.
     async fn batch(&mut self) {
         let mut done = Vec::with_capacity(self.waiting.len());
         let mut touched = Vec::new();
         let mut woken = Vec::new();
         let result = self.run_batch(&mut done, &mut touched, &mut woken).await;
         if let Err(error) = &result {
-            tracing::warn!(error = error as &dyn std::error::Error, jobs = done.len(), "a batch of writes failed");
-            self.give_up_batch(error);
+            tracing::warn!(error = error as &dyn std::error::Error, jobs = done.len(), "write batch failed");
+            self.roll_back_batch(error);
         } else {
             self.count_commit();
             for topic in touched {
@@ -211,14 +210,16 @@ impl Writer {
             return Err(error);
         }
         let started = Instant::now();
-        let mut is_fresh = true;
+        let mut is_savepoint_clean = true;
         loop {
             let Some(mut job) = self.next_job(is_full, done.len(), started) else { break };
             let Some(tx) = self.tx.as_mut() else {
                 done.push(job);
                 return Err(StoreError::Closed);
             };
-            if !is_fresh && let Err(error) = control(tx, "RELEASE job").and_then(|()| control(tx, "SAVEPOINT job")) {
+            if !is_savepoint_clean
+                && let Err(error) = control(tx, "RELEASE job").and_then(|()| control(tx, "SAVEPOINT job"))
+            {
                 done.push(job);
                 return Err(error);
             }
@@ -229,7 +230,7 @@ impl Writer {
             if tx.keeps_version {
                 self.changes += total_changes(tx) - changes;
             }
-            if took > SLOW_JOB {
+            if took > SLOW_JOB_THRESHOLD {
                 let work = job.name();
                 job.span().in_scope(|| {
                     tracing::warn!(took_ms = took.as_millis(), %work, "a transaction held up all other writers");
@@ -237,22 +238,22 @@ impl Writer {
             }
             done.push(job);
             match outcome {
-                Outcome::Keep => {
+                Outcome::Commit => {
                     if self.shared.is_simulated {
                         tx.bump_versions(0).await?;
                     }
-                    is_fresh = false;
+                    is_savepoint_clean = false;
                     touched.append(&mut tx.touched);
                     woken.append(&mut tx.woken);
                 }
-                Outcome::GiveUp => {
-                    // If SQLite gave up the whole transaction by itself (disk full), there is no
-                    // savepoint any more, and the batch is lost.
+                Outcome::RollBack => {
+                    // If SQLite rolled back the whole transaction (disk full), the savepoint is gone and the batch is
+                    // lost.
                     let failure = tx.read.failure.take();
                     if let Err(error) = control(tx, "ROLLBACK TO job") {
                         return Err(failure.filter(StoreError::is_unavailable).unwrap_or(error));
                     }
-                    is_fresh = true;
+                    is_savepoint_clean = true;
                 }
             }
         }
@@ -260,13 +261,13 @@ impl Writer {
         control(tx, "COMMIT")
     }
 
-    /// The next closure of the running batch, unless the batch is to end.
+    /// Returns the next closure of the running batch, or `None` if the batch must end.
     fn next_job(&mut self, is_full: bool, count: usize, started: Instant) -> Option<Box<dyn Job>> {
-        if count >= BATCH_JOBS || (count > 0 && started.elapsed() >= BATCH_TIME) {
+        if count >= MAX_BATCH_JOBS || (count > 0 && started.elapsed() >= MAX_BATCH_DURATION) {
             return None;
         }
         if self.waiting.is_empty() {
-            self.accept_all_there();
+            self.drain_inbox();
         }
         if !is_full && self.waiting.front().is_some_and(|job| job.plan().durability == Durability::Full) {
             return None;
@@ -282,7 +283,7 @@ impl Writer {
             self.tx = Some(Tx::new(read));
             self.changes = 0;
             self.is_full = false;
-            // What was answered with a failure may be there all the same, and nobody was told.
+            // A failed commit may have taken effect without notification.
             self.shared.signals.bump_all();
             self.shared.commits.send_modify(|commits| *commits += 1);
         }
@@ -293,12 +294,12 @@ impl Writer {
         }
         control(tx, "BEGIN IMMEDIATE")?;
         if is_new {
-            log::write_again(&self.path)?;
+            log::rewrite(&self.path)?;
         }
         control(tx, "SAVEPOINT job")
     }
 
-    /// A commit that changed nothing is none.
+    /// Counts the commit unless it changed nothing.
     fn count_commit(&mut self) {
         let Some(changes) = self.tx.as_ref().map(total_changes) else { return };
         if changes != std::mem::replace(&mut self.changes, changes) {
@@ -306,10 +307,10 @@ impl Writer {
         }
     }
 
-    /// After a failed batch nothing of it may stay, and a broken connection is opened anew.
-    fn give_up_batch(&mut self, error: &StoreError) {
+    /// Rolls back a failed batch and closes a broken connection.
+    fn roll_back_batch(&mut self, error: &StoreError) {
         let Some(tx) = self.tx.as_mut() else { return };
-        // Fails when SQLite has rolled back by itself, which is as good.
+        // Fails if SQLite has already rolled back, which is equivalent.
         let _ = control(tx, "ROLLBACK");
         if error.is_unavailable() {
             self.abandon_connection();
@@ -318,7 +319,7 @@ impl Writer {
 
     fn abandon_connection(&mut self) {
         if let Some(Connection::SqliteWriter(connection)) = self.tx.as_ref().map(|tx| &tx.read.connection) {
-            log::keep_at_close(connection);
+            log::disable_checkpoint_on_close(connection);
         }
         self.close_connection();
     }
@@ -328,18 +329,17 @@ impl Writer {
             && let Connection::SqliteWriter(connection) = tx.read.connection
             && let Err((_, error)) = connection.close()
         {
-            tracing::warn!(%error, "closing the database failed");
+            tracing::warn!(%error, "failed to close the database");
         }
     }
 
-    fn look_at_log(&mut self) {
+    fn checkpoint_if_due(&mut self) {
         if let Some(finished) = self.checkpoint.take_if(|running| running.is_finished()) {
             if !finished.join().unwrap_or(true) {
                 return self.abandon_connection();
             }
-            // What was committed meanwhile is little; with it copied too, the log begins anew, unless
-            // somebody reads just then.
-            return self.copy_back(|connection| direct::control(connection, log::CHECKPOINT));
+            // Few commits happened meanwhile. Once they are copied too, the log restarts unless a reader is active.
+            return self.checkpoint_with(|connection| direct::control(connection, log::PASSIVE_CHECKPOINT));
         }
         let pages = direct::log_pages();
         if pages < CHECKPOINT_PAGES {
@@ -348,27 +348,27 @@ impl Writer {
         if pages < self.next_checkpoint || self.checkpoint.is_some() {
             return;
         }
-        // A reader that looks at an old state can hold the log back: then try again only after more.
+        // A reader of an old state can block the checkpoint: retry only after further growth.
         self.next_checkpoint = pages + CHECKPOINT_PAGES.max(pages / 4);
-        if pages >= CHECKPOINT_NOW_PAGES {
-            return self.copy_back(direct::restart_log);
+        if pages >= BLOCKING_CHECKPOINT_PAGES {
+            return self.checkpoint_with(direct::restart_log);
         }
         match log::start_checkpoint(self.path.clone()) {
             Ok(running) => self.checkpoint = Some(running),
-            Err(error) => tracing::warn!(%error, "no thread for copying the log back"),
+            Err(error) => tracing::warn!(%error, "failed to start the checkpoint thread"),
         }
     }
 
-    fn copy_back(&mut self, copy: impl FnOnce(&rusqlite::Connection) -> Result<(), StoreError>) {
+    fn checkpoint_with(&mut self, copy: impl FnOnce(&rusqlite::Connection) -> Result<(), StoreError>) {
         if let Some(Connection::SqliteWriter(connection)) = self.tx.as_ref().map(|tx| &tx.read.connection)
-            && !log::copy_back(connection, copy)
+            && !log::checkpoint(connection, copy)
         {
             self.close_connection();
         }
     }
 }
 
-/// Of the connection, since it was opened.
+/// Returns the total number of changes since the connection was opened.
 fn total_changes(tx: &Tx) -> u64 {
     match &tx.read.connection {
         Connection::SqliteWriter(connection) => connection.total_changes(),
@@ -376,7 +376,7 @@ fn total_changes(tx: &Tx) -> u64 {
     }
 }
 
-/// A statement of the batch itself.
+/// Runs a statement of the batch itself.
 fn control(tx: &mut Tx, sql: &'static str) -> Result<(), StoreError> {
     let Connection::SqliteWriter(connection) = &tx.read.connection else { return Err(StoreError::Closed) };
     direct::control(connection, sql)

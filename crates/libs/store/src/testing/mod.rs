@@ -1,4 +1,4 @@
-//! Hooks into the store for tests. They need internals; test doubles that do not are in `crates/testing/store`.
+//! Test hooks that need internals of the store. Other test doubles are in `crates/testing/store`.
 
 pub mod statements;
 
@@ -8,23 +8,18 @@ use crate::db::Purpose;
 use crate::dump::catalog;
 use crate::{Db, DbOptions, Dialect, Read, StoreError, args};
 
-/// Opens a SQLite database as one of several daemons that a simulation runs over the same file, each with a data
-/// directory, a clock and ids of its own. All that the database does happens on the thread that asks, in turn, so
-/// that nothing depends on how long something takes. Must be called within a `LocalSet`; whoever drops that kills
-/// the daemon's part of the database where it is.
+/// Opens a SQLite database as one of several simulated daemons on one file, each with its own data directory, clock and
+/// ids. All database work happens on the calling thread in turn, so that results do not depend on durations. Must be
+/// called within a `LocalSet`; dropping that kills the daemon's part of the database immediately.
 ///
 /// # Errors
-/// As [`Db::open`].
+/// See [`Db::open`].
 pub async fn open_simulated(options: DbOptions) -> Result<Db, StoreError> {
     Db::open_as(options, Purpose::Simulation).await
 }
 
-/// The schema in words that are the same in both dialects: a line for each column, with its type
-/// and whether it may be NULL, and one for each unique key. Columns of the primary key count as not
-/// nullable.
-///
-/// # Errors
-/// What the database refuses.
+/// Describes the schema in terms shared by both dialects: one line per column with its type and nullability, and one
+/// per unique key. Primary key columns count as not nullable.
 pub async fn describe_schema(db: &Db) -> Result<BTreeSet<String>, StoreError> {
     let mut read = db.read_snapshot().await?;
     let mut lines = BTreeSet::new();
@@ -39,8 +34,7 @@ pub async fn describe_schema(db: &Db) -> Result<BTreeSet<String>, StoreError> {
     Ok(lines)
 }
 
-/// The columns of every unique index and primary key, as `table(column, …)`: what the two dialects
-/// must agree on.
+/// Returns the columns of every unique index and primary key as `table(column, …)`; both dialects must agree.
 async fn unique_keys(read: &mut Read) -> Result<BTreeSet<String>, StoreError> {
     let sql = match read.dialect() {
         Dialect::Sqlite => {

@@ -1,4 +1,4 @@
-//! Logs of changes: seen at once, missed never, and who has slept too long is told so.
+//! Change logs: immediate visibility, completeness, and detection of readers that are too late.
 
 use std::time::Duration;
 
@@ -13,12 +13,13 @@ async fn log(db: &Db, log: ChangeLog, row: Option<i64>) {
     db.write(async move |tx: &mut Tx| tx.log_change(log, row).await).await.unwrap();
 }
 
-/// The rows after a place, however small the pages; and the place to go on from.
-async fn follow(db: &Db, after: Seq, limit: u32) -> (Vec<Option<i64>>, Seq) {
+/// Returns the rows after a position, read in pages, and the new position.
+async fn read_changes(db: &Db, after: Seq, limit: u32) -> (Vec<Option<i64>>, Seq) {
     let (mut rows, mut place) = (Vec::new(), after);
     let mut next = Some(after);
     while let Some(after) = next {
-        let page = db.read().await.unwrap().changes_after(THINGS, after, limit).await.unwrap().expect("kept");
+        let page =
+            db.read().await.unwrap().changes_after(THINGS, after, limit).await.unwrap().expect("changes are retained");
         rows.extend(page.changes.iter().map(|change| change.row));
         place = place.max(page.place);
         next = page.more_after;
@@ -27,7 +28,7 @@ async fn follow(db: &Db, after: Seq, limit: u32) -> (Vec<Option<i64>>, Seq) {
 }
 
 #[tokio::test]
-async fn many_rows_are_logged_at_once() {
+async fn log_changes_records_many_rows() {
     on_each(async |test_db| {
         let db = &test_db.db;
         let rows: Vec<i64> = (1..=1_201).collect();
@@ -36,13 +37,13 @@ async fn many_rows_are_logged_at_once() {
         db.write(async move |tx: &mut Tx| tx.log_changes(THINGS, &[]).await).await.unwrap();
         log(db, OTHERS, Some(7)).await;
         let expected: Vec<Option<i64>> = rows.into_iter().map(Some).collect();
-        assert_eq!(follow(db, Seq::START, 100).await.0, expected);
+        assert_eq!(read_changes(db, Seq::START, 100).await.0, expected);
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_log_is_followed_from_any_place() {
+async fn log_is_readable_from_any_position() {
     on_each(async |test_db| {
         let db = &test_db.db;
         for row in 1..=5 {
@@ -52,19 +53,19 @@ async fn a_log_is_followed_from_any_place() {
         log(db, THINGS, None).await;
         let all = [Some(1), Some(2), Some(3), Some(4), Some(5), None];
         for limit in [1, 2, 3, 100] {
-            assert_eq!(follow(db, Seq::START, limit).await.0, all);
+            assert_eq!(read_changes(db, Seq::START, limit).await.0, all);
         }
-        // Others of a shared server may keep the last ones from being final for a while.
+        // Other transactions on a shared server may delay the settling of the last changes.
         let place = loop {
-            let (_, place) = follow(db, Seq::START, 100).await;
-            if follow(db, place, 100).await.0.is_empty() {
+            let (_, place) = read_changes(db, Seq::START, 100).await;
+            if read_changes(db, place, 100).await.0.is_empty() {
                 break place;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         };
         assert_eq!(db.read().await.unwrap().last_change(THINGS).await.unwrap(), place);
         log(db, THINGS, Some(9)).await;
-        assert_eq!(follow(db, place, 100).await.0, [Some(9)]);
+        assert_eq!(read_changes(db, place, 100).await.0, [Some(9)]);
         let failed: Result<(), StoreError> = db
             .write(async |tx: &mut Tx| {
                 tx.log_change(THINGS, Some(10)).await?;
@@ -72,13 +73,13 @@ async fn a_log_is_followed_from_any_place() {
             })
             .await;
         failed.unwrap_err();
-        assert_eq!(follow(db, place, 100).await.0, [Some(9)]);
+        assert_eq!(read_changes(db, place, 100).await.0, [Some(9)]);
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_change_behind_an_open_transaction_is_seen_and_not_passed() {
+async fn change_behind_an_open_transaction_is_visible_but_not_passed() {
     on_each(async |test_db| {
         let db = &test_db.db;
         if db.dialect() == Dialect::Sqlite {
@@ -105,11 +106,11 @@ async fn a_change_behind_an_open_transaction_is_seen_and_not_passed() {
         has_entered.await.unwrap();
         let fast = Db::open(test_db.options().clone()).await.unwrap();
         log(&fast, THINGS, Some(2)).await;
-        let (rows, place) = follow(db, Seq::START, 100).await;
+        let (rows, place) = read_changes(db, Seq::START, 100).await;
         assert_eq!(rows, [Some(2)], "seen though not final");
         finish.send(()).unwrap();
         slow.await.unwrap().unwrap();
-        let (mut rows, _) = follow(db, place, 100).await;
+        let (mut rows, _) = read_changes(db, place, 100).await;
         rows.sort_unstable();
         assert_eq!(rows, [Some(1), Some(2)], "the slow one is not missed");
         fast.close().await;
@@ -118,7 +119,7 @@ async fn a_change_behind_an_open_transaction_is_seen_and_not_passed() {
 }
 
 #[tokio::test]
-async fn who_comes_after_the_pruning_begins_anew() {
+async fn reader_behind_the_pruned_range_starts_over() {
     on_each(async |test_db| {
         let db = &test_db.db;
         for row in 1..=4 {

@@ -1,4 +1,4 @@
-//! Dumps: whole, exact, from either database into either, and never half loaded.
+//! Dumps: completeness, portability between both databases, and atomic loading.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::support::{dialects, first_events};
 const EXTRA: Migration = Migration {
     version: OWN_MIGRATIONS.len() as u32 + 1,
     name: "extra",
-    // The referring table comes first by name, so that order is not by accident.
+    // The referring table comes first by name, so that a correct order is not a coincidence.
     sqlite: "CREATE TABLE parents (id TEXT PRIMARY KEY NOT NULL, amount BIGINT, share DOUBLE PRECISION, raw BLOB); \
              CREATE TABLE children (id TEXT PRIMARY KEY NOT NULL, parent TEXT NOT NULL REFERENCES parents (id)); \
              CREATE TABLE keepsakes (id TEXT PRIMARY KEY NOT NULL, sealed BLOB NOT NULL);",
@@ -22,7 +22,7 @@ const EXTRA: Migration = Migration {
                CREATE TABLE children (id TEXT PRIMARY KEY NOT NULL, parent TEXT NOT NULL REFERENCES parents (id)); \
                CREATE TABLE keepsakes (id TEXT PRIMARY KEY NOT NULL, sealed BYTEA NOT NULL);",
 };
-/// What a later program adds, which not every row can take.
+/// Migration of a later version, which not every row satisfies.
 const LATER: Migration = Migration {
     version: EXTRA.version + 1,
     name: "later",
@@ -100,14 +100,14 @@ async fn dump(db: &Db, exclude: &[&str]) -> Vec<u8> {
     bytes
 }
 
-/// Without the header, whose time differs, and the queue, whose leases end.
+/// Returns the lines without the header, whose time differs, and without the queue, whose leases are released.
 fn contents(dump: &[u8]) -> Vec<String> {
     let text = std::str::from_utf8(dump).unwrap();
     text.lines().skip(1).filter(|line| !line.contains("item_")).map(str::to_owned).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dump_moves_between_all_databases() {
+async fn dump_is_portable_between_databases() {
     for from in dialects() {
         for to in dialects() {
             let source = TestDb::start_on(from, migrations()).await.unwrap();
@@ -115,9 +115,9 @@ async fn a_dump_moves_between_all_databases() {
             fill(&source.db).await;
             let original = dump(&source.db, &[]).await;
 
-            // Both draw the same "random" numbers, so only time tells their ids apart.
+            // Both databases use the same entropy, so only the time distinguishes their ids.
             target.clock.advance(Duration::from_secs(1));
-            // The target is not empty, and somebody watches it.
+            // The target is not empty and has a watcher.
             let old: Result<(), StoreError> = target
                 .db
                 .write(async |tx: &mut Tx| {
@@ -144,7 +144,7 @@ async fn a_dump_moves_between_all_databases() {
 
             let stats = target.db.read().await.unwrap().queue_stats("mail").await.unwrap();
             assert_eq!((stats.pending, stats.leased), (1, 0), "leases do not travel");
-            // The reader goes on where it was, and new events come after the old ones.
+            // The reader continues at its position, and new events follow the old ones.
             target
                 .db
                 .write(async |tx: &mut Tx| tx.emit(NewEvent::new("thing.made", json!({"number": 5}))).await)
@@ -178,8 +178,8 @@ async fn counted(snapshot: &Snapshot<i64>) -> i64 {
     *value.unwrap()
 }
 
-/// What is said of the line that holds `row`, when it breaks a rule of its table.
-fn broken(dump: &str, row: &str) -> String {
+/// Returns the expected error text for the line of `row` if it violates a constraint.
+fn violation_text(dump: &str, row: &str) -> String {
     let lines: Vec<&str> = dump.lines().collect();
     let place = lines.iter().position(|line| line.starts_with('[') && line.contains(row)).expect("the row is there");
     let table = lines[..place].iter().rev().find_map(|line| line.split("\"name\":\"").nth(1)).expect("its table");
@@ -188,7 +188,7 @@ fn broken(dump: &str, row: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bad_dump_changes_nothing() {
+async fn invalid_dump_changes_nothing() {
     for dialect in dialects() {
         let test_db = TestDb::start_on(dialect, migrations()).await.unwrap();
         fill(&test_db.db).await;
@@ -213,14 +213,14 @@ async fn a_bad_dump_changes_nothing() {
             ("comes after", format!("{text}[]\n")),
             ("refers to another", text.replacen("\"parent 7\"]", "\"nobody\"]", 1)),
         ];
-        // A rule that a row breaks: line, table and rule are named.
+        // A constraint violation names the line, the table and the constraint.
         let breaking = [
             ("parent 7\"]", text.replacen("\"parent 7\"]", "\"nobody\"]", 1)),
             ("\"parent 299\"", text.replacen("\"parent 299\"", "\"parent 298\"", 1)),
             ("[\"child\"", text.replacen("[\"child\",\"parent 7\"]", "[\"child\",null]", 1)),
             ("\"mail\"", text.replacen("\"leased\"", "\"lost\"", 1)),
         ];
-        let breaking = breaking.map(|(row, changed)| (broken(&text, row), changed));
+        let breaking = breaking.map(|(row, changed)| (violation_text(&text, row), changed));
         let bad = bad.into_iter().map(|(reason, changed)| (reason.to_owned(), changed)).chain(breaking);
         let before = contents(&good);
         for (reason, dump_text) in bad {
@@ -236,7 +236,7 @@ async fn a_bad_dump_changes_nothing() {
 }
 
 #[tokio::test]
-async fn an_excluded_table_stays_out_and_is_emptied() {
+async fn excluded_table_is_omitted_and_emptied() {
     for dialect in dialects() {
         let test_db = TestDb::start_on(dialect, migrations()).await.unwrap();
         fill(&test_db.db).await;
@@ -263,7 +263,7 @@ async fn an_excluded_table_stays_out_and_is_emptied() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_older_dump_is_brought_to_the_present_schema() {
+async fn older_dump_is_upgraded_to_the_current_schema() {
     for from in dialects() {
         for to in dialects() {
             let old = TestDb::start_on(from, migrations()).await.unwrap();
@@ -286,7 +286,7 @@ async fn an_older_dump_is_brought_to_the_present_schema() {
             drop(read);
             assert_eq!(first_events(&new.db, 5).await.len(), 5);
 
-            // One of the present schema is left as it is.
+            // A dump of the current schema is left unchanged.
             let present = dump(&new.db, &[]).await;
             let mut untouched = Vec::new();
             assert!(!new.db.upgrade_dump(&mut present.as_slice(), &mut untouched, &scratch).await.unwrap());
@@ -298,7 +298,7 @@ async fn an_older_dump_is_brought_to_the_present_schema() {
 }
 
 #[tokio::test]
-async fn an_older_dump_with_rows_that_do_not_fit_is_refused() {
+async fn older_dump_with_invalid_rows_is_rejected() {
     let old = TestDb::start_on(Dialect::Sqlite, migrations()).await.unwrap();
     fill(&old.db).await;
     let text = String::from_utf8(dump(&old.db, &[]).await).unwrap();
@@ -310,7 +310,7 @@ async fn an_older_dump_with_rows_that_do_not_fit_is_refused() {
             "-1".to_owned(),
             format!("do not fit the newer schema: migration {known} (later) failed"),
         ),
-        ("\"parent 7\"]".to_owned(), "\"nobody\"]".to_owned(), broken(&text, "parent 7\"]")),
+        ("\"parent 7\"]".to_owned(), "\"nobody\"]".to_owned(), violation_text(&text, "parent 7\"]")),
         (format!("\"schema_version\":{}", known - 1), format!("\"schema_version\":{}", known + 1), "newer".to_owned()),
         (format!("\"schema_version\":{}", known - 1), "\"schema_version\":1".to_owned(), "unknown table".to_owned()),
     ] {

@@ -1,4 +1,4 @@
-//! Recorded answers: one winner, expiry, bounds.
+//! Stored responses: single winner, expiry and limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ async fn make(db: &Db, recorder: Recorder<i64>, amount: i64) -> Result<(), Store
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_racing_requests_with_one_key_one_wins() {
+async fn only_one_of_concurrent_requests_with_the_same_key_commits() {
     on_each(async |test_db| {
         let mut racers = tokio::task::JoinSet::new();
         for amount in 0..12 {
@@ -48,7 +48,7 @@ async fn of_racing_requests_with_one_key_one_wins() {
 }
 
 #[tokio::test]
-async fn a_record_lasts_a_day() {
+async fn record_expires_after_a_day() {
     on_each(async |test_db| {
         let db = &test_db.db;
         make(db, recorder("daily"), 1).await.unwrap();
@@ -65,7 +65,7 @@ async fn a_record_lasts_a_day() {
 }
 
 #[tokio::test]
-async fn secrets_leave_an_id_and_old_answers_go_first() {
+async fn secret_responses_store_only_an_id_and_oldest_are_trimmed() {
     on_each(async |test_db| {
         let db = &test_db.db;
         let secret = Recorder::new(

@@ -1,4 +1,4 @@
-//! Opening, closing, crashing, and conditions that end by themselves.
+//! Opening, closing, crashes, and temporary outages.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,28 +16,28 @@ const CHILD_FOLDER: &str = "AGENTD_STORE_TEST_CHILD_FOLDER";
 
 const VISITOR_PATH: &str = "AGENTD_STORE_TEST_VISITOR_PATH";
 
-/// Not a test of its own: another program, started by [`other_programs_see_that_the_database_is_in_use`].
+/// Helper process started by [`other_programs_see_that_the_database_is_in_use`]; not a test of its own.
 #[test]
-fn visitor_that_wants_the_database_for_itself() {
+fn visitor_that_opens_the_database_exclusively() {
     let Ok(path) = std::env::var(VISITOR_PATH) else { return };
     let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
     let wanted = rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
-    assert!(wanted.is_err(), "the database looks as if nobody used it");
+    assert!(wanted.is_err(), "the database appears unused");
 }
 
-/// A program with an older SQLite that takes itself for the last one removes the log when it goes.
+/// A program with an older SQLite that considers itself the last user removes the log when it exits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[allow(clippy::disallowed_methods, reason = "the test is what spawns here")]
 async fn other_programs_see_that_the_database_is_in_use() {
     let test_db = with_things(Dialect::Sqlite).await;
     let long = "x".repeat(256 * 1024);
-    // Enough that the log is copied back again and again.
+    // Enough writes for several checkpoints.
     for number in 0..160 {
         let name = format!("{number}-{long}");
         test_db.db.write(async move |tx: &mut Tx| put(tx, &name, number).await).await.unwrap();
     }
     let visit = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "lifecycle::visitor_that_wants_the_database_for_itself"])
+        .args(["--exact", "lifecycle::visitor_that_opens_the_database_exclusively"])
         .env(VISITOR_PATH, test_db.path())
         .output()
         .unwrap();
@@ -45,8 +45,8 @@ async fn other_programs_see_that_the_database_is_in_use() {
     test_db.end().await.unwrap();
 }
 
-/// Not a test of its own: the child that [`killed_daemons_lose_nothing_that_was_acknowledged`] kills. It writes without end
-/// and prints each number once it is acknowledged.
+/// Child process that [`acknowledged_writes_survive_a_killed_daemon`] kills; not a test of its own. It writes without
+/// end and prints each number once it is acknowledged.
 #[test]
 fn child_that_writes_until_it_is_killed() {
     let Ok(folder) = std::env::var(CHILD_FOLDER) else { return };
@@ -81,7 +81,7 @@ fn child_that_writes_until_it_is_killed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[allow(clippy::disallowed_methods, reason = "the test is what spawns here")]
-async fn killed_daemons_lose_nothing_that_was_acknowledged() {
+async fn acknowledged_writes_survive_a_killed_daemon() {
     let test_db = with_things(Dialect::Sqlite).await;
     test_db.db.close().await;
     let mut acknowledged = Vec::new();
@@ -97,7 +97,7 @@ async fn killed_daemons_lose_nothing_that_was_acknowledged() {
         let wanted = acknowledged.len() + 40 + 37 * usize::try_from(round).unwrap();
         let mut has_been_killed = false;
         for line in lines {
-            // A line that the kill cut off is no acknowledgement.
+            // A line truncated by the kill is not an acknowledgement.
             let Ok(line) = line else { break };
             if let Some(number) = line.strip_prefix("acknowledged ").and_then(|number| number.parse::<i64>().ok()) {
                 acknowledged.push((number, has_been_killed));
@@ -108,13 +108,13 @@ async fn killed_daemons_lose_nothing_that_was_acknowledged() {
             }
         }
         child.wait().unwrap();
-        let db = Db::open(options(test_db.data_dir())).await.expect("opens clean");
+        let db = Db::open(options(test_db.data_dir())).await.expect("database opens");
         let mut read = db.read().await.unwrap();
         let integrity = read.fetch_one("PRAGMA integrity_check", args![]).await.unwrap();
         assert_eq!(integrity.first::<String>().unwrap(), "ok");
         let rows = read.fetch_all("SELECT amount FROM things", args![]).await.unwrap();
         let there: std::collections::HashSet<i64> = rows.iter().map(|row| row.get("amount").unwrap()).collect();
-        // The last line may have lost its end, and then says a smaller number.
+        // The last line may be truncated, and then shows a smaller number.
         let certain = acknowledged.len() - 1;
         for (number, _) in &acknowledged[..certain] {
             assert!(there.contains(number), "{number} was acknowledged and is gone, round {round}");
@@ -126,7 +126,7 @@ async fn killed_daemons_lose_nothing_that_was_acknowledged() {
 }
 
 #[tokio::test]
-async fn a_second_daemon_on_the_same_data_is_refused() {
+async fn second_daemon_on_the_same_data_directory_is_rejected() {
     let test_db = with_things(Dialect::Sqlite).await;
     let refused = Db::open(test_db.options().clone()).await.unwrap_err();
     let me = std::process::id();
@@ -139,7 +139,7 @@ async fn a_second_daemon_on_the_same_data_is_refused() {
     }
     test_db.db.close().await;
     let again = Db::open(test_db.options().clone()).await.unwrap();
-    // Dropped, not closed: the lock comes back once the writer has ended.
+    // The handle is dropped, not closed: the lock is released once the writer has stopped.
     drop(again);
     let mut tries = 0;
     let third = loop {
@@ -153,11 +153,11 @@ async fn a_second_daemon_on_the_same_data_is_refused() {
     third.close().await;
 }
 
-/// There is always somebody in the middle of a read, and none reads for long.
+/// At any time one reader is active, but none reads for long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_log_stays_bounded_while_somebody_always_reads() {
+async fn log_stays_bounded_with_permanent_readers() {
     const BYTES: usize = 64 << 10;
-    const MOST: u64 = 96 << 20;
+    const MAX_LOG_BYTES: u64 = 96 << 20;
     let test_db = with_things(Dialect::Sqlite).await;
     let mut readers = tokio::task::JoinSet::new();
     for _ in 0..4 {
@@ -180,12 +180,12 @@ async fn the_log_stays_bounded_while_somebody_always_reads() {
         largest = largest.max(std::fs::metadata(&log).unwrap().len());
     }
     readers.shutdown().await;
-    assert!(largest < MOST, "{largest} bytes of log for {} of content", 1_500 * BYTES);
+    assert!(largest < MAX_LOG_BYTES, "{largest} bytes of log for {} of content", 1_500 * BYTES);
     test_db.end().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn closing_finishes_what_is_queued_and_refuses_the_rest() {
+async fn close_finishes_queued_jobs_and_rejects_new_ones() {
     on_each(async |test_db| {
         let mut writers = tokio::task::JoinSet::new();
         for number in 0..100 {
@@ -214,10 +214,10 @@ async fn closing_finishes_what_is_queued_and_refuses_the_rest() {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_told_apart_and_ends_by_itself() {
+async fn full_disk_is_reported_as_unavailable_and_recovers() {
     let test_db = with_things(Dialect::Sqlite).await;
     let db = &test_db.db;
-    // SQLite's own bound on the file gives the same result code as a full disk.
+    // SQLite's own limit on the file gives the same result code as a full disk.
     let bound: Result<(), StoreError> = db
         .write(async |tx: &mut Tx| {
             tx.execute("PRAGMA max_page_count = 1", args![]).await?;
@@ -247,7 +247,7 @@ async fn lost_connections_to_postgres_are_replaced() {
     for dialect in dialects().into_iter().filter(|dialect| *dialect == Dialect::Postgres) {
         let test_db = with_things(dialect).await;
         for round in 0..5 {
-            // Puts several connections into the pool.
+            // Opens several connections of the pool.
             let checks = tokio::join!(test_db.db.check(), test_db.db.check(), test_db.db.check());
             assert!(round > 0 || matches!(checks, (Ok(()), Ok(()), Ok(()))), "{checks:?}");
             cut_connections(&test_db).await;
@@ -255,8 +255,8 @@ async fn lost_connections_to_postgres_are_replaced() {
                 test_db.db.write(async move |tx: &mut Tx| put(tx, &format!("{round}"), round).await).await;
             written.unwrap();
             let mut watch = test_db.db.watch(agentd_store::Topic::new("any"));
-            // The listener is cut too; once it is back, everything counts as changed.
-            tokio::time::timeout(Duration::from_secs(20), watch.changed()).await.expect("listens again").unwrap();
+            // The listener's connection is closed too; after its reconnect everything counts as changed.
+            tokio::time::timeout(Duration::from_secs(20), watch.changed()).await.expect("listener reconnects").unwrap();
         }
         test_db.db.check().await.unwrap();
         assert_eq!(count(&test_db.db).await, 5);
@@ -264,9 +264,9 @@ async fn lost_connections_to_postgres_are_replaced() {
     }
 }
 
-/// Ends the server's side of every connection that this database has.
+/// Terminates the server side of every connection of this database.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reads_outlive_their_connections() {
+async fn reads_survive_lost_connections() {
     for dialect in dialects().into_iter().filter(|dialect| *dialect == Dialect::Postgres) {
         let test_db = with_things(dialect).await;
         for _ in 0..3 {
@@ -276,7 +276,7 @@ async fn reads_outlive_their_connections() {
                 read.fetch_one("SELECT 1", args![]).await.unwrap();
                 held.push(read);
             }
-            // One is cut while it is held, the others while they are idle.
+            // One connection is closed while in use, the others while idle.
             let mut read = held.pop().unwrap();
             drop(held);
             cut_connections(&test_db).await;
@@ -311,7 +311,7 @@ async fn cut_connections(test_db: &TestDb) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn replicas_hear_each_other() {
+async fn replicas_receive_each_others_changes() {
     const AGENTS: agentd_store::Topic = agentd_store::Topic::new("agents");
     for dialect in dialects().into_iter().filter(|dialect| *dialect == Dialect::Postgres) {
         let test_db = with_things(dialect).await;
@@ -329,14 +329,14 @@ async fn replicas_hear_each_other() {
                 })
                 .await;
             written.unwrap();
-            // Exact without waiting for any message.
+            // Exact without waiting for a notification.
             let seen: Result<_, StoreError> = snapshot
                 .get(async |read: &mut agentd_store::Read| {
                     read.fetch_one("SELECT COUNT(*) FROM things", args![]).await?.first::<i64>()
                 })
                 .await;
             assert_eq!(*seen.unwrap(), number);
-            tokio::time::timeout(Duration::from_secs(20), heard.changed()).await.expect("heard").unwrap();
+            tokio::time::timeout(Duration::from_secs(20), heard.changed()).await.expect("change is received").unwrap();
         }
         other.close().await;
         test_db.end().await.unwrap();
@@ -344,7 +344,7 @@ async fn replicas_hear_each_other() {
 }
 
 #[test]
-fn addresses_are_read_and_never_repeated() {
+fn database_urls_are_parsed_and_never_printed() {
     let folder = std::path::Path::new("/data");
     let parse = |text: &str| DatabaseUrl::parse(Some(&Secret::new(text.to_owned())), folder);
     assert!(

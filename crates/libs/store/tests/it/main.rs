@@ -1,4 +1,4 @@
-//! What the store promises, on SQLite always and on PostgreSQL when `AGENTD_TEST_DATABASE_URL` is set.
+//! Guarantees of the store, tested on SQLite and, if `AGENTD_TEST_DATABASE_URL` is set, on PostgreSQL.
 
 #![allow(
     clippy::unwrap_used,

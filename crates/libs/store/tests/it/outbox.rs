@@ -1,4 +1,4 @@
-//! Events: nothing is missed, nothing is heard twice, nothing appears behind a cursor.
+//! Outbox: no event is lost, delivered twice, or inserted behind a cursor.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn numbers(events: &[Event]) -> Vec<i64> {
     events.iter().map(|event| event.data["number"].as_i64().unwrap()).collect()
 }
 
-/// Takes up to `limit` events for `consumer` and moves on, in one transaction.
+/// Takes up to `limit` events for `consumer` and advances its cursor in one transaction.
 async fn take(db: &agentd_store::Db, consumer: &'static str, limit: u32) -> Vec<i64> {
     let taken: Result<_, StoreError> = db
         .write(async move |tx: &mut Tx| {
@@ -31,8 +31,8 @@ async fn take(db: &agentd_store::Db, consumer: &'static str, limit: u32) -> Vec<
     taken.unwrap()
 }
 
-/// Takes exactly `count` events. On a shared PostgreSQL, transactions of others delay them.
-async fn hear(db: &agentd_store::Db, consumer: &'static str, count: usize) -> Vec<i64> {
+/// Takes exactly `count` events. On a shared PostgreSQL server other transactions delay them.
+async fn take_exactly(db: &agentd_store::Db, consumer: &'static str, count: usize) -> Vec<i64> {
     let mut woken = db.watch_outbox();
     let mut heard = Vec::new();
     loop {
@@ -40,27 +40,27 @@ async fn hear(db: &agentd_store::Db, consumer: &'static str, count: usize) -> Ve
         if heard.len() == count {
             return heard;
         }
-        tokio::time::timeout(Duration::from_secs(20), woken.changed()).await.expect("woken").unwrap();
+        tokio::time::timeout(Duration::from_secs(20), woken.changed()).await.expect("watcher is woken").unwrap();
     }
 }
 
 #[tokio::test]
-async fn consumers_keep_their_own_place() {
+async fn consumers_have_independent_cursors() {
     on_each(async |test_db| {
         let db = &test_db.db;
         for number in 0..5 {
             emit(db, number).await;
         }
-        assert_eq!(hear(db, "a", 3).await, [0, 1, 2]);
-        assert_eq!(hear(db, "a", 2).await, [3, 4]);
+        assert_eq!(take_exactly(db, "a", 3).await, [0, 1, 2]);
+        assert_eq!(take_exactly(db, "a", 2).await, [3, 4]);
         let unread = async |most| db.read().await.unwrap().count_unread_events(most).await.unwrap();
         assert_eq!(unread(100).await, 0);
-        assert_eq!(hear(db, "b", 2).await, [0, 1]);
+        assert_eq!(take_exactly(db, "b", 2).await, [0, 1]);
         assert_eq!((unread(100).await, unread(2).await), (3, 2), "of the slowest");
         db.write(async |tx: &mut Tx| tx.ensure_cursor("late", CursorStart::Now).await).await.unwrap();
         db.write(async |tx: &mut Tx| tx.ensure_cursor("a", CursorStart::Beginning).await).await.unwrap();
         emit(db, 5).await;
-        assert_eq!(hear(db, "a", 1).await, [5], "an existing cursor stays");
+        assert_eq!(take_exactly(db, "a", 1).await, [5], "an existing cursor stays");
         let late = take(db, "late", 9).await;
         assert_eq!(late.last(), Some(&5));
         assert!(late.len() == 1 || db.dialect() == Dialect::Postgres, "{late:?}");
@@ -80,7 +80,7 @@ async fn consumers_keep_their_own_place() {
 }
 
 #[tokio::test]
-async fn an_event_of_a_failed_change_was_never_there() {
+async fn event_of_a_rolled_back_transaction_is_not_visible() {
     on_each(async |test_db| {
         let failed: Result<(), StoreError> = test_db
             .db
@@ -96,7 +96,7 @@ async fn an_event_of_a_failed_change_was_never_there() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn overlapping_writers_lose_no_event_to_a_moving_cursor() {
+async fn overlapping_writers_never_commit_behind_a_cursor() {
     on_each(async |test_db| {
         let db = &test_db.db;
         let mut writers = tokio::task::JoinSet::new();
@@ -109,7 +109,7 @@ async fn overlapping_writers_lose_no_event_to_a_moving_cursor() {
                         .write(async move |tx: &mut Tx| {
                             put(tx, &format!("{number}"), number).await?;
                             tx.emit(NewEvent::new("thing.made", json!({"number": number}))).await?;
-                            // Holds the transaction open behind its number, as a slow one does.
+                            // Keeps the transaction open after its number was assigned, as a slow one does.
                             if writer == 0 && tx.dialect() == Dialect::Postgres {
                                 tx.fetch_one("SELECT 1 AS one FROM pg_sleep(0.02)", Args::new()).await?;
                             }
@@ -125,8 +125,11 @@ async fn overlapping_writers_lose_no_event_to_a_moving_cursor() {
         while heard.len() < 120 {
             let more = take(db, "a", 7).await;
             if more.is_empty() {
-                // Woken, not polled: this also proves that a late commit wakes again.
-                tokio::time::timeout(Duration::from_secs(20), woken.changed()).await.expect("woken").unwrap();
+                // Woken, not polled: this also proves that a late commit causes another wake-up.
+                tokio::time::timeout(Duration::from_secs(20), woken.changed())
+                    .await
+                    .expect("watcher is woken")
+                    .unwrap();
             }
             heard.extend(more);
         }
@@ -148,8 +151,8 @@ async fn pruning_waits_for_the_slowest_consumer() {
         for number in 0..6 {
             emit(db, number).await;
         }
-        assert_eq!(hear(db, "fast", 6).await.len(), 6);
-        assert_eq!(hear(db, "slow", 4).await.len(), 4);
+        assert_eq!(take_exactly(db, "fast", 6).await.len(), 6);
+        assert_eq!(take_exactly(db, "slow", 4).await.len(), 4);
         test_db.clock.advance(Duration::from_secs(3600));
         let bound = db.clock().now();
         emit(db, 6).await;
@@ -160,7 +163,7 @@ async fn pruning_waits_for_the_slowest_consumer() {
         assert_eq!(prune(3).await.unwrap(), 1, "the fifth is not read by all");
         db.write(async |tx: &mut Tx| tx.delete_cursor("slow").await).await.unwrap();
         assert_eq!(prune(3).await.unwrap(), 2, "the seventh is too new");
-        assert_eq!(hear(db, "fast", 1).await, [6]);
+        assert_eq!(take_exactly(db, "fast", 1).await, [6]);
         let left = db.read().await.unwrap().fetch_all("SELECT id FROM outbox", args![]).await.unwrap();
         assert_eq!(left.len(), 1);
     })
@@ -168,7 +171,7 @@ async fn pruning_waits_for_the_slowest_consumer() {
 }
 
 #[tokio::test]
-async fn events_that_come_from_another_server_are_numbered_anew() {
+async fn events_from_another_server_are_renumbered() {
     on_each(async |test_db| {
         if test_db.db.dialect() == Dialect::Sqlite {
             return;
@@ -176,12 +179,12 @@ async fn events_that_come_from_another_server_are_numbered_anew() {
         for number in 0..6 {
             emit(&test_db.db, number).await;
         }
-        assert_eq!(hear(&test_db.db, "a", 4).await, [0, 1, 2, 3]);
+        assert_eq!(take_exactly(&test_db.db, "a", 4).await, [0, 1, 2, 3]);
         let id = test_db.db.database_id().await.unwrap();
         let moved: Result<(), StoreError> = test_db
             .db
             .write(async |tx: &mut Tx| {
-                // What a server with more behind it would have given out.
+                // Simulates the numbers of a server with a higher transaction counter.
                 tx.execute("UPDATE outbox SET tx_id = tx_id + 4000000000000", args![]).await?;
                 tx.execute("UPDATE cursors SET tx_id = tx_id + 4000000000000", args![]).await?;
                 Ok(())
@@ -192,7 +195,7 @@ async fn events_that_come_from_another_server_are_numbered_anew() {
         test_db.db.close().await;
         let db = agentd_store::Db::open(test_db.options().clone()).await.unwrap();
         emit(&db, 6).await;
-        assert_eq!(hear(&db, "a", 3).await, [4, 5, 6]);
+        assert_eq!(take_exactly(&db, "a", 3).await, [4, 5, 6]);
         assert_ne!(db.database_id().await.unwrap(), id);
         db.close().await;
     })

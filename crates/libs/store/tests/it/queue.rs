@@ -1,4 +1,4 @@
-//! The leased queue: its state machine against a model, and its fences.
+//! Leased queue: its state machine compared with a model, and fencing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -37,7 +37,7 @@ async fn with_lease<T: Send + 'static>(
 }
 
 #[tokio::test]
-async fn a_late_worker_changes_nothing() {
+async fn worker_with_an_expired_lease_changes_nothing() {
     on_each(async |test_db| {
         let db = &test_db.db;
         let id = enqueue(db, item(db, "mail", None, 5)).await.id().clone();
@@ -45,7 +45,7 @@ async fn a_late_worker_changes_nothing() {
         assert_eq!((late.attempt, late.payload::<serde_json::Value>().unwrap()), (1, json!({"hello": "world"})));
         assert!(db.claim("mail", "other", 1, LEASE).await.unwrap().is_empty(), "it is leased");
         test_db.clock.advance(LEASE);
-        // The same owner on purpose: a name alone must not be enough.
+        // Uses the same owner on purpose: the name alone must not be sufficient.
         let new = db.claim("mail", "worker", 1, LEASE).await.unwrap().remove(0);
         assert_eq!((new.attempt, &new.id), (2, &id));
 
@@ -53,7 +53,7 @@ async fn a_late_worker_changes_nothing() {
         lost(with_lease(db, &late, async |tx, lease| tx.complete(lease).await).await);
         lost(with_lease(db, &late, async |tx, lease| tx.heartbeat(lease, LEASE).await).await);
         lost(with_lease(db, &late, async |tx, lease| tx.release(lease).await).await);
-        lost(with_lease(db, &late, async |tx, lease| tx.bury(lease, "late").await).await);
+        lost(with_lease(db, &late, async |tx, lease| tx.dead_letter(lease, "late").await).await);
         let backoff = Backoff { base: LEASE, multiplier: 2.0, cap: LEASE, jitter: 0.0 };
         lost(with_lease(db, &late, async move |tx, lease| tx.fail(lease, "late", &backoff).await.map(|_| ())).await);
 
@@ -66,7 +66,7 @@ async fn a_late_worker_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_key_is_taken_until_its_item_is_purged() {
+async fn deduplication_key_is_occupied_until_purge() {
     on_each(async |test_db| {
         let db = &test_db.db;
         let first = enqueue(db, item(db, "runs", Some("job at noon"), 1)).await;
@@ -85,7 +85,7 @@ async fn a_key_is_taken_until_its_item_is_purged() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn racing_claimers_never_share_an_item() {
+async fn concurrent_claimers_never_share_an_item() {
     on_each(async |test_db| {
         for _ in 0..60 {
             enqueue(&test_db.db, item(&test_db.db, "race", None, 1)).await;
@@ -118,12 +118,12 @@ async fn racing_claimers_never_share_an_item() {
 }
 
 #[tokio::test]
-async fn an_enqueued_item_wakes_its_queue_alone() {
+async fn enqueue_wakes_only_its_queue() {
     on_each(async |test_db| {
         let db = &test_db.db;
         let mut mine = db.watch_queue("mine");
         let mut other = db.watch_queue("other");
-        // PostgreSQL counts everything as changed once it begins to listen.
+        // On PostgreSQL everything counts as changed once the listener starts.
         mine.mark_unchanged();
         enqueue(db, item(db, "mine", None, 1)).await;
         mine.changed().await.unwrap();
@@ -169,7 +169,7 @@ struct Expected {
     due_at: Timestamp,
     attempt: u32,
     max_attempts: u32,
-    /// The lease that holds it, by its number.
+    /// Number of the lease that holds the item.
     holder: Option<usize>,
 }
 
@@ -253,19 +253,19 @@ impl Model {
                 }
                 let number = lease % self.leases.len();
                 let lease = self.leases[number].clone();
-                self.hold(db, number, &lease, step, now).await;
+                self.apply_as_holder(db, number, &lease, step, now).await;
             }
         }
     }
 
-    /// What only a holder may do.
-    async fn hold(&mut self, db: &Db, number: usize, lease: &Lease, step: Step, now: Timestamp) {
+    /// Performs an operation of a lease holder.
+    async fn apply_as_holder(&mut self, db: &Db, number: usize, lease: &Lease, step: Step, now: Timestamp) {
         let action = step.clone();
         let result = with_lease(db, lease, async move |tx, lease| match action {
             Step::Complete(_) => tx.complete(lease).await,
             Step::Heartbeat(_) => tx.heartbeat(lease, LEASE).await,
             Step::Release(_) => tx.release(lease).await,
-            Step::Bury(_) => tx.bury(lease, "useless").await,
+            Step::Bury(_) => tx.dead_letter(lease, "useless").await,
             Step::Fail { delay_seconds, .. } => {
                 tx.fail_for(lease, "no luck", Duration::from_secs(delay_seconds)).await.map(|_| ())
             }
@@ -307,7 +307,7 @@ impl Model {
 }
 
 #[test]
-fn the_queue_behaves_like_its_model() {
+fn queue_behaves_like_its_model() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     for dialect in dialects() {
         let test_db = runtime.block_on(crate::support::with_things(dialect));
@@ -335,14 +335,14 @@ fn the_queue_behaves_like_its_model() {
 }
 
 #[tokio::test]
-async fn items_of_a_busy_lane_are_passed_over() {
+async fn items_of_excluded_lanes_are_skipped() {
     on_each(async |test_db| {
         let db = &test_db.db;
         for key in [Some("a/1"), Some("a/2"), Some("ab/1"), None, Some("b/1")] {
             enqueue(db, item(db, "lanes", key, 3)).await;
         }
         let lanes = vec!["a".to_owned(), "c".to_owned()];
-        let leases = db.claim_outside("lanes", "worker", 10, LEASE, lanes).await.unwrap();
+        let leases = db.claim_excluding_lanes("lanes", "worker", 10, LEASE, lanes).await.unwrap();
         let mut found: Vec<_> = leases.iter().map(Lease::lane).collect();
         found.sort_unstable();
         assert_eq!(found, [None, Some("ab"), Some("b")]);

@@ -1,4 +1,4 @@
-//! Reading: long statements, streams that are left, connections that are all in use.
+//! Reading: long statements, abandoned streams, an exhausted pool.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use futures_util::StreamExt;
 const LONG: &str = "WITH RECURSIVE n(i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < $1) \
                     SELECT COUNT(*) AS n FROM n";
 const LONG_STEPS: i64 = 2_000_000;
-/// Some days.
+/// Takes several days.
 const ENDLESS_STEPS: i64 = 1_000_000_000_000;
 
-/// On the one thread of this test nothing else could run while a statement holds it.
+/// On the single thread of this test, a statement on the calling thread would block everything else.
 #[tokio::test]
-async fn a_long_statement_does_not_hold_up_the_others() {
+async fn long_statement_does_not_block_other_tasks() {
     let test_db = TestDb::start().await.unwrap();
     for in_snapshot in [false, true] {
         let mut read =
@@ -33,14 +33,14 @@ async fn a_long_statement_does_not_hold_up_the_others() {
         };
         assert_eq!(counted, LONG_STEPS);
         assert!(looks >= 2, "{looks} looks while it ran");
-        // The connection is as good as before.
+        // The connection is still usable.
         assert_eq!(read.fetch_one(LONG, args![3]).await.unwrap().get::<i64>("n").unwrap(), 3);
     }
     test_db.end().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_snapshot_stays_what_it_was_when_a_statement_takes_long() {
+async fn snapshot_is_stable_across_a_long_statement() {
     let test_db = TestDb::start().await.unwrap();
     let mut snapshot = test_db.db.read_snapshot().await.unwrap();
     let count = "SELECT COUNT(*) AS n FROM store_info WHERE name = 'new'";
@@ -57,9 +57,9 @@ async fn a_snapshot_stays_what_it_was_when_a_statement_takes_long() {
     test_db.end().await.unwrap();
 }
 
-/// Nothing is held back by somebody who lost interest, and the database still closes.
+/// An abandoned read blocks nothing, and the database can still be closed.
 #[tokio::test]
-async fn what_is_left_in_the_middle_gives_its_connection_back() {
+async fn abandoned_read_returns_its_connection() {
     let test_db = TestDb::start_on(Dialect::Sqlite, OWN_MIGRATIONS).await.unwrap();
     let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) SELECT i FROM n";
     for _ in 0..12 {
@@ -74,11 +74,11 @@ async fn what_is_left_in_the_middle_gives_its_connection_back() {
     }
     let whole = test_db.db.read_snapshot().await.unwrap().fetch_stream(many, args![]).unwrap().count().await;
     assert_eq!(whole, 100_000);
-    tokio::time::timeout(Duration::from_secs(10), test_db.end()).await.expect("nobody is waited for").unwrap();
+    tokio::time::timeout(Duration::from_secs(10), test_db.end()).await.expect("close does not wait").unwrap();
 }
 
 #[tokio::test]
-async fn who_comes_when_all_read_waits_for_a_place() {
+async fn reader_waits_for_a_free_connection() {
     let test_db = TestDb::start_on(Dialect::Sqlite, OWN_MIGRATIONS).await.unwrap();
     let mut held = Vec::new();
     for _ in 0..4 {

@@ -1,4 +1,4 @@
-//! Migrations: the dialects agree, a step is run once, nothing is changed without a copy.
+//! Migrations: both dialects agree, each step runs once, and a backup precedes every change.
 
 use agentd_store::testing::describe_schema;
 use agentd_store::{Db, Dialect, Migration, OWN_MIGRATIONS, StoreError, Tx, args};
@@ -45,7 +45,7 @@ async fn both_dialects_have_the_same_schema() {
 }
 
 #[tokio::test]
-async fn an_older_database_is_copied_and_then_migrated() {
+async fn older_database_is_backed_up_and_migrated() {
     for dialect in dialects() {
         let test_db = TestDb::start_on(dialect, ONE).await.unwrap();
         let backups = test_db.data_dir().join("backups");
@@ -90,7 +90,7 @@ async fn an_older_database_is_copied_and_then_migrated() {
             );
         }
 
-        // Again: nothing to do, nothing copied.
+        // Opening again migrates and copies nothing.
         Db::open(options.clone()).await.unwrap().close().await;
         assert_eq!(std::fs::read_dir(&backups).unwrap().count(), 1);
 
@@ -112,7 +112,7 @@ async fn an_older_database_is_copied_and_then_migrated() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn replicas_that_start_at_once_migrate_once() {
+async fn replicas_starting_concurrently_migrate_once() {
     for dialect in dialects().into_iter().filter(|dialect| *dialect == Dialect::Postgres) {
         let test_db = TestDb::start_on(dialect, ONE).await.unwrap();
         let mut starts = tokio::task::JoinSet::new();

@@ -1,4 +1,4 @@
-//! Databases to run a test on, and a table to play with.
+//! Databases for tests, with a table `things`.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use agentd_base::{Clock, Entropy};
 use agentd_store::{DatabaseUrl, Db, DbOptions, Dialect, Event, OWN_MIGRATIONS, Seq, StoreError, Tx, args};
 use agentd_testing_store::{TestDb, postgres_url};
 
-/// SQLite in a folder, with the time and ids of this machine.
+/// Returns options for SQLite in a folder, with the system clock and entropy.
 pub(crate) fn options(folder: &std::path::Path) -> DbOptions {
     let (clock, entropy) = (Clock::system(), Entropy::system());
     DbOptions {
@@ -20,7 +20,7 @@ pub(crate) fn options(folder: &std::path::Path) -> DbOptions {
     }
 }
 
-/// The databases that are there to test on.
+/// Returns the databases available for tests.
 pub(crate) fn dialects() -> Vec<Dialect> {
     let mut dialects = vec![Dialect::Sqlite];
     if postgres_url().is_some() {
@@ -29,7 +29,7 @@ pub(crate) fn dialects() -> Vec<Dialect> {
     dialects
 }
 
-/// Runs `test` on each database that is there, with an empty table `things (name, amount)`.
+/// Runs `test` on each available database, with an empty table `things (name, amount)`.
 pub(crate) async fn on_each(test: impl AsyncFn(&TestDb)) {
     for dialect in dialects() {
         let test_db = with_things(dialect).await;
@@ -56,8 +56,8 @@ pub(crate) async fn put(tx: &mut Tx, name: &str, amount: i64) -> Result<(), Stor
     Ok(())
 }
 
-/// The first `count` events. Waits for them: on PostgreSQL an event can be read once every older transaction of
-/// the server has ended, those of tests beside this one included.
+/// Returns the first `count` events. Waits for them: on PostgreSQL an event is readable once every older transaction of
+/// the server has ended, including those of other tests.
 pub(crate) async fn first_events(db: &Db, count: u32) -> Vec<Event> {
     let read = async || loop {
         let events = db.read().await.unwrap().events_after(Seq::START, count).await.unwrap();
@@ -66,7 +66,7 @@ pub(crate) async fn first_events(db: &Db, count: u32) -> Vec<Event> {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
-    tokio::time::timeout(Duration::from_secs(20), read()).await.expect("events that can be read")
+    tokio::time::timeout(Duration::from_secs(20), read()).await.expect("events are readable")
 }
 
 pub(crate) async fn count(db: &Db) -> i64 {

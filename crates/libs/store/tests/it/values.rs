@@ -1,4 +1,4 @@
-//! Values come back as they went in, and both databases refuse the same ones.
+//! Round trips of values; both databases reject the same ones.
 
 use agentd_base::Timestamp;
 use agentd_store::{NewEvent, StoreError, Tx, ValueError, args, stored_ids};
@@ -12,7 +12,7 @@ stored_ids!(ThingId);
 const COLUMNS: &str = "a_text, a_number, a_real, some_bytes, a_flag, a_time, a_json";
 
 #[tokio::test]
-async fn every_type_survives() {
+async fn every_type_round_trips() {
     on_each(async |test_db| {
         let id = ThingId::generate(test_db.db.ids());
         let written = id.clone();
@@ -68,7 +68,7 @@ async fn every_type_survives() {
 }
 
 #[tokio::test]
-async fn sums_counts_and_averages_read_alike() {
+async fn aggregates_have_the_same_types_in_both_dialects() {
     on_each(async |test_db| {
         let made: Result<(), StoreError> = test_db
             .db
@@ -104,7 +104,7 @@ async fn sums_counts_and_averages_read_alike() {
 }
 
 #[tokio::test]
-async fn text_with_nul_and_numbers_too_large_are_refused_with_a_reason() {
+async fn unstorable_values_are_rejected_with_a_reason() {
     on_each(async |test_db| {
         let nul: Result<(), StoreError> = test_db.db.write(async |tx: &mut Tx| put(tx, "a\0b", 1).await).await;
         assert!(matches!(&nul, Err(StoreError::Argument { position: 1, source: ValueError::Nul })), "{nul:?}");
@@ -126,7 +126,7 @@ async fn text_with_nul_and_numbers_too_large_are_refused_with_a_reason() {
 }
 
 #[tokio::test]
-async fn rows_stream_from_one_state() {
+async fn streamed_rows_come_from_one_state() {
     on_each(async |test_db| {
         let made: Result<(), StoreError> = test_db
             .db

@@ -1,4 +1,4 @@
-//! Transactions: isolation from one another, callers that go away, panics, refusals.
+//! Transactions: isolation, cancelled callers, panics and rejected statements.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ fn assert_send<T: Send>(value: T) -> T {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failing_closure_harms_no_neighbour() {
+async fn failed_closure_does_not_affect_its_batch() {
     on_each(async |test_db| {
         let mut tasks = tokio::task::JoinSet::new();
         for number in 0..200i64 {
@@ -25,7 +25,7 @@ async fn a_failing_closure_harms_no_neighbour() {
                         put(tx, &format!("thing {number}"), number).await?;
                         match number % 4 {
                             0 => Err(StoreError::NoRow),
-                            // The same name again, which the database refuses.
+                            // A duplicate name, which the database rejects.
                             1 => put(tx, &format!("thing {number}"), number).await,
                             2 => panic!("as planned"),
                             _ => Ok(()),
@@ -53,7 +53,7 @@ async fn a_failing_closure_harms_no_neighbour() {
 }
 
 #[tokio::test]
-async fn a_hidden_failure_is_not_committed() {
+async fn ignored_statement_failure_prevents_commit() {
     on_each(async |test_db| {
         let result: Result<(), StoreError> = test_db
             .db
@@ -71,7 +71,7 @@ async fn a_hidden_failure_is_not_committed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_caller_who_goes_away_stops_nothing() {
+async fn write_completes_after_the_caller_is_cancelled() {
     on_each(async |test_db| {
         let (begun, wait_for_begin) = tokio::sync::oneshot::channel();
         let (go, wait_for_go) = tokio::sync::oneshot::channel::<()>();
@@ -103,7 +103,7 @@ async fn a_caller_who_goes_away_stops_nothing() {
 }
 
 #[tokio::test]
-async fn waiting_for_a_transaction_inside_one_is_refused() {
+async fn nested_transaction_is_rejected() {
     on_each(async |test_db| {
         let inner = test_db.db.clone();
         let result: Result<(), StoreError> = test_db
@@ -125,7 +125,7 @@ async fn concurrent_increments_are_all_counted() {
             tasks.spawn(async move {
                 for _ in 0..10 {
                     let work = async |tx: &mut Tx| {
-                        // Read and write apart, so that only true serial order gives the sum.
+                        // Read and write are separate statements, so that only a serializable order gives the sum.
                         let row = tx.fetch_one("SELECT amount FROM things WHERE name = $1", args!["counter"]).await?;
                         let amount: i64 = row.get("amount")?;
                         tx.execute("UPDATE things SET amount = $1 WHERE name = $2", args![amount + 1, "counter"]).await
@@ -147,7 +147,7 @@ async fn concurrent_increments_are_all_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_snapshot_is_never_older_than_an_acknowledged_write() {
+async fn snapshot_is_never_older_than_an_acknowledged_write() {
     on_each(async |test_db| {
         test_db.db.write(async |tx: &mut Tx| put(tx, "counter", 0).await).await.unwrap();
         let loads = Arc::new(AtomicUsize::new(0));
@@ -207,7 +207,7 @@ async fn a_snapshot_is_never_older_than_an_acknowledged_write() {
 }
 
 #[tokio::test]
-async fn each_class_gets_the_durability_it_asks_for() {
+async fn each_write_class_gets_its_durability() {
     on_each(async |test_db| {
         let level = async |tx: &mut Tx| {
             let sql = tx.dialect().pick("PRAGMA synchronous", "SHOW synchronous_commit");

@@ -30,7 +30,7 @@ fn problems_of(value: &Value) -> Vec<String> {
 }
 
 #[test]
-fn names_every_bad_field_at_once() {
+fn check_reports_every_invalid_field() {
     let found = problems_of(&json!({"name": "ab", "inner": {"level": 9}, "tags": ["a", 1, "b"], "nmae": 1}));
     assert_eq!(
         found,
@@ -73,7 +73,7 @@ impl utoipa::PartialSchema for OneOrSeveral {
 impl ToSchema for OneOrSeveral {}
 
 #[test]
-fn of_several_types_the_one_that_was_meant_is_spoken_of() {
+fn union_error_refers_to_the_closest_alternative() {
     let found = |value: Value| {
         let mut problems = Problems::new();
         check::<Union>(&mut value.clone(), &mut problems);
@@ -93,13 +93,13 @@ fn of_several_types_the_one_that_was_meant_is_spoken_of() {
 }
 
 #[test]
-fn accepts_what_is_right_and_null_where_allowed() {
+fn valid_values_and_nullable_fields_pass() {
     assert!(problems_of(&json!({"name": "abc", "inner": null})).is_empty());
     assert!(problems_of(&json!({"name": "abc", "inner": {"level": 5}})).is_empty());
 }
 
 #[test]
-fn a_whole_number_may_be_written_as_a_fraction() {
+fn integer_written_as_fraction_is_accepted() {
     let mut value = json!({"name": "abc", "inner": {"level": 5.0}});
     let mut problems = Problems::new();
     check::<Outer>(&mut value, &mut problems);
@@ -111,7 +111,7 @@ fn a_whole_number_may_be_written_as_a_fraction() {
 }
 
 #[test]
-fn refuses_nul_anywhere() {
+fn nul_is_rejected_everywhere() {
     assert_eq!(problems_of(&json!({"name": "a\u{0}bc"})), ["name: must not contain the NUL character"]);
 }
 
@@ -134,7 +134,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn what_passes_can_be_deserialized(value in any_json()) {
+    fn valid_value_deserializes(value in any_json()) {
         let (mut value, mut problems) = (value, Problems::new());
         check::<Outer>(&mut value, &mut problems);
         if problems.is_empty() {
@@ -143,11 +143,11 @@ proptest! {
     }
 
     #[test]
-    fn what_is_mended_passes(value in any_json()) {
-        let mended = checked::<Outer>().mended(value.clone());
+    fn sanitized_value_is_valid(value in any_json()) {
+        let sanitized = checked::<Outer>().sanitized(value.clone());
         let mut problems = Problems::new();
-        check::<Outer>(&mut mended.clone(), &mut problems);
+        check::<Outer>(&mut sanitized.clone(), &mut problems);
         prop_assert!(problems.is_empty() || value.to_string().contains("\\u0000"));
-        prop_assert!(serde_json::from_value::<Outer>(mended).is_ok());
+        prop_assert!(serde_json::from_value::<Outer>(sanitized).is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! What Discord takes of messages and commands.
+//! Validation of messages and commands as Discord does it.
 
 use std::collections::HashSet;
 
@@ -8,8 +8,8 @@ use super::{failed, invalid};
 use crate::server::Answer;
 
 const MAX_CONTENT: usize = 2000;
-/// Suppressed previews and notifications.
-const FLAGS: u64 = 1 << 2 | 1 << 12;
+/// Accepted message flags: suppressed embeds and notifications.
+const ACCEPTED_FLAGS: u64 = 1 << 2 | 1 << 12;
 
 pub(super) fn message(body: &Value) -> Result<(), Answer> {
     let invalid = |problem| Err(invalid(problem));
@@ -20,7 +20,7 @@ pub(super) fn message(body: &Value) -> Result<(), Answer> {
     if content.chars().count() > MAX_CONTENT {
         return invalid("Must be 2000 or fewer in length.");
     }
-    if body["flags"].as_u64().unwrap_or_default() & !FLAGS != 0 {
+    if body["flags"].as_u64().unwrap_or_default() & !ACCEPTED_FLAGS != 0 {
         return invalid("Value of field \"flags\" is invalid.");
     }
     let reference = &body["message_reference"];
@@ -53,7 +53,7 @@ pub(super) fn message(body: &Value) -> Result<(), Answer> {
     Ok(())
 }
 
-/// Whether a text is an id of Discord, in decimal.
+/// Whether the text is a Discord ID (snowflake) in decimal.
 fn is_snowflake(text: &str) -> bool {
     (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }

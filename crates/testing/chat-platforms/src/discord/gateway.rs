@@ -1,5 +1,5 @@
-//! The Gateway: sessions that are kept and resumed, heartbeats that are counted, events that are kept until a
-//! heartbeat names them.
+//! Fake Gateway: sessions that can be resumed, counted heartbeats, and events that are buffered until a heartbeat
+//! acknowledges them.
 
 use std::io;
 use std::sync::Arc;
@@ -12,27 +12,27 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::{APPLICATION_ID, FakeDiscord};
 use crate::socket::{FakeSocket, FromSocket, SocketServer, ToSocket};
 
-/// The least that a bot needs which reads messages: those of servers, those of direct chats, and their texts.
-const INTENTS: u64 = 1 << 9 | 1 << 12 | 1 << 15;
+/// Minimum intents of a bot that reads messages: server messages, direct messages and message contents.
+const REQUIRED_INTENTS: u64 = 1 << 9 | 1 << 12 | 1 << 15;
 
-/// What happens to the session.
+/// Fault injected into the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GatewayFault {
-    /// The connection ends without a word.
+    /// The connection is dropped without a close frame.
     Drop,
-    /// The connection is to be opened again.
+    /// The client is told to reconnect.
     Reconnect,
-    /// The session is over, or is to be resumed again.
+    /// The session is invalid, or must be resumed.
     InvalidSession { can_resume: bool },
-    /// Heartbeats are acknowledged no more, on this connection.
+    /// Heartbeats on this connection are no longer acknowledged.
     Deaf,
-    /// The connection ends with a code.
+    /// The connection is closed with a code.
     Close(u16),
 }
 
-/// What happens over the Gateway.
+/// Control of the Gateway.
 impl FakeDiscord {
-    /// A message, as the Gateway has it; of a server where there is one.
+    /// Pushes a message, in a server if one is given.
     pub fn push_message(&self, id: &str, sender: &str, channel: &str, server: Option<&str>, text: &str) {
         let mut data = json!({
             "id": id, "type": 0, "channel_id": channel, "content": text, "timestamp": "2026-01-05T09:00:00.000000+00:00",
@@ -47,7 +47,7 @@ impl FakeDiscord {
         self.gateway().push("MESSAGE_CREATE", &data);
     }
 
-    /// Sends the interaction of a request over the Gateway; it takes messages once it was answered.
+    /// Pushes the interaction of a request. It accepts messages once it was answered.
     #[allow(clippy::expect_used, reason = "for tests, which give what this fake made")]
     pub fn push(&self, request: &WebhookRequest) {
         let data: Value = serde_json::from_slice(&request.body).expect("an interaction");
@@ -57,32 +57,32 @@ impl FakeDiscord {
         self.gateway().push("INTERACTION_CREATE", &data);
     }
 
-    /// Something else that happens.
+    /// Pushes any other event.
     pub fn push_event(&self, kind: &str, data: &Value) {
         self.gateway().push(kind, data);
     }
 
-    /// What happens to the session.
+    /// Fault injected into the session.
     pub fn gateway_fault(&self, fault: GatewayFault) {
         self.gateway().fault(fault);
     }
 
-    /// How often connections that are opened from now on want a heartbeat.
+    /// Sets the heartbeat interval of connections opened from now on.
     pub fn set_heartbeat_ms(&self, ms: u64) {
         self.gateway().set_heartbeat_ms(ms);
     }
 
-    /// How many sessions may still be begun.
+    /// Sets the number of sessions that may still be started.
     pub fn set_sessions_left(&self, sessions: u64) {
         self.gateway().set_remaining(sessions);
     }
 
-    /// Whether the bot is given the texts of messages.
+    /// Sets whether the bot receives message contents.
     pub fn set_message_content(&self, is_on: bool) {
         self.gateway().set_content(is_on);
     }
 
-    /// Whether a session is connected, how often one was begun, and how often one was resumed.
+    /// Returns whether a session is connected, the number of sessions started, and the number of resumes.
     #[must_use]
     pub fn sessions(&self) -> (bool, usize, usize) {
         self.gateway().counts()
@@ -93,7 +93,7 @@ impl FakeDiscord {
         self.gateway().heartbeats()
     }
 
-    /// What clients did that Discord does not take.
+    /// Returns protocol violations of clients.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         self.gateway().problems()
@@ -108,9 +108,9 @@ impl FakeDiscord {
 struct Session {
     id: String,
     sequence: u64,
-    /// Those that no heartbeat has named.
+    /// Events not acknowledged by a heartbeat.
     events: Vec<Value>,
-    /// Which socket it is on.
+    /// Number and sender of its socket.
     socket: Option<(usize, UnboundedSender<ToSocket>)>,
     is_deaf: bool,
 }
@@ -157,8 +157,8 @@ impl Gateway {
         Ok(Self { hub, _server: Arc::new(server) })
     }
 
-    /// What `GET /gateway/bot` answers.
-    pub(super) fn about(&self) -> Value {
+    /// Returns the response of `GET /gateway/bot`.
+    pub(super) fn description(&self) -> Value {
         let hub = self.hub.lock();
         json!({"url": hub.url, "shards": 1, "session_start_limit": {
             "total": 1000, "remaining": hub.remaining, "reset_after": 14_400_000, "max_concurrency": 1,
@@ -206,7 +206,7 @@ impl Gateway {
         self.hub.lock().has_content = is_on;
     }
 
-    /// Whether a session stands, how often one was begun, and how often one was resumed.
+    /// Returns whether a session is connected, the number of sessions started, and the number of resumes.
     pub(super) fn counts(&self) -> (bool, usize, usize) {
         let hub = self.hub.lock();
         let is_open = hub.session.as_ref().is_some_and(|session| session.socket.is_some());
@@ -254,33 +254,33 @@ fn serve(shared: &Arc<Mutex<Hub>>, mut socket: FakeSocket) {
         while let Some(event) = socket.events.recv().await {
             let mut hub = shared.lock();
             match event {
-                FromSocket::Said(said) => {
-                    if let Err(code) = hub.hear(&said, number, &socket.client, &mut is_known) {
+                FromSocket::Message(message) => {
+                    if let Err(code) = hub.handle_message(&message, number, &socket.client, &mut is_known) {
                         hub.problems.push(format!("closed with {code}"));
                         let _ = socket.client.send(ToSocket::Close(code));
                     }
                 }
                 FromSocket::Pong => {}
-                FromSocket::Gone(code) => hub.let_go(number, code),
+                FromSocket::Disconnected(code) => hub.disconnect(number, code),
             }
         }
     });
 }
 
 impl Hub {
-    /// Answers what a client says, or the code that ends the connection.
-    fn hear(
+    /// Handles a client message. Returns the close code for an invalid one.
+    fn handle_message(
         &mut self,
-        said: &Value,
+        message: &Value,
         number: usize,
         client: &UnboundedSender<ToSocket>,
         is_known: &mut bool,
     ) -> Result<(), u16> {
-        let data = &said["d"];
-        match said["op"].as_u64() {
+        let data = &message["d"];
+        match message["op"].as_u64() {
             Some(1) => {
                 self.heartbeats += 1;
-                return self.beat(data, number, client);
+                return self.handle_heartbeat(data, number, client);
             }
             Some(2 | 6) if *is_known => return Err(4005),
             Some(2 | 6) if data["token"] != *self.token => return Err(4004),
@@ -293,7 +293,7 @@ impl Hub {
         Ok(())
     }
 
-    fn beat(&mut self, data: &Value, number: usize, client: &UnboundedSender<ToSocket>) -> Result<(), u16> {
+    fn handle_heartbeat(&mut self, data: &Value, number: usize, client: &UnboundedSender<ToSocket>) -> Result<(), u16> {
         let is_own = |session: &&mut Session| session.socket.as_ref().is_some_and(|(own, _)| *own == number);
         if let Some(session) = self.session.as_mut().filter(is_own) {
             let seen = data.as_u64().unwrap_or_default();
@@ -312,7 +312,7 @@ impl Hub {
     fn identify(&mut self, data: &Value, number: usize, client: &UnboundedSender<ToSocket>) -> Result<(), u16> {
         let names = ["os", "browser", "device"].map(|name| data["properties"][name].is_string());
         let intents = data["intents"].as_u64().ok_or(4002_u16)?;
-        if names != [true; 3] || intents & INTENTS != INTENTS {
+        if names != [true; 3] || intents & REQUIRED_INTENTS != REQUIRED_INTENTS {
             return Err(4002);
         }
         if !self.has_content {
@@ -354,13 +354,13 @@ impl Hub {
         Ok(())
     }
 
-    fn let_go(&mut self, number: usize, code: Option<u16>) {
+    fn disconnect(&mut self, number: usize, code: Option<u16>) {
         let Some(session) = &mut self.session else { return };
         if session.socket.as_ref().is_none_or(|(own, _)| *own != number) {
             return;
         }
         session.socket = None;
-        // These end the session.
+        // These close codes end the session.
         if matches!(code, Some(1000 | 1001)) {
             self.session = None;
         }

@@ -1,4 +1,4 @@
-//! A Discord on loopback, for tests: as strict as the real one.
+//! Fake Discord on loopback, as strict as the real one.
 
 mod checks;
 mod gateway;
@@ -19,12 +19,12 @@ use crate::api_description::{self, ApiDescription};
 use crate::server::{Answer, Call, FakeFiles, FakeServer, Vendor};
 pub use crate::server::{Behaviour, FakeFile, RecordedRequest};
 
-/// The application, and the user that its bot is.
+/// Application ID, which is also the user ID of the bot.
 pub const APPLICATION_ID: &str = "1100000000000000001";
-/// What the seed of the signing key consists of.
+/// Seed of the signing key.
 const SEED: [u8; 32] = [7; 32];
 
-/// A running fake; it stops when dropped.
+/// Running fake, which stops when dropped.
 #[derive(Debug)]
 pub struct FakeDiscord {
     server: FakeServer<RestApi>,
@@ -43,7 +43,7 @@ struct RestApi {
 struct State {
     next_message: u64,
     messages: Vec<Stored>,
-    /// Interactions that take messages, by their tokens.
+    /// Interactions that accept messages.
     interactions: Vec<Interaction>,
 }
 
@@ -51,7 +51,7 @@ struct State {
 struct Stored {
     channel: String,
     id: String,
-    /// Of the interaction that it belongs to.
+    /// Token of its interaction.
     token: Option<String>,
 }
 
@@ -59,15 +59,15 @@ struct Stored {
 struct Interaction {
     token: String,
     channel: String,
-    /// The message that had the button.
+    /// ID of the message with the button.
     original: Option<String>,
-    /// It came over the Gateway, and waits for its first answer.
+    /// Whether it was sent over the Gateway and waits for its initial response.
     is_unanswered: bool,
 }
 
 impl FakeDiscord {
     /// # Errors
-    /// When no port on loopback can be had.
+    /// Binding a loopback port fails.
     pub async fn start(token: &str) -> io::Result<Self> {
         let gateway = Gateway::start(token).await?;
         let (state, files) = (Mutex::default(), FakeFiles::default());
@@ -81,24 +81,24 @@ impl FakeDiscord {
         self.server.url("/api/v10")
     }
 
-    /// As the application's settings show it.
+    /// Returns the public key as shown in the application's settings.
     #[must_use]
     pub fn public_key(&self) -> String {
         hex::encode(self.key.public_key())
     }
 
-    /// What the next request that is not yet spoken for is answered.
+    /// Overrides the response to the next request without an override.
     pub fn misbehave(&self, behaviour: Behaviour) {
         self.server.misbehave(behaviour);
     }
 
-    /// Every request so far, oldest first; tokens of interactions are left out of the path.
+    /// Returns all requests, oldest first, without interaction tokens in the paths.
     #[must_use]
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.server.requests()
     }
 
-    /// The bodies of messages and follow-ups so far, those that were refused included.
+    /// Returns the bodies of all messages and follow-ups, including rejected ones.
     #[must_use]
     pub fn sent(&self) -> Vec<Value> {
         let is_sent = |request: &RecordedRequest| {
@@ -108,35 +108,35 @@ impl FakeDiscord {
         self.server.sent(is_sent)
     }
 
-    /// Has no interaction take messages any more.
-    pub fn end_interactions(&self) {
+    /// Expires all interactions.
+    pub fn expire_interactions(&self) {
         self.server.vendor().state.lock().interactions.clear();
     }
 
-    /// The command `/ask` in a direct chat.
+    /// Returns an `/ask` command in a direct chat.
     #[must_use]
     pub fn message(&self, id: &str, sender: &str, text: &str, now: Timestamp) -> WebhookRequest {
         self.command(id, sender, "ask", Some(text), now)
     }
 
-    /// The same in the direct chat of this channel.
+    /// Returns an `/ask` command in the direct chat with this channel ID.
     #[must_use]
     pub fn message_in(&self, id: &str, sender: &str, channel: &str, text: &str, now: Timestamp) -> WebhookRequest {
         self.interaction(&self.envelope(id, sender, channel, 2, command_data("ask", Some(text)), None), now)
     }
 
-    /// A command in a direct chat.
+    /// Returns a command in a direct chat.
     #[must_use]
     pub fn command(&self, id: &str, sender: &str, name: &str, text: Option<&str>, now: Timestamp) -> WebhookRequest {
         self.interaction(&self.envelope(id, sender, "1300000000000000001", 2, command_data(name, text), None), now)
     }
 
-    /// A file behind an address that opens it for a day.
+    /// Adds a file with a signed URL, valid for a day.
     pub fn put_file(&self, id: &str, file: FakeFile) {
         self.server.vendor().files.put(id, file);
     }
 
-    /// The command `/ask` in a direct chat, with a file that was put here.
+    /// Returns an `/ask` command in a direct chat with a file added before.
     #[must_use]
     pub fn file(&self, id: &str, sender: &str, text: &str, file_id: &str, now: Timestamp) -> WebhookRequest {
         let options = json!([{"type": 3, "name": "text", "value": text}, {"type": 11, "name": "file", "value": "1"}]);
@@ -149,7 +149,7 @@ impl FakeDiscord {
         self.interaction(&self.envelope(id, sender, "1300000000000000001", 2, data, None), now)
     }
 
-    /// A button is pressed under a message of a channel.
+    /// Returns a button press below a message of a channel.
     #[must_use]
     pub fn press(
         &self,
@@ -196,7 +196,7 @@ impl FakeDiscord {
         })
     }
 
-    /// Any interaction as Discord sends it.
+    /// Returns any interaction as a signed request.
     #[must_use]
     #[allow(clippy::expect_used, reason = "numbers and hex are fit for headers")]
     pub fn interaction(&self, body: &Value, now: Timestamp) -> WebhookRequest {
@@ -262,18 +262,18 @@ impl Vendor for RestApi {
     fn answer(&self, call: &Call) -> Result<Answer, Answer> {
         let segments = call.path();
         if let ["attachments", id] = segments.as_slice() {
-            // The address is signed, and the CDN is to get no token.
+            // The URL is signed, and the CDN must not receive a token.
             let file = self.files.get(id).filter(|_| call.query.contains("hm=") && call.authorization.is_none());
             return file.map(Answer::file).ok_or_else(unknown);
         }
         let ["api", "v10", path @ ..] = segments.as_slice() else { return Err(unknown()) };
         let mut state = self.state.lock();
-        // Only these need no token of the bot.
+        // Only these need no bot token.
         if let ["webhooks", application, token, rest @ ..] = path {
-            return state.for_interaction(call, application, token, rest);
+            return state.answer_interaction(call, application, token, rest);
         }
         if let ["interactions", _, token, "callback"] = path {
-            return state.answer_first(call, token);
+            return state.answer_initial(call, token);
         }
         if call.authorization.as_deref() != Some(&format!("Bot {}", self.token)) {
             return Err(failed(401, 0, "401: Unauthorized"));
@@ -285,7 +285,7 @@ impl Vendor for RestApi {
             ("GET", ["applications", "@me"]) => Ok(Answer::ok(json!({
                 "id": APPLICATION_ID, "name": "Fake", "interactions_endpoint_url": "https://agent.example/discord",
             }))),
-            ("GET", ["gateway", "bot"]) => Ok(Answer::ok(self.gateway.about())),
+            ("GET", ["gateway", "bot"]) => Ok(Answer::ok(self.gateway.description())),
             ("PUT", ["applications", id, "commands"]) if *id == APPLICATION_ID => {
                 checks::commands(&call.body).map_err(invalid)?;
                 Ok(Answer::ok(call.body.clone()))
@@ -301,7 +301,7 @@ impl Vendor for RestApi {
 }
 
 impl State {
-    fn answer_first(&mut self, call: &Call, token: &str) -> Result<Answer, Answer> {
+    fn answer_initial(&mut self, call: &Call, token: &str) -> Result<Answer, Answer> {
         let interaction = self.interactions.iter_mut().find(|interaction| interaction.token == token);
         let interaction = interaction.ok_or_else(|| failed(404, 10_062, "Unknown interaction"))?;
         if call.method != Method::POST || !call.body["type"].as_u64().is_some_and(|kind| (4..=8).contains(&kind)) {
@@ -313,7 +313,7 @@ impl State {
         Ok(Answer::new(204, Value::Null))
     }
 
-    fn for_interaction(
+    fn answer_interaction(
         &mut self,
         call: &Call,
         application: &str,
@@ -349,8 +349,8 @@ impl State {
         Ok(Answer::ok(json!({"id": id, "channel_id": channel, "content": body["content"]})))
     }
 
-    fn edit(&self, body: &Value, is_it: impl Fn(&Stored) -> bool) -> Result<Answer, Answer> {
-        let message = self.messages.iter().find(|stored| is_it(stored));
+    fn edit(&self, body: &Value, matches: impl Fn(&Stored) -> bool) -> Result<Answer, Answer> {
+        let message = self.messages.iter().find(|stored| matches(stored));
         let message = message.ok_or_else(|| failed(404, 10_008, "Unknown Message"))?;
         checks::message(body)?;
         Ok(Answer::ok(json!({"id": message.id, "channel_id": message.channel, "content": body["content"]})))

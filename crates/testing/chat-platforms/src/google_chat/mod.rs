@@ -1,4 +1,4 @@
-//! Google Chat on loopback: its keys, its token service and its API, as strict as Google's.
+//! Fake Google Chat on loopback: keys, token service and API, as strict as Google's.
 
 mod service;
 
@@ -23,15 +23,15 @@ const ADDRESS: &str = "https://agent.example/hooks/google_chat";
 const CHAT: &str = "chat@system.gserviceaccount.com";
 const SPACE: &str = "spaces/AAAAMpdlehY";
 
-/// A running fake; it stops when dropped.
+/// Running fake, which stops when dropped.
 #[derive(Debug)]
 pub struct FakeGoogleChat {
     server: FakeServer<Service>,
     clock: Clock,
 }
 
-/// The event in the form that add-ons get.
-fn as_add_on(event: &Value) -> Value {
+/// Converts an event to the format of add-ons.
+fn to_add_on_event(event: &Value) -> Value {
     let payload = if event["type"] == "CARD_CLICKED" { "buttonClickedPayload" } else { "messagePayload" };
     json!({
         "commonEventObject": {"hostApp": "CHAT", "platform": "WEB", "parameters": event["common"]["parameters"]},
@@ -45,12 +45,12 @@ fn as_add_on(event: &Value) -> Value {
 
 impl FakeGoogleChat {
     /// # Errors
-    /// When no port on loopback can be had.
+    /// Binding a loopback port fails.
     pub async fn start(clock: Clock) -> io::Result<Self> {
         Ok(Self { server: FakeServer::start(Service::new(clock.clone())).await?, clock })
     }
 
-    /// What reaches this fake, and is known to it. The audience is a project's number.
+    /// Returns a configuration for this fake, with a project number as audience.
     #[must_use]
     pub fn config(&self) -> GoogleChatConfig {
         let base = self.base_url();
@@ -64,14 +64,14 @@ impl FakeGoogleChat {
         }
     }
 
-    /// As [`Self::config`], where the audience is an address.
+    /// Returns a configuration like [`Self::config`] with a URL as audience.
     #[must_use]
     pub fn config_for_address(&self) -> GoogleChatConfig {
         let keys_url = self.base_url().join("/keys").ok();
         GoogleChatConfig { keys_url, audience: Some(ADDRESS.to_owned()), ..self.config() }
     }
 
-    /// The key file, to change.
+    /// Returns the key file as JSON that tests can modify.
     #[must_use]
     pub fn service_account(&self) -> Value {
         let key = keys::service_account_key();
@@ -85,35 +85,35 @@ impl FakeGoogleChat {
         })
     }
 
-    /// Where everything is.
+    /// Returns the base URL of all services.
     #[must_use]
     pub fn base_url(&self) -> Url {
         self.server.url("/")
     }
 
-    /// What the next request to the API that is not yet spoken for is answered.
+    /// Overrides the response to the next API request without an override.
     pub fn misbehave(&self, behaviour: Behaviour) {
         self.server.misbehave(behaviour);
     }
 
-    /// Every request to the API so far, oldest first.
+    /// Returns all API requests, oldest first.
     #[must_use]
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.server.requests()
     }
 
-    /// The bodies of messages so far, those that were refused included.
+    /// Returns the bodies of all messages, including rejected ones.
     #[must_use]
     pub fn sent(&self) -> Vec<Value> {
         self.server.sent(|request| request.method == Method::POST)
     }
 
-    /// A file that somebody uploaded.
+    /// Adds an uploaded file.
     pub fn put_file(&self, name: &str, file: FakeFile) {
         self.server.vendor().files.put(name, file);
     }
 
-    /// A direct message with a file that was put here.
+    /// Returns a direct message with a file added before.
     #[must_use]
     pub fn upload(&self, id: &str, sender: &str, text: &str, name: &str) -> WebhookRequest {
         let mut event = self.message_event(id, sender, text);
@@ -125,35 +125,35 @@ impl FakeGoogleChat {
         self.event(&event)
     }
 
-    /// Signs by another key from now on, and publishes no other.
-    pub fn change_key(&self) {
+    /// Rotates the signing key and publishes only the new one.
+    pub fn rotate_key(&self) {
         *self.server.vendor().key_changes.lock() += 1;
     }
 
-    /// How often the keys were fetched.
+    /// Returns the number of key fetches.
     #[must_use]
     pub fn key_fetches(&self) -> usize {
         *self.server.vendor().key_fetches.lock()
     }
 
-    /// Takes no token any more that was given so far.
-    pub fn end_tokens(&self) {
+    /// Revokes all tokens.
+    pub fn revoke_tokens(&self) {
         self.server.vendor().tokens.lock().clear();
     }
 
-    /// How many tokens were given.
+    /// Returns the number of tokens issued.
     #[must_use]
     pub fn tokens_given(&self) -> usize {
         *self.server.vendor().tokens_given.lock()
     }
 
-    /// A direct message.
+    /// Returns a direct message.
     #[must_use]
     pub fn message(&self, id: &str, sender: &str, text: &str) -> WebhookRequest {
         self.described(self.message_event(id, sender, text))
     }
 
-    /// A message in a space that mentions the app.
+    /// Returns a message in a space that mentions the app.
     #[must_use]
     pub fn mention(&self, id: &str, sender: &str, text: &str) -> WebhookRequest {
         let mut event = self.message_event(id, sender, &format!("@Agent {text}"));
@@ -162,7 +162,7 @@ impl FakeGoogleChat {
         self.described(event)
     }
 
-    /// Somebody presses a button of the message with this name.
+    /// Returns a button press below the message with this name.
     #[must_use]
     pub fn press(&self, sender: &str, data: &str, message: &str) -> WebhookRequest {
         self.described(json!({
@@ -180,7 +180,7 @@ impl FakeGoogleChat {
         self.event(&self.server.event("Event", event))
     }
 
-    /// A direct message as JSON, to change.
+    /// Returns a direct message as JSON that tests can modify.
     #[must_use]
     pub fn message_event(&self, id: &str, sender: &str, text: &str) -> Value {
         let now = self.clock.now().to_string();
@@ -200,27 +200,27 @@ impl FakeGoogleChat {
         })
     }
 
-    /// Any event, with a token for the project's number.
+    /// Returns any event with a token for the project number.
     #[must_use]
     pub fn event(&self, event: &Value) -> WebhookRequest {
         self.event_with_claims(event, &self.claims())
     }
 
-    /// Any event, with a token for the address.
+    /// Returns any event with a token for the URL.
     #[must_use]
     pub fn event_for_address(&self, event: &Value) -> WebhookRequest {
         self.event_with_claims(event, &self.claims_for_address())
     }
 
-    /// An event as a Workspace add-on gets it at this address, with a token of the project's add-on account.
+    /// Returns an event for a Workspace add-on at this URL, with a token of the project's add-on account.
     #[must_use]
     pub fn add_on_event(&self, event: &Value, address: &str) -> WebhookRequest {
         let mut claims = self.claims_of_add_on(PROJECT);
         claims["aud"] = json!(address);
-        self.event_with_claims(&as_add_on(event), &claims)
+        self.event_with_claims(&to_add_on_event(event), &claims)
     }
 
-    /// What a token of the add-on account of a project says.
+    /// Returns the token claims of a project's add-on account.
     #[must_use]
     pub fn claims_of_add_on(&self, project: &str) -> Value {
         let mut claims = self.claims_for_address();
@@ -228,14 +228,14 @@ impl FakeGoogleChat {
         claims
     }
 
-    /// What a token for the project's number says.
+    /// Returns the claims of a token for the project number.
     #[must_use]
     pub fn claims(&self) -> Value {
         let now = self.clock.now().as_millis() / 1000;
         json!({"iss": CHAT, "aud": PROJECT, "iat": now, "exp": now + 3600})
     }
 
-    /// What a token for the address says.
+    /// Returns the claims of a token for the URL.
     #[must_use]
     pub fn claims_for_address(&self) -> Value {
         let now = self.clock.now().as_millis() / 1000;
@@ -245,7 +245,7 @@ impl FakeGoogleChat {
         })
     }
 
-    /// Any event with any claims, signed.
+    /// Returns any event signed with any claims.
     #[must_use]
     pub fn event_with_claims(&self, event: &Value, claims: &Value) -> WebhookRequest {
         let key = keys::platform_key(*self.server.vendor().key_changes.lock());

@@ -1,4 +1,4 @@
-//! What the fake answers.
+//! Responses of the fake.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ use crate::server::{Answer, Behaviour, Call, FakeFiles, Vendor};
 
 pub(super) const EMAIL: &str = "agent@fake-project.iam.gserviceaccount.com";
 pub(super) const TOKEN_URI: &str = "https://oauth2.googleapis.com/token";
-/// Of a whole message.
-const MAX_BYTES: usize = 32_000;
+/// Maximum size of a whole message.
+const MAX_MESSAGE_BYTES: usize = 32_000;
 const REPLY: &str = "messageReplyOption=REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD";
 
 #[derive(Debug)]
@@ -172,8 +172,8 @@ fn not_found() -> Answer {
     error(404, "NOT_FOUND", "Requested entity was not found.")
 }
 
-fn check(holds: bool, problem: &'static str) -> Result<(), &'static str> {
-    if holds { Ok(()) } else { Err(problem) }
+fn check(condition: bool, problem: &'static str) -> Result<(), &'static str> {
+    if condition { Ok(()) } else { Err(problem) }
 }
 
 fn check_message(message: &Value, fields: &[&str]) -> Result<(), &'static str> {
@@ -183,7 +183,7 @@ fn check_message(message: &Value, fields: &[&str]) -> Result<(), &'static str> {
     let text = message["text"].as_str().ok_or("text")?;
     let cards = message["cardsV2"].as_array().map(Vec::as_slice).unwrap_or_default();
     check(!text.trim().is_empty() || !cards.is_empty(), "message cannot be empty")?;
-    check(message.to_string().len() <= MAX_BYTES, "message is too long")?;
+    check(message.to_string().len() <= MAX_MESSAGE_BYTES, "message is too long")?;
     check_markup(text)?;
     cards.iter().try_for_each(check_card)
 }

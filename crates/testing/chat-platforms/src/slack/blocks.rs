@@ -1,4 +1,4 @@
-//! Blocks and markup that Slack takes.
+//! Validation of blocks and markup as Slack does it.
 
 use std::collections::HashSet;
 
@@ -22,8 +22,8 @@ pub(super) fn check(blocks: &Value) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn text_of<'a>(object: &'a Value, kind: &str, most: usize) -> Result<&'a str, &'static str> {
-    let text = object["text"].as_str().filter(|text| (1..=most).contains(&text.chars().count()));
+fn text_of<'a>(object: &'a Value, kind: &str, max_chars: usize) -> Result<&'a str, &'static str> {
+    let text = object["text"].as_str().filter(|text| (1..=max_chars).contains(&text.chars().count()));
     text.filter(|_| object["type"] == kind).ok_or("invalid_blocks")
 }
 
@@ -42,11 +42,11 @@ fn check_buttons(elements: &Value) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Checks that every `<` begins a link that ends, and every `&` one of the three escapes. Slack would show others as
-/// they are.
+/// Checks that every `<` starts a complete link and every `&` one of the three escapes. Slack would show others
+/// literally.
 ///
 /// # Errors
-/// Returns the error that Slack answers.
+/// Returns Slack's error code.
 pub fn check_mrkdwn(text: &str) -> Result<(), &'static str> {
     let mut rest = text;
     while let Some(at) = rest.find(['<', '>', '&']) {
@@ -61,7 +61,7 @@ pub fn check_mrkdwn(text: &str) -> Result<(), &'static str> {
             after
         } else if found.starts_with('>') {
             let (before, _) = text.split_at(text.len() - found.len());
-            // The sign of a quote.
+            // A quote marker.
             if !(before.is_empty() || before.ends_with(['\n', ' '])) {
                 return Err("invalid_blocks");
             }

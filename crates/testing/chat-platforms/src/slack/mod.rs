@@ -1,5 +1,5 @@
-//! A Slack on loopback, for tests: as strict as the real one, and in one thing stricter: markup that Slack would show
-//! as it stands, because it cannot read it, is refused.
+//! Fake Slack on loopback, as strict as the real one except for invalid markup, which it rejects whereas Slack shows it
+//! literally.
 
 mod blocks;
 mod socket;
@@ -21,12 +21,12 @@ use crate::api_description::{self, ApiDescription};
 use crate::server::{Answer, Call, FakeFiles, FakeServer, Vendor};
 pub use crate::server::{Behaviour, FakeFile, RecordedRequest};
 
-/// The user that the bot is.
+/// User ID of the bot.
 pub const BOT_USER: &str = "U0FAKEBOT";
 const FORM: &str = "application/x-www-form-urlencoded";
 const MAX_TEXT: usize = 40_000;
 
-/// A running fake; it stops when dropped.
+/// Running fake, which stops when dropped.
 #[derive(Debug)]
 pub struct FakeSlack {
     server: FakeServer<WebApi>,
@@ -49,10 +49,10 @@ struct Stored {
 }
 
 impl FakeSlack {
-    /// `app_token`: for Socket Mode.
+    /// Starts a fake. `app_token` is the token for Socket Mode.
     ///
     /// # Errors
-    /// When no port on loopback can be had.
+    /// Binding a loopback port fails.
     pub async fn start(token: &str, app_token: &str, signing_secret: &str) -> io::Result<Self> {
         let vendor = WebApi {
             token: token.to_owned(),
@@ -70,24 +70,24 @@ impl FakeSlack {
         self.server.url("/api")
     }
 
-    /// What the next request that is not yet spoken for is answered.
+    /// Overrides the response to the next request without an override.
     pub fn misbehave(&self, behaviour: Behaviour) {
         self.server.misbehave(behaviour);
     }
 
-    /// Every request so far, oldest first; the path is the method.
+    /// Returns all requests, oldest first; the path is the method.
     #[must_use]
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.server.requests()
     }
 
-    /// The bodies of messages so far, those that were refused included.
+    /// Returns the bodies of all messages, including rejected ones.
     #[must_use]
     pub fn sent(&self) -> Vec<Value> {
         self.server.sent(|request| request.path == "chat.postMessage")
     }
 
-    /// Sends by a socket what the request holds, now or when one is opened, until it is acknowledged.
+    /// Sends the payload of a request over a socket, now or when one is opened, until it is acknowledged.
     #[allow(clippy::expect_used, reason = "for tests, which give what this fake made")]
     pub fn push(&self, request: &WebhookRequest) {
         let payload = payload_of(request).expect("a payload");
@@ -95,30 +95,30 @@ impl FakeSlack {
         self.sockets().push(kind, &payload);
     }
 
-    /// What happens to the sockets that are open.
+    /// Injects a fault into the open sockets.
     pub fn socket_fault(&self, fault: SocketFault) {
         self.sockets().fault(fault);
     }
 
-    /// The envelopes that were acknowledged, in this order: `envelope-1` is the first that was pushed.
+    /// Returns the acknowledged envelope IDs in order; `envelope-1` is the first one pushed.
     #[must_use]
     pub fn acknowledged(&self) -> Vec<String> {
         self.sockets().acknowledged()
     }
 
-    /// How many sockets are open, and how many were at once.
+    /// Returns the number of open sockets and its maximum so far.
     #[must_use]
     pub fn open_sockets(&self) -> (usize, usize) {
         self.sockets().open()
     }
 
-    /// How many pings were answered.
+    /// Returns the number of answered pings.
     #[must_use]
     pub fn pongs(&self) -> usize {
         self.sockets().pongs()
     }
 
-    /// What clients did that Slack does not take.
+    /// Returns protocol violations of clients.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         self.sockets().problems()
@@ -128,12 +128,12 @@ impl FakeSlack {
         &self.server.vendor().sockets
     }
 
-    /// A file that the bot may read.
+    /// Adds a file that the bot may read.
     pub fn put_file(&self, id: &str, file: FakeFile) {
         self.server.vendor().files.put(id, file);
     }
 
-    /// A file in a direct chat; `url` is where Slack says it is.
+    /// Returns a direct message with a file; `url` is the file URL reported by Slack.
     #[must_use]
     pub fn shared_file(&self, ts: &str, sender: &str, url: &Url, name: &str, now: Timestamp) -> WebhookRequest {
         let file = json!({
@@ -146,13 +146,13 @@ impl FakeSlack {
         self.event(&event, now)
     }
 
-    /// Where a file is that was put here.
+    /// Returns the URL of a file added before.
     #[must_use]
     pub fn file_url(&self, id: &str) -> Url {
         self.server.url(&format!("/files-pri/{id}"))
     }
 
-    /// A message in a direct chat. `ts` is what Slack knows it by, such as `1795600000.000100`.
+    /// Returns a direct message. `ts` is its ID, such as `1795600000.000100`.
     #[must_use]
     pub fn message(&self, ts: &str, sender: &str, text: &str, now: Timestamp) -> WebhookRequest {
         let event = json!({
@@ -162,7 +162,7 @@ impl FakeSlack {
         self.event(&event, now)
     }
 
-    /// A message in a channel, in a thread where there is one.
+    /// Returns a channel message, in a thread if one is given.
     #[must_use]
     pub fn channel_message(
         &self,
@@ -182,7 +182,7 @@ impl FakeSlack {
         self.event(&event, now)
     }
 
-    /// The second event of a message of a channel that mentions the bot.
+    /// Returns the second event of a channel message that mentions the bot.
     #[must_use]
     pub fn mention(&self, ts: &str, sender: &str, text: &str, now: Timestamp) -> WebhookRequest {
         let event = json!({
@@ -192,7 +192,7 @@ impl FakeSlack {
         self.event(&event, now)
     }
 
-    /// Any event in its envelope.
+    /// Returns any event in its envelope.
     #[must_use]
     pub fn event(&self, event: &Value, now: Timestamp) -> WebhookRequest {
         let kind = event["type"].as_str().unwrap_or_default();
@@ -211,7 +211,7 @@ impl FakeSlack {
         )
     }
 
-    /// A button is pressed under a message.
+    /// Returns a button press.
     #[must_use]
     pub fn press(&self, ts: &str, sender: &str, channel: &str, data: &str, now: Timestamp) -> WebhookRequest {
         let payload = json!({
@@ -231,7 +231,7 @@ impl FakeSlack {
         self.signed(FORM, form.into_bytes(), now)
     }
 
-    /// Any JSON as Slack sends it.
+    /// Returns any JSON as a signed request.
     #[must_use]
     pub fn request(&self, body: &Value, now: Timestamp) -> WebhookRequest {
         self.signed("application/json", body.to_string().into_bytes(), now)
@@ -295,7 +295,7 @@ impl Vendor for WebApi {
 
     fn answer(&self, call: &Call) -> Result<Answer, Answer> {
         if let ["files-pri", id] = call.path().as_slice() {
-            // Who may not read it is led to a page to sign in.
+            // Without access, Slack returns a sign-in page.
             let may_read = call.bearer() == Some(&self.token);
             let file = if may_read { self.files.get(id) } else { Some(FakeFile::Page) };
             return file.map(Answer::file).ok_or_else(|| Answer::new(404, Value::Null));
@@ -332,7 +332,7 @@ impl WebApi {
         if !body["thread_ts"].is_null() && !body["thread_ts"].as_str().is_some_and(is_ts) {
             return Err("invalid_arguments");
         }
-        // A person is written to in a chat.
+        // A message to a user goes to the direct chat.
         let channel = channel.strip_prefix('U').map_or_else(|| channel.to_owned(), |user| format!("D{user}"));
         let mut messages = self.messages.lock();
         let ts = format!("1795600000.{:06}", messages.len() + 1);
@@ -342,7 +342,7 @@ impl WebApi {
 
     fn update(&self, body: &Value) -> Result<Answer, &'static str> {
         check(body)?;
-        // By itself Slack would look for names and addresses in the text here.
+        // By default Slack would detect names and URLs in the text here.
         if body["parse"] != "none" {
             return Err("invalid_arguments");
         }

@@ -1,4 +1,4 @@
-//! Socket Mode: tickets that are good once, envelopes that come again until they are acknowledged.
+//! Fake Socket Mode: single-use tickets, and envelopes that are redelivered until acknowledged.
 
 use std::io;
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::socket::{FakeSocket, FromSocket, SocketServer, ToSocket};
 
-/// What happens to the sockets that are open.
+/// Fault injected into the open sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SocketFault {
-    /// They end without a word.
+    /// They are dropped without a close frame.
     Drop,
-    /// Slack is about to end them, and does when another one is open.
+    /// Slack announces that it will close them, and closes them when another one is open.
     Leave,
-    /// Socket Mode is switched off.
+    /// Socket Mode is disabled.
     Disable,
-    /// Nothing comes or is read any more.
+    /// Nothing is sent or read any more.
     Freeze,
-    /// What is not acknowledged is sent again.
+    /// Unacknowledged envelopes are redelivered.
     Repeat,
-    /// A sign of life.
+    /// A ping is sent.
     Ping,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Hub {
     tickets: Vec<String>,
     opened: usize,
     open: Vec<Open>,
-    /// In the order in which they came.
+    /// Envelopes in order of delivery.
     unacknowledged: Vec<Value>,
     envelopes: usize,
     acknowledged: Vec<String>,
@@ -62,7 +62,7 @@ impl Sockets {
         Ok(Self { server, hub })
     }
 
-    /// An address that is good once.
+    /// Returns a single-use URL.
     pub(super) fn address(&self) -> String {
         let mut hub = self.hub.lock();
         let ticket = format!("ticket={}", hub.tickets.len() + hub.opened + 1);
@@ -92,9 +92,11 @@ impl Sockets {
                 SocketFault::Drop => vec![ToSocket::Drop],
                 SocketFault::Leave => {
                     socket.is_leaving = true;
-                    vec![ToSocket::Send(disconnect("warning"))]
+                    vec![ToSocket::Send(disconnect_message("warning"))]
                 }
-                SocketFault::Disable => vec![ToSocket::Send(disconnect("link_disabled")), ToSocket::Close(1000)],
+                SocketFault::Disable => {
+                    vec![ToSocket::Send(disconnect_message("link_disabled")), ToSocket::Close(1000)]
+                }
                 SocketFault::Freeze => vec![ToSocket::Freeze],
                 SocketFault::Repeat => unacknowledged.iter().cloned().map(ToSocket::Send).collect(),
                 SocketFault::Ping => vec![ToSocket::Ping],
@@ -109,7 +111,7 @@ impl Sockets {
         self.hub.lock().acknowledged.clone()
     }
 
-    /// How many are open, and how many were at most.
+    /// Returns the number of open sockets and its maximum so far.
     pub(super) fn open(&self) -> (usize, usize) {
         let hub = self.hub.lock();
         (hub.open.len(), hub.most_open)
@@ -124,7 +126,7 @@ impl Sockets {
     }
 }
 
-fn disconnect(reason: &str) -> Value {
+fn disconnect_message(reason: &str) -> Value {
     json!({"type": "disconnect", "reason": reason, "debug_info": {"host": "applink-1"}})
 }
 
@@ -139,7 +141,7 @@ fn serve(shared: &Arc<Mutex<Hub>>, mut socket: FakeSocket) {
     hub.opened += 1;
     let number = hub.opened;
     if hub.is_disabled {
-        send(ToSocket::Send(disconnect("link_disabled")));
+        send(ToSocket::Send(disconnect_message("link_disabled")));
         return send(ToSocket::Close(1000));
     }
     send(ToSocket::Send(json!({
@@ -160,18 +162,18 @@ fn serve(shared: &Arc<Mutex<Hub>>, mut socket: FakeSocket) {
         while let Some(event) = socket.events.recv().await {
             let mut hub = shared.lock();
             match event {
-                FromSocket::Said(said) => hub.acknowledge(&said),
+                FromSocket::Message(message) => hub.acknowledge(&message),
                 FromSocket::Pong => hub.pongs += 1,
-                FromSocket::Gone(_) => hub.open.retain(|open| open.number != number),
+                FromSocket::Disconnected(_) => hub.open.retain(|open| open.number != number),
             }
         }
     });
 }
 
 impl Hub {
-    /// Nothing else is said to Slack.
-    fn acknowledge(&mut self, said: &Value) {
-        let id = said["envelope_id"].as_str().unwrap_or_default();
+    /// Handles an acknowledgement, the only message that clients send.
+    fn acknowledge(&mut self, message: &Value) {
+        let id = message["envelope_id"].as_str().unwrap_or_default();
         let known = self.unacknowledged.iter().position(|envelope| envelope["envelope_id"] == *id);
         match known {
             Some(place) => {
@@ -179,7 +181,7 @@ impl Hub {
                 self.acknowledged.push(id.to_owned());
             }
             None if self.acknowledged.iter().any(|known| known == id) => {}
-            None => self.problems.push(format!("{said} acknowledges nothing")),
+            None => self.problems.push(format!("{message} acknowledges nothing")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The Bot Framework on loopback: its keys, its login service and its connector, as strict as Microsoft's.
+//! Fake Bot Framework on loopback: keys, login service and connector, as strict as Microsoft's.
 
 mod service;
 
@@ -18,14 +18,14 @@ use crate::keys;
 use crate::server::FakeServer;
 pub use crate::server::{Behaviour, FakeFile, RecordedRequest};
 
-/// What stands in requests; answers go to the fake because the configuration says so.
+/// Service URL in requests; replies go to the fake because of the configuration.
 const SERVICE_URL: &str = "https://smba.trafficmanager.net/emea/";
 const APP_ID: &str = "5f0a5a39-9a3c-4a7e-9a0b-2f5f1d6c0001";
 const PASSWORD: &str = "fake-app-password";
 const TENANT: &str = "9c1e6a52-0d7e-4c11-8d5f-6e7f8a9b0002";
 const BOT: &str = "28:5f0a5a39-9a3c-4a7e-9a0b-2f5f1d6c0001";
 
-/// A running fake; it stops when dropped.
+/// Running fake, which stops when dropped.
 #[derive(Debug)]
 pub struct FakeTeams {
     server: FakeServer<Service>,
@@ -34,15 +34,14 @@ pub struct FakeTeams {
 
 impl FakeTeams {
     /// # Errors
-    /// When no port on loopback can be had.
+    /// Binding a loopback port fails.
     pub async fn start(clock: Clock) -> io::Result<Self> {
         let server = FakeServer::start(Service::default()).await?;
         *server.vendor().named_keys.lock() = Some(server.url(KEYS_PATH));
         Ok(Self { server, clock })
     }
 
-    /// What reaches this fake, and is known to it. The login service, the keys and the connector stand below one
-    /// address.
+    /// Returns a configuration for this fake. Login service, keys and connector share one base URL.
     #[must_use]
     pub fn config(&self) -> TeamsConfig {
         let base = self.base_url();
@@ -56,68 +55,68 @@ impl FakeTeams {
         }
     }
 
-    /// Where everything is.
+    /// Returns the base URL of all services.
     #[must_use]
     pub fn base_url(&self) -> Url {
         self.server.url("/")
     }
 
-    /// What the next request to the API that is not yet spoken for is answered.
+    /// Overrides the response to the next API request without an override.
     pub fn misbehave(&self, behaviour: Behaviour) {
         self.server.misbehave(behaviour);
     }
 
-    /// Every request to the API so far, oldest first.
+    /// Returns all API requests, oldest first.
     #[must_use]
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.server.requests()
     }
 
-    /// The bodies of messages so far, those that were refused included.
+    /// Returns the bodies of all messages, including rejected ones.
     #[must_use]
     pub fn sent(&self) -> Vec<Value> {
         self.server.sent(|request| request.method == Method::POST && request.body["type"] == "message")
     }
 
     /// Signs by another key from now on, and publishes no other.
-    pub fn change_key(&self) {
+    pub fn rotate_key(&self) {
         *self.server.vendor().key_changes.lock() += 1;
     }
 
-    /// Whether the keys can be had.
-    pub fn give_keys(&self, gives: bool) {
-        *self.server.vendor().refuses_keys.lock() = !gives;
+    /// Sets whether keys are served.
+    pub fn set_keys_available(&self, is_available: bool) {
+        *self.server.vendor().refuses_keys.lock() = !is_available;
     }
 
-    /// Has the OpenID document say that the keys are there.
-    pub fn name_keys(&self, url: Url) {
+    /// Sets the key set URL in the OpenID document.
+    pub fn set_key_set_url(&self, url: Url) {
         *self.server.vendor().named_keys.lock() = Some(url);
     }
 
-    /// How often the keys were fetched.
+    /// Returns the number of key fetches.
     #[must_use]
     pub fn key_fetches(&self) -> usize {
         *self.server.vendor().key_fetches.lock()
     }
 
-    /// Takes no token any more that was given so far.
-    pub fn end_tokens(&self) {
+    /// Revokes all tokens.
+    pub fn revoke_tokens(&self) {
         self.server.vendor().tokens.lock().clear();
     }
 
-    /// How many tokens were given.
+    /// Returns the number of tokens issued.
     #[must_use]
     pub fn tokens_given(&self) -> usize {
         *self.server.vendor().tokens_given.lock()
     }
 
-    /// A direct message.
+    /// Returns a direct message.
     #[must_use]
     pub fn message(&self, id: &str, sender: &str, text: &str) -> WebhookRequest {
         self.described(self.activity(id, sender, text))
     }
 
-    /// A message in a channel that mentions the bot.
+    /// Returns a channel message that mentions the bot.
     #[must_use]
     pub fn mention(&self, id: &str, sender: &str, text: &str) -> WebhookRequest {
         let mut activity = self.activity(id, sender, &format!("<at>Agent</at> {text}"));
@@ -130,7 +129,7 @@ impl FakeTeams {
         self.described(activity)
     }
 
-    /// Somebody presses a button of the message `message_id`.
+    /// Returns a button press below the message `message_id`.
     #[must_use]
     pub fn press(&self, id: &str, sender: &str, data: &str, message_id: &str) -> WebhookRequest {
         let mut activity = self.activity(id, sender, "");
@@ -143,19 +142,19 @@ impl FakeTeams {
         self.event(&self.server.event("Activity", activity))
     }
 
-    /// A file of the connector for who has a token, and of a OneDrive for who has its address.
+    /// Adds a file, accessible at the connector with a token and in a OneDrive by its URL.
     pub fn put_file(&self, id: &str, file: FakeFile) {
         self.server.vendor().files.put(id, file);
     }
 
-    /// A direct message with a picture that lies with the connector.
+    /// Returns a direct message with a picture at the connector.
     #[must_use]
     pub fn picture(&self, id: &str, sender: &str, text: &str, file_id: &str) -> WebhookRequest {
         let url = self.server.url(&format!("/v3/attachments/{file_id}/views/original"));
         self.with_attachment(id, sender, text, &json!({"contentType": "image/png", "contentUrl": url.as_str()}))
     }
 
-    /// A direct message with a file of a OneDrive.
+    /// Returns a direct message with a OneDrive file.
     #[must_use]
     pub fn upload(&self, id: &str, sender: &str, text: &str, file_id: &str) -> WebhookRequest {
         let download_url = self.server.url(&format!("/personal/{file_id}?tempauth=t0ken"));
@@ -176,7 +175,7 @@ impl FakeTeams {
         self.event(&activity)
     }
 
-    /// A direct message as JSON, to change.
+    /// Returns a direct message as JSON that tests can modify.
     #[must_use]
     pub fn activity(&self, id: &str, sender: &str, text: &str) -> Value {
         json!({
@@ -194,13 +193,13 @@ impl FakeTeams {
         })
     }
 
-    /// Any activity, signed.
+    /// Returns any activity as a signed request.
     #[must_use]
     pub fn event(&self, activity: &Value) -> WebhookRequest {
         self.event_with_claims(activity, &self.claims(&activity["serviceUrl"]))
     }
 
-    /// What a token says of a request with this service address.
+    /// Returns the token claims for a request with this service URL.
     #[must_use]
     pub fn claims(&self, service_url: &Value) -> Value {
         let now = self.clock.now().as_millis() / 1000;
@@ -210,14 +209,14 @@ impl FakeTeams {
         })
     }
 
-    /// Any activity with any claims, signed.
+    /// Returns any activity signed with any claims.
     #[must_use]
     pub fn event_with_claims(&self, activity: &Value, claims: &Value) -> WebhookRequest {
         let key = keys::platform_key(*self.server.vendor().key_changes.lock());
         self.event_with_token(activity, &key.sign(claims))
     }
 
-    /// Any activity with any token.
+    /// Returns any activity with any token.
     #[must_use]
     pub fn event_with_token(&self, activity: &Value, token: &str) -> WebhookRequest {
         let mut headers = HeaderMap::new();

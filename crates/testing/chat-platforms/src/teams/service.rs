@@ -1,4 +1,4 @@
-//! What the fake answers.
+//! Responses of the fake.
 
 use http::Method;
 use parking_lot::Mutex;
@@ -10,8 +10,8 @@ use crate::api_description::{self, ApiDescription};
 use crate::keys;
 use crate::server::{Answer, Behaviour, Call, FakeFiles, Vendor};
 
-/// Of a whole activity, in UTF-16.
-const MAX_BYTES: usize = 80 * 1024;
+/// Maximum size of a whole activity in UTF-16.
+const MAX_ACTIVITY_BYTES: usize = 80 * 1024;
 
 pub(super) const KEYS_PATH: &str = "/v1/.well-known/keys";
 
@@ -71,7 +71,7 @@ impl Service {
         self.files.get(id).map(Answer::file).ok_or_else(|| Answer::new(404, Value::Null))
     }
 
-    fn take_activity(&self, call: &Call, conversation: &str, activity_id: Option<&str>) -> Result<Answer, Answer> {
+    fn accept_activity(&self, call: &Call, conversation: &str, activity_id: Option<&str>) -> Result<Answer, Answer> {
         if !self.has_token(call) {
             return Err(refused());
         }
@@ -79,7 +79,7 @@ impl Service {
             return Err(gone());
         }
         let activity = &call.body;
-        if activity.to_string().encode_utf16().count() * 2 > MAX_BYTES {
+        if activity.to_string().encode_utf16().count() * 2 > MAX_ACTIVITY_BYTES {
             return Err(error(413, "MessageSizeTooBig", "Message size too large"));
         }
         check_activity(activity).map_err(|problem| error(400, "BadSyntax", problem))?;
@@ -130,10 +130,10 @@ impl Vendor for Service {
             (&Method::GET, ["v3", "attachments", id, "views", "original"]) => self.file(id),
             (&Method::GET, ["personal", id]) if call.query == "tempauth=t0ken" => self.file(id),
             (&Method::POST, ["v3", "conversations", conversation, "activities"]) => {
-                self.take_activity(call, conversation, None)
+                self.accept_activity(call, conversation, None)
             }
             (&Method::POST | &Method::PUT, ["v3", "conversations", conversation, "activities", activity]) => {
-                self.take_activity(call, conversation, Some(activity))
+                self.accept_activity(call, conversation, Some(activity))
             }
             _ => Err(Answer::new(404, json!({}))),
         }
@@ -152,8 +152,8 @@ fn gone() -> Answer {
     error(404, "ConversationNotFound", "Conversation not found.")
 }
 
-fn check(holds: bool, problem: &'static str) -> Result<(), &'static str> {
-    if holds { Ok(()) } else { Err(problem) }
+fn check(condition: bool, problem: &'static str) -> Result<(), &'static str> {
+    if condition { Ok(()) } else { Err(problem) }
 }
 
 fn has_only(value: &Value, fields: &[&str]) -> bool {
@@ -217,7 +217,7 @@ pub fn check_markdown(text: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// What follows the next run of so many backticks.
+/// Returns the text after the next run of `count` backticks.
 fn end_of_code(text: &str, count: usize) -> Option<&str> {
     let mut rest = text;
     while let Some(at) = rest.find('`') {

@@ -1,4 +1,4 @@
-//! What of a message the Bot API refuses.
+//! Validation of messages as the Bot API does it.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ pub(super) fn check_text(body: &Value) -> Result<(), Answer> {
     }
 }
 
-/// The number of buttons.
+/// Checks buttons and returns their number.
 pub(super) fn check_buttons(markup: &Value) -> Result<usize, Answer> {
     if markup.is_null() {
         return Ok(0);

@@ -1,4 +1,4 @@
-//! The HTML that Telegram takes. Stricter in one thing: what may not nest is refused instead of ignored.
+//! Telegram HTML parser. Stricter than Telegram: invalid nesting is rejected instead of ignored.
 
 /// Tags without attributes.
 const PLAIN: [&str; 11] = ["b", "strong", "i", "em", "u", "ins", "s", "strike", "del", "code", "pre"];
@@ -49,7 +49,7 @@ pub fn parse(markup: &str) -> Result<String, String> {
     }
 }
 
-/// The name of a tag that may stand here.
+/// Returns the name of a tag that is valid here.
 fn start(tag: &str, open: &[String]) -> Result<String, String> {
     let (name, attributes) = tag.split_once(' ').unwrap_or((tag, ""));
     let is_open = |name: &str| open.iter().any(|other| other == name);

@@ -1,4 +1,4 @@
-//! A Bot API on loopback, for tests: as strict as Telegram's. Chats are there when they are written to.
+//! Fake Bot API on loopback, as strict as Telegram's. Chats are created when first written to.
 
 mod checks;
 pub mod html;
@@ -22,7 +22,7 @@ pub use crate::server::{Behaviour, FakeFile, RecordedRequest};
 
 const BOT_NAME: &str = "Fake_Bot";
 
-/// A running fake; it stops when dropped.
+/// Running fake, which stops when dropped.
 #[derive(Debug)]
 pub struct FakeTelegram {
     server: FakeServer<BotApi>,
@@ -33,7 +33,7 @@ pub struct FakeTelegram {
 struct BotApi {
     token: String,
     state: Mutex<State>,
-    /// Told of new updates.
+    /// Notified of new updates.
     updated: Notify,
     files: FakeFiles,
 }
@@ -44,7 +44,7 @@ struct State {
     messages: Vec<Stored>,
     updates: Vec<Value>,
     webhook: String,
-    /// The chat that became another.
+    /// Old and new ID of a migrated group.
     moved: Option<(i64, i64)>,
 }
 
@@ -58,7 +58,7 @@ struct Stored {
 
 impl FakeTelegram {
     /// # Errors
-    /// When no port on loopback can be had.
+    /// Binding a loopback port fails.
     pub async fn start(token: &str, secret_token: &str) -> io::Result<Self> {
         let (state, files) = (Mutex::default(), FakeFiles::default());
         let vendor = BotApi { token: token.to_owned(), state, updated: Notify::new(), files };
@@ -70,34 +70,34 @@ impl FakeTelegram {
         self.server.url("/")
     }
 
-    /// What the next request that is not yet spoken for is answered.
+    /// Overrides the response to the next request without an override.
     pub fn misbehave(&self, behaviour: Behaviour) {
         self.server.misbehave(behaviour);
     }
 
-    /// Every request so far, oldest first; the path is the method.
+    /// Returns all requests, oldest first; the path is the method.
     #[must_use]
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.server.requests()
     }
 
-    /// The bodies of messages so far, those that were refused included.
+    /// Returns the bodies of all messages, including rejected ones.
     #[must_use]
     pub fn sent(&self) -> Vec<Value> {
         self.server.sent(|request| request.path == "sendMessage")
     }
 
-    /// Has a group be another from now on.
+    /// Migrates a group to another ID.
     pub fn move_group(&self, from: i64, to: i64) {
         self.server.vendor().state.lock().moved = Some((from, to));
     }
 
-    /// A file for `getFile`.
+    /// Adds a file for `getFile`.
     pub fn put_file(&self, id: &str, file: FakeFile) {
         self.server.vendor().files.put(id, file);
     }
 
-    /// A document in a private chat.
+    /// Returns a document in a private chat.
     #[must_use]
     pub fn document(&self, update_id: i64, sender: i64, caption: &str, file_id: &str, name: &str) -> WebhookRequest {
         let mut update = message_update(update_id, sender, &json!({"id": sender, "type": "private"}), "");
@@ -109,26 +109,26 @@ impl FakeTelegram {
         self.request(&update)
     }
 
-    /// An update for `getUpdates`.
+    /// Queues an update for `getUpdates`.
     pub fn queue_update(&self, update: Value) {
         self.server.vendor().state.lock().updates.push(update);
         self.server.vendor().updated.notify_waiters();
     }
 
-    /// A message in a private chat, as Telegram sends it.
+    /// Returns a message in a private chat.
     #[must_use]
     pub fn message(&self, update_id: i64, sender: i64, text: &str) -> WebhookRequest {
         self.update(message_update(update_id, sender, &json!({"id": sender, "type": "private"}), text))
     }
 
-    /// A message in a group.
+    /// Returns a message in a group.
     #[must_use]
     pub fn group_message(&self, update_id: i64, sender: i64, chat: i64, text: &str) -> WebhookRequest {
         let chat = json!({"id": chat, "type": "supergroup", "title": "A group"});
         self.update(message_update(update_id, sender, &chat, text))
     }
 
-    /// A button is pressed under a message.
+    /// Returns a button press.
     #[must_use]
     pub fn press(&self, update_id: i64, sender: i64, chat: i64, message_id: i64, data: &str) -> WebhookRequest {
         let kind = if chat > 0 { "private" } else { "supergroup" };
@@ -142,7 +142,7 @@ impl FakeTelegram {
         self.request(&self.server.event("Update", update))
     }
 
-    /// Any JSON, as Telegram sends it.
+    /// Returns any JSON as a request.
     #[must_use]
     #[allow(clippy::expect_used, reason = "for tests, whose tokens are constants")]
     pub fn request(&self, update: &Value) -> WebhookRequest {
@@ -154,7 +154,7 @@ impl FakeTelegram {
     }
 }
 
-/// A message of a person, with the entities that Telegram finds in it.
+/// Returns a user message with the entities that Telegram detects in it.
 fn message_update(update_id: i64, sender: i64, chat: &Value, text: &str) -> Value {
     json!({"update_id": update_id, "message": {
         "message_id": update_id + 1000, "date": 1_795_600_000, "from": person(sender), "chat": chat, "text": text,
@@ -224,7 +224,7 @@ impl Vendor for BotApi {
         }
     }
 
-    /// A poll waits for what comes later, as long as it wants to.
+    /// Holds a poll until an update arrives or its timeout ends.
     fn hold<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, ()> {
         let is_poll = call.segments.last().is_some_and(|method| method == "getUpdates");
         let offset = call.body["offset"].as_i64();
@@ -287,7 +287,7 @@ impl Vendor for BotApi {
 }
 
 impl BotApi {
-    /// Only what is not larger than 20 MB can be fetched.
+    /// Returns a file path; only files up to 20 MB can be downloaded.
     fn get_file(&self, body: &Value) -> Result<Answer, Answer> {
         let id = body["file_id"].as_str().unwrap_or_default();
         match self.files.get(id) {

@@ -1,4 +1,4 @@
-//! What is in the files, what of it is on the disk, and which operation fails.
+//! Simulated disk: current contents of files, their durable parts, and the planned fault.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -11,7 +11,7 @@ use rusqlite::ffi;
 
 use super::{Fault, FaultKind, Operations, Unsynced};
 
-/// What is written as one or not at all.
+/// Unit of atomic writes, in bytes.
 const SECTOR: usize = 512;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl FaultKind {
     }
 }
 
-/// Since the last sync.
+/// Change since the last sync.
 #[derive(Debug)]
 enum Change {
     Write { offset: usize, bytes: Vec<u8> },
@@ -46,27 +46,27 @@ struct Content {
     current: Vec<u8>,
     durable: Vec<u8>,
     unsynced: Vec<Change>,
-    /// Whether the folder's entry is on the disk.
+    /// Whether the directory entry is durable.
     is_found: bool,
-    /// A sync failed, and what it was to write is not on the disk.
+    /// A sync failed, and its data is not durable.
     has_lost: bool,
 }
 
 #[derive(Debug, Default)]
 struct State {
     files: BTreeMap<String, Content>,
-    /// Removed, but not yet on the disk.
+    /// Files whose removal is not durable yet.
     removed: BTreeMap<String, Vec<u8>>,
     fault: Option<Fault>,
-    /// Operations that the planned fault could have struck.
-    met: u64,
+    /// Number of operations that match the planned fault.
+    matched: u64,
     injected: u64,
     operations: Operations,
     is_cut: bool,
     ignores_rewriting: bool,
 }
 
-/// The files of one folder.
+/// Files of one folder.
 #[derive(Debug)]
 pub(super) struct Disk {
     folder: PathBuf,
@@ -81,7 +81,7 @@ impl Disk {
 
     pub(super) fn plan(&self, fault: Option<Fault>) {
         let mut state = self.state.lock();
-        (state.fault, state.met) = (fault, 0);
+        (state.fault, state.matched) = (fault, 0);
     }
 
     pub(super) fn ignore_rewriting(&self) {
@@ -111,7 +111,7 @@ impl Disk {
             }
         }
         for (name, content) in &mut state.files {
-            content.notice_rewriting(&self.folder.join(name), ignores_rewriting);
+            content.detect_rewriting(&self.folder.join(name), ignores_rewriting);
             if content.is_found || dice.keeps() {
                 let mut bytes = content.durable.clone();
                 content.unsynced.iter().for_each(|change| change.apply(&mut bytes, &dice));
@@ -121,14 +121,14 @@ impl Disk {
         image
     }
 
-    /// Before a file is opened. What is in it when it is seen first counts as being on the disk.
+    /// Called before a file is opened. Its contents count as durable when it is first seen.
     pub(super) fn open(&self, name: &str) -> c_int {
         let mut state = self.state.lock();
         if state.is_cut {
             return ffi::SQLITE_CANTOPEN;
         }
         if !state.files.contains_key(name) {
-            // Nobody has it open, so that no lock is lost when this closes it again.
+            // No connection has it open, so closing it releases no lock.
             let content = match std::fs::read(self.folder.join(name)) {
                 Ok(bytes) => Content { current: bytes.clone(), durable: bytes, is_found: true, ..Content::default() },
                 Err(_) => Content::default(),
@@ -140,22 +140,22 @@ impl Disk {
 
     pub(super) fn read(&self) -> c_int {
         let mut state = self.state.lock();
-        match state.strikes(Operation::Read) {
+        match state.inject(Operation::Read) {
             Some(_) => ffi::SQLITE_IOERR_READ,
             None => ffi::SQLITE_OK,
         }
     }
 
-    /// `write` is given what gets into the file.
+    /// Performs a write; `write` is called with the bytes that reach the file.
     pub(super) fn write(&self, name: &str, offset: usize, bytes: &[u8], write: impl Fn(&[u8]) -> c_int) -> c_int {
         let mut state = self.state.lock();
         let extends = state.files.get(name).is_none_or(|content| offset + bytes.len() > content.current.len());
         let was_cut = state.is_cut;
-        let (bytes, code) = match state.strikes(Operation::Write { extends }) {
+        let (bytes, code) = match state.inject(Operation::Write { extends }) {
             None => (bytes, ffi::SQLITE_OK),
             Some(FaultKind::ShortWrite) => (&bytes[..bytes.len() / 2], ffi::SQLITE_IOERR_WRITE),
             Some(FaultKind::NoSpace) => (&bytes[..0], ffi::SQLITE_FULL),
-            // The write that is cut may be on the disk.
+            // The write interrupted by the power cut may be durable.
             Some(FaultKind::PowerCut) if !was_cut => (bytes, ffi::SQLITE_IOERR_WRITE),
             Some(_) => (&bytes[..0], ffi::SQLITE_IOERR_WRITE),
         };
@@ -171,7 +171,7 @@ impl Disk {
 
     pub(super) fn truncate(&self, name: &str, length: usize, truncate: impl Fn() -> c_int) -> c_int {
         let mut state = self.state.lock();
-        if state.strikes(Operation::Other).is_some() {
+        if state.inject(Operation::Other).is_some() {
             return ffi::SQLITE_IOERR_TRUNCATE;
         }
         state.change(name, &self.folder.join(name), || Change::Truncate { length }, truncate)
@@ -180,7 +180,7 @@ impl Disk {
     pub(super) fn sync(&self, name: &str) -> c_int {
         let mut state = self.state.lock();
         let was_cut = state.is_cut;
-        match state.strikes(Operation::Sync) {
+        match state.inject(Operation::Sync) {
             Some(FaultKind::NoSync) => return ffi::SQLITE_OK,
             Some(FaultKind::SyncError) if !was_cut => {
                 let path = self.folder.join(name);
@@ -190,18 +190,18 @@ impl Disk {
             Some(_) => return ffi::SQLITE_IOERR_FSYNC,
             None => {}
         }
-        // A journaling file system brings the names along that went before.
+        // A journaling file system also persists earlier changes of directory entries.
         state.removed.clear();
         let (path, ignores_rewriting) = (self.folder.join(name), state.ignores_rewriting);
         let content = state.files.entry(name.to_owned()).or_default();
-        content.notice_rewriting(&path, ignores_rewriting);
+        content.detect_rewriting(&path, ignores_rewriting);
         content.sync();
         ffi::SQLITE_OK
     }
 
     pub(super) fn remove(&self, name: &str, is_synced: bool, remove: impl Fn() -> c_int) -> c_int {
         let mut state = self.state.lock();
-        if state.strikes(Operation::Other).is_some() {
+        if state.inject(Operation::Other).is_some() {
             return ffi::SQLITE_IOERR_DELETE;
         }
         let code = remove();
@@ -217,8 +217,8 @@ impl Disk {
 }
 
 impl State {
-    /// Counts an operation; answers why it fails.
-    fn strikes(&mut self, operation: Operation) -> Option<FaultKind> {
+    /// Counts an operation and returns the fault that makes it fail.
+    fn inject(&mut self, operation: Operation) -> Option<FaultKind> {
         match operation {
             Operation::Read => self.operations.reads += 1,
             Operation::Write { extends } => {
@@ -232,8 +232,8 @@ impl State {
             return Some(FaultKind::PowerCut);
         }
         let fault = self.fault.filter(|fault| fault.kind.meets(operation))?;
-        self.met += 1;
-        if self.met < fault.first || self.met - fault.first >= fault.times {
+        self.matched += 1;
+        if self.matched < fault.first || self.matched - fault.first >= fault.times {
             return None;
         }
         self.injected += 1;
@@ -241,12 +241,12 @@ impl State {
         Some(fault.kind)
     }
 
-    /// Changes a file, and what is known of it.
-    fn change(&mut self, name: &str, path: &Path, change: impl Fn() -> Change, carry_out: impl Fn() -> c_int) -> c_int {
+    /// Changes a file and records the change.
+    fn change(&mut self, name: &str, path: &Path, change: impl Fn() -> Change, perform: impl Fn() -> c_int) -> c_int {
         let ignores_rewriting = self.ignores_rewriting;
         let content = self.files.entry(name.to_owned()).or_default();
-        content.notice_rewriting(path, ignores_rewriting);
-        let code = carry_out();
+        content.detect_rewriting(path, ignores_rewriting);
+        let code = perform();
         if code == ffi::SQLITE_OK {
             let change = change();
             change.apply(&mut content.current, &Dice::ALL);
@@ -267,7 +267,7 @@ impl Content {
         self.is_found = true;
     }
 
-    /// The kernel takes what could not be written for clean: it can be read, and a later sync does not write it.
+    /// The kernel marks unwritten pages as clean: they are readable, but a later sync does not write them.
     fn fail_to_sync(&mut self, path: &Path, unsynced: Unsynced) {
         let dice = Dice::new(unsynced);
         for change in std::mem::take(&mut self.unsynced) {
@@ -277,8 +277,8 @@ impl Content {
         mark(path);
     }
 
-    /// Whoever writes a log again as it is, without SQLite, has it written to the disk.
-    fn notice_rewriting(&mut self, path: &Path, is_ignored: bool) {
+    /// Detects that a log was rewritten without SQLite, which makes it durable.
+    fn detect_rewriting(&mut self, path: &Path, is_ignored: bool) {
         let is_rewritten = || std::fs::metadata(path).and_then(|file| file.modified()).is_ok_and(|at| at != marked());
         if !is_ignored && self.has_lost && is_log(path) && is_rewritten() {
             self.durable.clone_from(&self.current);
@@ -288,12 +288,12 @@ impl Content {
     }
 }
 
-/// When a log says that it was changed which nobody but SQLite has changed since a sync of it failed.
+/// Modification time that marks a log as changed only by SQLite since its last failed sync.
 fn marked() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1)
 }
 
-/// Opening and closing any other file would end the locks that this process has on it.
+/// Opening and closing any other file would release the locks that this process holds on it.
 fn is_log(path: &Path) -> bool {
     path.to_string_lossy().ends_with("-wal")
 }
@@ -302,13 +302,13 @@ fn mark(path: &Path) {
     if is_log(path)
         && let Ok(file) = std::fs::File::options().write(true).open(path)
     {
-        // Without the mark, the next look finds what it finds when somebody else has written.
+        // Without the mark, the next check assumes that the log was rewritten.
         let _ = file.set_modified(marked());
     }
 }
 
 impl Change {
-    /// A truncation is kept or not, and each sector of a write by itself.
+    /// Applies or skips a truncation, and each sector of a write separately.
     fn apply(&self, bytes: &mut Vec<u8>, dice: &Dice) {
         match self {
             Self::Truncate { length } => {
@@ -333,7 +333,7 @@ impl Change {
     }
 }
 
-/// Which sectors are kept.
+/// Decides which sectors are retained.
 enum Dice {
     All,
     None,

@@ -1,12 +1,12 @@
-//! A disk that fails, under SQLite, and connections that break, before PostgreSQL ([`Proxy`]).
+//! Disk faults below SQLite, and connection faults in front of PostgreSQL ([`Proxy`]).
 //!
-//! A shim over SQLite's own file system is made the default of this process. Files in a folder that a
-//! [`FaultyDisk`] watches go through it: it counts what is done to them, lets an operation fail, and knows at each
-//! moment what of them a power cut would leave. Files of all other folders are not touched.
+//! A shim around SQLite's own VFS becomes the default of this process. It intercepts files in a folder that is watched
+//! by a [`FaultyDisk`]: it counts operations, makes them fail, and tracks what a power cut would leave. Files in other
+//! folders are unaffected.
 //!
-//! What a power cut leaves: what was synced, and of what was written since nothing, or some of its sectors. After a
-//! sync that failed, what it was to bring to the disk counts as clean and is never written by itself, as on Linux.
-//! The index of the log is memory, and is lost.
+//! A power cut leaves all synced data, and none or some sectors of the unsynced writes. After a failed sync, the
+//! affected pages count as clean and are never written again by themselves, as on Linux. The index of the log is in
+//! memory and is lost.
 
 mod disk;
 mod proxy;
@@ -19,24 +19,23 @@ use std::sync::Arc;
 use self::disk::Disk;
 pub use self::proxy::{Break, Commit, Proxy};
 
-/// What goes wrong.
+/// Kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultKind {
-    /// Half of what is written gets there, and the write fails.
+    /// Half of the data is written, and the write fails.
     ShortWrite,
     WriteError,
     ReadError,
     SyncError,
-    /// Writes behind the end of a file fail.
+    /// Writes past the end of a file fail.
     NoSpace,
-    /// Everything fails from here on; what is left says [`FaultyDisk::after_power_cut`].
+    /// All operations fail from here on; see [`FaultyDisk::after_power_cut`] for the remaining data.
     PowerCut,
-    /// Syncs say that they succeeded and do nothing: not a fault of disks, but what a forgotten sync is like.
+    /// Syncs report success but do nothing. Not a disk fault, but equivalent to a forgotten sync.
     NoSync,
 }
 
-/// A fault, and which of the operations that it can strike it strikes: from the first-th (counted from 1, since it was
-/// planned) on, so many.
+/// Planned fault: affects `times` matching operations, starting with number `first` (counted from 1 since the plan).
 #[derive(Debug, Clone, Copy)]
 pub struct Fault {
     pub kind: FaultKind,
@@ -44,22 +43,22 @@ pub struct Fault {
     pub times: u64,
 }
 
-/// How often each was done.
+/// Number of operations by type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Operations {
     pub reads: u64,
     pub writes: u64,
-    /// Of the writes, those behind the end of their file.
+    /// Number of writes past the end of their file.
     pub extending: u64,
     pub syncs: u64,
-    /// Truncations, removals.
+    /// Truncations and removals.
     pub others: u64,
 }
 
 impl Operations {
-    /// How many a fault of this kind can strike.
+    /// Returns the number of operations that a fault of this kind can affect.
     #[must_use]
-    pub fn that_meet(&self, kind: FaultKind) -> u64 {
+    pub fn matching(&self, kind: FaultKind) -> u64 {
         match kind {
             FaultKind::ShortWrite | FaultKind::WriteError => self.writes,
             FaultKind::NoSpace => self.extending,
@@ -70,29 +69,29 @@ impl Operations {
     }
 }
 
-/// What happens to sectors that were written and not synced when the power is cut, or when a sync fails.
+/// Fate of unsynced sectors in a power cut or a failed sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unsynced {
     Lost,
-    /// About half of them are kept; the seed says which.
+    /// About half of them are retained, selected by the seed.
     Half(u64),
 }
 
-/// The files of a folder, as they are found after something ended.
+/// Files of a folder after a crash.
 #[derive(Debug, Clone, Default)]
 pub struct Image(BTreeMap<String, Vec<u8>>);
 
 impl Image {
-    /// Puts the files into an empty folder.
+    /// Writes the files to an empty folder.
     ///
     /// # Errors
-    /// What the file system refuses.
+    /// Errors of the file system.
     pub fn write_to(&self, folder: &Path) -> std::io::Result<()> {
         self.0.iter().try_for_each(|(name, bytes)| std::fs::write(folder.join(name), bytes))
     }
 }
 
-/// Watches the SQLite files that lie in a folder, until it is dropped.
+/// Watches the SQLite files of a folder until it is dropped.
 #[derive(Debug)]
 pub struct FaultyDisk {
     folder: PathBuf,
@@ -100,12 +99,12 @@ pub struct FaultyDisk {
 }
 
 impl FaultyDisk {
-    /// To be called before a database in `folder` is opened. `failed_syncs` says what of that which a failed sync was
-    /// to write gets to the disk all the same.
+    /// Starts watching; must be called before a database in `folder` is opened. `failed_syncs` determines which data of
+    /// a failed sync reaches the disk anyway.
     ///
     /// # Errors
-    /// The folder is not there.
-    pub fn under(folder: &Path, failed_syncs: Unsynced) -> std::io::Result<Self> {
+    /// The folder does not exist.
+    pub fn watch(folder: &Path, failed_syncs: Unsynced) -> std::io::Result<Self> {
         let folder = folder.canonicalize()?;
         let disk = Arc::new(Disk::new(&folder, failed_syncs));
         vfs::watch(&folder, &disk);
@@ -116,35 +115,35 @@ impl FaultyDisk {
         self.disk.plan(Some(fault));
     }
 
-    /// The fault is gone. A power cut stays.
+    /// Ends the fault. A power cut persists.
     pub fn clear(&self) {
         self.disk.plan(None);
     }
 
-    /// As if nobody wrote the log again after a failed sync: for the proof that this would be seen.
+    /// Ignores rewriting of the log after a failed sync, to prove that tests would detect its absence.
     pub fn ignore_rewriting(&self) {
         self.disk.ignore_rewriting();
     }
 
-    /// What was done since the folder is watched.
+    /// Returns the number of operations since watching started.
     #[must_use]
     pub fn operations(&self) -> Operations {
         self.disk.operations()
     }
 
-    /// How many operations failed, or were left out, by a fault.
+    /// Returns the number of operations that failed or were skipped by a fault.
     #[must_use]
     pub fn injected(&self) -> u64 {
         self.disk.injected()
     }
 
-    /// What is there after the process was killed now.
+    /// Returns the files as they would be after the process was killed now.
     #[must_use]
     pub fn after_kill(&self) -> Image {
         Image(self.disk.current())
     }
 
-    /// What is there after the power was cut, now or when that was planned.
+    /// Returns the files as they would be after a power cut, now or at the planned time.
     #[must_use]
     pub fn after_power_cut(&self, unsynced: Unsynced) -> Image {
         Image(self.disk.durable(unsynced))

@@ -1,4 +1,4 @@
-//! A proxy in front of PostgreSQL that breaks connections, or passes nothing on while it is asked not to.
+//! Proxy in front of PostgreSQL that breaks, blocks or delays connections.
 
 use std::io;
 use std::pin::pin;
@@ -12,56 +12,56 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// What becomes of a `COMMIT`.
+/// Fate of a `COMMIT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Commit {
-    /// The server never hears of it, and the connection ends.
+    /// The server does not receive it, and the connection ends.
     NotSent,
-    /// The server gets half of the message, and the connection ends.
+    /// The server receives half of the message, and the connection ends.
     Half,
     /// The server commits, and the connection ends.
     NotAnswered,
-    /// The server commits, and its answer stays away.
+    /// The server commits, but its response is never delivered.
     Hangs,
 }
 
 impl Commit {
     pub const ALL: [Self; 4] = [Self::NotSent, Self::Half, Self::NotAnswered, Self::Hangs];
 
-    /// Whether the server carries it out.
+    /// Whether the server commits.
     #[must_use]
-    pub fn is_carried_out(self) -> bool {
+    pub fn is_committed(self) -> bool {
         matches!(self, Self::NotAnswered | Self::Hangs)
     }
 }
 
-/// What is broken next, once. Bytes count in both directions, from the moment that this is planned.
+/// Next single fault. Bytes are counted in both directions, from the time of planning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Break {
     Commit(Commit),
-    /// The connection that carries this byte ends there.
+    /// The connection that carries this byte is closed there.
     EndAtByte(u64),
-    /// The connection that carries this byte stays, and nothing more comes through.
+    /// The connection that carries this byte stays open, but nothing more is delivered.
     HangAtByte(u64),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Traffic {
     Passes,
-    /// In small pieces, and each so late.
+    /// Data is delivered in small pieces with this delay.
     Slow(Duration),
     Hangs,
-    /// Nobody is let in.
+    /// New connections are refused.
     Refused,
 }
 
-/// What holds for all connections.
+/// State that applies to all connections.
 #[derive(Debug, Clone, Copy)]
 struct Orders {
     traffic: Traffic,
-    /// Connections that began before the last of these ended with it.
+    /// Connections opened before the last restart were closed with it.
     restarts: u64,
-    /// Those that began before the last of these have lost their server, and do not hear of that.
+    /// Connections opened before the last failover have lost their server without notice.
     failovers: u64,
 }
 
@@ -72,7 +72,7 @@ struct State {
     broken: AtomicU64,
 }
 
-/// Ends with this value.
+/// Running proxy; stops when dropped.
 #[derive(Debug)]
 pub struct Proxy {
     state: Arc<State>,
@@ -91,12 +91,11 @@ const HOST: &str = "127.0.0.1";
 const SLOW_BYTES: usize = 256;
 
 impl Proxy {
-    /// A proxy for the server that an address names, and that address by way of it. The server listens on this
-    /// machine's 127.0.0.1.
+    /// Starts a proxy for the server of a URL and returns the proxied URL. The server must listen on 127.0.0.1.
     ///
     /// # Errors
-    /// The address is another one, or no port is free.
-    pub fn before(url: &str) -> io::Result<(Self, String)> {
+    /// The URL has another host, or no port is available.
+    pub fn start(url: &str) -> io::Result<(Self, String)> {
         let another = || io::Error::from(io::ErrorKind::InvalidInput);
         let place = format!("{HOST}:");
         let (front, back) = url.split_once(&place).ok_or_else(another)?;
@@ -118,19 +117,19 @@ impl Proxy {
         *self.state.planned.lock() = Some(next);
     }
 
-    /// Nothing is planned any more, and everything passes.
+    /// Cancels planned faults and delivers all traffic.
     pub fn clear(&self) {
         *self.state.planned.lock() = None;
         self.order(Traffic::Passes);
     }
 
-    /// Bytes since something was planned.
+    /// Returns the number of bytes since the last plan.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.state.bytes.load(Ordering::Relaxed)
     }
 
-    /// Connections that were broken: as planned, or with all others.
+    /// Returns the number of broken connections.
     #[must_use]
     pub fn broken(&self) -> u64 {
         self.state.broken.load(Ordering::Relaxed)
@@ -140,7 +139,7 @@ impl Proxy {
         self.orders.send_modify(|orders| orders.traffic = traffic);
     }
 
-    /// Ends all connections and lets nobody in until [`clear`](Self::clear), as a server does that is restarted.
+    /// Closes all connections and refuses new ones until [`clear`](Self::clear), like a restarting server.
     pub fn stop(&self) {
         self.orders.send_modify(|orders| {
             orders.traffic = Traffic::Refused;
@@ -148,18 +147,18 @@ impl Proxy {
         });
     }
 
-    /// Nothing passes until [`clear`](Self::clear), and nobody says so: who connects is let in.
+    /// Delivers nothing until [`clear`](Self::clear); new connections are still accepted.
     pub fn hang(&self) {
         self.order(Traffic::Hangs);
     }
 
-    /// Everything takes its time until [`clear`](Self::clear).
+    /// Delays all traffic until [`clear`](Self::clear).
     pub fn slow_down(&self, each: Duration) {
         self.order(Traffic::Slow(each));
     }
 
-    /// Another server takes over that has everything that was committed. What was begun on the first one is gone, and
-    /// its clients do not hear of that; who connects now reaches the second one.
+    /// Simulates a failover to a server with all committed data. Connections to the old server hang without notice; new
+    /// connections reach the new one.
     pub fn fail_over(&self) {
         self.orders.send_modify(|orders| orders.failovers += 1);
     }
@@ -169,27 +168,27 @@ async fn listen(listener: TcpListener, server: u16, state: Arc<State>, orders: A
     while let Ok((client, _)) = listener.accept().await {
         let given = orders.subscribe();
         if given.borrow().traffic != Traffic::Refused {
-            tokio::spawn(carry(client, server, Arc::clone(&state), given));
+            tokio::spawn(forward(client, server, Arc::clone(&state), given));
         }
     }
 }
 
-/// How a direction comes to its end.
+/// Reason why a direction ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Closed,
     Hangs,
-    /// The server is gone without a word.
+    /// The server is gone without closing the connection.
     Orphaned,
 }
 
-async fn carry(mut client: TcpStream, server: u16, state: Arc<State>, orders: watch::Receiver<Orders>) {
+async fn forward(mut client: TcpStream, server: u16, state: Arc<State>, orders: watch::Receiver<Orders>) {
     let Ok(mut server) = TcpStream::connect((HOST, server)).await else { return };
     let first = *orders.borrow();
     let connection = Connection { state: &state, orders: orders.clone(), is_committing: AtomicBool::new(false) };
     let hangs_on_commit = AtomicBool::new(false);
     let restarted = async |mut orders: watch::Receiver<Orders>| {
-        // An error: the proxy is gone.
+        // An error means that the proxy is gone.
         drop(orders.wait_for(|orders| orders.restarts != first.restarts).await);
     };
     let failed_over = async {
@@ -200,8 +199,8 @@ async fn carry(mut client: TcpStream, server: u16, state: Arc<State>, orders: wa
         let (client_in, client_out) = client.split();
         let (server_in, server_out) = server.split();
         tokio::select! {
-            end = connection.asked(client_in, server_out, &hangs_on_commit) => end,
-            end = connection.answered(server_in, client_out, &hangs_on_commit) => end,
+            end = connection.forward_requests(client_in, server_out, &hangs_on_commit) => end,
+            end = connection.forward_responses(server_in, client_out, &hangs_on_commit) => end,
             () = restarted(orders.clone()) => End::Closed,
             () = failed_over => End::Orphaned,
         }
@@ -212,7 +211,7 @@ async fn carry(mut client: TcpStream, server: u16, state: Arc<State>, orders: wa
     if end == End::Closed {
         return;
     }
-    // The server's side stays as long as the client's unless that server is gone.
+    // The server side stays open as long as the client's, unless the server is gone.
     let _server = (end == End::Hangs).then_some(server);
     let mut nowhere = [0; 4096];
     let unheard = pin!(async { while let Ok(1..) = client.read(&mut nowhere).await {} });
@@ -222,7 +221,7 @@ async fn carry(mut client: TcpStream, server: u16, state: Arc<State>, orders: wa
     }
 }
 
-/// A message of the simple protocol, which `COMMIT` is sent by.
+/// Message of the simple query protocol that sends `COMMIT`.
 const COMMIT: &[u8] = b"COMMIT\0";
 
 struct Connection<'s> {
@@ -232,7 +231,7 @@ struct Connection<'s> {
 }
 
 impl Connection<'_> {
-    async fn asked(&self, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, hangs: &AtomicBool) -> End {
+    async fn forward_requests(&self, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, hangs: &AtomicBool) -> End {
         let mut buffer = vec![0; 64 << 10];
         while let Ok(length @ 1..) = from.read(&mut buffer).await {
             let piece = &buffer[..length];
@@ -259,7 +258,7 @@ impl Connection<'_> {
         End::Closed
     }
 
-    async fn answered(&self, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, hangs: &AtomicBool) -> End {
+    async fn forward_responses(&self, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, hangs: &AtomicBool) -> End {
         let mut buffer = vec![0; 64 << 10];
         while let Ok(length @ 1..) = from.read(&mut buffer).await {
             if self.is_committing.load(Ordering::Relaxed) {
@@ -282,16 +281,16 @@ impl Connection<'_> {
         if let Break::Commit(commit) = planned { Some(commit) } else { None }
     }
 
-    /// Passes a piece on, up to the byte that something is planned at; answers how the connection ends there.
+    /// Forwards data up to the byte of the planned fault; returns how the connection ends there.
     async fn pass(&self, piece: &[u8], to: &mut WriteHalf<'_>) -> Option<End> {
-        let before = self.state.bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
+        let start = self.state.bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
         let planned = self.state.planned.lock().take_if(|planned| match planned {
-            Break::EndAtByte(byte) | Break::HangAtByte(byte) => before + piece.len() as u64 >= *byte,
+            Break::EndAtByte(byte) | Break::HangAtByte(byte) => start + piece.len() as u64 >= *byte,
             Break::Commit(_) => false,
         });
         let (length, end) = match planned {
             Some(planned @ (Break::EndAtByte(byte) | Break::HangAtByte(byte))) => {
-                let length = usize::try_from(byte.saturating_sub(before)).map_or(piece.len(), |at| at.min(piece.len()));
+                let length = usize::try_from(byte.saturating_sub(start)).map_or(piece.len(), |at| at.min(piece.len()));
                 let hangs = matches!(planned, Break::HangAtByte(_));
                 (length, Some(if hangs { End::Hangs } else { self.broken() }))
             }
@@ -303,7 +302,7 @@ impl Connection<'_> {
         }
     }
 
-    /// As it is ordered now.
+    /// Writes according to the current traffic mode.
     async fn write(&self, mut piece: &[u8], to: &mut WriteHalf<'_>) -> io::Result<()> {
         let mut orders = self.orders.clone();
         loop {

@@ -1,4 +1,4 @@
-//! The shim: SQLite's own functions, and around those that touch a watched file the [`Disk`](super::disk::Disk).
+//! VFS shim: SQLite's own functions, wrapped by the [`Disk`](super::disk::Disk) for watched files.
 
 #![allow(
     unsafe_code,
@@ -18,7 +18,7 @@ use super::disk::Disk;
 
 static WATCHED: Mutex<Vec<(PathBuf, Weak<Disk>)>> = Mutex::new(Vec::new());
 
-/// SQLite's own.
+/// SQLite's own VFS.
 struct Original(*mut sqlite3_vfs);
 
 // SAFETY: it is one of SQLite's constants, which all of its threads use.
@@ -28,7 +28,7 @@ unsafe impl Sync for Original {}
 
 static ORIGINAL: OnceLock<Original> = OnceLock::new();
 
-/// What SQLite sees of an open file; the file of its own follows in memory.
+/// File structure seen by SQLite; the structure of the original VFS follows in memory.
 #[repr(C)]
 struct Shim {
     base: sqlite3_file,
@@ -49,9 +49,9 @@ pub(super) fn forget(folder: &Path) {
     WATCHED.lock().retain(|(watched, _)| watched != folder);
 }
 
-/// Makes the shim the default; connections that are open stay as they are.
+/// Makes the shim the default VFS; open connections are unaffected.
 fn register() -> Original {
-    // SAFETY: SQLite is asked for its default, which stays for ever, and given one that is never freed.
+    // SAFETY: SQLite returns its default VFS, which is static, and is given one that is never freed.
     unsafe {
         let original = ffi::sqlite3_vfs_find(std::ptr::null());
         let shim = sqlite3_vfs {
@@ -71,7 +71,7 @@ fn original() -> *mut sqlite3_vfs {
     ORIGINAL.get_or_init(register).0
 }
 
-/// Who watches a file, and its name in the folder.
+/// Returns the watching disk of a file and its name in the folder.
 ///
 /// # Safety
 /// `path` is null or a C string.
@@ -94,7 +94,7 @@ unsafe extern "C" fn open(
     flags: c_int,
     out: *mut c_int,
 ) -> c_int {
-    // SAFETY: SQLite gives a path or null, and `szOsFile` bytes at `file`, which it lets nobody else see yet.
+    // SAFETY: SQLite passes a path or null, and `szOsFile` bytes at `file` that are not visible to others yet.
     unsafe {
         (*file).pMethods = std::ptr::null();
         let Some(open) = (*original()).xOpen else { return ffi::SQLITE_MISUSE };
@@ -125,7 +125,7 @@ unsafe extern "C" fn delete(_: *mut sqlite3_vfs, path: *const c_char, sync: c_in
 }
 
 static METHODS: sqlite3_io_methods = sqlite3_io_methods {
-    // Without what maps files into memory.
+    // Excludes the methods for memory-mapped files.
     iVersion: 2,
     xClose: Some(close),
     xRead: Some(read),
@@ -147,7 +147,7 @@ static METHODS: sqlite3_io_methods = sqlite3_io_methods {
     xUnfetch: None,
 };
 
-/// The file that SQLite's own functions know.
+/// Returns the file structure of the original VFS.
 ///
 /// # Safety
 /// `file` has `szOsFile` bytes.
@@ -163,7 +163,7 @@ unsafe fn of<'f>(file: *mut sqlite3_file) -> &'f Watched {
     unsafe { &*(*file.cast::<Shim>()).file }
 }
 
-/// Calls SQLite's own function for an open file.
+/// Calls a function of the original VFS for an open file.
 macro_rules! own {
     ($file:expr, $method:ident $(, $argument:expr)*) => {{
         let own = own($file);
@@ -174,8 +174,8 @@ macro_rules! own {
     }};
 }
 
-/// Functions that are SQLite's own.
-macro_rules! passed_on {
+/// Functions forwarded to the original VFS.
+macro_rules! forward {
     ($($name:ident = $method:ident($($argument:ident: $type:ty),*);)*) => {$(
         unsafe extern "C" fn $name(file: *mut sqlite3_file $(, $argument: $type)*) -> c_int {
             // SAFETY: SQLite gives an open file.
@@ -184,7 +184,7 @@ macro_rules! passed_on {
     )*};
 }
 
-passed_on! {
+forward! {
     file_size = xFileSize(size: *mut i64);
     lock = xLock(level: c_int);
     unlock = xUnlock(level: c_int);
@@ -230,7 +230,7 @@ unsafe extern "C" fn write(file: *mut sqlite3_file, from: *const c_void, length:
     unsafe {
         let bytes = std::slice::from_raw_parts(from.cast::<u8>(), usize::try_from(length).unwrap_or(0));
         let watched = of(file);
-        watched.disk.write(&watched.name, place(offset), bytes, |bytes| {
+        watched.disk.write(&watched.name, to_offset(offset), bytes, |bytes| {
             own!(file, xWrite, bytes.as_ptr().cast(), c_int::try_from(bytes.len()).unwrap_or(0), offset)
         })
     }
@@ -240,11 +240,11 @@ unsafe extern "C" fn truncate(file: *mut sqlite3_file, length: i64) -> c_int {
     // SAFETY: SQLite gives an open file.
     unsafe {
         let watched = of(file);
-        watched.disk.truncate(&watched.name, place(length), || own!(file, xTruncate, length))
+        watched.disk.truncate(&watched.name, to_offset(length), || own!(file, xTruncate, length))
     }
 }
 
-/// What is in memory is on the disk of the test: nothing needs to reach a real one.
+/// Memory is the simulated disk: nothing needs to reach a real one.
 unsafe extern "C" fn sync(file: *mut sqlite3_file, _: c_int) -> c_int {
     // SAFETY: SQLite gives an open file.
     unsafe {
@@ -253,6 +253,6 @@ unsafe extern "C" fn sync(file: *mut sqlite3_file, _: c_int) -> c_int {
     }
 }
 
-fn place(offset: i64) -> usize {
+fn to_offset(offset: i64) -> usize {
     usize::try_from(offset).unwrap_or(0)
 }

@@ -7,10 +7,10 @@ import { toastError } from '../../../lib/ui/toast.svelte';
 export type AgentFile = Schemas['AgentFile'];
 export type FileList = Schemas['AgentFileList'];
 
-/** Of a text, no more than this is shown. */
-export const MOST_SHOWN = 1_000_000;
+/** Maximum size of a text preview. */
+export const MAX_PREVIEW_BYTES = 1_000_000;
 
-/** Where the page shows a folder or a file. */
+/** Returns the page address of a folder or a file. */
 export function placeOf(agent: string, path: string, kind: 'path' | 'file' = 'path'): string {
   return `/agents/${agent}/files${path ? `?${kind}=${encodeURIComponent(path)}` : ''}`;
 }
@@ -19,13 +19,13 @@ export function contentUrl(agent: string, path: string): string {
   return `/api/agents/${encodeURIComponent(agent)}/files/content?path=${encodeURIComponent(path)}`;
 }
 
-/** The folder that something is in; empty for the workspace itself. */
+/** Returns the parent folder; empty for the workspace. */
 export const folderOf = (path: string) => path.slice(0, Math.max(0, path.lastIndexOf('/')));
 export const join = (folder: string, name: string) => (folder ? `${folder}/${name}` : name);
 
 export const download = (agent: string, file: AgentFile) => downloadPath(contentUrl(agent, file.path), file.name).catch(toastError);
 
-/** What of a file can be shown. */
+/** Preview of a file. */
 export type Content = { etag: string } & (
   | { kind: 'text'; text: string; isWhole: boolean }
   | { kind: 'picture'; picture: Blob }
@@ -35,13 +35,13 @@ export type Content = { etag: string } & (
 
 export async function read(agent: string, file: AgentFile): Promise<Content> {
   const url = contentUrl(agent, file.path);
-  // A file without bytes has no part.
-  const headers = file.size_bytes ? { Range: `bytes=0-${MOST_SHOWN - 1}` } : undefined;
+  // An empty file has no range.
+  const headers = file.size_bytes ? { Range: `bytes=0-${MAX_PREVIEW_BYTES - 1}` } : undefined;
   const response = await send(url, { cache: 'no-store', headers });
   if (!response.ok) throw await errorOf(response);
   const etag = response.headers.get('ETag') ?? '';
   if (response.headers.get('Content-Type')?.startsWith('image/')) {
-    const isWhole = (file.size_bytes ?? 0) <= MOST_SHOWN;
+    const isWhole = (file.size_bytes ?? 0) <= MAX_PREVIEW_BYTES;
     const whole = isWhole ? response : await send(url, { cache: 'no-store' });
     if (!whole.ok) throw await errorOf(whole);
     return { etag, kind: 'picture', picture: await whole.blob() };
@@ -51,19 +51,19 @@ export async function read(agent: string, file: AgentFile): Promise<Content> {
   const text = textOf(bytes, bytes.length < whole);
   if (text === null) return { etag, kind: 'bytes' };
   const isDrawing = /\.svg$/i.test(file.name) && bytes.length === whole && /<svg[\s>]/.test(text);
-  // As a picture an SVG runs nothing, and an address that begins with `data:` belongs to nobody.
+  // An SVG in an `<img>` runs no scripts, and `data:` URLs have an opaque origin.
   if (isDrawing) return { etag, kind: 'drawing', url: `data:image/svg+xml,${encodeURIComponent(text)}` };
   return { etag, kind: 'text', text, isWhole: bytes.length === whole };
 }
 
-/** The text in UTF-8 that these bytes are, or null. The last character may be cut off. */
+/** Decodes UTF-8 text, or returns null. The last character may be truncated. */
 function textOf(bytes: Uint8Array, isCut: boolean): string | null {
   if (bytes.includes(0)) return null;
   for (let left = 0; left <= (isCut ? 3 : 0); left += 1) {
     try {
       return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes.subarray(0, bytes.length - left));
     } catch {
-      // One byte less may be whole.
+      // Retry without the truncated character.
     }
   }
   return null;
@@ -75,7 +75,7 @@ export interface Sending {
   onprogress?: (share: number) => void;
 }
 
-/** Writes a file and says how far it is, which `fetch` does not. */
+/** Writes a file with upload progress, which `fetch` does not report. */
 export function write(agent: string, path: string, body: Blob | string, { headers = {}, signal, onprogress }: Sending = {}): Promise<AgentFile> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
@@ -96,7 +96,7 @@ export function write(agent: string, path: string, body: Blob | string, { header
   });
 }
 
-/** By the end of the name, what colours a text. */
+/** Highlighting language by file extension. */
 const LANGUAGES: Record<string, string> = {
   c: 'c', h: 'c', cc: 'cpp', cpp: 'cpp', hpp: 'cpp', cs: 'csharp', css: 'css', diff: 'diff', patch: 'diff', go: 'go', htm: 'xml', html: 'xml', ini: 'ini', java: 'java',
   js: 'javascript', json: 'json', jsonl: 'json', md: 'markdown', mjs: 'javascript', php: 'php', py: 'python', rb: 'ruby', rs: 'rust', sh: 'bash', sql: 'sql', svg: 'xml',

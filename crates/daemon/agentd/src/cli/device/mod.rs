@@ -1,7 +1,7 @@
-//! `agentd device`: this machine as a device of a daemon elsewhere.
+//! `agentd device`: this machine as a device of a remote daemon.
 //!
-//! What the daemon asks for runs here, in a sandbox of this machine, and is shown to whoever looks
-//! at the terminal. The token that pairing gave stays in a file that only this user can read.
+//! Commands from the daemon run in a sandbox of this machine and are shown in the terminal. The token from pairing is
+//! stored in a file that only this user can read.
 
 mod serve;
 mod shell;
@@ -15,8 +15,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use self::shell::Shell;
-use self::state::{Membership, State};
-use super::client::refusal;
+use self::state::{Pairing, State};
+use super::client::error_from_body;
 use super::error::CliError;
 use super::terminal::say;
 
@@ -28,24 +28,24 @@ pub(super) struct DeviceArgs {
 
 #[derive(Debug, Subcommand)]
 enum DeviceCommand {
-    /// Pair this machine with a daemon, and serve it
+    /// Pair this machine with a daemon and connect to it
     #[command(
-        after_help = "The code comes from `POST /api/auth/device/code` and is good for five minutes.\n\nExamples:\n  agentd device join https://agents.example.com 042137 --allow-shell\n  agentd device join http://localhost:7878 042137 --name workshop --allow-shell --directory ~/work",
+        after_help = "Get the code with `POST /api/auth/device/code`; it is valid for five minutes.\n\nExamples:\n  agentd device join https://agents.example.com 042137 --allow-shell\n  agentd device join http://localhost:7878 042137 --name workshop --allow-shell --directory ~/work",
         override_usage = "agentd device join [OPTIONS] <URL> <CODE>"
     )]
     Join(JoinArgs),
-    /// Serve the daemon that this machine was paired with
+    /// Connect to the daemon that this machine is paired with
     #[command(after_help = "Example:\n  agentd device run --allow-shell")]
     Run(ServeArgs),
 }
 
 #[derive(Debug, Args)]
 struct JoinArgs {
-    /// Where the daemon is
+    /// URL of the daemon
     url: String,
-    /// The pairing code, six digits
+    /// Pairing code, six digits
     code: String,
-    /// What the daemon calls this machine [default: its host name]
+    /// Name of this machine [default: its host name]
     #[arg(long)]
     name: Option<String>,
     #[command(flatten)]
@@ -54,16 +54,16 @@ struct JoinArgs {
 
 #[derive(Debug, Args)]
 struct ServeArgs {
-    /// Let agents run commands on this machine, in a sandbox
+    /// Allow agents to run commands on this machine, in a sandbox
     #[arg(long)]
     allow_shell: bool,
-    /// Run these commands without a sandbox, with all that this user may do
+    /// Run these commands without a sandbox, with all permissions of this user
     #[arg(long, requires = "allow_shell")]
     no_sandbox: bool,
-    /// Where commands run and what they may change [default: `workspace` in the state directory]
+    /// Working directory of commands, the only one they can write to [default: `workspace` in the state directory]
     #[arg(long)]
     directory: Option<PathBuf>,
-    /// Where the token is kept [default: ~/.config/agentd/device]
+    /// Directory for the token [default: ~/.config/agentd/device]
     #[arg(long)]
     state: Option<PathBuf>,
 }
@@ -75,7 +75,7 @@ struct Paired {
     name: String,
 }
 
-/// Refuses what cannot be the address of a daemon.
+/// Checks that a text is a valid URL of a daemon.
 pub(super) fn check_address(url: &str) -> Result<(), CliError> {
     socket::parse(url).map(|_| ())
 }
@@ -84,38 +84,38 @@ pub(super) async fn run(arguments: DeviceArgs) -> Result<(), CliError> {
     match arguments.command {
         DeviceCommand::Join(JoinArgs { url, code, name, serve }) => {
             let state = State::open(serve.state.clone())?;
-            // Before the code is used up: without a sandbox there is nothing to join for.
+            // Before the code is consumed, because joining without a sandbox is useless.
             let shell = find_shell(&serve, &state).await?;
-            let membership = join(&url, &code, name).await?;
-            state.save(&membership)?;
+            let pairing = join(&url, &code, name).await?;
+            state.save(&pairing)?;
             say(format_args!(
-                "paired as {} ({}); next time `agentd device run` is enough",
-                membership.name, membership.device_id
+                "paired as {} ({}); from now on, connect with `agentd device run`",
+                pairing.name, pairing.device_id
             ));
-            serve::serve(membership, shell).await
+            serve::serve(pairing, shell).await
         }
         DeviceCommand::Run(arguments) => {
             let state = State::open(arguments.state.clone())?;
-            let membership = state.load()?;
+            let pairing = state.load()?;
             let shell = find_shell(&arguments, &state).await?;
-            serve::serve(membership, shell).await
+            serve::serve(pairing, shell).await
         }
     }
 }
 
 async fn find_shell(arguments: &ServeArgs, state: &State) -> Result<Option<Shell>, CliError> {
     if !arguments.allow_shell {
-        say("no tools are offered; --allow-shell lets agents run commands on this machine");
+        say("no tools offered; use --allow-shell to let agents run commands on this machine");
         return Ok(None);
     }
     Shell::open(state, arguments.directory.clone(), arguments.no_sandbox).await.map(Some)
 }
 
-async fn join(url: &str, code: &str, name: Option<String>) -> Result<Membership, CliError> {
+async fn join(url: &str, code: &str, name: Option<String>) -> Result<Pairing, CliError> {
     let url = url.trim_end_matches('/').to_owned();
     let address = socket::parse(&url)?;
     if address.is_exposed() {
-        say("warning: http:// to another machine sends the token unprotected; use https://");
+        say("warning: http:// sends the token to another machine unencrypted; use https://");
     }
     let machine = rustix::system::uname();
     let name = name.unwrap_or_else(|| machine.nodename().to_string_lossy().chars().take(64).collect());
@@ -134,8 +134,8 @@ async fn join(url: &str, code: &str, name: Option<String>) -> Result<Membership,
     let status = answer.status();
     let body = answer.bytes().await.map_err(CliError::broken)?;
     if !status.is_success() {
-        return Err(refusal(status.as_u16(), &body));
+        return Err(error_from_body(status.as_u16(), &body));
     }
     let paired: Paired = serde_json::from_slice(&body).map_err(|source| CliError::Unreadable { source })?;
-    Ok(Membership { url, device_id: paired.device_id, name: paired.name, token: paired.device_token })
+    Ok(Pairing { url, device_id: paired.device_id, name: paired.name, token: paired.device_token })
 }

@@ -1,4 +1,4 @@
-//! The tool that this machine offers: commands in its own sandbox.
+//! Shell tool of the device: runs commands in a sandbox.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::cli::terminal::say;
 
 pub(super) const NAME: &str = "shell";
 const DEFAULT_TIMEOUT_SECONDS: u64 = 60;
-/// Less than the daemon waits.
+/// Maximum command timeout, shorter than the daemon's timeout for tool calls.
 const MAX_TIMEOUT_SECONDS: u64 = 240;
 const MEMORY_LIMIT_MB: u64 = 2048;
-/// Of each stream; a frame holds both, also where every byte has to be escaped.
-const KEPT_BYTES: usize = 64 << 10;
+/// Retained bytes of each output stream. A frame can contain both, even if every byte must be escaped.
+const MAX_OUTPUT_BYTES: usize = 64 << 10;
 const MAX_COMMAND_CHARACTERS: usize = 32_768;
 
-/// Cheap to clone.
+/// Shell tool. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Shell {
     sandbox: Sandbox,
@@ -36,18 +36,18 @@ struct Input {
 }
 
 impl Shell {
-    /// Proves a sandbox, or takes none where that was asked for.
+    /// Sets up and tests the sandbox, or disables it if requested.
     ///
     /// # Errors
-    /// This machine has no sandbox, or its folders cannot be made.
+    /// `CliError` if this machine has no working sandbox or a directory cannot be created.
     pub(super) async fn open(
         state: &State,
         directory: Option<PathBuf>,
         is_unprotected: bool,
     ) -> Result<Self, CliError> {
         let directory = directory.unwrap_or_else(|| state.path().join("workspace"));
-        std::fs::create_dir_all(&directory).map_err(CliError::file("making", &directory))?;
-        let directory = directory.canonicalize().map_err(CliError::file("finding", &directory))?;
+        std::fs::create_dir_all(&directory).map_err(CliError::file("creating", &directory))?;
+        let directory = directory.canonicalize().map_err(CliError::file("resolving", &directory))?;
         let machine = |source| CliError::Machine { source };
         let setup = SandboxSetup {
             spawner: Spawner::start().map_err(|error| machine(std::io::Error::other(error)))?,
@@ -66,9 +66,9 @@ impl Shell {
         let sandbox = Sandbox::new(setup, policy).map_err(machine)?;
         let status = sandbox.status().await;
         let Some(tier) = status.tier else {
-            let remedy = status.remedy.map(|remedy| format!(" To change that: {remedy}.")).unwrap_or_default();
+            let remedy = status.remedy.map(|remedy| format!(" To fix this: {remedy}.")).unwrap_or_default();
             return Err(CliError::Usage(format!(
-                "this machine offers no sandbox, so the shell is not offered: {}.{remedy} With --no-sandbox, agents run commands with all that this user may do",
+                "no sandbox is available on this machine, so the shell is not offered: {}.{remedy} With --no-sandbox, agents run commands with all permissions of this user",
                 status.reason
             )));
         };
@@ -80,7 +80,7 @@ impl Shell {
         Ok(Self { sandbox, directory })
     }
 
-    /// How the tool is registered.
+    /// Returns the registration of the tool.
     pub(super) fn describe(&self) -> Value {
         json!({
             "name": NAME,
@@ -100,22 +100,22 @@ impl Shell {
         })
     }
 
-    /// Runs a command to its end; dropping the future ends it with everything that it started.
+    /// Runs a command to completion. Dropping the future kills the command and all its child processes.
     ///
     /// # Errors
-    /// A sentence on why nothing ran.
+    /// A message with the reason why the command was not run.
     pub(super) async fn run(&self, input: Value) -> Result<Value, String> {
         let Input { command, timeout_seconds } =
             serde_json::from_value(input).map_err(|error| format!("the input is not valid: {error}"))?;
         let seconds = timeout_seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS).clamp(1, MAX_TIMEOUT_SECONDS);
-        // On one line and without control characters: what is shown is what runs.
+        // Escaped, so that the output shows exactly what runs.
         say(format_args!("→ shell: {}", command.escape_debug()));
         let request = RunRequest {
             working_directory: Some(self.directory.clone()),
             writable_paths: vec![self.directory.clone()],
             limits: RunLimits {
                 time: Some(Duration::from_secs(seconds)),
-                kept_bytes: KEPT_BYTES,
+                kept_bytes: MAX_OUTPUT_BYTES,
                 ..RunLimits::default()
             },
             ..RunRequest::new("/bin/sh", ["-c", command.as_str()])

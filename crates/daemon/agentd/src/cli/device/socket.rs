@@ -1,4 +1,4 @@
-//! The connection to the daemon: TCP, TLS where the address says so, WebSocket.
+//! WebSocket connection to the daemon, over TCP or TLS.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use url::{Host, Url};
 
 use crate::cli::error::CliError;
 
-const CONNECT_LIMIT: Duration = Duration::from_secs(30);
-/// The daemon sends nothing larger than the input of one call.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum frame size. The largest frame is the input of a tool call.
 const MAX_FRAME_BYTES: usize = 4 << 20;
 
 pub(super) trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -25,28 +25,27 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
 
 pub(super) type Socket = WebSocketStream<Box<dyn Transport>>;
 
-/// Where the daemon is.
+/// Address of the daemon.
 #[derive(Debug, Clone)]
 pub(super) struct Address {
     url: Url,
-    is_protected: bool,
+    is_encrypted: bool,
 }
 
-/// Why there is no connection.
+/// Reason for a failed connection attempt.
 #[derive(Debug)]
-pub(super) enum NoConnection {
-    /// The daemon does not know the token any more.
+pub(super) enum ConnectError {
+    /// The daemon rejected the token.
     Refused,
-    /// Worth another try.
+    /// Temporary failure; the attempt is retried.
     Failed(String),
 }
 
-/// Reads the address of a daemon.
+/// Parses the URL of a daemon.
 pub(super) fn parse(text: &str) -> Result<Address, CliError> {
-    let wrong =
-        || CliError::Usage(format!("`{text}` is no address of a daemon; it looks like https://agents.example.com"));
+    let wrong = || CliError::Usage(format!("`{text}` is not a URL of a daemon such as https://agents.example.com"));
     let url = Url::parse(text).map_err(|_| wrong())?;
-    let is_protected = match url.scheme() {
+    let is_encrypted = match url.scheme() {
         "https" => true,
         "http" => false,
         _ => return Err(wrong()),
@@ -54,45 +53,45 @@ pub(super) fn parse(text: &str) -> Result<Address, CliError> {
     if url.host().is_none() || url.query().is_some() || url.fragment().is_some() || !url.username().is_empty() {
         return Err(wrong());
     }
-    Ok(Address { url, is_protected })
+    Ok(Address { url, is_encrypted })
 }
 
 impl Address {
-    /// Whether a token would cross a network without protection.
+    /// Whether the token would be sent over a network unencrypted.
     pub(super) fn is_exposed(&self) -> bool {
-        let is_here = match self.url.host() {
+        let is_local = match self.url.host() {
             Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
             Some(Host::Ipv4(address)) => address.is_loopback(),
             Some(Host::Ipv6(address)) => address.is_loopback(),
             None => false,
         };
-        !self.is_protected && !is_here
+        !self.is_encrypted && !is_local
     }
 
-    /// Opens the socket of a device.
-    pub(super) async fn connect(&self, token: &str) -> Result<Socket, NoConnection> {
-        let connecting = tokio::time::timeout(CONNECT_LIMIT, self.try_connect(token));
-        let limit = CONNECT_LIMIT.as_secs();
-        connecting.await.unwrap_or_else(|_| Err(NoConnection::Failed(format!("no answer within {limit} seconds"))))
+    /// Opens the device socket.
+    pub(super) async fn connect(&self, token: &str) -> Result<Socket, ConnectError> {
+        let connecting = tokio::time::timeout(CONNECT_TIMEOUT, self.try_connect(token));
+        let limit = CONNECT_TIMEOUT.as_secs();
+        connecting.await.unwrap_or_else(|_| Err(ConnectError::Failed(format!("no response within {limit} seconds"))))
     }
 
-    async fn try_connect(&self, token: &str) -> Result<Socket, NoConnection> {
-        let failed = |error: &dyn std::fmt::Display| NoConnection::Failed(error.to_string());
+    async fn try_connect(&self, token: &str) -> Result<Socket, ConnectError> {
+        let failed = |error: &dyn std::fmt::Display| ConnectError::Failed(error.to_string());
         let host = self.url.host_str().unwrap_or_default().trim_matches(['[', ']']);
         let port = self.url.port_or_known_default().unwrap_or(80);
         let stream = TcpStream::connect((host, port)).await.map_err(|error| failed(&error))?;
         stream.set_nodelay(true).map_err(|error| failed(&error))?;
-        let stream: Box<dyn Transport> = if self.is_protected {
+        let stream: Box<dyn Transport> = if self.is_encrypted {
             let name = ServerName::try_from(host.to_owned()).map_err(|error| failed(&error))?;
-            let connector = TlsConnector::from(tls().await.map_err(NoConnection::Failed)?);
+            let connector = TlsConnector::from(tls().await.map_err(ConnectError::Failed)?);
             Box::new(connector.connect(name, stream).await.map_err(|error| failed(&error))?)
         } else {
             Box::new(stream)
         };
         let mut target = self.url.clone();
-        let scheme = if self.is_protected { "wss" } else { "ws" };
-        // Neither is refused for an address with a host.
-        target.set_scheme(scheme).map_err(|()| NoConnection::Failed("the address cannot be used".to_owned()))?;
+        let scheme = if self.is_encrypted { "wss" } else { "ws" };
+        // Cannot fail for a URL with a host.
+        target.set_scheme(scheme).map_err(|()| ConnectError::Failed("the address cannot be used".to_owned()))?;
         target.set_path(&format!("{}/api/devices/ws", self.url.path().trim_end_matches('/')));
         target.query_pairs_mut().append_pair("token", token);
         let request = target.as_str().into_client_request().map_err(|error| explain(&error))?;
@@ -104,20 +103,22 @@ impl Address {
     }
 }
 
-/// The address, and with it the token, stays out of every sentence.
-fn explain(error: &SocketError) -> NoConnection {
+/// Describes an error without the URL, which contains the token.
+fn explain(error: &SocketError) -> ConnectError {
     match error {
         SocketError::Http(answer) if answer.status() == tungstenite::http::StatusCode::UNAUTHORIZED => {
-            NoConnection::Refused
+            ConnectError::Refused
         }
-        SocketError::Http(answer) => NoConnection::Failed(format!("the daemon answered {}", answer.status())),
-        SocketError::Io(error) => NoConnection::Failed(error.to_string()),
-        _ => NoConnection::Failed("what answers there is no daemon that speaks WebSocket".to_owned()),
+        SocketError::Http(answer) => {
+            ConnectError::Failed(format!("the daemon responded with status {}", answer.status()))
+        }
+        SocketError::Io(error) => ConnectError::Failed(error.to_string()),
+        _ => ConnectError::Failed("the server does not support WebSocket connections of agentd".to_owned()),
     }
 }
 
 async fn tls() -> Result<Arc<ClientConfig>, String> {
-    // Reading a few hundred files takes milliseconds.
+    // On a blocking thread, because reading a few hundred files takes milliseconds.
     let found = tokio::task::spawn_blocking(rustls_native_certs::load_native_certs);
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(found.await.map_err(|error| error.to_string())?.certs);
@@ -135,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_addresses_of_daemons_are_taken() {
+    fn parse_accepts_only_http_urls() {
         for good in ["https://a.example", "http://127.0.0.1:7878", "https://a.example/agents"] {
             assert!(parse(good).is_ok(), "{good}");
         }
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_failure_shows_the_token() {
+    async fn errors_do_not_contain_the_token() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
         let answering = async {

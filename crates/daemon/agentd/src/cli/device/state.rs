@@ -1,4 +1,4 @@
-//! What a paired machine remembers: one file, readable by its user alone.
+//! State of a paired machine: one file that only its user can read.
 
 use std::fs::DirBuilder;
 use std::io::Write;
@@ -13,36 +13,36 @@ use crate::config::user_config_dir;
 
 const MAX_FILE_BYTES: u64 = 64 * 1024;
 
-/// To which daemon this machine belongs.
+/// Pairing with a daemon.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Membership {
+pub(super) struct Pairing {
     pub(super) url: String,
     pub(super) device_id: String,
     pub(super) name: String,
-    /// `dev_…`
+    /// Device token (`dev_…`).
     pub(super) token: String,
 }
 
-impl std::fmt::Debug for Membership {
+impl std::fmt::Debug for Pairing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Membership").field("url", &self.url).field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-/// The state directory, closed to others.
+/// State directory, accessible only to its user.
 #[derive(Debug)]
 pub(super) struct State(PathBuf);
 
 impl State {
-    /// Makes the directory, if it is not there.
+    /// Opens the directory and creates it if needed.
     pub(super) fn open(path: Option<PathBuf>) -> Result<Self, CliError> {
         let path = path.or_else(default_path).ok_or_else(|| {
             CliError::Usage("HOME is not set; name a directory for the token with --state".to_owned())
         })?;
-        let path = std::path::absolute(&path).map_err(CliError::file("finding", &path))?;
-        DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(CliError::file("making", &path))?;
+        let path = std::path::absolute(&path).map_err(CliError::file("resolving", &path))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(CliError::file("creating", &path))?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700))
-            .map_err(CliError::file("closing to others", &path))?;
+            .map_err(CliError::file("restricting permissions of", &path))?;
         Ok(Self(path))
     }
 
@@ -54,24 +54,24 @@ impl State {
         self.0.join("device.json")
     }
 
-    /// Replaces what was remembered, or fails and keeps it.
-    pub(super) fn save(&self, membership: &Membership) -> Result<(), CliError> {
+    /// Replaces the state file atomically.
+    pub(super) fn save(&self, pairing: &Pairing) -> Result<(), CliError> {
         let path = self.file();
         let failed = || CliError::file("writing", &path);
-        let text = serde_json::to_vec_pretty(membership).map_err(|source| CliError::Unreadable { source })?;
-        // Made with mode 0600.
+        let text = serde_json::to_vec_pretty(pairing).map_err(|source| CliError::Unreadable { source })?;
+        // Temporary files are created with mode 0600.
         let mut file = tempfile::NamedTempFile::new_in(&self.0).map_err(failed())?;
         file.write_all(&text).and_then(|()| file.as_file().sync_all()).map_err(failed())?;
         file.persist(&path).map_err(|error| failed()(error.error))?;
         Ok(())
     }
 
-    pub(super) fn load(&self) -> Result<Membership, CliError> {
+    pub(super) fn load(&self) -> Result<Pairing, CliError> {
         let path = self.file();
         let text = match read_trusted(&path, MAX_FILE_BYTES) {
             Err(error) if error.is_not_found() => {
                 return Err(CliError::Usage(format!(
-                    "this machine is not paired ({} is not there); pair it with `agentd device join URL CODE`",
+                    "this machine is not paired ({} does not exist); pair it with `agentd device join URL CODE`",
                     path.display()
                 )));
             }
@@ -95,19 +95,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_token_is_kept_for_its_user_alone() {
+    fn state_file_is_private_to_its_user() {
         let folder = tempfile::tempdir().unwrap();
         let state = State::open(Some(folder.path().join("a/b"))).unwrap();
         assert!(state.load().unwrap_err().to_string().contains("not paired"));
         for token in ["dev_1", "dev_2"] {
-            let membership = Membership {
+            let pairing = Pairing {
                 url: "http://localhost".to_owned(),
                 device_id: "dev_x".to_owned(),
                 name: "n".to_owned(),
                 token: token.to_owned(),
             };
-            state.save(&membership).unwrap();
-            assert!(!format!("{membership:?}").contains(token));
+            state.save(&pairing).unwrap();
+            assert!(!format!("{pairing:?}").contains(token));
             assert_eq!(state.load().unwrap().token, token);
         }
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;

@@ -1,4 +1,4 @@
-//! The chat platforms that are on.
+//! Check of enabled chat platforms.
 
 use http::Method;
 use serde::Deserialize;
@@ -33,7 +33,7 @@ struct Checked {
     last_error: Option<String>,
 }
 
-/// Says nothing while no daemon runs: it is the one that talks to platforms.
+/// Checks the platforms through the running daemon; reports nothing if no daemon runs.
 pub(super) async fn check(config: &Config, report: &mut Report) {
     let Ok(Some(client)) = LocalClient::running(config).await else { return };
     if let Ok(all) = client.json::<All>(Method::GET, "/api/channels", None).await {
@@ -50,34 +50,33 @@ async fn check_one(client: &LocalClient, channel: &Channel, report: &mut Report)
     let checked = match client.json::<Checked>(Method::POST, &path, None).await {
         Ok(checked) => checked,
         Err(CliError::Refused { message, .. }) => {
-            let remedy =
-                "correct its credentials with PUT /api/channels/settings; docs/guide/channels.md says where they are";
+            let remedy = "correct its credentials with PUT /api/channels/settings; see docs/guide/channels.md for where to find them";
             return report.broken(CHECK, format!("{platform}: {message}"), remedy);
         }
-        Err(error) => return report.broken(CHECK, format!("{platform}: {error}"), "look at the daemon's log"),
+        Err(error) => return report.broken(CHECK, format!("{platform}: {error}"), "check the daemon's log"),
     };
     let name = &checked.account_name;
     if channel.mode == "connect" {
         return report_connection(channel, name, report);
     }
     if let Some(url) = checked.webhook_url.as_deref().filter(|url| *url != channel.webhook_url) {
-        let told = if url.is_empty() { "nowhere".to_owned() } else { format!("to {url}") };
-        let finding = format!("{platform} sends {told}, and this daemon is at {}", channel.webhook_url);
+        let target = if url.is_empty() { "has no webhook".to_owned() } else { format!("sends to {url}") };
+        let finding = format!("{platform} {target}, but this daemon is at {}", channel.webhook_url);
         return report.warning(CHECK, finding, format!("run `agentd channels register {platform}`"));
     }
     if let Some(error) = checked.last_error.as_ref().or(channel.last_error.as_ref()) {
-        let finding = format!("{platform} answers as `{name}`, but: {error}");
+        let finding = format!("{platform} works as `{name}`, but: {error}");
         return report.warning(
             CHECK,
             finding,
-            "look whether SVC_BASE_URL is reached from outside, and at the daemon's log",
+            "check that SVC_BASE_URL is reachable from the internet, and check the daemon's log",
         );
     }
     let last = channel.last_received_at.as_deref().unwrap_or("never");
-    report.good(CHECK, format!("{platform} answers as `{name}`; last message: {last}"));
+    report.good(CHECK, format!("{platform} works as `{name}`; last message: {last}"));
 }
 
-/// Its address is nothing to the platform.
+/// Reports a platform in connect mode, which needs no public URL.
 fn report_connection(channel: &Channel, name: &str, report: &mut Report) {
     let platform = &channel.platform;
     let last = channel.last_received_at.as_deref().unwrap_or("never");
@@ -86,12 +85,12 @@ fn report_connection(channel: &Channel, name: &str, report: &mut Report) {
             report.good(CHECK, format!("{platform} is connected as `{name}`; last message: {last}"));
         }
         (_, Some(error)) => {
-            let remedy = "docs/guide/channels.md says which switches and tokens a connection takes";
-            report.warning(CHECK, format!("{platform} answers as `{name}`, but: {error}"), remedy);
+            let remedy = "see docs/guide/channels.md for the settings and tokens that a connection needs";
+            report.warning(CHECK, format!("{platform} works as `{name}`, but: {error}"), remedy);
         }
         (_, None) => {
-            let finding = format!("{platform} answers as `{name}`, and no connection stands");
-            report.warning(CHECK, finding, "look again in a minute, and at the daemon's log");
+            let finding = format!("{platform} works as `{name}`, but is not connected");
+            report.warning(CHECK, finding, "check again in a minute, and check the daemon's log");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! The machine: its clock, its processor, its models.
+//! Checks of the machine: clock, models, browser.
 
 use std::path::PathBuf;
 
 use agentd_base::{Clock, Timestamp};
-use agentd_engine::providers::without_tools;
+use agentd_engine::providers::no_tools_message;
 use agentd_inference::embedder::DIMENSIONS;
 use agentd_inference::{read_model_facts, supports_tools};
 
@@ -11,22 +11,24 @@ use super::report::Report;
 use crate::config::Config;
 use crate::lifecycle::{ClockAgreement, compare_clocks};
 
-/// The clock of a machine that was built before this program cannot be right.
-const OLDEST: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
+/// Earliest plausible time; an earlier clock is wrong.
+const EARLIEST_PLAUSIBLE_TIME: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
 
 pub(super) fn check_clock(report: &mut Report) {
     let now = Clock::system().now();
     let remedy = "set the clock, for instance with `timedatectl set-ntp true`: sessions and schedules depend on it";
     match report.not_before {
         Some(at) if now < at => {
-            report.broken("clock", format!("it says {now}, but the database was changed at {at}"), remedy);
+            report.broken("clock", format!("the time is {now}, but the database was changed at {at}"), remedy);
         }
-        _ if now < OLDEST => report.broken("clock", format!("it says {now}, before this program was made"), remedy),
+        _ if now < EARLIEST_PLAUSIBLE_TIME => {
+            report.broken("clock", format!("the time is {now}, before this version was released"), remedy)
+        }
         _ => report.good("clock", now.to_string()),
     }
 }
 
-/// Of a server that cannot be asked the check of the database speaks.
+/// Compares the clocks. If the server cannot be queried, the database check reports it.
 pub(super) async fn check_clock_agreement(config: &Config, report: &mut Report) {
     const CHECK: &str = "database clock";
     let remedy = "set both clocks by NTP, for instance with `timedatectl set-ntp true`";
@@ -35,7 +37,7 @@ pub(super) async fn check_clock_agreement(config: &Config, report: &mut Report) 
         Ok(ClockAgreement::Good(difference)) => report.good(CHECK, difference),
         Ok(ClockAgreement::Warning(difference)) => report.warning(CHECK, difference, remedy),
         Ok(ClockAgreement::Unusable(difference)) => {
-            report.broken(CHECK, format!("{difference}, so no daemon starts"), remedy);
+            report.broken(CHECK, format!("{difference}, so the daemon cannot start"), remedy);
         }
     }
 }
@@ -45,13 +47,13 @@ pub(super) fn check_model(config: &Config, report: &mut Report) {
     if !agentd_inference::BUILT_IN {
         report.warning(
             CHECK,
-            "this program was built without the model inside",
-            "build it with the feature `local-model`, or set the key of a provider: PUT /api/providers/{id}/key",
+            "this program was built without the local model",
+            "build with the feature `local-model`, or set a provider key: PUT /api/providers/{id}/key",
         );
         return;
     }
     if let Some(missing) = agentd_inference::worker::missing_cpu_features() {
-        report.warning(CHECK, missing, "set the key of a provider: PUT /api/providers/{id}/key");
+        report.warning(CHECK, missing, "set a provider key: PUT /api/providers/{id}/key");
         return;
     }
     let directories = config.model_dirs();
@@ -59,7 +61,9 @@ pub(super) fn check_model(config: &Config, report: &mut Report) {
         .iter()
         .flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten())
         .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gguf")) && path.is_file())
+        .filter(|path| {
+            path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf")) && path.is_file()
+        })
         .filter(|path| !read_model_facts(path).is_ok_and(|facts| facts.is_encoder()))
         .collect();
     models.sort_unstable_by(|one, other| one.file_name().cmp(&other.file_name()));
@@ -67,62 +71,62 @@ pub(super) fn check_model(config: &Config, report: &mut Report) {
     if models.is_empty() {
         report.warning(
             CHECK,
-            format!("there is no model in {}", config.data_dir.join("models").display()),
-            "put a GGUF file there, name a directory of models with SVC_MODELS_DIR, or set the key of a provider",
+            format!("no model in {}", config.data_dir.join("models").display()),
+            "add a GGUF file there, set SVC_MODELS_DIR to a directory with models, or set a provider key",
         );
     } else {
         let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         report.good(CHECK, models.iter().map(name).collect::<Vec<_>>().join(", "));
         for model in models.iter().filter(|model| !supports_tools(model)) {
-            report.good(CHECK, format!("tools: false. {}", without_tools(&name(model))));
+            report.good(CHECK, format!("tools: false. {}", no_tools_message(&name(model))));
         }
     }
 }
 
-/// Looks at the beginning of the file alone; a damaged rest shows when it is first used.
+/// Checks the header of the file. Damage of the rest is detected at first use.
 pub(super) fn check_embedding_model(config: &Config, report: &mut Report) {
     const CHECK: &str = "embedding model";
-    const WITHOUT: &str = "memories are found by their words alone";
+    const WITHOUT: &str = "memory search uses keywords only";
     if !agentd_inference::BUILT_IN {
-        let remedy = "build it with the feature `local-model`";
-        report.warning(CHECK, format!("this program was built without the models inside: {WITHOUT}"), remedy);
+        let remedy = "build with the feature `local-model`";
+        report.warning(CHECK, format!("this program was built without local models: {WITHOUT}"), remedy);
         return;
     }
     if agentd_inference::worker::missing_cpu_features().is_some() {
-        let remedy = "run the daemon on a newer processor, or build without the feature `local-model`";
-        report.warning(CHECK, format!("the processor is too old for the models inside: {WITHOUT}"), remedy);
+        let remedy = "run the daemon on a newer CPU, or build without the feature `local-model`";
+        report.warning(CHECK, format!("the CPU does not support local models: {WITHOUT}"), remedy);
         return;
     }
     let paths = config.embedding_model_paths();
     let Some(path) = paths.iter().find(|path| path.exists()) else {
         let wanted = paths.first().map(|path| path.display().to_string()).unwrap_or_default();
-        let remedy = "`make models` fetches it; or name another place as `embedding_model` (SVC_EMBEDDING_MODEL)";
-        report.warning(CHECK, format!("there is no file {wanted}: {WITHOUT}"), remedy);
+        let remedy = "download it with `make models`, or set `embedding_model` (SVC_EMBEDDING_MODEL) to another file";
+        report.warning(CHECK, format!("{wanted} does not exist: {WITHOUT}"), remedy);
         return;
     };
     let problem = match read_model_facts(path) {
         Err(error) => format!("cannot be used: {error}"),
         Ok(facts) if !facts.is_encoder() => {
-            format!("holds a `{}` model, which is no sentence encoder", facts.architecture)
+            format!("contains a `{}` model, which is not a sentence encoder", facts.architecture)
         }
         Ok(facts) if facts.embedding_length.is_some_and(|length| usize::try_from(length) != Ok(DIMENSIONS)) => {
-            format!("makes vectors of another length than {DIMENSIONS}")
+            format!("does not produce vectors with {DIMENSIONS} dimensions")
         }
         Ok(_) => return report.good(CHECK, path.display().to_string()),
     };
-    let remedy = "delete it and run `make models`, or name another file as `embedding_model` (SVC_EMBEDDING_MODEL)";
+    let remedy = "delete it and run `make models`, or set `embedding_model` (SVC_EMBEDDING_MODEL) to another file";
     report.broken(CHECK, format!("{} {problem}", path.display()), remedy);
 }
 
-/// Whether there is one; that it starts shows when it is first used.
+/// Checks that Chromium is installed. Whether it starts is detected at first use.
 pub(super) fn check_browser(config: &Config, report: &mut Report) {
     const CHECK: &str = "browser";
     match agentd_browser::find_chromium(config.browser_path.as_deref()) {
         Ok(program) => report.good(CHECK, program.display().to_string()),
         Err(error) => {
             let remedy =
-                "`apt-get install chromium` on Debian, or name its program as `browser_path` (SVC_BROWSER_PATH)";
-            report.warning(CHECK, format!("{error}; agents have no browser until then"), remedy);
+                "run `apt-get install chromium` on Debian, or set `browser_path` (SVC_BROWSER_PATH) to the executable";
+            report.warning(CHECK, format!("{error}; agents cannot use a browser"), remedy);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Whether what was remembered can be found: the search index and the figures against the rows.
+//! Consistency check of memory: compares the search index, counts, graph and vectors with the stored episodes.
 
 use agentd_conversation::memory::{Disagreement, MemoryCheck};
 use axum::body::Body;
@@ -12,20 +12,20 @@ use crate::config::Config;
 
 const CHECKS: [&str; 4] = ["memory index", "memory figures", "memory graph", "memory vectors"];
 
-/// Asks the daemon, or composes one that listens nowhere; both go over every episode.
+/// Runs the check in the running daemon, or in an offline daemon. It processes all episodes.
 pub(super) async fn check(config: &Config, report: &mut Report) {
     if !report.is_database_usable {
-        let remedy = "start `agentd` once and ask again; mend first what is broken above";
-        report.warning("memory", "not looked at: there is no database that this program can use as it is", remedy);
+        let remedy = "fix the problems above, start `agentd` once, and run the check again";
+        report.warning("memory", "not checked: no usable database", remedy);
         return;
     }
-    match ask(config).await {
+    match request_check(config).await {
         Ok(found) => report_on(config, &found, report),
-        Err(error) => report.broken("memory", error.to_string(), "look at the daemon's log, and ask again"),
+        Err(error) => report.broken("memory", error.to_string(), "check the daemon's log, and run the check again"),
     }
 }
 
-async fn ask(config: &Config) -> Result<MemoryCheck, CliError> {
+async fn request_check(config: &Config) -> Result<MemoryCheck, CliError> {
     let client = LocalClient::connect(config).await?;
     let asking = async {
         let answer = accept(client.send(request(Method::POST, "/local/memory/check", Body::empty())?, None).await?);
@@ -39,21 +39,21 @@ async fn ask(config: &Config) -> Result<MemoryCheck, CliError> {
 
 fn report_on(config: &Config, found: &MemoryCheck, report: &mut Report) {
     if let Some(reason) = &found.rebuilt {
-        let finding = format!("{reason}; it was built anew");
-        report.warning(CHECKS[0], finding, "nothing to do; if this comes again, look at the disk");
+        let finding = format!("{reason}; the index was rebuilt");
+        report.warning(CHECKS[0], finding, "no action needed; if this happens again, check the disk");
     }
     let index = config.data_dir.join("index");
     let remedies = [
-        format!("stop the daemon, remove {} and start it: the index is built anew from the episodes", index.display()),
+        format!("stop the daemon, remove {} and start it: the index is rebuilt from the episodes", index.display()),
         "restore a backup from before with `agentd restore FILE`, and report this: it must not happen".to_owned(),
         "restore a backup from before with `agentd restore FILE`, and report this: it must not happen".to_owned(),
         "restore a backup from before with `agentd restore FILE`, and report this: it must not happen".to_owned(),
     ];
     let agreements = [
-        format!("all {} episodes and {} vectors are there, and nothing else", found.episodes, found.vectors),
-        format!("{} figures agree with a recount", found.figures),
-        "mentions and relations agree with the episodes".to_owned(),
-        "every vector has its episode".to_owned(),
+        format!("contains exactly the {} episodes and {} vectors", found.episodes, found.vectors),
+        format!("{} counts match a recount", found.figures),
+        "mentions and relations match the episodes".to_owned(),
+        "every vector belongs to an episode".to_owned(),
     ];
     let mut is_good = [true; CHECKS.len()];
     for disagreement in &found.disagreements {

@@ -1,6 +1,6 @@
-//! `agentd doctor`: checks everything that people trip over, and says the remedy for each.
+//! `agentd doctor`: checks for common problems and shows a remedy for each.
 //!
-//! It changes nothing: a database is looked at without being migrated.
+//! It changes nothing: databases are inspected without migration.
 
 mod channels;
 mod daemon;
@@ -19,13 +19,13 @@ use crate::config::{Config, ConfigError};
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  agentd doctor\n  agentd doctor --memory\n  agentd doctor --json | jq '.checks[] | select(.verdict == \"broken\")'\n\nExit code 1 when something is broken, 0 otherwise."
+    after_help = "Examples:\n  agentd doctor\n  agentd doctor --memory\n  agentd doctor --json | jq '.checks[] | select(.verdict == \"broken\")'\n\nThe exit code is 1 if a check is broken, otherwise 0."
 )]
 pub(super) struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Also go over everything that is remembered: whether the search index and the figures agree with it
+    /// Also check all of memory: compare the search index and counts with the stored episodes
     #[arg(long)]
     memory: bool,
 }
@@ -35,13 +35,13 @@ pub(super) async fn run(config: Result<Config, ConfigError>, arguments: DoctorAr
     match config {
         Err(ConfigError(problems)) => {
             for problem in problems {
-                report.broken("configuration", problem, "correct the flag, the variable or the configuration file");
+                report.broken("configuration", problem, "correct the flag, variable or configuration file");
             }
         }
         Ok(config) => {
             let file =
                 config.file.as_ref().map_or("no configuration file".to_owned(), |file| file.display().to_string());
-            report.good("configuration", format!("every value is valid ({file})"));
+            report.good("configuration", format!("all values are valid ({file})"));
             storage::check_data_dir(&config, &mut report);
             let running = daemon::check(&config, &mut report).await;
             storage::check_database(&config, &mut report).await;

@@ -1,4 +1,4 @@
-//! What was found, and how it is shown.
+//! Findings and their output.
 
 use agentd_base::Timestamp;
 use serde::Serialize;
@@ -17,9 +17,9 @@ enum Verdict {
 struct Finding {
     check: &'static str,
     verdict: Verdict,
-    /// What was found.
+    /// Result of the check.
     finding: String,
-    /// What to do about it.
+    /// Suggested fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     remedy: Option<String>,
 }
@@ -27,11 +27,11 @@ struct Finding {
 #[derive(Debug, Default)]
 pub(super) struct Report {
     findings: Vec<Finding>,
-    /// When the database's schema changed last: the clock cannot be earlier.
+    /// Time of the last schema migration; the clock cannot be earlier.
     pub(super) not_before: Option<Timestamp>,
-    /// What the key file's key must be, if the database knows one.
+    /// Expected fingerprint of the key file, if the database has one.
     pub(super) key_fingerprint: Option<String>,
-    /// There is a database, undamaged and of this program's schema.
+    /// Whether a database exists that is undamaged and has the schema of this program.
     pub(super) is_database_usable: bool,
 }
 
@@ -74,8 +74,8 @@ impl Report {
         }
         print_line("");
         print_line(match (self.count(Verdict::Broken), self.count(Verdict::Warning)) {
-            (0, 0) => style.green("Everything is in order."),
-            (0, warnings) => style.yellow(&format!("Works; {warnings} to look at.")),
+            (0, 0) => style.green("No problems found."),
+            (0, warnings) => style.yellow(&format!("Warnings: {warnings}.")),
             (broken, _) => style.red(&format!("{broken} broken.")),
         });
     }

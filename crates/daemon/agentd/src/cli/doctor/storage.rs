@@ -1,4 +1,4 @@
-//! The data directory, the database, the key file.
+//! Checks of the data directory, the database and the key file.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -12,8 +12,9 @@ use super::report::Report;
 use crate::config::Config;
 
 const MIB: u64 = 1024 * 1024;
-/// With less the database soon cannot be written.
+/// Free space below which a warning is reported.
 const LOW_SPACE: u64 = 1024 * MIB;
+/// Free space below which the database cannot work reliably.
 const NO_SPACE: u64 = 64 * MIB;
 
 pub(super) fn check_data_dir(config: &Config, report: &mut Report) {
@@ -23,16 +24,28 @@ pub(super) fn check_data_dir(config: &Config, report: &mut Report) {
     let found = match path.metadata() {
         Ok(found) => found,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            report.warning(CHECK, format!("{shown} is not there yet"), "the first start of `agentd` makes it");
+            report.warning(
+                CHECK,
+                format!("{shown} does not exist yet"),
+                "it is created at the first start of `agentd`",
+            );
             return;
         }
         Err(error) => {
-            report.broken(CHECK, format!("{shown} cannot be looked at: {error}"), "name another with SVC_DATA_DIR");
+            report.broken(
+                CHECK,
+                format!("{shown} cannot be accessed: {error}"),
+                "set SVC_DATA_DIR to another directory",
+            );
             return;
         }
     };
     if !found.is_dir() {
-        report.broken(CHECK, format!("{shown} is no directory"), "move it away, or name another with SVC_DATA_DIR");
+        report.broken(
+            CHECK,
+            format!("{shown} is not a directory"),
+            "move it away, or set SVC_DATA_DIR to another path",
+        );
         return;
     }
     let user = rustix::process::geteuid().as_raw();
@@ -48,20 +61,23 @@ pub(super) fn check_data_dir(config: &Config, report: &mut Report) {
         report.broken(
             CHECK,
             format!("{shown} cannot be written: {error}"),
-            "free space on the disk, or correct its permissions",
+            "free disk space, or correct its permissions",
         );
         return;
     }
-    if found.mode() & 0o077 != 0 && !DataDir::is_ours(path) {
+    if found.mode() & 0o077 != 0 && !DataDir::contains_own_files(path) {
         report.broken(
             CHECK,
-            format!("{shown} is open to others (mode {:o}) and holds nothing of this program", found.mode() & 0o777),
-            format!("name a directory of its own with SVC_DATA_DIR, or chmod 700 {shown}"),
+            format!(
+                "{shown} is accessible to other users (mode {:o}) and contains no files of this program",
+                found.mode() & 0o777
+            ),
+            format!("set SVC_DATA_DIR to a separate directory, or chmod 700 {shown}"),
         );
     } else if found.mode() & 0o077 != 0 {
         report.warning(
             CHECK,
-            format!("{shown} can be read by others (mode {:o})", found.mode() & 0o777),
+            format!("{shown} is readable by other users (mode {:o})", found.mode() & 0o777),
             format!("chmod 700 {shown}"),
         );
     } else {
@@ -73,11 +89,11 @@ pub(super) fn check_data_dir(config: &Config, report: &mut Report) {
 fn check_space(path: &Path, report: &mut Report) {
     const CHECK: &str = "disk space";
     match rustix::fs::statvfs(path) {
-        Err(error) => report.warning(CHECK, format!("it cannot be found out: {error}"), "look with `df`"),
+        Err(error) => report.warning(CHECK, format!("unknown: {error}"), "check with `df`"),
         Ok(found) => {
             let free = found.f_bavail.saturating_mul(found.f_frsize);
             let text = format!("{} MiB free", free / MIB);
-            let remedy = format!("free some on the disk of {}", path.display());
+            let remedy = format!("free disk space on the file system of {}", path.display());
             match free {
                 0..NO_SPACE => report.broken(CHECK, text, remedy),
                 NO_SPACE..LOW_SPACE => report.warning(CHECK, text, remedy),
@@ -94,7 +110,7 @@ pub(super) async fn check_database(config: &Config, report: &mut Report) {
         Err(error) => Err(error),
     };
     match found {
-        Ok(None) => report.warning(CHECK, "there is none yet", "the first start of `agentd` makes it"),
+        Ok(None) => report.warning(CHECK, "does not exist yet", "it is created at the first start of `agentd`"),
         Ok(Some(found)) => evaluate_database(found, report),
         Err(error @ StoreError::InvalidUrl { .. }) => {
             report.broken(CHECK, error.to_string(), "correct SVC_DATABASE_URL")
@@ -102,12 +118,12 @@ pub(super) async fn check_database(config: &Config, report: &mut Report) {
         Err(error) if config.database_url.is_some() => report.broken(
             CHECK,
             format!("the PostgreSQL server cannot be used: {}", with_causes(&error)),
-            "check that it runs, and the host, user, password and database in SVC_DATABASE_URL",
+            "check that it is running, and check the host, user, password and database in SVC_DATABASE_URL",
         ),
         Err(error) => report.broken(
             CHECK,
-            format!("it cannot be read: {}", with_causes(&error)),
-            "restore a backup with `agentd restore FILE`; copies made before migrations are in backups/",
+            format!("cannot be read: {}", with_causes(&error)),
+            "restore a backup with `agentd restore FILE`; copies from before migrations are in backups/",
         ),
     }
 }
@@ -121,20 +137,20 @@ fn evaluate_database(found: Inspection, report: &mut Report) {
     if !damage.is_empty() {
         report.broken(
             CHECK,
-            format!("it is damaged: {}", damage.join("; ")),
+            format!("damaged: {}", damage.join("; ")),
             "stop the daemon, keep a copy of the data directory, and restore a backup with `agentd restore FILE`",
         );
     } else if schema_version > known_version {
         report.broken(
             CHECK,
-            format!("{engine}, schema {schema_version}; this program knows only {known_version}"),
-            "use the newer program that made it",
+            format!("{engine}, schema {schema_version}; this program supports only {known_version}"),
+            "use the newer version that created it",
         );
     } else if schema_version < known_version {
         report.warning(
             CHECK,
             format!("{engine}, schema {schema_version} of {known_version}"),
-            "the next start of `agentd` migrates it, after copying it to backups/",
+            "it is migrated at the next start of `agentd`, after a copy to backups/",
         );
     } else {
         report.is_database_usable = true;
@@ -146,23 +162,23 @@ pub(super) fn check_key_file(config: &Config, report: &mut Report) {
     const CHECK: &str = "key file";
     let path = config.secret_key_file.clone().unwrap_or_else(|| config.data_dir.join("secret.key"));
     let shown = path.display();
-    match (Vault::fingerprint_of(&path), report.key_fingerprint.take()) {
-        (Ok(None), None) => report.good(CHECK, format!("{shown} is made by the first start")),
+    match (Vault::key_file_fingerprint(&path), report.key_fingerprint.take()) {
+        (Ok(None), None) => report.good(CHECK, format!("{shown} is created at the first start")),
         (Ok(None), Some(_)) => report.broken(
             CHECK,
-            format!("{shown} is not there, and the stored secrets are sealed with it"),
-            "put it back, or name it with SVC_SECRET_KEY_FILE",
+            format!("{shown} does not exist, but the stored secrets are encrypted with it"),
+            "restore it, or set its path with SVC_SECRET_KEY_FILE",
         ),
         (Ok(Some(found)), Some(needed)) if found != needed => report.broken(
             CHECK,
-            format!("{shown} is not the key that the stored secrets are sealed with"),
-            "put the right one there, or name it with SVC_SECRET_KEY_FILE",
+            format!("{shown} is not the key that encrypts the stored secrets"),
+            "restore the correct key, or set its path with SVC_SECRET_KEY_FILE",
         ),
-        (Ok(Some(_)), _) => report.good(CHECK, format!("{shown}, private, and the right one")),
+        (Ok(Some(_)), _) => report.good(CHECK, format!("{shown} is private and matches the database")),
         (Err(VaultError::KeyFileExposed { mode, .. }), _) => {
             report.broken(
                 CHECK,
-                format!("{shown} can be read by others (mode {mode:o})"),
+                format!("{shown} is readable by other users (mode {mode:o})"),
                 format!("chmod 600 {shown}"),
             );
         }
@@ -170,10 +186,10 @@ pub(super) fn check_key_file(config: &Config, report: &mut Report) {
             report.broken(
                 CHECK,
                 with_causes(&error),
-                "correct its owner and mode, or name another file with SVC_SECRET_KEY_FILE",
+                "correct its owner and mode, or set SVC_SECRET_KEY_FILE to another file",
             );
         }
-        (Err(error), _) => report.broken(CHECK, with_causes(&error), "put the right file there"),
+        (Err(error), _) => report.broken(CHECK, with_causes(&error), "restore the correct file"),
     }
 }
 

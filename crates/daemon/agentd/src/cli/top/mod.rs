@@ -1,9 +1,10 @@
-//! `agentd top`: how the daemon is, again and again.
+//! `agentd top`: live view of the daemon.
 //!
-//! Invariants: whatever ends it, the terminal is left as it was; a daemon that goes away is waited for; a line is cut
-//! where the terminal ends and never wrapped; nothing that a model or another program wrote commands the terminal.
+//! Invariants: the terminal is restored however the command ends. If the daemon stops, the view waits for it. Lines are
+//! truncated at the width of the terminal and never wrapped. Untrusted text cannot send escape sequences to the
+//! terminal.
 //!
-//! Deliberately absent: figures of its own. It shows what `/api/monitoring` answers.
+//! All values come from `/api/monitoring`.
 
 mod sample;
 mod screen;
@@ -24,16 +25,16 @@ use crate::config::Config;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  agentd top\n  agentd top --interval 10\n  agentd top --json --once | jq '.performance.requests'\n\nq or Ctrl-C ends it."
+    after_help = "Examples:\n  agentd top\n  agentd top --interval 10\n  agentd top --json --once | jq '.performance.requests'\n\nPress q or Ctrl-C to quit."
 )]
 pub(super) struct TopArgs {
-    /// How often to look
+    /// Refresh interval
     #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=3600))]
     interval: u64,
-    /// Print JSON, an object a line
+    /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
-    /// Look once
+    /// Print one sample and exit
     #[arg(long)]
     once: bool,
 }
@@ -44,16 +45,16 @@ pub(super) async fn run(config: &Config, arguments: TopArgs) -> Result<(), CliEr
     let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     let can_draw = std::io::stdout().is_terminal() && !is_dumb;
     if !can_draw && !arguments.json && !arguments.once {
-        say("no terminal that can be drawn on, so this is one sample; `--json` writes one a line until it is ended");
-        return look_once(&mut sampler, false).await;
+        say("stdout is not a terminal, so this is one sample; use `--json` for a stream of samples");
+        return print_once(&mut sampler, false).await;
     }
     if arguments.once {
-        return look_once(&mut sampler, arguments.json).await;
+        return print_once(&mut sampler, arguments.json).await;
     }
     if arguments.json { stream(&mut sampler, interval).await } else { watch(&mut sampler, interval).await }
 }
 
-async fn look_once(sampler: &mut Sampler<'_>, is_json: bool) -> Result<(), CliError> {
+async fn print_once(sampler: &mut Sampler<'_>, is_json: bool) -> Result<(), CliError> {
     let sample = sampler.require().await?;
     if is_json {
         return write_json_line(&sample.json()).map_err(|source| CliError::Machine { source });
@@ -64,12 +65,12 @@ async fn look_once(sampler: &mut Sampler<'_>, is_json: bool) -> Result<(), CliEr
     Ok(())
 }
 
-/// Until the reader goes away or somebody ends it.
+/// Writes samples until the reader closes the pipe.
 async fn stream(sampler: &mut Sampler<'_>, interval: Duration) -> Result<(), CliError> {
-    let mut ticks = every(interval);
+    let mut ticks = ticker(interval);
     loop {
         ticks.tick().await;
-        let sample = sampler.look().await;
+        let sample = sampler.sample().await;
         if write_json_line(&sample.json()).is_err() {
             return Ok(());
         }
@@ -84,12 +85,12 @@ async fn watch(sampler: &mut Sampler<'_>, interval: Duration) -> Result<(), CliE
     let mut hung_up = signal(SignalKind::hangup()).map_err(machine)?;
     let screen = Screen::open();
     let mut sample: Option<Sample> = None;
-    let mut ticks = every(interval);
+    let mut ticks = ticker(interval);
     let watching = async {
         loop {
             tokio::select! {
                 _ = resized.recv() => {}
-                looked = async { ticks.tick().await; sampler.look().await } => sample = Some(looked),
+                next = async { ticks.tick().await; sampler.sample().await } => sample = Some(next),
             }
             if let Some(sample) = &sample {
                 screen.draw(&view::lines(sample));
@@ -106,18 +107,18 @@ async fn watch(sampler: &mut Sampler<'_>, interval: Duration) -> Result<(), CliE
     Ok(())
 }
 
-/// Returns when `q` was pressed; never where there is no keyboard.
+/// Resolves when `q` is pressed; never without a keyboard.
 async fn quit_key() {
     #[allow(clippy::unbuffered_bytes, reason = "a key is a byte, and standard input has a buffer")]
     let is_pressed = || std::io::stdin().bytes().map_while(Result::ok).any(|key| matches!(key, b'q' | b'Q'));
-    // The thread that waits for the keyboard ends with the process.
+    // The thread that reads the keyboard ends with the process.
     if !matches!(tokio::task::spawn_blocking(is_pressed).await, Ok(true)) {
         std::future::pending().await
     }
 }
 
-/// At once, then each interval; after one that took longer the next comes an interval later.
-fn every(interval: Duration) -> tokio::time::Interval {
+/// Ticks immediately and then at each interval. After a delayed tick, the next comes one interval later.
+fn ticker(interval: Duration) -> tokio::time::Interval {
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks

@@ -1,4 +1,4 @@
-//! What the daemon says of itself at one moment.
+//! Samples of the daemon's state.
 
 use std::time::{Duration, Instant};
 
@@ -12,18 +12,18 @@ use super::super::client::{LocalClient, accept, request};
 use super::super::error::CliError;
 use crate::config::Config;
 
-/// A daemon that takes longer is shown as one that does not answer.
-const TIME_LIMIT: Duration = Duration::from_secs(5);
+/// Request timeout. A daemon that takes longer is shown as not responding.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Everything that is shown; what is not known is null.
+/// Sample of all shown values; unknown values are null.
 #[derive(Debug, Clone)]
 pub(super) struct Sample {
     pub(super) at: Timestamp,
-    /// Why the daemon says nothing, or not everything.
+    /// Error if values are missing.
     pub(super) error: Option<String>,
     pub(super) is_reachable: bool,
     pub(super) turns_running: Option<u64>,
-    /// Since the sample before.
+    /// Tokens per second since the previous sample.
     pub(super) tokens_per_second: Option<f64>,
     pub(super) health: Value,
     pub(super) performance: Value,
@@ -33,7 +33,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// One line.
+    /// Returns the sample as a JSON line.
     pub(super) fn json(&self) -> Value {
         json!({
             "at": self.at, "is_reachable": self.is_reachable, "error": self.error,
@@ -59,10 +59,11 @@ impl Sample {
     }
 }
 
+/// Takes samples from the daemon.
 pub(super) struct Sampler<'c> {
     config: &'c Config,
     clock: Clock,
-    /// When the tokens of all time were read last, and how many they were.
+    /// Time and value of the last reading of the total tokens.
     last: Option<(Instant, u64)>,
 }
 
@@ -71,8 +72,8 @@ impl<'c> Sampler<'c> {
         Self { config, clock: Clock::system(), last: None }
     }
 
-    /// A sample, also of a daemon that is away.
-    pub(super) async fn look(&mut self) -> Sample {
+    /// Takes a sample, even if the daemon is unavailable.
+    pub(super) async fn sample(&mut self) -> Sample {
         match self.require().await {
             Ok(sample) => sample,
             Err(error) => {
@@ -82,18 +83,18 @@ impl<'c> Sampler<'c> {
         }
     }
 
-    /// A sample of a daemon that is there.
+    /// Takes a sample and fails if the daemon is unavailable.
     pub(super) async fn require(&mut self) -> Result<Sample, CliError> {
         let data_dir = &self.config.data_dir;
         let client = LocalClient::running(self.config).await?;
         let client = client.ok_or_else(|| CliError::NotRunning { data_dir: data_dir.clone() })?;
-        let asked = tokio::time::timeout(TIME_LIMIT, self.ask(&client)).await;
+        let asked = tokio::time::timeout(REQUEST_TIMEOUT, self.fetch(&client)).await;
         asked.unwrap_or_else(|elapsed| {
             Err(CliError::NotAnswering { data_dir: data_dir.clone(), source: elapsed.into() })
         })
     }
 
-    async fn ask(&mut self, client: &LocalClient) -> Result<Sample, CliError> {
+    async fn fetch(&mut self, client: &LocalClient) -> Result<Sample, CliError> {
         let get = async |name: &str| client.json(Method::GET, &format!("/api/monitoring/{name}"), None).await;
         let (health, performance, system, tokens, alerts, turns_running) = tokio::join!(
             get("health"),
@@ -106,7 +107,7 @@ impl<'c> Sampler<'c> {
         let mut error = None;
         let mut known = |answer: Result<Value, CliError>| match answer {
             Ok(value) => Ok(value),
-            // The daemon is there and says why not.
+            // The daemon is available but rejected the request.
             Err(refused @ CliError::Refused { .. }) => {
                 error.get_or_insert_with(|| refused.to_string());
                 Ok(Value::Null)
@@ -130,8 +131,9 @@ impl<'c> Sampler<'c> {
         })
     }
 
-    /// Tokens a second since the last sample. Fewer than there were (a backup was restored) say nothing.
-    #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
+    /// Returns the tokens per second since the last sample; `None` if the total decreased because a backup was
+    /// restored.
+    #[allow(clippy::cast_precision_loss, reason = "the rate may be approximate")]
     fn rate(&mut self, total: Option<u64>) -> Option<f64> {
         let now = Instant::now();
         let last = std::mem::replace(&mut self.last, total.map(|total| (now, total)));
@@ -142,10 +144,10 @@ impl<'c> Sampler<'c> {
     }
 }
 
-/// Of the metrics, where alone it stands.
+/// Reads the number of running turns, which is only in the metrics.
 async fn turns_running(client: &LocalClient) -> Result<Option<u64>, CliError> {
     let asked = request(Method::GET, "/api/metrics/prometheus", Body::empty())?;
-    let answer = accept(client.send(asked, Some(TIME_LIMIT)).await?).await?;
+    let answer = accept(client.send(asked, Some(REQUEST_TIMEOUT)).await?).await?;
     let bytes = answer.into_body().collect().await.map_err(CliError::broken)?.to_bytes();
     let text = String::from_utf8_lossy(&bytes);
     Ok(text.lines().find_map(|line| line.strip_prefix("svc_turns_running ")?.parse().ok()))

@@ -1,4 +1,4 @@
-//! The terminal while it is drawn on.
+//! Full-screen terminal output.
 
 use std::io::{IsTerminal, Write};
 
@@ -7,13 +7,13 @@ use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tc
 use super::super::terminal::{SafeText, Style};
 use super::view::{Line, Tone};
 
-/// The other screen, without a cursor, on which lines that are too long are cut.
+/// Enters the alternate screen, hides the cursor and disables line wrapping.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-/// Dropped, it leaves the terminal as it was.
+/// Alternate screen. The terminal is restored on drop.
 pub(super) struct Screen {
-    /// How the keyboard was; `None` where there is none.
+    /// Previous keyboard modes; `None` if stdin is not a terminal.
     keyboard: Option<Termios>,
     style: Style,
 }
@@ -24,9 +24,9 @@ impl Screen {
         let keyboard = if stdin.is_terminal() { tcgetattr(&stdin).ok() } else { None };
         if let Some(was) = &keyboard {
             let mut modes = was.clone();
-            // Keys come at once and are not shown.
+            // Keys are read immediately and not echoed.
             modes.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-            // Stopped, it would leave the shell with this screen.
+            // Suspending would leave the shell on the alternate screen.
             modes.special_codes[SpecialCodeIndex::VSUSP] = 0;
             let _ = tcsetattr(&stdin, OptionalActions::Now, &modes);
         }
@@ -34,7 +34,7 @@ impl Screen {
         Self { keyboard, style: Style::of_stdout() }
     }
 
-    /// Puts these lines in place of what is there, as far as there is room.
+    /// Replaces the contents of the screen with these lines, truncated to its size.
     pub(super) fn draw(&self, lines: &[Line]) {
         let (columns, rows) = size();
         let mut text = String::from("\x1b[H");
@@ -67,7 +67,7 @@ impl Drop for Screen {
     }
 }
 
-/// Columns and rows; those of old where the terminal does not say.
+/// Returns columns and rows of the terminal, or 80 x 24 if unknown.
 fn size() -> (usize, usize) {
     match tcgetwinsize(std::io::stdout()) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
@@ -75,7 +75,7 @@ fn size() -> (usize, usize) {
     }
 }
 
-/// A terminal that went away is no failure of ours.
+/// Writes to the terminal. Failures are ignored, because the terminal may have been closed.
 fn write(text: &str) {
     let mut stdout = std::io::stdout().lock();
     drop(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()));

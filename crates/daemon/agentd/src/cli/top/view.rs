@@ -1,10 +1,10 @@
-//! A sample as lines of text.
+//! Conversion of a sample to lines of text.
 
 use serde_json::Value;
 
 use super::sample::Sample;
 
-/// How a whole line is set off.
+/// Highlighting of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     Plain,
@@ -20,11 +20,11 @@ pub(super) struct Line {
     pub(super) tone: Tone,
 }
 
-/// What is not known.
+/// Placeholder of unknown values.
 const UNKNOWN: &str = "–";
-const MOST_ROUTES: usize = 8;
-const MOST_OTHERS: usize = 6;
-/// A text of somebody else's choosing is shown up to here.
+const MAX_ROUTES: usize = 8;
+const MAX_ITEMS: usize = 6;
+/// Maximum length of text from the daemon.
 const MAX_CHARACTERS: usize = 200;
 
 pub(super) fn lines(sample: &Sample) -> Vec<Line> {
@@ -33,12 +33,12 @@ pub(super) fn lines(sample: &Sample) -> Vec<Line> {
     if !sample.is_reachable {
         return view.0;
     }
-    view.troubles(sample);
-    view.figures(sample);
+    view.problems(sample);
+    view.statistics(sample);
     let of = |name: &str| sample.performance.get(name).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    view.timed("SLOWEST ROUTES", "route", of("routes"), MOST_ROUTES);
-    view.timed("MODELS BY PROVIDER", "name", of("providers"), MOST_OTHERS);
-    view.timed("TOOLS", "name", of("tools"), MOST_OTHERS);
+    view.timed("SLOWEST ROUTES", "route", of("routes"), MAX_ROUTES);
+    view.timed("MODELS BY PROVIDER", "name", of("providers"), MAX_ITEMS);
+    view.timed("TOOLS", "name", of("tools"), MAX_ITEMS);
     view.queues(of("queues"));
     view.0
 }
@@ -58,11 +58,11 @@ impl View {
 
     fn head(&mut self, sample: &Sample) {
         let health = &sample.health;
-        let overall = if sample.is_reachable { text(health, "overall") } else { "away".to_owned() };
+        let overall = if sample.is_reachable { text(health, "overall") } else { "unavailable".to_owned() };
         let tone = match overall.as_str() {
             "healthy" => Tone::Good,
             "degraded" => Tone::Warning,
-            "unhealthy" | "away" => Tone::Bad,
+            "unhealthy" | "unavailable" => Tone::Bad,
             _ => Tone::Plain,
         };
         let at = sample.at.to_string();
@@ -70,12 +70,12 @@ impl View {
         let version = text(health, "version");
         self.line(tone, format!("agentd {version}  {overall}  up {uptime}  {at}  (q ends)"));
         if let Some(error) = &sample.error {
-            self.line(Tone::Bad, bounded(error));
+            self.line(Tone::Bad, sanitize(error));
         }
     }
 
-    /// Components that are not well, and alerts that are not over.
-    fn troubles(&mut self, sample: &Sample) {
+    /// Shows unhealthy components and active alerts.
+    fn problems(&mut self, sample: &Sample) {
         for component in list(&sample.health, "components") {
             let status = text(component, "status");
             if !["healthy", "unknown", UNKNOWN].contains(&status.as_str()) {
@@ -87,20 +87,20 @@ impl View {
             let state = text(alert, "state");
             if ["firing", "acknowledged", "snoozed"].contains(&state.as_str()) {
                 let tone = if state == "firing" { Tone::Bad } else { Tone::Warning };
-                let (name, value) = (text(alert, "name"), figure(number(alert, "value"), 2));
+                let (name, value) = (text(alert, "name"), format_number(number(alert, "value"), 2));
                 self.line(tone, format!("alert {name}: {state}, {value}, since {}", text(alert, "firing_since")));
             }
         }
     }
 
-    fn figures(&mut self, sample: &Sample) {
+    fn statistics(&mut self, sample: &Sample) {
         let performance = &sample.performance;
         let (requests, turns) = (at(performance, &["requests"]), at(performance, &["turns"]));
         self.line(
             Tone::Plain,
             format!(
                 "requests {}/s  errors {}  p50 {}  p95 {}  p99 {}",
-                figure(number(requests, "per_second"), 1),
+                format_number(number(requests, "per_second"), 1),
                 share(number(requests, "error_rate")),
                 milliseconds(number(requests, "p50_ms")),
                 milliseconds(number(requests, "p95_ms")),
@@ -112,7 +112,7 @@ impl View {
             Tone::Plain,
             format!(
                 "turns    {running} running  {} in {}  errors {}  first token p95 {}  whole p95 {}",
-                figure(number(turns, "count"), 0),
+                format_number(number(turns, "count"), 0),
                 number(performance, "window_seconds").map_or_else(|| UNKNOWN.to_owned(), duration),
                 share(number(turns, "error_rate")),
                 milliseconds(number(turns, "first_token_p95_ms")),
@@ -124,10 +124,10 @@ impl View {
             Tone::Plain,
             format!(
                 "tokens   {}/s  today {}{}  in all {}{}",
-                figure(sample.tokens_per_second, 1),
-                figure(number(tokens, "used_today"), 0),
+                format_number(sample.tokens_per_second, 1),
+                format_number(number(tokens, "used_today"), 0),
                 of_limit(number(tokens, "limit_today")),
-                figure(number(tokens, "total_used"), 0),
+                format_number(number(tokens, "total_used"), 0),
                 of_limit(number(tokens, "total_limit"))
             ),
         );
@@ -138,8 +138,8 @@ impl View {
             format!(
                 "machine  cpu {} of {}  load {}  memory {}  disk {}",
                 percent(number(cpu, "percent")),
-                figure(number(cpu, "cores"), 0),
-                figure(number(cpu, "load_1m"), 2),
+                format_number(number(cpu, "cores"), 0),
+                format_number(number(cpu, "load_1m"), 2),
                 percent(number(memory, "percent")),
                 percent(number(at(system, &["disk"]), "percent"))
             ),
@@ -152,25 +152,25 @@ impl View {
                 bytes(number(memory, "process_bytes")),
                 bytes(number(memory, "children_bytes")),
                 bytes(number(at(system, &["disk"]), "data_bytes")),
-                figure(number(process, "open_files"), 0),
-                figure(number(process, "threads"), 0),
-                figure(number(process, "children"), 0)
+                format_number(number(process, "open_files"), 0),
+                format_number(number(process, "threads"), 0),
+                format_number(number(process, "children"), 0)
             ),
         );
     }
 
-    /// How often and how long each of a number of things was done.
-    fn timed(&mut self, title: &str, name: &str, items: &[Value], most: usize) {
+    /// Shows counts and latencies of a list of operations.
+    fn timed(&mut self, title: &str, name: &str, items: &[Value], max_items: usize) {
         if items.is_empty() {
             return;
         }
         self.title(&format!("{:>9}{:>9}{:>10}{:>10}  {title}", "calls", "errors", "p50", "p95"));
-        for item in items.iter().take(most) {
+        for item in items.iter().take(max_items) {
             let error_rate = number(item, "error_rate");
             let tone = if error_rate.is_some_and(|rate| rate > 0.0) { Tone::Warning } else { Tone::Plain };
             let line = format!(
                 "{:>9}{:>9}{:>10}{:>10}  {}",
-                figure(number(item, "count"), 0),
+                format_number(number(item, "count"), 0),
                 share(error_rate),
                 milliseconds(number(item, "p50_ms")),
                 milliseconds(number(item, "p95_ms")),
@@ -185,14 +185,14 @@ impl View {
             return;
         }
         self.title(&format!("{:>9}{:>9}{:>10}  QUEUES", "pending", "leased", "dead"));
-        for item in items.iter().take(MOST_OTHERS) {
+        for item in items.iter().take(MAX_ITEMS) {
             let dead = number(item, "dead_letter");
             let tone = if dead.is_some_and(|dead| dead > 0.0) { Tone::Warning } else { Tone::Plain };
             let line = format!(
                 "{:>9}{:>9}{:>10}  {}",
-                figure(number(item, "pending"), 0),
-                figure(number(item, "leased"), 0),
-                figure(dead, 0),
+                format_number(number(item, "pending"), 0),
+                format_number(number(item, "leased"), 0),
+                format_number(dead, 0),
                 text(item, "queue")
             );
             self.line(tone, line);
@@ -213,14 +213,14 @@ fn number(value: &Value, name: &str) -> Option<f64> {
 }
 
 fn text(value: &Value, name: &str) -> String {
-    bounded(value.get(name).and_then(Value::as_str).unwrap_or(UNKNOWN))
+    sanitize(value.get(name).and_then(Value::as_str).unwrap_or(UNKNOWN))
 }
 
-fn bounded(text: &str) -> String {
+fn sanitize(text: &str) -> String {
     text.chars().filter(|sign| !sign.is_control()).take(MAX_CHARACTERS).collect()
 }
 
-fn figure(value: Option<f64>, digits: usize) -> String {
+fn format_number(value: Option<f64>, digits: usize) -> String {
     match value {
         None => UNKNOWN.to_owned(),
         Some(value) if value.abs() >= 1e9 => format!("{:.1}G", value / 1e9),
@@ -231,7 +231,7 @@ fn figure(value: Option<f64>, digits: usize) -> String {
 }
 
 fn of_limit(limit: Option<f64>) -> String {
-    limit.map_or_else(String::new, |limit| format!(" of {}", figure(Some(limit), 0)))
+    limit.map_or_else(String::new, |limit| format!(" of {}", format_number(Some(limit), 0)))
 }
 
 fn share(value: Option<f64>) -> String {
@@ -300,10 +300,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_shown_and_the_rest_is_a_dash() {
-        let figures = json!({"count": 5, "per_second": 12.345, "error_rate": 0.025, "p50_ms": 1.25, "p95_ms": 48.2,
+    fn known_values_are_shown_and_unknown_ones_are_dashes() {
+        let statistics = json!({"count": 5, "per_second": 12.345, "error_rate": 0.025, "p50_ms": 1.25, "p95_ms": 48.2,
             "p99_ms": 12_500});
-        let mut route = figures.clone();
+        let mut route = statistics.clone();
         route["route"] = json!("GET /api/agents");
         let known = Sample {
             turns_running: Some(3),
@@ -311,7 +311,7 @@ mod tests {
             health: json!({"overall": "degraded", "uptime": 93_784, "version": "1.2.3", "components": [
                 {"name": "Workers", "status": "degraded", "message": "hooks.deliver fails\u{1b}[2J"},
                 {"name": "Database", "status": "healthy"}]}),
-            performance: json!({"window_seconds": 300, "requests": figures, "routes": [route], "turns": {"count": 7},
+            performance: json!({"window_seconds": 300, "requests": statistics, "routes": [route], "turns": {"count": 7},
                 "queues": [{"queue": "notify", "pending": 2, "leased": 1, "dead_letter": 4}]}),
             tokens: json!({"used_today": 1_204_332, "limit_today": 2_000_000, "total_used": 3}),
             system: json!({"memory": {"process_bytes": 10_200_000, "percent": 61.2}}),
@@ -337,11 +337,11 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_is_away_has_no_figures() {
-        let away = Sample { is_reachable: false, error: Some("no daemon runs".to_owned()), ..sample() };
-        let text = shown(&away);
-        assert!(text.starts_with("agentd –  away") && text.contains("no daemon runs"), "{text}");
-        assert_eq!(lines(&away).len(), 2);
+    fn unavailable_daemon_has_no_statistics() {
+        let unavailable = Sample { is_reachable: false, error: Some("no daemon runs".to_owned()), ..sample() };
+        let text = shown(&unavailable);
+        assert!(text.starts_with("agentd –  unavailable") && text.contains("no daemon runs"), "{text}");
+        assert_eq!(lines(&unavailable).len(), 2);
     }
 
     fn any_json() -> impl Strategy<Value = Value> {
@@ -377,7 +377,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_answer_makes_lines_that_command_nothing(health in any_json(), performance in any_json(), other in any_json()) {
+        fn lines_contain_no_control_characters_for_any_response(health in any_json(), performance in any_json(), other in any_json()) {
             let strange = Sample { health, performance, system: other.clone(), tokens: other.clone(), alerts: other, ..sample() };
             for line in lines(&strange) {
                 prop_assert!(!line.text.chars().any(char::is_control), "{:?}", line.text);

@@ -1,8 +1,10 @@
-//! Making, showing, changing and deleting.
+//! Alerts: create, get, update, and delete.
 
 use serde_json::{Value, json};
 
-use super::{ALERTS, BUNDLED, NEVER, alert, change, create, evaluate, firing, firings, path, state, told};
+use super::{
+    ALERTS, BUNDLED_COUNT, NEVER, alert, change, create, evaluate, firing, firings, path, received_notices, state,
+};
 use crate::hooks::receiver::Receiver;
 use crate::support::{START, TestApp};
 
@@ -11,7 +13,7 @@ async fn list(app: &TestApp) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn an_alert_says_what_it_was_made_with() {
+async fn created_alert_is_returned_with_its_defaults() {
     let app = TestApp::with_owner().await;
     let body = json!({"name": " Costs ", "condition": "cost > 2.5"});
     let made = app.post(ALERTS).json(&body).send().await.expect_status(201).json();
@@ -37,15 +39,15 @@ async fn an_alert_says_what_it_was_made_with() {
 }
 
 #[tokio::test]
-async fn those_that_come_with_the_daemon_are_off_and_stay_deleted() {
+async fn bundled_alerts_are_disabled_and_stay_deleted() {
     let mut app = TestApp::with_owner().await;
     let bundled = list(&app).await;
-    assert_eq!(bundled.len(), BUNDLED);
+    assert_eq!(bundled.len(), BUNDLED_COUNT);
     let one = bundled[0]["id"].as_str().unwrap().to_owned();
     for alert in &bundled {
         assert_eq!((&alert["enabled"], &alert["state"]), (&json!(false), &json!("ok")), "{alert}");
         let id = alert["id"].as_str().unwrap();
-        // Sent back whole, and turned on: all that it says is valid.
+        // An update with the complete alert, enabled, is valid.
         let on =
             change(&app, id, json!({"enabled": true, "condition": alert["condition"], "delivery": alert["delivery"]}))
                 .await;
@@ -53,15 +55,15 @@ async fn those_that_come_with_the_daemon_are_off_and_stay_deleted() {
     }
     evaluate(&app).await;
     let firing: Vec<Value> = list(&app).await.into_iter().filter(|alert| alert["state"] != "ok").collect();
-    assert_eq!(firing, Vec::<Value>::new(), "all is well with a fresh daemon");
+    assert_eq!(firing, Vec::<Value>::new(), "no bundled alert fires on a new daemon");
     app.delete(&path(&one)).send().await.expect_status(200);
     app.restart().await;
     let left = list(&app).await;
-    assert!(left.len() == BUNDLED - 1 && left.iter().all(|alert| alert["id"] != one.as_str()), "{left:?}");
+    assert!(left.len() == BUNDLED_COUNT - 1 && left.iter().all(|alert| alert["id"] != one.as_str()), "{left:?}");
 }
 
 #[tokio::test]
-async fn turning_it_off_and_deleting_it_end_what_fires() {
+async fn disabling_or_deleting_an_alert_ends_its_firing() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
     let (id, other) = (create(&app, &firing(&receiver)).await, create(&app, &firing(&receiver)).await);
     evaluate(&app).await;
@@ -69,15 +71,15 @@ async fn turning_it_off_and_deleting_it_end_what_fires() {
     assert_eq!((&off["state"], &off["value"], &off["last_triggered"]), (&json!("ok"), &json!(null), &json!(START)));
     assert_eq!(firings(&app, &id).await[0]["ended_at"], START);
     app.delete(&path(&other)).send().await.expect_status(200);
-    super::pass(&app, 120).await;
-    assert_eq!((state(&app, &id).await.as_str(), told(&receiver).len()), ("ok", 2));
+    super::advance_minutes(&app, 120).await;
+    assert_eq!((state(&app, &id).await.as_str(), received_notices(&receiver).len()), ("ok", 2));
     change(&app, &id, json!({"enabled": true, "threshold": NEVER})).await;
     evaluate(&app).await;
     assert_eq!(state(&app, &id).await, "ok");
 }
 
 #[tokio::test]
-async fn the_metrics_say_how_many_fire() {
+async fn metrics_count_firing_alerts() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
     create(&app, &firing(&receiver)).await;
     evaluate(&app).await;

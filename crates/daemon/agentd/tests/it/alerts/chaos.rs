@@ -1,5 +1,5 @@
-//! Three daemons over one PostgreSQL, of which one after the other is killed while conditions become true: every alert
-//! fires in time, and each is told once.
+//! Chaos test: three daemons share one PostgreSQL and are killed in turn while conditions become true. Every alert
+//! fires in time and sends one notice.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,52 +12,52 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{ALERTS, told};
+use super::{ALERTS, received_notices};
 use crate::hooks::receiver::Receiver;
 use crate::support::TestProcess;
-use crate::support::talk::COUNTED;
+use crate::support::talk::TEST_USAGE;
 
 const KILLS: &str = "AGENTD_TEST_ALERT_KILLS";
 const BETWEEN_KILLS: Duration = Duration::from_secs(10);
-/// Conditions that become true between two kills.
-const ALERTS_A_KILL: u32 = 3;
-/// After its condition became true.
-const FIRES_WITHIN: Duration = Duration::from_secs(20);
-/// Whoever was about to send may be killed, and holds the notice for half a minute.
-const TOLD_WITHIN: Duration = Duration::from_secs(75);
+/// Number of conditions that become true between two kills.
+const ALERTS_PER_KILL: u32 = 3;
+/// Maximum time from the condition becoming true to the alert firing.
+const MAX_FIRING_DELAY: Duration = Duration::from_secs(20);
+/// Maximum time from the condition becoming true to the notice. A killed sender holds its claim for 30 seconds.
+const MAX_NOTICE_DELAY: Duration = Duration::from_secs(75);
 
 /// An alert whose condition becomes true with a turn.
-struct Watched {
+struct WatchedAlert {
     id: String,
     began: Timestamp,
     ended: Timestamp,
 }
 
-/// What a turn counts.
-fn tokens_a_turn() -> u64 {
-    COUNTED.input_tokens + COUNTED.output_tokens
+/// Tokens that one turn uses.
+fn tokens_per_turn() -> u64 {
+    TEST_USAGE.input_tokens + TEST_USAGE.output_tokens
 }
 
-/// An alert that fires with the turn of this number, counted from zero.
-async fn watch(process: &TestProcess, receiver: &Receiver, turn: u32) -> String {
+/// Creates an alert that fires with this turn, counted from zero.
+async fn create_watched_alert(process: &TestProcess, receiver: &Receiver, turn: u32) -> String {
     let alert = json!({
         "name": format!("turn {turn}"), "condition": "tokens > threshold", "period_minutes": 60,
-        "threshold": u64::from(turn) * tokens_a_turn() + 1, "severity": "critical",
+        "threshold": u64::from(turn) * tokens_per_turn() + 1, "severity": "critical",
         "delivery": {"type": "webhook", "url": receiver.url()},
     });
     let made = process.post(ALERTS).json(&alert).send().await.expect_status(201).json();
     made["id"].as_str().expect("an id").to_owned()
 }
 
-async fn take_turn(process: &TestProcess, id: String) -> Watched {
+async fn take_turn(process: &TestProcess, id: String) -> WatchedAlert {
     let began = Clock::system().now();
     let say = json!({"agent_id": "scout", "content": "How are things?"});
     process.post("/api/chat/messages/stream").json(&say).stream().await.collect().await;
-    Watched { id, began, ended: Clock::system().now() }
+    WatchedAlert { id, began, ended: Clock::system().now() }
 }
 
-/// When each notice came.
-fn note_arrivals(receiver: &Arc<Receiver>) -> Arc<Mutex<Vec<Timestamp>>> {
+/// Records the time at which each notice arrives.
+fn record_arrivals(receiver: &Arc<Receiver>) -> Arc<Mutex<Vec<Timestamp>>> {
     let (receiver, arrivals) = (Arc::clone(receiver), Arc::new(Mutex::new(Vec::new())));
     let noted = Arc::clone(&arrivals);
     tokio::spawn(async move {
@@ -81,10 +81,10 @@ fn time(value: &Value) -> Timestamp {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes minutes: leases must end; make chaos-alerts runs it on PostgreSQL"]
-#[allow(clippy::print_stdout, reason = "a run of minutes says what it came to")]
-async fn kills_neither_delay_an_alert_nor_double_a_notice() {
+#[allow(clippy::print_stdout, reason = "a long run reports its results")]
+async fn kills_neither_delay_an_alert_nor_repeat_its_notice() {
     let kills: u32 = std::env::var(KILLS).map_or(4, |text| text.parse().expect("a number"));
-    let script = Script::always(Reply::text(["All is well."], COUNTED));
+    let script = Script::always(Reply::text(["All is well."], TEST_USAGE));
     let vendor = FakeVendor::start(Vendor::Openai, script).await.expect("a fake vendor");
     let receiver = Arc::new(Receiver::start().await);
     let mut first = TestProcess::with_owner().await;
@@ -96,18 +96,18 @@ async fn kills_neither_delay_an_alert_nor_double_a_notice() {
     let mut processes = [first, second, third];
     let key = json!({"api_key": "k", "base_url": vendor.base_url().as_str()});
     processes[0].put("/api/providers/openai/key").json(&key).send().await.expect_status(200);
-    processes[0].make_agent("scout").await;
+    processes[0].create_agent("scout").await;
     let mut ids = Vec::new();
-    for turn in 0..kills * ALERTS_A_KILL {
-        ids.push(watch(&processes[turn as usize % 3], &receiver, turn).await);
+    for turn in 0..kills * ALERTS_PER_KILL {
+        ids.push(create_watched_alert(&processes[turn as usize % 3], &receiver, turn).await);
     }
 
-    let (arrivals, entropy) = (note_arrivals(&receiver), Entropy::seeded(5));
+    let (arrivals, entropy) = (record_arrivals(&receiver), Entropy::seeded(5));
     let (mut watched, mut killed_at) = (Vec::new(), Vec::new());
     let (mut ids, begins) = (ids.into_iter(), Instant::now());
     for kill in 0..kills {
-        // Anywhere before it, also right before it.
-        let mut turns: Vec<f64> = (0..ALERTS_A_KILL).map(|_| 0.2 + 0.8 * entropy.unit()).collect();
+        // Any time before the kill, including right before it.
+        let mut turns: Vec<f64> = (0..ALERTS_PER_KILL).map(|_| 0.2 + 0.8 * entropy.unit()).collect();
         turns.sort_by(f64::total_cmp);
         let victim = kill as usize % 3;
         for (share, id) in turns.into_iter().zip(&mut ids) {
@@ -120,41 +120,50 @@ async fn kills_neither_delay_an_alert_nor_double_a_notice() {
         processes[victim].spawn().await;
     }
     let last = Instant::now();
-    while watched.len() > told(&receiver).len() {
-        assert!(last.elapsed() < TOLD_WITHIN, "of {} alerts {} were told", watched.len(), told(&receiver).len());
+    while watched.len() > received_notices(&receiver).len() {
+        assert!(
+            last.elapsed() < MAX_NOTICE_DELAY,
+            "{} alerts fired, {} notices arrived",
+            watched.len(),
+            received_notices(&receiver).len()
+        );
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    // Nothing may follow: whoever holds a notice that was sent holds it no longer than this.
+    // A claim on a notice that was already sent expires within this time; no further notice may follow.
     tokio::time::sleep(Duration::from_secs(35)).await;
 
     let mut times: BTreeMap<String, Vec<Timestamp>> = BTreeMap::new();
     let arrivals = arrivals.lock().clone();
-    for (notice, at) in told(&receiver).iter().zip(&arrivals) {
+    for (notice, at) in received_notices(&receiver).iter().zip(&arrivals) {
         times.entry(notice["alert_id"].as_str().expect("an id").to_owned()).or_default().push(*at);
     }
     let (mut slowest_firing, mut slowest_notice, mut repeated) = (Duration::ZERO, Duration::ZERO, 0);
     for alert in &watched {
         let firings = firings(&processes[0], &alert.id).await;
-        let [firing] = firings.as_slice() else { panic!("it fired {} times: {firings:?}", firings.len()) };
+        let [firing] = firings.as_slice() else { panic!("alert fired {} times: {firings:?}", firings.len()) };
         let started = time(&firing["started_at"]);
         assert!(started >= alert.began, "{firing} before its turn at {}", alert.began);
         slowest_firing = slowest_firing.max(started.since(alert.ended));
         assert_eq!(firing["notices"].as_array().map(Vec::len), Some(1), "{firing}");
-        let times = times.get(&alert.id).expect("it was told");
+        let times = times.get(&alert.id).expect("a notice arrived");
         slowest_notice = slowest_notice.max(times[0].since(alert.ended));
         for pair in times.windows(2) {
-            // Sent, and killed before that was written down.
+            // A sender killed before it recorded the delivery sends the notice again.
             let is_killed_between =
                 killed_at.iter().any(|kill| pair[0] <= *kill + Duration::from_secs(1) && *kill < pair[1]);
-            assert!(is_killed_between, "told at {} and at {} without a kill: {firing}", pair[0], pair[1]);
+            assert!(
+                is_killed_between,
+                "notices at {} and at {} without a kill between them: {firing}",
+                pair[0], pair[1]
+            );
             repeated += 1;
         }
     }
     println!(
-        "{kills} kills of one of three daemons; {} alerts, fired {slowest_firing:.1?} after their conditions became true \
-         at most, told after {slowest_notice:.1?} at most, {repeated} told twice",
+        "{kills} kills of one of three daemons; {} alerts; maximum delay: firing {slowest_firing:.1?}, \
+         notice {slowest_notice:.1?}; {repeated} notices sent twice",
         watched.len()
     );
-    assert!(slowest_firing <= FIRES_WITHIN, "one fired after {slowest_firing:?}");
+    assert!(slowest_firing <= MAX_FIRING_DELAY, "an alert fired after {slowest_firing:?}");
     assert_eq!(repeated, 0, "a notice was sent twice");
 }

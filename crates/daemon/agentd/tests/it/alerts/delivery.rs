@@ -1,20 +1,22 @@
-//! Who is told, and what others hear.
+//! Delivery of notices, and the events that alerts publish.
 
 use serde_json::json;
 
-use super::{ALERTS, NEVER, act, alert, change, create, evaluate, firing, firings, path, snooze, told, with};
+use super::{
+    ALERTS, NEVER, act, alert, change, create, evaluate, firing, firings, path, received_notices, snooze, with,
+};
 use crate::hooks::receiver::{Answer, Receiver};
 use crate::support::TestApp;
 
 #[tokio::test]
-async fn credentials_in_a_url_are_kept_by_themselves() {
+async fn credentials_in_a_delivery_url_are_masked_and_retained() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
     let url = format!("http://ada:love@{}/in?token=s3cret", receiver.address);
     let body = with(firing(&receiver), &json!({"delivery": {"type": "webhook", "url": url}}));
     let id = create(&app, &body).await;
     let masked = format!("http://***@{}/in?token=***", receiver.address);
     assert_eq!(alert(&app, &id).await["delivery"], json!({"type": "webhook", "url": masked}));
-    // As it was shown it comes back, and keeps them.
+    // An update with the masked URL retains the credentials.
     change(&app, &id, json!({"name": "Fuller", "delivery": {"type": "webhook", "url": masked}})).await;
     evaluate(&app).await;
     let received = receiver.received();
@@ -34,7 +36,7 @@ async fn credentials_in_a_url_are_kept_by_themselves() {
 }
 
 #[tokio::test]
-async fn a_notice_that_does_not_arrive_says_so() {
+async fn failed_notice_is_recorded_with_its_error() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
     receiver.always(Answer::Status(410));
     let id = create(&app, &firing(&receiver)).await;
@@ -42,14 +44,14 @@ async fn a_notice_that_does_not_arrive_says_so() {
     let notice = &firings(&app, &id).await[0]["notices"][0];
     assert_eq!(notice["status"], "dead_letter");
     assert!(notice["error"].as_str().is_some_and(|error| error.contains("410")), "{notice}");
-    let nobody = create(&app, &with(firing(&receiver), &json!({"delivery": null}))).await;
+    let undelivered = create(&app, &with(firing(&receiver), &json!({"delivery": null}))).await;
     evaluate(&app).await;
-    let firings = firings(&app, &nobody).await;
+    let firings = firings(&app, &undelivered).await;
     assert_eq!((firings.len(), &firings[0]["notices"]), (1, &json!([])));
 }
 
 #[tokio::test]
-async fn hooks_hear_what_becomes_of_an_alert() {
+async fn hooks_receive_the_events_of_an_alert() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
     let hooked = Receiver::start().await;
     for event_type in ["alert.firing", "alert.acknowledged", "alert.snoozed", "alert.resolved"] {
@@ -66,20 +68,20 @@ async fn hooks_hear_what_becomes_of_an_alert() {
     change(&app, &id, json!({"threshold": NEVER})).await;
     evaluate(&app).await;
     app.run_workers().await;
-    let mut heard: Vec<_> = hooked.wait_for(4).await.iter().map(|received| received.event()).collect();
-    heard.sort_by_key(|event| event["id"].as_str().unwrap().to_owned());
-    let types: Vec<_> = heard.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    let mut events: Vec<_> = hooked.wait_for(4).await.iter().map(|received| received.event()).collect();
+    events.sort_by_key(|event| event["id"].as_str().unwrap().to_owned());
+    let types: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
     assert_eq!(types, ["alert.firing", "alert.acknowledged", "alert.snoozed", "alert.resolved"]);
-    for event in &heard {
+    for event in &events {
         assert_eq!((&event["data"]["alert_id"], &event["data"]["severity"]), (&json!(id), &json!("critical")));
         assert!(event["data"]["firing_since"].is_string(), "{event}");
     }
-    assert_eq!(heard[3]["data"]["resolved_by"], "condition");
-    assert_eq!(told(&receiver).len(), 1);
+    assert_eq!(events[3]["data"]["resolved_by"], "condition");
+    assert_eq!(received_notices(&receiver).len(), 1);
 }
 
 #[tokio::test]
-async fn a_mail_goes_to_the_owner_where_nobody_is_named() {
+async fn email_without_an_address_is_sent_to_the_owner() {
     use crate::notify::use_server;
     use crate::support::smtp::SmtpServer;
     let (app, server) = (TestApp::with_owner().await, SmtpServer::plain().await);

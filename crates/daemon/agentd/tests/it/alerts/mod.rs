@@ -1,4 +1,4 @@
-//! Alerts over HTTP. A condition over how full the disk is comes to what the test wants by its threshold.
+//! Alerts over HTTP. The tests use a condition on disk usage and control its result through the threshold.
 
 mod changes;
 mod chaos;
@@ -18,14 +18,14 @@ use serde_json::{Value, json};
 use crate::hooks::receiver::Receiver;
 use crate::support::TestApp;
 
-/// True with this threshold, false with [`NEVER`].
+/// Threshold with which the condition is true; with [`NEVER`] it is false.
 pub const ALWAYS: f64 = -1.0;
 pub const NEVER: f64 = 1_000.0;
 const ALERTS: &str = "/api/monitoring/alerts";
-/// Alerts that come with a daemon.
-const BUNDLED: usize = 6;
+/// Number of alerts that come with the daemon.
+const BUNDLED_COUNT: usize = 6;
 
-/// An alert that fires.
+/// Returns the body of an alert that fires.
 pub fn firing(receiver: &Receiver) -> Value {
     json!({
         "name": "Full", "condition": "disk_percent > threshold", "threshold": ALWAYS, "severity": "critical",
@@ -33,7 +33,7 @@ pub fn firing(receiver: &Receiver) -> Value {
     })
 }
 
-/// `base` with these fields instead of its own.
+/// Returns `base` with the given fields replaced.
 pub fn with(mut base: Value, change: &Value) -> Value {
     for (field, value) in change.as_object().expect("fields") {
         base[field] = value.clone();
@@ -78,21 +78,21 @@ pub async fn firings(app: &TestApp, id: &str) -> Vec<Value> {
     firings
 }
 
-/// Evaluates, and sends what there is to say.
+/// Evaluates all alerts, then delivers pending notices.
 pub async fn evaluate(app: &TestApp) {
     app.run_workers().await;
     app.run_workers().await;
 }
 
-/// Evaluates so often for so long that everything is seen to hold or not.
-pub async fn pass(app: &TestApp, minutes: u64) {
+/// Evaluates once a minute for this many minutes.
+pub async fn advance_minutes(app: &TestApp, minutes: u64) {
     for _ in 0..minutes {
         app.clock.advance(Duration::from_secs(60));
         evaluate(app).await;
     }
 }
 
-/// What was posted.
-pub fn told(receiver: &Receiver) -> Vec<Value> {
+/// Returns the bodies of the notices that were posted.
+pub fn received_notices(receiver: &Receiver) -> Vec<Value> {
     receiver.received().iter().map(|received| received.event()["data"]["body"].clone()).collect()
 }

@@ -1,8 +1,8 @@
-//! What is refused, and that nothing comes of it.
+//! Invalid alerts and actions are rejected and change nothing.
 
 use serde_json::{Value, json};
 
-use super::{ALERTS, BUNDLED, act, alert, create, evaluate, firing, path, with};
+use super::{ALERTS, BUNDLED_COUNT, act, alert, create, evaluate, firing, path, with};
 use crate::hooks::receiver::Receiver;
 use crate::support::TestApp;
 
@@ -14,7 +14,7 @@ fn fields(refused: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn every_bad_field_is_named_and_nothing_is_kept() {
+async fn every_invalid_field_is_reported_and_nothing_is_stored() {
     let app = TestApp::with_owner().await;
     let bad = json!({
         "name": "", "condition": "cpu > threshold", "period_minutes": 1_441, "for_minutes": -1,
@@ -37,7 +37,7 @@ async fn every_bad_field_is_named_and_nothing_is_kept() {
         assert_eq!(fields(&refused), ["condition"], "{condition}: {refused}");
         app.post(&format!("{ALERTS}/preview")).json(&body).send().await.expect_error(400, "invalid_request");
     }
-    // Bounded, so it may be kept or not, but it ends.
+    // The evaluation is bounded: accepted or rejected, it terminates.
     let answer =
         app.post(&format!("{ALERTS}/preview")).json(&with(good.clone(), &json!({"condition": loops}))).send().await;
     assert!([200, 400].contains(&answer.status.as_u16()), "{}", answer.text());
@@ -56,11 +56,11 @@ async fn every_bad_field_is_named_and_nothing_is_kept() {
         assert_eq!(fields(&refused.expect_error(400, "invalid_request").json()), [field], "{change}");
     }
     let alerts = app.get(ALERTS).send().await.expect_status(200).json();
-    assert_eq!(alerts["alerts"].as_array().unwrap().len(), BUNDLED);
+    assert_eq!(alerts["alerts"].as_array().unwrap().len(), BUNDLED_COUNT);
 }
 
 #[tokio::test]
-async fn a_bad_change_changes_nothing() {
+async fn invalid_update_changes_nothing() {
     let app = TestApp::with_owner().await;
     let id = create(&app, &json!({"name": "x", "condition": "cost > 1"})).await;
     let before = alert(&app, &id).await;
@@ -77,30 +77,30 @@ async fn a_bad_change_changes_nothing() {
 }
 
 #[tokio::test]
-async fn an_action_that_the_state_does_not_allow_is_a_conflict() {
+async fn action_that_the_state_does_not_allow_is_a_conflict() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
     let id = create(&app, &firing(&receiver)).await;
     let snooze = |minutes: Value| app.post(&format!("{}/snooze", path(&id))).json(&json!({"minutes": minutes}));
-    let refuse = async |action: &str| {
+    let expect_conflict = async |action: &str| {
         app.post(&format!("{}/{action}", path(&id))).send().await.expect_error(409, "wrong_state");
     };
     for action in ["acknowledge", "resolve"] {
-        refuse(action).await;
+        expect_conflict(action).await;
     }
     snooze(json!(5)).send().await.expect_error(409, "wrong_state");
     evaluate(&app).await;
-    // 0, a century, and what is no number.
+    // Zero, a century, and values that are not whole numbers.
     for minutes in [json!(0), json!(52_560_000), json!(-5), json!("5"), json!(null), json!(1.5)] {
         snooze(minutes).send().await.expect_error(400, "invalid_request");
     }
     app.post(&format!("{}/snooze", path(&id))).json(&json!({})).send().await.expect_error(400, "invalid_request");
     assert_eq!(alert(&app, &id).await["state"], "firing");
     act(&app, &id, "acknowledge").await;
-    refuse("acknowledge").await;
+    expect_conflict("acknowledge").await;
     snooze(json!(1)).send().await.expect_status(200);
     act(&app, &id, "resolve").await;
     for action in ["acknowledge", "resolve"] {
-        refuse(action).await;
+        expect_conflict(action).await;
     }
     snooze(json!(5)).send().await.expect_error(409, "wrong_state");
     app.post(&format!("{}/acknowledge", path("alert_gone"))).send().await.expect_error(404, "alert_not_found");

@@ -1,30 +1,30 @@
-//! A daemon that ends in the middle of a firing.
+//! Restart or kill of a daemon while an alert fires.
 
 use agentd_base::{Clock, Secret};
 use serde_json::json;
 
-use super::{ALERTS, act, evaluate, firing, firings, state, told};
+use super::{ALERTS, act, evaluate, firing, firings, received_notices, state};
 use crate::hooks::receiver::Receiver;
 use crate::support::{Eventually, TestApp, TestProcess};
 
 #[tokio::test]
-async fn a_restart_neither_forgets_a_firing_nor_tells_it_twice() {
+async fn restart_neither_loses_a_firing_nor_repeats_its_notice() {
     let (mut app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
     let id = super::create(&app, &firing(&receiver)).await;
-    // Evaluated, and not sent yet.
+    // The alert fires before the restart.
     evaluate(&app).await;
     app.restart().await;
     evaluate(&app).await;
-    assert_eq!((state(&app, &id).await.as_str(), told(&receiver).len()), ("firing", 1));
+    assert_eq!((state(&app, &id).await.as_str(), received_notices(&receiver).len()), ("firing", 1));
     act(&app, &id, "acknowledge").await;
     app.restart().await;
     evaluate(&app).await;
     assert_eq!((state(&app, &id).await.as_str(), firings(&app, &id).await.len()), ("acknowledged", 1));
 }
 
-/// The daemon works by itself here: the alert fires without anybody driving it, and then it is killed.
+/// Runs the real workers in a separate process, which is killed after the notice was sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kill_neither_forgets_a_firing_nor_tells_it_twice() {
+async fn kill_neither_loses_a_firing_nor_repeats_its_notice() {
     let receiver = Receiver::start().await;
     let mut process = TestProcess::with_owner().await;
     let made = process.post(ALERTS).json(&firing(&receiver)).send().await.expect_status(201).json();
@@ -37,7 +37,7 @@ async fn a_kill_neither_forgets_a_firing_nor_tells_it_twice() {
         if history["firings"][0]["notices"][0]["status"] == "sent" {
             break;
         }
-        eventually.look_again_at(&history).await;
+        eventually.retry_with(&history).await;
     }
     process.kill();
     let mut app = TestApp::start_with(|source| {
@@ -50,5 +50,5 @@ async fn a_kill_neither_forgets_a_firing_nor_tells_it_twice() {
     evaluate(&app).await;
     let firings = firings(&app, &id).await;
     assert_eq!((firings.len(), &firings[0]["ended_at"]), (1, &json!(null)), "{firings:?}");
-    assert_eq!((state(&app, &id).await.as_str(), told(&receiver).len()), ("firing", 1));
+    assert_eq!((state(&app, &id).await.as_str(), received_notices(&receiver).len()), ("firing", 1));
 }

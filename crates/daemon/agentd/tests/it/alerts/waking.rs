@@ -1,4 +1,4 @@
-//! Devices are woken when an alert fires.
+//! Push notifications to devices when an alert fires.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::support::TestApp;
 use crate::support::push_service::PushService;
 
 #[tokio::test]
-async fn an_alert_wakes_whoever_is_to_be_woken_besides_where_it_is_sent() {
+async fn firing_alert_is_pushed_to_devices_in_addition_to_its_delivery() {
     let (app, receiver, service) = (TestApp::with_owner().await, Receiver::start().await, PushService::start().await);
     let device = service.subscribe(&app, "phone").await;
     let id = create(&app, &firing(&receiver)).await;
@@ -20,19 +20,19 @@ async fn an_alert_wakes_whoever_is_to_be_woken_besides_where_it_is_sent() {
     assert!(messages[0].content["body"].as_str().unwrap().ends_with("threshold -1"), "{messages:?}");
     assert_eq!(messages[0].content["url"], "/monitoring/alerts");
     assert_eq!(messages[0].content["tag"], format!("alert:{id}"));
-    assert_eq!(messages[0].urgency, "high", "it is critical");
+    assert_eq!(messages[0].urgency, "high", "the alert is critical");
     assert_eq!(receiver.received().len(), 1);
 }
 
 #[tokio::test]
-async fn an_alert_may_be_sent_to_devices_alone_or_to_none() {
+async fn alert_can_be_sent_to_devices_only_or_to_no_device() {
     let (app, receiver, service) = (TestApp::with_owner().await, Receiver::start().await, PushService::start().await);
     let device = service.subscribe(&app, "phone").await;
     let delivery = json!({"delivery": {"type": "channel", "url": "push:"}, "severity": "info"});
     let id = create(&app, &with(firing(&receiver), &delivery)).await;
     evaluate(&app).await;
     let messages = service.messages(&app, &device).await;
-    assert_eq!((messages.len(), messages[0].urgency.as_str()), (1, "normal"), "not twice");
+    assert_eq!((messages.len(), messages[0].urgency.as_str()), (1, "normal"), "sent once");
     let notice = &firings(&app, &id).await[0]["notices"][0];
     assert_eq!((&notice["to"], &notice["status"]), (&json!("push:"), &json!("sent")));
     change(&app, &id, json!({"threshold": NEVER})).await;
@@ -44,11 +44,11 @@ async fn an_alert_may_be_sent_to_devices_alone_or_to_none() {
     let own = json!({"delivery": {"type": "channel", "url": "push:"}, "name": "Own"});
     create(&app, &with(firing(&receiver), &own)).await;
     evaluate(&app).await;
-    assert_eq!(service.count(), 2, "what an alert says itself holds");
+    assert_eq!(service.count(), 2, "the delivery of an alert overrides the setting");
 }
 
 #[tokio::test]
-async fn an_alert_makes_no_sound_in_quiet_hours_unless_it_is_critical() {
+async fn alert_is_silent_in_quiet_hours_unless_critical() {
     let (app, receiver, service) = (TestApp::with_owner().await, Receiver::start().await, PushService::start().await);
     let device = service.subscribe(&app, "phone").await;
     let quiet = json!({"quiet_hours": {"start": "00:00", "end": "23:59", "timezone": "UTC"}});

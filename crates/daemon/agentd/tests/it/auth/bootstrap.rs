@@ -1,4 +1,4 @@
-//! Every state of bootstrap, and every way in and out of it.
+//! States of bootstrap mode and the transitions between them.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::{account, text};
 use crate::support::TestApp;
 
-async fn state(app: &TestApp) -> (Value, Value) {
+async fn bootstrap_state(app: &TestApp) -> (Value, Value) {
     let bootstrap = app.get("/api/auth/bootstrap").anonymous().send().await.expect_status(200).json();
-    // The public health answer is asked of the database at most once a second.
+    // The public health endpoint caches its database result for a second.
     app.clock.advance(Duration::from_secs(2));
     let health = app.get("/api/health").anonymous().send().await.expect_status(200).json();
     (bootstrap["needs_setup"].clone(), health["bootstrap_mode"].clone())
@@ -23,9 +23,9 @@ fn first_key() -> Value {
 }
 
 #[tokio::test]
-async fn a_fresh_daemon_opens_its_doors_and_nothing_else() {
+async fn new_daemon_allows_only_registration_and_the_first_key() {
     let app = TestApp::start().await;
-    assert_eq!(state(&app).await, (json!(true), json!(true)));
+    assert_eq!(bootstrap_state(&app).await, (json!(true), json!(true)));
     let refused = app.get("/api/auth/keys").send().await.expect_error(401, "bootstrap").json();
     assert!(text(&refused, "error").contains("/api/auth/register"), "{refused}");
     app.get("/api/auth/keys").bearer("svc_00").send().await.expect_error(401, "bootstrap");
@@ -42,11 +42,11 @@ async fn a_fresh_daemon_opens_its_doors_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_session_opens_nothing_before_the_first_key() {
+async fn session_is_rejected_before_the_first_key_exists() {
     let app = TestApp::start().await;
     let registered = app.post("/api/auth/register").json(&account()).send().await.expect_status(201).json();
     let session = text(&registered, "token");
-    assert_eq!(state(&app).await, (json!(false), json!(true)));
+    assert_eq!(bootstrap_state(&app).await, (json!(false), json!(true)));
     let refused = app.get("/api/auth/keys").bearer(&session).send().await.expect_error(401, "bootstrap").json();
     assert!(text(&refused, "error").contains("/api/auth/keys"), "{refused}");
     app.post("/api/auth/logout").bearer(&session).send().await.expect_error(401, "bootstrap");
@@ -54,14 +54,14 @@ async fn a_session_opens_nothing_before_the_first_key() {
     app.post("/api/auth/register").bearer(&session).json(&account()).send().await.expect_error(409, "account_exists");
     let known = app.post("/api/auth/validate").bearer(&session).send().await.expect_status(200).json();
     assert_eq!(known, json!({"valid": true, "token_type": "session"}));
-    // A session does not close the route that is open to everybody.
+    // A session does not hinder the creation of the first key, which is public.
     app.post("/api/auth/keys").bearer(&session).json(&first_key()).send().await.expect_status(200);
-    assert_eq!(state(&app).await, (json!(false), json!(false)));
+    assert_eq!(bootstrap_state(&app).await, (json!(false), json!(false)));
     app.get("/api/auth/keys").bearer(&session).send().await.expect_status(200);
 }
 
 #[tokio::test]
-async fn the_first_key_closes_the_doors() {
+async fn first_key_ends_bootstrap_mode() {
     let app = TestApp::start().await;
     app.post("/api/auth/register").json(&account()).send().await.expect_status(201);
     let made = app.post("/api/auth/keys").json(&first_key()).send().await.expect_status(200).json();
@@ -77,10 +77,10 @@ async fn the_first_key_closes_the_doors() {
 }
 
 #[tokio::test]
-async fn a_first_key_asked_for_again_with_a_session_is_one_key() {
+async fn repeated_first_key_request_with_a_session_creates_one_key() {
     let app = TestApp::start().await;
     let registered = app.post("/api/auth/register").json(&account()).send().await.expect_status(201).json();
-    // The session is worth nothing before the first key, and something after it.
+    // The session is rejected before the first key exists and accepted afterwards.
     let session = text(&registered, "token");
     let make =
         || app.post("/api/auth/keys").bearer(&session).header("idempotency-key", "first").json(&first_key()).send();
@@ -92,11 +92,11 @@ async fn a_first_key_asked_for_again_with_a_session_is_one_key() {
 }
 
 #[tokio::test]
-async fn a_daemon_used_with_keys_alone_has_no_open_registration() {
+async fn registration_requires_a_key_once_a_key_exists() {
     let app = TestApp::start().await;
     let made = app.post("/api/auth/keys").json(&first_key()).send().await.expect_status(200).json();
     let key = text(&made, "key");
-    assert_eq!(state(&app).await, (json!(true), json!(false)));
+    assert_eq!(bootstrap_state(&app).await, (json!(true), json!(false)));
     app.post("/api/auth/register").json(&account()).send().await.expect_error(401, "missing_credential");
     let reader = app.post("/api/auth/keys").bearer(&key).json(&json!({"name": "reader", "scope": "read"})).send().await;
     let reader = text(&reader.expect_status(200).json(), "key");
@@ -120,7 +120,7 @@ async fn revoking_the_last_key_does_not_reopen_bootstrap() {
     let revoked = app.delete(&format!("/api/auth/keys/{id}")).bearer(&key).send().await.expect_status(200).json();
     assert_eq!(revoked, json!({"revoked": true}));
     for _ in 0..2 {
-        assert_eq!(state(&app).await, (json!(false), json!(false)));
+        assert_eq!(bootstrap_state(&app).await, (json!(false), json!(false)));
         app.post("/api/auth/keys").json(&first_key()).send().await.expect_error(401, "missing_credential");
         app.get("/api/auth/keys").bearer(&key).send().await.expect_error(401, "invalid_credential");
         let left = app.get("/api/auth/keys").bearer(&session).send().await.expect_status(200).json();
@@ -131,7 +131,7 @@ async fn revoking_the_last_key_does_not_reopen_bootstrap() {
 }
 
 #[tokio::test]
-async fn configuration_closes_the_doors() {
+async fn required_api_key_disables_bootstrap_over_http() {
     let app = TestApp::start_with(|source| source.api_key_required = Some("true".to_owned())).await;
     for request in [app.post("/api/auth/register").json(&account()), app.post("/api/auth/keys").json(&first_key())] {
         let refused = request.send().await.expect_error(401, "bootstrap").json();
@@ -139,15 +139,15 @@ async fn configuration_closes_the_doors() {
     }
     app.get("/api/auth/bootstrap").send().await.expect_status(200);
     app.post("/api/auth/validate").send().await.expect_status(200);
-    // The owner on the machine itself is let in.
-    let made = on_the_machine(&app, "/api/auth/keys", &json!({"name": "by hand"})).await;
+    // A client of the Unix socket is accepted.
+    let made = post_to_socket(&app, "/api/auth/keys", &json!({"name": "by hand"})).await;
     app.get("/api/auth/keys").bearer(&text(&made, "key")).send().await.expect_status(200);
     app.post("/api/auth/register").send().await.expect_error(401, "missing_credential");
-    // And is still let in when keys exist.
-    on_the_machine(&app, "/api/auth/keys", &json!({"name": "another"})).await;
+    // It is still accepted when keys exist.
+    post_to_socket(&app, "/api/auth/keys", &json!({"name": "another"})).await;
 }
 
-async fn on_the_machine(app: &TestApp, path: &str, body: &Value) -> Value {
+async fn post_to_socket(app: &TestApp, path: &str, body: &Value) -> Value {
     let socket = app.data_dir().join("agentd.sock");
     let client = reqwest::Client::builder().no_proxy().unix_socket(socket).build().expect("a client");
     let answer = client.post(format!("http://localhost{path}")).json(body).send().await.expect("an answer");
@@ -156,7 +156,7 @@ async fn on_the_machine(app: &TestApp, path: &str, body: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn beyond_loopback_the_doors_close_after_15_minutes() {
+async fn bootstrap_beyond_loopback_ends_after_15_minutes() {
     let mut app = TestApp::start_with(|source| source.host = Some("0.0.0.0".into())).await;
     app.clock.advance(Duration::from_secs(15 * 60 - 1));
     app.post("/api/auth/register").json(&account()).send().await.expect_status(201);
@@ -168,14 +168,14 @@ async fn beyond_loopback_the_doors_close_after_15_minutes() {
 }
 
 #[tokio::test]
-async fn on_loopback_the_doors_stay_open() {
+async fn bootstrap_on_loopback_does_not_expire() {
     let app = TestApp::start().await;
     app.clock.advance(Duration::from_secs(30 * 24 * 60 * 60));
     app.post("/api/auth/register").json(&account()).send().await.expect_status(201);
 }
 
 #[tokio::test]
-async fn pages_of_others_cannot_set_a_daemon_up() {
+async fn foreign_origin_cannot_bootstrap_the_daemon() {
     let app = TestApp::start_with(|source| source.cors_origins = Some("https://ui.example".into())).await;
     for origin in ["https://evil.example", "null", "http://localhost:1"] {
         for path in ["/api/auth/register", "/api/auth/keys"] {
@@ -194,7 +194,7 @@ async fn pages_of_others_cannot_set_a_daemon_up() {
 }
 
 #[tokio::test]
-async fn no_request_is_trusted_for_its_address() {
+async fn forwarding_headers_grant_no_access() {
     let app = TestApp::with_owner().await;
     for (name, value) in [("x-forwarded-for", "127.0.0.1"), ("forwarded", "for=127.0.0.1"), ("x-real-ip", "127.0.0.1")]
     {
@@ -203,27 +203,27 @@ async fn no_request_is_trusted_for_its_address() {
 }
 
 #[tokio::test]
-async fn a_key_from_a_file_is_the_first() {
+async fn key_from_a_file_becomes_the_first_key() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("key");
     let key = format!("svc_{}", "5a".repeat(32));
     std::fs::write(&file, format!("{key}\n")).expect("the file is written");
     let mut app = TestApp::start_with(|source| source.bootstrap_api_key_file = Some(file.clone())).await;
-    assert_eq!(state(&app).await, (json!(true), json!(false)));
+    assert_eq!(bootstrap_state(&app).await, (json!(true), json!(false)));
     app.post("/api/auth/keys").json(&first_key()).send().await.expect_error(401, "missing_credential");
     let keys = app.get("/api/auth/keys").bearer(&key).send().await.expect_status(200).json();
     assert_eq!(keys["keys"][0]["name"], "bootstrap");
-    // The file has done its work: later starts do not need it, and it makes no second key.
+    // Later starts ignore the file: no second key is created from it.
     std::fs::write(&file, format!("svc_{}", "6b".repeat(32))).expect("the file is written");
     app.restart().await;
     let keys = app.get("/api/auth/keys").bearer(&key).send().await.expect_status(200).json();
     assert_eq!(keys["keys"].as_array().map(Vec::len), Some(1));
-    std::fs::remove_file(&file).expect("the file goes");
+    std::fs::remove_file(&file).expect("the file is removed");
     app.restart().await;
 }
 
 #[tokio::test]
-async fn a_weak_key_in_the_file_stops_the_start() {
+async fn weak_key_in_the_file_prevents_startup() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("key");
     let cases =
@@ -231,7 +231,7 @@ async fn a_weak_key_in_the_file_stops_the_start() {
     for (number, (content, part)) in cases.into_iter().enumerate() {
         match content {
             Some(content) => std::fs::write(&file, content).expect("the file is written"),
-            None => std::fs::remove_file(&file).expect("the file goes"),
+            None => std::fs::remove_file(&file).expect("the file is removed"),
         }
         let source = ConfigSource {
             port: Some("0".to_owned()),
@@ -241,8 +241,8 @@ async fn a_weak_key_in_the_file_stops_the_start() {
         };
         let config = Config::from_source(source).expect("a valid configuration");
         let clock = MockClock::new(Timestamp::default());
-        let refused = Running::start(config, clock.clock(), Entropy::seeded(1), WorkerMode::ByHand).await;
-        let message = refused.expect_err("no start").to_string();
+        let refused = Running::start(config, clock.clock(), Entropy::seeded(1), WorkerMode::Manual).await;
+        let message = refused.expect_err("startup fails").to_string();
         assert!(message.contains("SVC_BOOTSTRAP_API_KEY_FILE") && message.contains(part), "{message}");
         assert!(!message.contains("0123"), "{message}");
     }

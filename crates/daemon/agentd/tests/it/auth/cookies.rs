@@ -1,4 +1,4 @@
-//! Page sessions: a cookie that the browser adds by itself, and a page secret that only the page's origin sends.
+//! Page sessions: a cookie that the browser attaches, and a page secret that only the page's own origin can send.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use super::{account, log_in, text};
 use crate::support::{TestApp, TestPage, TestRequest, TestResponse};
 
-/// The `Set-Cookie` that delivers a session: its pair and its attributes.
-fn delivered(response: &TestResponse) -> (String, Vec<String>) {
+/// Returns the pair and the attributes of the `Set-Cookie` header that starts a session.
+fn session_cookie(response: &TestResponse) -> (String, Vec<String>) {
     let cookie = response.cookies().into_iter().rfind(|cookie| cookie.starts_with("svc_session=sess_"));
     let mut parts = cookie.expect("a session cookie").split("; ").map(str::to_owned);
     (parts.next().expect("a pair"), parts.collect())
@@ -34,7 +34,7 @@ async fn page_session_is_a_cookie_and_a_page_secret() {
         (&body["token"], &body["token_type"], &body["expires_in"]),
         (&Value::Null, &json!("session"), &json!(86_400))
     );
-    let (cookie, attributes) = delivered(&login);
+    let (cookie, attributes) = session_cookie(&login);
     assert_eq!(attributes, ["Path=/", "Max-Age=86400", "HttpOnly", "SameSite=Strict"]);
     assert!(cookie.starts_with("svc_session=sess_") && !login.text().contains("sess_"), "{}", login.text());
     let page = TestPage::of(&login);
@@ -53,17 +53,21 @@ async fn page_session_is_a_cookie_and_a_page_secret() {
 }
 
 #[tokio::test]
-async fn half_of_a_page_session_opens_nothing() {
+async fn half_of_a_page_session_is_rejected() {
     let app = TestApp::with_owner().await;
     let (page, other) = (TestPage::sign_in(&app).await, TestPage::sign_in(&app).await);
     let get = || app.get("/api/agents").anonymous();
     let cookie = page.cookie.as_str();
     let key = app.key.clone().expect("a key");
-    let stranger = format!("page_{}", "0a".repeat(32));
+    let unknown_secret = format!("page_{}", "0a".repeat(32));
     let requests: Vec<(&str, TestRequest, &str)> = vec![
         ("the cookie alone", get().header("cookie", cookie), "invalid_credential"),
         ("an empty secret", get().header("cookie", cookie).header("x-svc-page", ""), "invalid_credential"),
-        ("an unknown secret", get().header("cookie", cookie).header("x-svc-page", &stranger), "invalid_credential"),
+        (
+            "an unknown secret",
+            get().header("cookie", cookie).header("x-svc-page", &unknown_secret),
+            "invalid_credential",
+        ),
         (
             "the secret of another session",
             get().header("cookie", cookie).header("x-svc-page", &other.secret),
@@ -127,7 +131,7 @@ async fn bearer_session_is_never_valid_as_a_cookie() {
 }
 
 #[tokio::test]
-async fn page_session_counts_on_every_replica_and_after_a_restart() {
+async fn page_session_is_valid_on_every_replica_and_after_a_restart() {
     let mut app = TestApp::with_owner().await;
     let page = TestPage::sign_in(&app).await;
     if let Some(replica) = app.replica().await {
@@ -148,7 +152,7 @@ async fn page_registers_and_creates_the_first_key() {
     for path in ["/api/auth/register", "/api/setup/account"] {
         let app = TestApp::start().await;
         let page = TestPage::of(&app.post(path).json(&TestPage::account()).send().await.expect_status(201));
-        // It opens nothing before the first key, and is not deleted for that.
+        // The session is rejected before the first key exists, but its cookie is not deleted.
         let early = page.get(&app, "/api/agents").send().await.expect_error(401, "bootstrap");
         assert!(early.cookies().is_empty());
         page.post(&app, "/api/auth/keys").json(&json!({"name": "first"})).send().await.expect_status(200);
@@ -157,7 +161,7 @@ async fn page_registers_and_creates_the_first_key() {
 }
 
 #[tokio::test]
-async fn change_needs_the_csrf_header() {
+async fn change_requires_the_csrf_header() {
     let app = TestApp::with_owner().await;
     let page = TestPage::sign_in(&app).await;
     let body = json!({"name": "made by another page"});
@@ -182,26 +186,26 @@ async fn change_needs_the_csrf_header() {
     }
     with_secret(Method::DELETE, "/api/agents/x").send().await.expect_error(403, "csrf_header_missing");
     assert_eq!(app.get("/api/auth/keys").send().await.json()["keys"].as_array().map(Vec::len), Some(1));
-    // A presented key takes precedence over whatever a browser adds.
+    // A presented key takes precedence over any cookie.
     let by_key = app.post("/api/auth/keys").header("cookie", &page.cookie).json(&json!({"name": "by key"}));
     by_key.send().await.expect_status(200);
     let wrong = page.get(&app, "/api/agents").bearer("svc_0123").send().await;
     wrong.expect_error(401, "invalid_credential");
-    // The scheme of a proxy does not.
+    // The scheme of a proxy does not take precedence.
     let proxied = page.get(&app, "/api/agents").header("authorization", "Basic eDp5");
     proxied.send().await.expect_status(200);
 }
 
 #[tokio::test]
-async fn page_session_counts_on_no_other_origin() {
+async fn page_session_is_rejected_from_other_origins() {
     let mut app = TestApp::start_with(|source| source.cors_origins = Some("https://ui.example".into())).await;
-    app.make_owner().await;
+    app.create_owner().await;
     let page = TestPage::sign_in(&app).await;
     let own = app.url("");
     page.get(&app, "/api/agents").header("origin", &own).send().await.expect_status(200);
     page.post(&app, "/api/auth/ticket").header("origin", &own).send().await.expect_status(200);
     let neighbour = format!("http://127.0.0.1:{}", app.address.port() ^ 1);
-    // Nor on those that may read responses with a key.
+    // Origins that may read responses with a key are rejected, too.
     for foreign in ["https://ui.example", "http://localhost:5173", &neighbour, "null", "https://evil.example"] {
         let refused = page.get(&app, "/api/agents").header("origin", foreign).send().await;
         let refused = refused.expect_error(401, "missing_credential");
@@ -215,7 +219,7 @@ async fn page_session_counts_on_no_other_origin() {
     for (site, status) in [("same-origin", 200), ("none", 401), ("same-site", 401), ("cross-site", 401)] {
         page.get(&app, "/api/agents").header("sec-fetch-site", site).send().await.expect_status(status);
     }
-    // A name that is rebound to the daemon's address is none of its own, whatever its page sends.
+    // A rebound host name is unknown to the daemon, regardless of the page's headers.
     let rebound = page.get(&app, "/api/agents").header("host", "evil.example");
     rebound.header("origin", "http://evil.example").send().await.expect_error(421, "unknown_host");
 }
@@ -228,7 +232,7 @@ async fn cookies_of_other_servers_do_not_lock_the_page_out() {
     let get = |cookies: String| {
         app.get("/api/agents").anonymous().header("cookie", &cookies).header("x-svc-page", &page.secret)
     };
-    // A browser sends the cookie with the longest path first.
+    // Browsers send the cookie with the longest path first.
     for count in 1..=3 {
         let cookies = format!("{}; {}", planted[..count].join("; "), page.cookie);
         get(cookies).send().await.expect_status(200);
@@ -236,7 +240,7 @@ async fn cookies_of_other_servers_do_not_lock_the_page_out() {
     get(format!("theme=dark; {}; {}", page.cookie, planted[0])).send().await.expect_status(200);
     let refused = get(format!("{}; {}", planted.join("; "), page.cookie)).send().await;
     expect_deletions(&refused.expect_error(401, "invalid_credential"), &["/", "/api", "/api/", "/api/agents"]);
-    // Logging in deletes them too, and the new cookie comes after the deletions.
+    // A login deletes the planted cookies, and the new cookie follows the deletions.
     let login = app.post("/api/auth/login").anonymous().header("cookie", &planted.join("; "));
     let login = login.json(&TestPage::account()).send().await.expect_status(200);
     let cookies = login.cookies();
@@ -247,9 +251,9 @@ async fn cookies_of_other_servers_do_not_lock_the_page_out() {
 }
 
 #[tokio::test]
-async fn invalid_page_session_is_deleted_for_parent_domains_too() {
+async fn invalid_page_session_is_also_deleted_for_parent_domains() {
     let mut app = TestApp::start_with(|source| source.allowed_hosts = Some("agents.example.org".into())).await;
-    app.make_owner().await;
+    app.create_owner().await;
     let request = app.get("/api").anonymous().header("host", "agents.example.org:7878");
     let refused = request.header("cookie", "svc_session=sess_0").send().await;
     // `/api` is public; an unknown path is not.
@@ -267,17 +271,17 @@ async fn invalid_page_session_is_deleted_for_parent_domains_too() {
 }
 
 #[tokio::test]
-async fn page_login_replaces_the_session_of_its_browser() {
+async fn page_login_replaces_the_session_of_the_same_browser() {
     let app = TestApp::with_owner().await;
     let first = TestPage::sign_in(&app).await;
-    // Cookies prove nothing, but the password does; whichever of them is a session of the user ends.
+    // A login with a valid password ends any session of the user among the presented cookies.
     let cookies = format!("svc_session=sess_0; {}", first.cookie);
     let again = app.post("/api/auth/login").anonymous().header("cookie", &cookies).json(&TestPage::account());
     let second = TestPage::of(&again.send().await.expect_status(200));
     assert_ne!((&second.cookie, &second.secret), (&first.cookie, &first.secret));
     first.get(&app, "/api/agents").send().await.expect_error(401, "invalid_credential");
     second.get(&app, "/api/agents").send().await.expect_status(200);
-    // A client that takes tokens may have several, and a wrong password ends nothing.
+    // A token client may have several sessions, and a wrong password ends none.
     let token = app.post("/api/auth/login").anonymous().header("cookie", &second.cookie).json(&account()).send().await;
     token.expect_status(200);
     let mut wrong = TestPage::account();
@@ -313,31 +317,31 @@ async fn use_of_a_page_session_is_recorded() {
 }
 
 #[tokio::test]
-async fn https_is_known_from_a_trusted_proxy_and_the_base_url() {
+async fn https_is_detected_from_a_trusted_proxy_and_the_base_url() {
     let mut app = TestApp::start_with(|source| {
         source.trusted_proxies = Some("127.0.0.1".into());
         source.base_url = Some("https://agents.example".into());
     })
     .await;
-    app.make_owner().await;
+    app.create_owner().await;
     let attributes = async |name: &str, value: &str| {
         let login = app.post("/api/auth/login").anonymous().header(name, value).json(&TestPage::account());
-        delivered(&login.send().await.expect_status(200)).1
+        session_cookie(&login.send().await.expect_status(200)).1
     };
     let secure = "Secure".to_owned();
     assert!(attributes("x-forwarded-proto", "https").await.contains(&secure));
     assert!(attributes("host", "agents.example").await.contains(&secure));
     assert!(!attributes("x-forwarded-proto", "http").await.contains(&secure));
-    // A proxy that sends another Host: the page says what it was loaded from.
+    // A proxy may send another Host; the Origin header shows the address that the browser loaded.
     assert!(attributes("origin", "https://agents.example").await.contains(&secure));
-    // The header of a client that is no trusted proxy is ignored.
+    // The header is ignored unless the client is a trusted proxy.
     let direct = TestApp::with_owner().await;
     let login = direct.post("/api/auth/login").anonymous().header("x-forwarded-proto", "https");
     let login = login.json(&TestPage::account()).send().await.expect_status(200);
-    assert!(!delivered(&login).1.contains(&secure));
+    assert!(!session_cookie(&login).1.contains(&secure));
 }
 
-/// Opens the browser stream as a WebSocket; the status of the answer.
+/// Opens the browser stream as a WebSocket and returns the status of the response.
 async fn open_socket(app: &TestApp, query: &str, headers: &[(&'static str, &str)]) -> u16 {
     let url = format!("ws://{}/api/browser/stream{query}", app.address);
     let mut request = url.into_client_request().expect("a request");
@@ -353,12 +357,12 @@ async fn open_socket(app: &TestApp, query: &str, headers: &[(&'static str, &str)
 }
 
 #[tokio::test]
-async fn socket_of_a_page_needs_a_ticket() {
+async fn page_socket_requires_a_ticket() {
     let app = TestApp::with_owner().await;
     let page = TestPage::sign_in(&app).await;
     let own = app.url("");
     let cookie = ("cookie", page.cookie.as_str());
-    // What a browser sends when a page opens a socket, from whichever origin.
+    // Headers that a browser sends when a page of any origin opens a socket.
     assert_eq!(open_socket(&app, "", &[cookie]).await, 401);
     assert_eq!(open_socket(&app, "", &[cookie, ("origin", "http://evil.example")]).await, 401);
     assert_eq!(open_socket(&app, "", &[cookie, ("origin", &own)]).await, 401);
@@ -371,7 +375,7 @@ async fn socket_of_a_page_needs_a_ticket() {
 }
 
 #[tokio::test]
-async fn download_of_a_page_takes_one_ticket() {
+async fn page_download_consumes_one_ticket() {
     let app = TestApp::with_owner().await;
     let page = TestPage::sign_in(&app).await;
     for path in ["/api/settings/export", "/api/settings/memory/export"] {
@@ -381,7 +385,7 @@ async fn download_of_a_page_takes_one_ticket() {
         download().send().await.expect_status(200);
         download().send().await.expect_error(401, "invalid_credential");
     }
-    // Elsewhere a ticket is no credential.
+    // Other operations accept no tickets.
     let ticket = text(&page.post(&app, "/api/auth/ticket").send().await.expect_status(200).json(), "ticket");
     let refused = app.get(&format!("/api/auth/keys?ticket={ticket}")).anonymous().send().await;
     refused.expect_error(401, "missing_credential");

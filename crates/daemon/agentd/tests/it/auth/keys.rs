@@ -1,4 +1,4 @@
-//! API keys: made, listed, used, rotated, revoked.
+//! API keys: create, list, use, rotate, and revoke.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use agentd_base::Secret;
 use agentd_web::{Authenticate, Credential};
 use serde_json::{Value, json};
 
-use super::{log_in, make_key, replica, text};
+use super::{create_key, log_in, replica, text};
 use crate::support::TestApp;
 
 #[tokio::test]
 async fn keys_are_listed_newest_first_without_their_secrets() {
     let app = TestApp::with_owner().await;
     app.clock.advance(Duration::from_secs(1));
-    let (second, _) = make_key(&app, json!({"name": "second", "description": "for the cron job"})).await;
+    let (second, _) = create_key(&app, json!({"name": "second", "description": "for the cron job"})).await;
     app.clock.advance(Duration::from_secs(1));
-    let (third, key) = make_key(&app, json!({"name": "third", "scope": "read"})).await;
+    let (third, key) = create_key(&app, json!({"name": "third", "scope": "read"})).await;
     let answer = app.get("/api/auth/keys").send().await.expect_status(200);
     assert!(!answer.text().contains("svc_"));
     assert!(!answer.text().contains(&key[4..]));
@@ -30,7 +30,7 @@ async fn keys_are_listed_newest_first_without_their_secrets() {
 }
 
 #[tokio::test]
-async fn bad_keys_are_refused_naming_every_field() {
+async fn invalid_key_request_reports_every_field() {
     let app = TestApp::with_owner().await;
     let create = |body: Value| app.post("/api/auth/keys").json(&body).send();
     let refused = create(json!({"name": "", "description": 7, "scope": "admin"})).await.expect_status(400);
@@ -51,7 +51,7 @@ async fn bad_keys_are_refused_naming_every_field() {
 }
 
 #[tokio::test]
-async fn either_header_carries_a_key() {
+async fn key_is_accepted_in_either_header() {
     let app = TestApp::with_owner().await;
     let key = app.key.clone().expect("a key");
     app.get("/api/auth/keys").anonymous().header("x-api-key", &key).send().await.expect_status(200);
@@ -72,7 +72,7 @@ async fn either_header_carries_a_key() {
         .send()
         .await
         .expect_error(401, "invalid_credential");
-    // A key in the address is never one.
+    // A key in the query string is not accepted.
     app.get(&format!("/api/auth/keys?token={key}&api_key={key}&ticket={key}"))
         .anonymous()
         .send()
@@ -84,9 +84,9 @@ async fn either_header_carries_a_key() {
 }
 
 #[tokio::test]
-async fn a_read_key_reads_and_changes_nothing() {
+async fn read_key_can_read_but_not_change() {
     let app = TestApp::with_owner().await;
-    let (id, reader) = make_key(&app, json!({"name": "reader", "scope": "read"})).await;
+    let (id, reader) = create_key(&app, json!({"name": "reader", "scope": "read"})).await;
     app.get("/api/auth/keys").bearer(&reader).send().await.expect_status(200);
     let head = reqwest::Client::new().head(app.url("/api/auth/keys")).bearer_auth(&reader).send().await;
     assert_eq!(head.expect("an answer").status().as_u16(), 200);
@@ -110,39 +110,39 @@ async fn a_read_key_reads_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn rotation_replaces_the_key_at_once() {
+async fn rotation_replaces_the_key_immediately() {
     let app = TestApp::with_owner().await;
     let other = replica(&app).await;
-    let (id, old) = make_key(&app, json!({"name": "rotated", "scope": "read"})).await;
+    let (id, old) = create_key(&app, json!({"name": "rotated", "scope": "read"})).await;
     let before = app.get("/api/auth/keys").bearer(&old).send().await.expect_status(200).json();
-    let opens =
+    let is_accepted =
         async |key: &str| other.authenticate(Some(Credential::Token(Secret::new(key.to_owned())))).await.is_ok();
-    assert!(opens(&old).await);
+    assert!(is_accepted(&old).await);
     app.clock.advance(Duration::from_secs(5));
     let rotated = app.post(&format!("/api/auth/keys/{id}/rotate")).send().await.expect_status(200).json();
     let new = text(&rotated, "key");
     assert_eq!((text(&rotated, "id"), text(&rotated, "name")), (id.clone(), "rotated".to_owned()));
     assert_eq!(rotated["created_at"], before["keys"][0]["created_at"]);
     assert_ne!(new, old);
-    assert!(!opens(&old).await && opens(&new).await);
+    assert!(!is_accepted(&old).await && is_accepted(&new).await);
     app.get("/api/auth/keys").bearer(&old).send().await.expect_error(401, "invalid_credential");
     app.get("/api/auth/keys").bearer(&new).send().await.expect_status(200);
-    // The scope stays.
+    // The scope is retained.
     app.delete(&format!("/api/auth/keys/{id}")).bearer(&new).send().await.expect_error(403, "insufficient_scope");
     app.post("/api/auth/keys/key_unknown/rotate").send().await.expect_error(404, "not_found");
 }
 
 #[tokio::test]
-async fn revocation_is_at_once_and_for_good() {
+async fn revocation_is_immediate_and_permanent() {
     let app = TestApp::with_owner().await;
     let other = replica(&app).await;
-    let (id, key) = make_key(&app, json!({"name": "doomed"})).await;
+    let (id, key) = create_key(&app, json!({"name": "doomed"})).await;
     app.get("/api/auth/keys").bearer(&key).send().await.expect_status(200);
-    let opens = async || other.authenticate(Some(Credential::Token(Secret::new(key.clone())))).await.is_ok();
-    assert!(opens().await);
+    let is_accepted = async || other.authenticate(Some(Credential::Token(Secret::new(key.clone())))).await.is_ok();
+    assert!(is_accepted().await);
     let path = format!("/api/auth/keys/{id}");
     assert_eq!(app.delete(&path).send().await.expect_status(200).json(), json!({"revoked": true}));
-    assert!(!opens().await);
+    assert!(!is_accepted().await);
     app.get("/api/auth/keys").bearer(&key).send().await.expect_error(401, "invalid_credential");
     let validated = app.post("/api/auth/validate").bearer(&key).send().await.expect_status(200).json();
     assert_eq!(validated, json!({"valid": false, "token_type": null}));
@@ -157,35 +157,35 @@ async fn revocation_is_at_once_and_for_good() {
 }
 
 #[tokio::test]
-async fn the_last_use_is_written_once_a_minute() {
+async fn last_use_of_a_key_is_recorded_once_a_minute() {
     let app = TestApp::with_owner().await;
-    let (_, key) = make_key(&app, json!({"name": "used"})).await;
+    let (_, key) = create_key(&app, json!({"name": "used"})).await;
     let last_used = async || {
         app.run_workers().await;
         let keys = app.get("/api/auth/keys").send().await.expect_status(200).json();
         let found = keys["keys"].as_array().and_then(|keys| keys.iter().find(|key| key["name"] == "used").cloned());
         found.expect("the key")["last_used"].clone()
     };
-    let use_it = async || app.get("/api/auth/keys").bearer(&key).send().await.expect_status(200);
+    let use_key = async || app.get("/api/auth/keys").bearer(&key).send().await.expect_status(200);
     assert_eq!(last_used().await, Value::Null);
-    use_it().await;
+    use_key().await;
     assert_eq!(last_used().await, "2026-01-05T09:00:00.000Z");
     app.clock.advance(Duration::from_secs(59));
-    use_it().await;
+    use_key().await;
     assert_eq!(last_used().await, "2026-01-05T09:00:00.000Z");
     app.clock.advance(Duration::from_secs(1));
-    use_it().await;
+    use_key().await;
     assert_eq!(last_used().await, "2026-01-05T09:01:00.000Z");
-    // Also when the cache was dropped in between.
-    make_key(&app, json!({"name": "more"})).await;
+    // Applies even if the cache was cleared in between.
+    create_key(&app, json!({"name": "more"})).await;
     app.clock.advance(Duration::from_secs(61));
-    use_it().await;
+    use_key().await;
     app.clock.advance(Duration::from_secs(10));
     assert_eq!(last_used().await, "2026-01-05T09:02:01.000Z");
 }
 
 #[tokio::test]
-async fn a_repeated_request_makes_one_key() {
+async fn repeated_request_creates_one_key() {
     let app = TestApp::with_owner().await;
     let create =
         |name: &str| app.post("/api/auth/keys").header("idempotency-key", "once").json(&json!({"name": name})).send();
@@ -203,7 +203,7 @@ async fn a_repeated_request_makes_one_key() {
 }
 
 #[tokio::test]
-async fn a_session_may_do_what_a_full_key_may() {
+async fn session_has_the_permissions_of_a_full_key() {
     let app = TestApp::with_owner().await;
     let session = log_in(&app).await;
     let made = app.post("/api/auth/keys").bearer(&session).json(&json!({"name": "by session"})).send().await;

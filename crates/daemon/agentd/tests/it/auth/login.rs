@@ -1,4 +1,4 @@
-//! Accounts: registration, login, guessing, sessions.
+//! Accounts: registration, login, throttling of failed logins, and sessions.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ async fn attempt(app: &TestApp, username: &str, password: &str) -> TestResponse 
     app.post("/api/auth/login").anonymous().json(&body).send().await
 }
 
-/// As a trusted proxy would pass it on.
+/// Attempts a login with the forwarding header of a trusted proxy.
 async fn attempt_from(app: &TestApp, address: &str, password: &str) -> TestResponse {
     let body = json!({"username": "owner", "password": password});
     app.post("/api/auth/login").anonymous().header("x-forwarded-for", address).json(&body).send().await
@@ -21,12 +21,12 @@ async fn attempt_from(app: &TestApp, address: &str, password: &str) -> TestRespo
 
 async fn behind_a_proxy() -> TestApp {
     let mut app = TestApp::start_with(|source| source.trusted_proxies = Some("127.0.0.1".into())).await;
-    app.make_owner().await;
+    app.create_owner().await;
     app
 }
 
 #[tokio::test]
-async fn a_login_begins_a_session() {
+async fn login_creates_a_session() {
     let app = TestApp::with_owner().await;
     let answer = attempt(&app, "owner", "correct horse").await.expect_status(200).json();
     assert_eq!((&answer["token_type"], &answer["expires_in"]), (&json!("session"), &json!(86_400)));
@@ -40,7 +40,7 @@ async fn a_login_begins_a_session() {
 }
 
 #[tokio::test]
-async fn a_login_sent_twice_begins_one_session() {
+async fn repeated_login_creates_one_session() {
     let app = TestApp::with_owner().await;
     let send = async |key: &str, password: &str| {
         let body = json!({"username": "owner", "password": password});
@@ -48,30 +48,30 @@ async fn a_login_sent_twice_begins_one_session() {
     };
     let first = send("one", "correct horse").await.expect_status(200).json();
     let again = send("one", "correct horse").await.expect_error(409, "already_done");
-    assert!(again.text().contains("user_session_") || again.text().contains("made "), "{}", again.text());
+    assert!(again.text().contains("already created login_"), "{}", again.text());
     assert!(!again.text().contains(&text(&first, "token")));
-    // Who does not know the password learns nothing of it.
+    // Without the password, the repeated request reveals nothing.
     send("one", "wrong horse").await.expect_error(401, "wrong_credentials");
     send("two", "correct horse").await.expect_status(200);
     send("", "correct horse").await.expect_error(400, "invalid_idempotency_key");
-    // What was answered 409 was no failed login.
+    // A 409 response does not count as a failed login.
     for _ in 0..30 {
         send("one", "correct horse").await.expect_error(409, "already_done");
     }
     send("three", "correct horse").await.expect_status(200);
     let mut read = app.running().context().db.read().await.expect("a connection");
     let sessions = read.fetch_one("SELECT COUNT(*) FROM user_sessions", agentd_store::args![]).await.expect("a count");
-    // The registration's and three more.
+    // One session from the registration and three from the logins.
     assert_eq!(sessions.first::<u64>().expect("a number"), 4);
 }
 
 #[tokio::test]
-async fn bad_accounts_are_refused_naming_every_field() {
+async fn invalid_account_reports_every_field() {
     let app = TestApp::start().await;
     let register = |body: Value| app.post("/api/auth/register").json(&body).send();
     let refused = register(json!({"username": "ab", "password": "1234567"})).await.expect_status(400);
-    assert_eq!(sorted(&refused), ["password", "username"]);
-    assert_eq!(sorted(&register(json!({})).await.expect_status(400)), ["password", "username"]);
+    assert_eq!(sorted_bad_fields(&refused), ["password", "username"]);
+    assert_eq!(sorted_bad_fields(&register(json!({})).await.expect_status(400)), ["password", "username"]);
     for username in [json!(" owner"), json!("own\ner"), json!("x".repeat(65)), json!(7), Value::Null] {
         let refused = register(json!({"username": username, "password": "12345678"})).await.expect_status(400);
         assert_eq!(refused.bad_fields(), ["username"], "{username}");
@@ -80,19 +80,19 @@ async fn bad_accounts_are_refused_naming_every_field() {
     assert_eq!(register(long).await.expect_status(400).bad_fields(), ["password"]);
     let bootstrap = app.get("/api/auth/bootstrap").send().await.json();
     assert_eq!(bootstrap["needs_setup"], true);
-    // Characters count, not bytes.
+    // Lengths are counted in characters, not bytes.
     register(json!({"username": "žofie", "password": "žluťoučký"})).await.expect_status(201);
     attempt(&app, "žofie", "žluťoučký").await.expect_status(200);
 }
 
-fn sorted(refused: &TestResponse) -> Vec<String> {
+fn sorted_bad_fields(refused: &TestResponse) -> Vec<String> {
     let mut fields = refused.bad_fields();
     fields.sort();
     fields
 }
 
 #[tokio::test]
-async fn registering_again_with_the_same_idempotency_key_tells_what_was_made() {
+async fn repeated_registration_names_the_created_account() {
     let app = TestApp::start().await;
     let register = || app.post("/api/auth/register").header("idempotency-key", "once").json(&account()).send();
     let made = register().await.expect_status(201).json();
@@ -102,7 +102,7 @@ async fn registering_again_with_the_same_idempotency_key_tells_what_was_made() {
 }
 
 #[tokio::test]
-async fn a_wrong_user_and_a_wrong_password_look_alike() {
+async fn wrong_user_and_wrong_password_are_indistinguishable() {
     let app = TestApp::with_owner().await;
     let shape = |answer: TestResponse| {
         let names: BTreeSet<String> = answer.headers.keys().map(|name| name.as_str().to_owned()).collect();
@@ -112,7 +112,7 @@ async fn a_wrong_user_and_a_wrong_password_look_alike() {
     for (username, password) in [("nobody", "correct horse"), ("Owner", "correct horse"), ("", ""), ("owner", "")] {
         assert_eq!(shape(attempt(&app, username, password).await), wrong_password, "{username}");
     }
-    // Also when logging in is closed.
+    // This also applies while logins are throttled.
     for _ in 0..5 {
         attempt(&app, "owner", "x").await;
         attempt(&app, "nobody", "x").await;
@@ -122,7 +122,7 @@ async fn a_wrong_user_and_a_wrong_password_look_alike() {
 }
 
 #[tokio::test]
-async fn failures_beyond_five_make_the_next_attempt_wait_ever_longer() {
+async fn login_delay_doubles_after_five_failures() {
     let app = TestApp::with_owner().await;
     for _ in 0..4 {
         attempt(&app, "owner", "wrong").await.expect_error(401, "wrong_credentials");
@@ -130,7 +130,7 @@ async fn failures_beyond_five_make_the_next_attempt_wait_ever_longer() {
     }
     for wait in [1, 2, 4] {
         attempt(&app, "owner", "wrong").await.expect_error(401, "wrong_credentials");
-        // The password is not even looked at, and asking too early prolongs nothing.
+        // The password is not checked, and early attempts do not extend the delay.
         for _ in 0..3 {
             let refused = attempt(&app, "owner", "correct horse").await.expect_error(429, "too_many_attempts");
             assert_eq!(refused.header("retry-after"), Some(wait.to_string().as_str()));
@@ -141,7 +141,7 @@ async fn failures_beyond_five_make_the_next_attempt_wait_ever_longer() {
         app.clock.advance(Duration::from_millis(1));
     }
     attempt(&app, "owner", "correct horse").await.expect_status(200);
-    // Success forgives what came before.
+    // A successful login resets the count.
     for _ in 0..5 {
         attempt(&app, "owner", "wrong").await.expect_error(401, "wrong_credentials");
     }
@@ -150,7 +150,7 @@ async fn failures_beyond_five_make_the_next_attempt_wait_ever_longer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn guesses_sent_at_once_count_like_guesses_in_turn() {
+async fn concurrent_guesses_are_counted_individually() {
     let app = TestApp::with_owner().await;
     let guesses = (0..16).map(|number| {
         let body = json!({"username": "owner", "password": format!("guess {number}")});
@@ -162,7 +162,7 @@ async fn guesses_sent_at_once_count_like_guesses_in_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_right_password_is_right_sixteen_times_at_once() {
+async fn concurrent_logins_with_the_right_password_all_succeed() {
     let app = TestApp::with_owner().await;
     for _ in 0..4 {
         attempt(&app, "owner", "wrong").await.expect_status(401);
@@ -174,22 +174,22 @@ async fn the_right_password_is_right_sixteen_times_at_once() {
 }
 
 #[tokio::test]
-async fn failures_count_by_address_and_others_cannot_lock_the_owner_out() {
+async fn failures_are_counted_by_address_and_cannot_lock_out_the_owner() {
     let app = behind_a_proxy().await;
     for _ in 0..5 {
         attempt_from(&app, "198.51.100.1", "wrong").await.expect_status(401);
     }
     attempt_from(&app, "198.51.100.1", "correct horse").await.expect_status(429);
-    // What the client itself claims to be forwarded for changes nothing.
+    // An address that the client itself prepends is ignored.
     attempt_from(&app, "203.0.113.9, 198.51.100.1", "correct horse").await.expect_status(429);
     attempt_from(&app, "198.51.100.2", "wrong").await.expect_status(401);
     attempt_from(&app, "198.51.100.3", "correct horse").await.expect_status(200);
-    // A success elsewhere forgives nobody else.
+    // A success from another address does not reset the count.
     attempt_from(&app, "198.51.100.1", "correct horse").await.expect_status(429);
 }
 
 #[tokio::test]
-async fn a_client_cannot_choose_its_address() {
+async fn forwarded_address_of_an_untrusted_client_is_ignored() {
     let app = TestApp::with_owner().await;
     for last in 1..=5 {
         attempt_from(&app, &format!("198.51.100.{last}"), "wrong").await.expect_status(401);
@@ -198,7 +198,7 @@ async fn a_client_cannot_choose_its_address() {
 }
 
 #[tokio::test]
-async fn a_logout_ends_the_session_at_once() {
+async fn logout_ends_the_session_immediately() {
     let app = TestApp::with_owner().await;
     let (first, second) = (log_in(&app).await, log_in(&app).await);
     app.get("/api/auth/keys").bearer(&first).send().await.expect_status(200);
@@ -214,7 +214,7 @@ async fn a_logout_ends_the_session_at_once() {
 }
 
 #[tokio::test]
-async fn a_session_expires_by_the_clock() {
+async fn session_expires_after_its_lifetime() {
     let mut app = TestApp::with_owner().await;
     let session = log_in(&app).await;
     app.clock.advance(Duration::from_secs(86_399));
@@ -229,7 +229,7 @@ async fn a_session_expires_by_the_clock() {
 }
 
 #[tokio::test]
-async fn sessions_outlive_a_restart() {
+async fn session_remains_valid_after_a_restart() {
     let mut app = TestApp::with_owner().await;
     let session = log_in(&app).await;
     app.restart().await;
@@ -262,7 +262,7 @@ async fn old_failures_and_sessions_are_purged() {
 }
 
 #[tokio::test]
-async fn security_settings_take_effect_at_once() {
+async fn security_settings_take_effect_immediately() {
     let app = TestApp::with_owner().await;
     let set = |change: Value| app.put("/api/settings/security").json(&change).send();
     set(json!({"session_ttl_seconds": 60})).await.expect_status(200);
@@ -281,7 +281,7 @@ async fn security_settings_take_effect_at_once() {
     attempt(&app, "owner", "wrong").await.expect_status(401);
     let refused = attempt(&app, "owner", "wrong").await.expect_status(429);
     assert_eq!(refused.header("retry-after"), Some("2"));
-    // Outside the window a failure no longer counts.
+    // A failure older than the window no longer counts.
     app.clock.advance(Duration::from_secs(10));
     for _ in 0..2 {
         attempt(&app, "owner", "wrong").await.expect_status(401);

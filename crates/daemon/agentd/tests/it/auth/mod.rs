@@ -1,4 +1,4 @@
-//! Who may do what: bootstrap, accounts, keys, tickets.
+//! Authentication: bootstrap, accounts, sessions, keys, and tickets.
 
 mod bootstrap;
 mod cookies;
@@ -23,8 +23,8 @@ fn account() -> Value {
     json!({"username": "owner", "password": "correct horse"})
 }
 
-/// Makes a key with the owner's own.
-async fn make_key(app: &TestApp, body: Value) -> (String, String) {
+/// Creates a key with the owner's key; returns its id and secret.
+async fn create_key(app: &TestApp, body: Value) -> (String, String) {
     let made = app.post("/api/auth/keys").json(&body).send().await.expect_status(200).json();
     (text(&made, "id"), text(&made, "key"))
 }
@@ -39,11 +39,11 @@ fn text(value: &Value, field: &str) -> String {
     value[field].as_str().unwrap_or_else(|| panic!("no {field} in {value}")).to_owned()
 }
 
-/// Another process over the same database, as far as credentials go.
+/// Starts the authentication domain of another process on the same database.
 async fn replica(app: &TestApp) -> Auth {
     let context = app.running().context().clone();
     let vault = Vault::open(&context.db, &context.entropy, &context.data_dir.secret_key()).await.expect("a vault");
-    // Nothing is asked of the other domains.
+    // The other domains are not needed.
     let (mut domains, mut slots) = (Domains::default(), Slots::default());
     let settings = Settings::open(&context, vault, Registry::new(), &mut slots).await.expect("settings");
     let settings = domains.add(settings);

@@ -1,4 +1,4 @@
-//! Of racing requests exactly one wins: within a process, and between processes.
+//! Exactly one of several racing requests wins, within a process and between processes.
 
 use agentd_base::Secret;
 use agentd_core::auth::{AuthError, LoginOrigin, NewKey};
@@ -44,9 +44,9 @@ async fn one_of_sixteen_first_keys_wins() {
     assert_eq!(keys["keys"].as_array().map(Vec::len), Some(1));
 }
 
-/// Nothing but the database is shared here.
+/// The processes share only the database.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_database_decides_between_processes() {
+async fn concurrent_registrations_and_first_keys_of_several_processes_have_one_winner() {
     let app = TestApp::start().await;
     let processes = replicas(&app, 4).await;
     let registrations =
@@ -74,7 +74,7 @@ async fn the_database_decides_between_processes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn repeats_at_once_make_one_key() {
+async fn concurrent_repeats_create_one_key() {
     let app = TestApp::with_owner().await;
     let requests = (0..8)
         .map(|_| app.post("/api/auth/keys").header("idempotency-key", "at once").json(&json!({"name": "one"})).send());
@@ -86,10 +86,10 @@ async fn repeats_at_once_make_one_key() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn one_of_sixteen_rotations_holds_the_key() {
+async fn one_of_sixteen_rotated_keys_remains_valid() {
     let app = TestApp::with_owner().await;
     app.post("/api/auth/register").json(&account()).send().await.expect_status(409);
-    let (id, _) = super::make_key(&app, json!({"name": "contested"})).await;
+    let (id, _) = super::create_key(&app, json!({"name": "contested"})).await;
     let path = format!("/api/auth/keys/{id}/rotate");
     let answers = join_all((0..16).map(|_| app.post(&path).send())).await;
     let mut good = 0;

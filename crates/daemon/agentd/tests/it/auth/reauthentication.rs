@@ -1,4 +1,4 @@
-//! Entering the password again in a page session before it does what outlives it.
+//! Reauthentication: a page session needs a recent password for operations with effects beyond the session.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::support::{Eventually, TestApp, TestPage, TestRequest};
 
 const PASSPHRASE: &str = "a passphrase of some length";
 
-/// Every guarded operation that changes something, with a request that succeeds otherwise.
-async fn guarded(app: &TestApp) -> Vec<(Method, String, Value)> {
+/// Returns every guarded operation that changes something, with a request that is valid otherwise.
+async fn guarded_operations(app: &TestApp) -> Vec<(Method, String, Value)> {
     let made = app.post("/api/auth/keys").json(&json!({"name": "rotated"})).send().await.expect_status(200).json();
     let rotate = format!("/api/auth/keys/{}/rotate", text(&made, "id"));
     let security = json!({"settings": {"security": {"approval_ttl_seconds": 60}}});
@@ -28,35 +28,35 @@ async fn guarded(app: &TestApp) -> Vec<(Method, String, Value)> {
     ]
 }
 
-/// Keys, security settings and sandbox settings: what the guarded operations change.
+/// Returns the keys, security settings, and sandbox settings, which the guarded operations change.
 async fn state(app: &TestApp) -> Vec<Value> {
     let mut state = Vec::new();
     for path in ["/api/auth/keys", "/api/settings/security", "/api/sandbox/config", "/api/backups/work"] {
         state.push(app.get(path).send().await.expect_status(200).json());
     }
-    // Not what is measured anew each time, nor when a key was used.
+    // Ignores values that are measured on each request, and the last use of keys.
     state[0]["keys"].as_array_mut().expect("keys").iter_mut().for_each(|key| key["last_used"] = Value::Null);
     state[2]["in_force"] = Value::Null;
     state
 }
 
-/// Waits until a backup other than `earlier` is done; its name.
-async fn finished_backup(app: &TestApp, earlier: &str) -> String {
+/// Waits until a backup other than `earlier` is done and returns its name.
+async fn wait_for_backup(app: &TestApp, earlier: &str) -> String {
     let mut eventually = Eventually::new();
     loop {
         let work = app.get("/api/backups/work").send().await.json()["work"].clone();
         if work["state"] == "done" && work["name"] != earlier {
             return text(&work, "name");
         }
-        eventually.look_again_at(&work).await;
+        eventually.retry_with(&work).await;
     }
 }
 
 #[tokio::test]
-async fn page_session_needs_a_recent_password_for_what_outlives_it() {
+async fn page_session_needs_a_recent_password_for_lasting_changes() {
     let app = TestApp::with_owner().await;
     let page = TestPage::sign_in(&app).await;
-    let guarded = guarded(&app).await;
+    let guarded = guarded_operations(&app).await;
     let before = state(&app).await;
     for (method, path, body) in &guarded {
         let refused = page.request(&app, method.clone(), path).json(body).send().await;
@@ -70,8 +70,8 @@ async fn page_session_needs_a_recent_password_for_what_outlives_it() {
         let done = page.request(&app, method.clone(), path).json(body).send().await;
         assert!(done.status.is_success(), "{method} {path}: {}", done.text());
     }
-    finished_backup(&app, "").await;
-    // Ten minutes, and not a moment longer.
+    wait_for_backup(&app, "").await;
+    // The confirmation is valid for exactly ten minutes.
     let security = || page.put(&app, "/api/settings/security").json(&json!({"approval_ttl_seconds": 90}));
     app.clock.advance(Duration::from_secs(599));
     security().send().await.expect_status(200);
@@ -83,12 +83,12 @@ async fn page_session_needs_a_recent_password_for_what_outlives_it() {
 async fn backup_with_secrets_is_downloaded_and_restored_with_a_recent_password() {
     let app = TestApp::with_owner().await;
     app.post("/api/backups").json(&json!({"passphrase": PASSPHRASE})).send().await.expect_status(202);
-    let sealed = finished_backup(&app, "").await;
+    let sealed = wait_for_backup(&app, "").await;
     app.clock.advance(Duration::from_secs(1));
     let page = TestPage::sign_in(&app).await;
-    // One without secrets is made and downloaded without.
+    // A backup without secrets needs no confirmation.
     page.post(&app, "/api/backups").json(&json!({})).send().await.expect_status(202);
-    let plain = finished_backup(&app, &sealed).await;
+    let plain = wait_for_backup(&app, &sealed).await;
     let download = |name: &str| format!("/api/backups/{name}/download");
     page.get(&app, &download(&plain)).send().await.expect_status(200);
     page.get(&app, &download(&sealed)).send().await.expect_error(403, "reauthentication_required");
@@ -112,11 +112,11 @@ async fn backup_with_secrets_is_downloaded_and_restored_with_a_recent_password()
 async fn other_credentials_need_no_confirmation() {
     let app = TestApp::with_owner().await;
     let token = log_in(&app).await;
-    for (method, path, body) in guarded(&app).await {
+    for (method, path, body) in guarded_operations(&app).await {
         let done = app.request(method.clone(), &path).bearer(&token).json(&body).send().await;
         assert!(done.status.is_success(), "{method} {path}: {}", done.text());
     }
-    finished_backup(&app, "").await;
+    wait_for_backup(&app, "").await;
     let body = json!({"password": "correct horse"});
     let reauthenticate = || app.post("/api/auth/reauthenticate").json(&body);
     for request in [reauthenticate(), reauthenticate().bearer(&token)] {
@@ -131,7 +131,7 @@ async fn settings_without_safety_need_no_confirmation() {
     let page = TestPage::sign_in(&app).await;
     page.put(&app, "/api/settings/interface").json(&json!({"language": "de"})).send().await.expect_status(200);
     page.post(&app, "/api/settings/reset").send().await.expect_status(200);
-    // An import leaves them as they are, unless it is told otherwise.
+    // An import leaves safety settings unchanged by default.
     let file = json!({"settings": {"interface": {"language": "de"}, "security": {"approval_ttl_seconds": 60}}});
     page.post(&app, "/api/settings/import").json(&file).send().await.expect_status(200);
     page.get(&app, "/api/settings/security").send().await.expect_status(200);
@@ -147,14 +147,14 @@ async fn confirmation_belongs_to_one_session() {
     page.reauthenticate(&app, "correct horse").await.expect_status(200);
     change(&page).send().await.expect_status(200);
     change(&other).send().await.expect_error(403, "reauthentication_required");
-    // Nor does logging in again carry it over.
+    // Logging in again does not carry the confirmation over.
     let login = app.post("/api/auth/login").anonymous().header("cookie", &page.cookie).json(&TestPage::account());
     let next = TestPage::of(&login.send().await.expect_status(200));
     change(&next).send().await.expect_error(403, "reauthentication_required");
 }
 
 #[tokio::test]
-async fn confirmation_outlives_a_restart_and_counts_on_every_replica() {
+async fn confirmation_is_valid_after_a_restart_and_on_every_replica() {
     let mut app = TestApp::with_owner().await;
     let page = TestPage::sign_in(&app).await;
     let change = |app: &TestApp| page.put(app, "/api/settings/security").json(&json!({"approval_ttl_seconds": 90}));

@@ -1,20 +1,20 @@
-//! No secret is written anywhere.
+//! Secrets are not stored in plain text.
 
 use std::path::Path;
 
 use serde_json::json;
 
-use super::{log_in, make_key, text};
+use super::{create_key, log_in, text};
 use crate::support::{TestApp, TestPage};
 
 #[tokio::test]
-async fn no_byte_of_the_data_directory_gives_a_secret_away() {
+async fn data_directory_contains_no_secret_in_plain_text() {
     let mut app = TestApp::start().await;
     let registered = app.post("/api/auth/register").json(&super::account()).send().await.expect_status(201).json();
     let mut secrets = vec!["correct horse".to_owned(), text(&registered, "token")];
     let first = app.post("/api/auth/keys").json(&json!({"name": "first"})).send().await.expect_status(200).json();
     app.key = Some(text(&first, "key"));
-    let (id, key) = make_key(&app, json!({"name": "second"})).await;
+    let (id, key) = create_key(&app, json!({"name": "second"})).await;
     let rotated = app.post(&format!("/api/auth/keys/{id}/rotate")).header("idempotency-key", "a").send().await;
     let ticket = app.post("/api/auth/ticket").header("idempotency-key", "b").send().await.expect_status(200).json();
     secrets.extend([
@@ -28,7 +28,7 @@ async fn no_byte_of_the_data_directory_gives_a_secret_away() {
     page.get(&app, "/api/agents").send().await.expect_status(200);
     page.reauthenticate(&app, "correct horse").await.expect_status(200);
     secrets.extend([page.token().to_owned(), page.secret]);
-    // People type passwords into the wrong field.
+    // Users type passwords into the wrong field.
     for (username, password) in [("hunter2 as a user", "owner"), ("owner", "hunter3 as a guess")] {
         let body = json!({"username": username, "password": password});
         app.post("/api/auth/login").anonymous().json(&body).send().await.expect_status(401);
@@ -42,11 +42,11 @@ async fn no_byte_of_the_data_directory_gives_a_secret_away() {
     assert!(!files.is_empty());
     for (name, bytes) in &files {
         for secret in &secrets {
-            // The digits alone must not be there either, nor the bytes that they stand for.
+            // Neither the digits alone nor the bytes they encode may appear.
             let digits = secret.rsplit('_').next().unwrap_or(secret);
             let raw = hex::decode(digits).unwrap_or_else(|_| digits.as_bytes().to_vec());
             for needle in [secret.as_bytes(), digits.as_bytes(), &raw] {
-                assert!(!bytes.windows(needle.len()).any(|part| part == needle), "a secret stands in {name}");
+                assert!(!bytes.windows(needle.len()).any(|part| part == needle), "{name} contains a secret");
             }
         }
     }
@@ -55,7 +55,7 @@ async fn no_byte_of_the_data_directory_gives_a_secret_away() {
 fn collect(folder: &Path, files: &mut Vec<(String, Vec<u8>)>) {
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let entry = entry.expect("an entry");
-        // Links are the sandbox's, and lead to the system's own files.
+        // Symbolic links belong to the sandbox and lead to files of the system.
         let (path, kind) = (entry.path(), entry.file_type().expect("a kind"));
         if kind.is_dir() {
             collect(&path, files);

@@ -1,4 +1,4 @@
-//! Tickets: one connection each, on whichever process it reaches.
+//! Tickets: valid for one connection, on any process.
 
 use std::time::Duration;
 
@@ -7,23 +7,23 @@ use agentd_web::{Authenticate, Credential, Scope};
 use futures_util::future::join_all;
 use serde_json::json;
 
-use super::{log_in, make_key, replica, replicas, text};
+use super::{create_key, log_in, replica, replicas, text};
 use crate::support::TestApp;
 
-async fn take(app: &TestApp, credential: &str) -> Credential {
+async fn take_ticket(app: &TestApp, credential: &str) -> Credential {
     let answer = app.post("/api/auth/ticket").bearer(credential).send().await.expect_status(200).json();
     assert_eq!(answer["expires_in"], 30);
     Credential::Ticket(Secret::new(text(&answer, "ticket")))
 }
 
 #[tokio::test]
-async fn a_ticket_stands_for_its_credential_once() {
+async fn ticket_grants_the_rights_of_its_credential_once() {
     let app = TestApp::with_owner().await;
-    let (_, reader) = make_key(&app, json!({"name": "reader", "scope": "read"})).await;
+    let (_, reader) = create_key(&app, json!({"name": "reader", "scope": "read"})).await;
     let session = log_in(&app).await;
     let other = replica(&app).await;
     for (credential, scope) in [(&reader, Scope::Read), (&session, Scope::Full)] {
-        let ticket = take(&app, credential).await;
+        let ticket = take_ticket(&app, credential).await;
         let token = Credential::Token(Secret::new(credential.clone()));
         let expected = other.authenticate(Some(token)).await.expect("the credential is good");
         assert_eq!(other.authenticate(Some(ticket.clone())).await.as_ref(), Ok(&expected));
@@ -33,21 +33,21 @@ async fn a_ticket_stands_for_its_credential_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_connections_with_one_ticket_one_gets_in() {
+async fn one_of_several_connections_with_one_ticket_is_accepted() {
     let app = TestApp::with_owner().await;
     let key = app.key.clone().expect("a key");
-    let ticket = take(&app, &key).await;
+    let ticket = take_ticket(&app, &key).await;
     let processes = replicas(&app, 8).await;
     let outcomes = join_all(processes.iter().map(|auth| auth.authenticate(Some(ticket.clone())))).await;
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
 }
 
 #[tokio::test]
-async fn a_ticket_is_good_for_30_seconds() {
+async fn ticket_expires_after_30_seconds() {
     let app = TestApp::with_owner().await;
     let key = app.key.clone().expect("a key");
     let other = replica(&app).await;
-    let (used, late) = (take(&app, &key).await, take(&app, &key).await);
+    let (used, late) = (take_ticket(&app, &key).await, take_ticket(&app, &key).await);
     app.clock.advance(Duration::from_secs(29));
     assert!(other.authenticate(Some(used)).await.is_ok());
     app.clock.advance(Duration::from_secs(1));
@@ -55,33 +55,33 @@ async fn a_ticket_is_good_for_30_seconds() {
 }
 
 #[tokio::test]
-async fn a_ticket_ends_with_its_credential() {
+async fn ticket_becomes_invalid_with_its_credential() {
     let app = TestApp::with_owner().await;
     let other = replica(&app).await;
-    let (id, key) = make_key(&app, json!({"name": "doomed"})).await;
-    let ticket = take(&app, &key).await;
+    let (id, key) = create_key(&app, json!({"name": "doomed"})).await;
+    let ticket = take_ticket(&app, &key).await;
     app.delete(&format!("/api/auth/keys/{id}")).send().await.expect_status(200);
     assert!(other.authenticate(Some(ticket)).await.is_err());
 
-    let (id, key) = make_key(&app, json!({"name": "rotated"})).await;
-    let ticket = take(&app, &key).await;
+    let (id, key) = create_key(&app, json!({"name": "rotated"})).await;
+    let ticket = take_ticket(&app, &key).await;
     app.post(&format!("/api/auth/keys/{id}/rotate")).send().await.expect_status(200);
     assert!(other.authenticate(Some(ticket)).await.is_err());
 
     let session = log_in(&app).await;
-    let ticket = take(&app, &session).await;
+    let ticket = take_ticket(&app, &session).await;
     app.post("/api/auth/logout").bearer(&session).send().await.expect_status(200);
     assert!(other.authenticate(Some(ticket)).await.is_err());
 
     let session = log_in(&app).await;
     app.clock.advance(Duration::from_secs(86_390));
-    let ticket = take(&app, &session).await;
+    let ticket = take_ticket(&app, &session).await;
     app.clock.advance(Duration::from_secs(10));
     assert!(other.authenticate(Some(ticket)).await.is_err());
 }
 
 #[tokio::test]
-async fn a_ticket_is_no_key_and_a_key_is_no_ticket() {
+async fn ticket_and_key_are_not_interchangeable() {
     let app = TestApp::with_owner().await;
     let key = app.key.clone().expect("a key");
     let answer = app.post("/api/auth/ticket").send().await.expect_status(200).json();
@@ -98,7 +98,7 @@ async fn a_ticket_is_no_key_and_a_key_is_no_ticket() {
 }
 
 #[tokio::test]
-async fn unused_tickets_are_bounded() {
+async fn number_of_unused_tickets_is_limited() {
     let app = TestApp::with_owner().await;
     for _ in 0..100 {
         app.post("/api/auth/ticket").send().await.expect_status(200);
@@ -110,30 +110,30 @@ async fn unused_tickets_are_bounded() {
 }
 
 #[tokio::test]
-async fn a_ticket_opens_one_stream_from_an_address_without_headers() {
+async fn ticket_in_the_query_opens_one_stream() {
     let app = TestApp::with_owner().await;
     let ticket = text(&app.post("/api/auth/ticket").send().await.expect_status(200).json(), "ticket");
     let stream = |ticket: &str| app.get(&format!("/api/chat/sessions/sess_unknown/stream?ticket={ticket}")).anonymous();
     stream("ticket_00").send().await.expect_error(401, "invalid_credential");
-    // Let in: there is no such stream, which only those learn who are.
+    // The ticket is accepted; the missing stream is reported only to authenticated clients.
     stream(&ticket).send().await.expect_status(404);
     stream(&ticket).send().await.expect_error(401, "invalid_credential");
     let key = app.key.clone().expect("a key");
     stream(&key).send().await.expect_error(401, "invalid_credential");
 }
 
-/// The route of streams is open to everybody: a made-up ticket must not queue for the one writer.
+/// The route of streams is public: an invalid ticket must not wait for the database writer.
 #[tokio::test]
-async fn a_ticket_that_is_none_waits_for_no_writer() {
+async fn invalid_ticket_does_not_wait_for_the_writer() {
     let app = TestApp::with_owner().await;
     let ticket = text(&app.post("/api/auth/ticket").send().await.expect_status(200).json(), "ticket");
     let stream = |ticket: &str| app.get(&format!("/api/chat/sessions/sess_unknown/stream?ticket={ticket}")).anonymous();
-    let held = app.hold_writes("auth_tickets").await;
+    let write_lock = app.hold_writes("auth_tickets").await;
     let well_formed = format!("ticket_{}", "0a".repeat(32));
-    for none in ["junk", "ticket_00", &well_formed] {
-        let answer = tokio::time::timeout(Duration::from_secs(30), stream(none).send()).await;
-        answer.expect("an answer while nothing can be written").expect_error(401, "invalid_credential");
+    for invalid in ["junk", "ticket_00", &well_formed] {
+        let answer = tokio::time::timeout(Duration::from_secs(30), stream(invalid).send()).await;
+        answer.expect("a response while writes are blocked").expect_error(401, "invalid_credential");
     }
-    held.release().await;
+    write_lock.release().await;
     stream(&ticket).send().await.expect_status(404);
 }

@@ -1,30 +1,30 @@
-//! What an archive carries over.
+//! Content of archives.
 
 use super::*;
 
 #[tokio::test]
-async fn an_archive_carries_everything_over_and_nothing_else() {
-    let old = filled(Fixture::new().await).await;
+async fn archive_restores_everything_and_nothing_else() {
+    let old = fill(Fixture::new().await).await;
     let archive = old.archive(None).await;
     let state = old.state().await;
     assert!(state.len() > 60, "{state:#?}");
     for new in [Fixture::new().await, Fixture::embedded().await] {
-        new.set_mark("of the new one").await;
-        new.write("agents/other/file", b"of the new one");
-        new.write("recordings/file", b"of the new one");
+        new.set_mark("written before the restore").await;
+        new.write("agents/other/file", b"written before the restore");
+        new.write("recordings/file", b"written before the restore");
         new.write("models/own.gguf", b"stays");
         let report = new.restore(&archive, None).await.unwrap();
         assert_eq!(new.state().await, state);
         assert_eq!((report.rows >= 50, report.files), (true, 6));
         assert!(!new.root().join("models/large.gguf").exists() && new.root().join("models/own.gguf").exists());
         assert_eq!(new.leftovers(), Vec::<String>::new());
-        assert!(!new.rest.is_resting.load(Ordering::SeqCst), "it is ready again");
+        assert!(!new.rest.is_quiesced.load(Ordering::SeqCst), "the daemon has resumed");
     }
 }
 
 #[tokio::test]
-async fn it_moves_between_the_databases_and_back() {
-    let old = filled(Fixture::new().await).await;
+async fn archive_moves_between_databases_in_both_directions() {
+    let old = fill(Fixture::new().await).await;
     let state = old.state().await;
     let embedded = Fixture::embedded().await;
     embedded.restore(&old.archive(None).await, None).await.unwrap();
@@ -34,8 +34,8 @@ async fn it_moves_between_the_databases_and_back() {
 }
 
 #[tokio::test]
-async fn secrets_travel_only_under_a_passphrase() {
-    let old = filled(Fixture::new().await).await;
+async fn secrets_are_archived_only_with_a_passphrase() {
+    let old = fill(Fixture::new().await).await;
     let plain = old.archive(None).await;
     let sealed = old.archive(Some("correct horse")).await;
     for archive in [&plain, &sealed] {
@@ -48,13 +48,13 @@ async fn secrets_travel_only_under_a_passphrase() {
     assert_eq!(report.secrets_missing.len(), 2);
     assert!(matches!(new.restore(&plain, Some("correct horse")).await, Err(BackupError::NoSecrets)));
 
-    // What the daemon knows already need not be entered again, as far as its own archives go; what the archive does
-    // not know goes.
+    // A daemon restoring its own archive retains the secrets that it has; secrets that the archive
+    // does not contain are deleted.
     old.set_secret("groq", "sk-other").await;
     let report = old.restore(&plain, None).await.unwrap();
     assert!(report.secrets_missing.is_empty());
     assert_eq!(old.secrets().await.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["mistral", "openai"]);
-    // Rows of another daemon may lead a secret elsewhere.
+    // Rows of another daemon might direct a secret to another server, so the secrets are deleted.
     new.set_secret("openai", "sk-mine").await;
     assert_eq!(new.restore(&plain, None).await.unwrap().secrets_missing.len(), 2);
     assert_eq!(new.secrets().await, []);
@@ -73,8 +73,8 @@ async fn secrets_travel_only_under_a_passphrase() {
 }
 
 #[tokio::test]
-async fn work_goes_on_during_a_backup() {
-    let fixture = Arc::new(filled(Fixture::new().await).await);
+async fn daemon_keeps_working_during_a_backup() {
+    let fixture = Arc::new(fill(Fixture::new().await).await);
     let is_done = Arc::new(AtomicBool::new(false));
     let writing = tokio::spawn({
         let (fixture, is_done) = (Arc::clone(&fixture), Arc::clone(&is_done));
@@ -92,7 +92,7 @@ async fn work_goes_on_during_a_backup() {
         let archive = fixture.archive(None).await;
         let new = Fixture::embedded().await;
         new.restore(&archive, None).await.unwrap();
-        // A state that once was: what was written is there without a gap.
+        // Each archive is a consistent snapshot: the rows written before it are present without a gap.
         let during: Vec<String> = new.state().await.into_iter().filter(|line| line.starts_with("row during")).collect();
         for (number, line) in during.iter().enumerate() {
             assert_eq!(line, &format!("row during {number:05}"));

@@ -1,6 +1,6 @@
-//! Backups at the seam of the domain: what an archive carries over, and what it refuses.
+//! Backups tested through the domain's interface: content of archives and rejected archives.
 //!
-//! Bringing to rest is stood in for; `cli/restore.rs` has the real one.
+//! Quiescing the daemon is faked here; `cli/restore.rs` tests the real one.
 
 mod carrying;
 mod older;
@@ -39,17 +39,17 @@ use tokio_util::sync::CancellationToken;
 use crate::support::{START, ScratchDatabase};
 
 #[derive(Default)]
-struct Rest {
-    is_resting: Arc<AtomicBool>,
-    rests: AtomicU32,
-    /// Loses the answer to the first commit after that.
+struct FakeQuiesce {
+    is_quiesced: Arc<AtomicBool>,
+    quiesce_count: AtomicU32,
+    /// If set, the response to the first commit after quiescing is lost.
     proxy: Mutex<Option<Proxy>>,
 }
 
-impl Quiesce for Rest {
+impl Quiesce for FakeQuiesce {
     fn quiesce(&self) -> BoxFuture<'_, Result<Box<dyn Send + Sync>, String>> {
-        struct Resting(Arc<AtomicBool>);
-        impl Drop for Resting {
+        struct QuiescedGuard(Arc<AtomicBool>);
+        impl Drop for QuiescedGuard {
             fn drop(&mut self) {
                 self.0.store(false, Ordering::SeqCst);
             }
@@ -57,10 +57,10 @@ impl Quiesce for Rest {
         if let Some(proxy) = &*self.proxy.lock().unwrap() {
             proxy.plan(Break::Commit(Commit::NotAnswered));
         }
-        self.rests.fetch_add(1, Ordering::SeqCst);
-        self.is_resting.store(true, Ordering::SeqCst);
-        let resting: Box<dyn Send + Sync> = Box::new(Resting(Arc::clone(&self.is_resting)));
-        async { Ok(resting) }.boxed()
+        self.quiesce_count.fetch_add(1, Ordering::SeqCst);
+        self.is_quiesced.store(true, Ordering::SeqCst);
+        let guard: Box<dyn Send + Sync> = Box::new(QuiescedGuard(Arc::clone(&self.is_quiesced)));
+        async { Ok(guard) }.boxed()
     }
 }
 
@@ -79,19 +79,19 @@ struct Fixture {
     context: AppContext,
     backup: Backup,
     vault: Vault,
-    rest: Arc<Rest>,
+    rest: Arc<FakeQuiesce>,
     _folder: tempfile::TempDir,
     _database: Option<ScratchDatabase>,
 }
 
 impl Fixture {
-    /// On the database that the tests run on.
+    /// Uses the database that the tests run on.
     async fn new() -> Self {
         let database = ScratchDatabase::create().await;
         Self::on(database).await
     }
 
-    /// On SQLite, whatever the tests run on.
+    /// Uses SQLite regardless of the database that the tests run on.
     async fn embedded() -> Self {
         Self::on(None).await
     }
@@ -133,7 +133,7 @@ impl Fixture {
             recorder: Recorder::default(),
             tracer: Tracer::off(),
         };
-        let rest = Arc::new(Rest::default());
+        let rest = Arc::new(FakeQuiesce::default());
         let vault = Vault::open(&context.db, &context.entropy, &context.data_dir.secret_key()).await.unwrap();
         let backup = Backup::new(&context, vault.clone(), Arc::clone(&rest) as _, validators());
         Self { context, backup, vault, rest, _folder: folder, _database: database }
@@ -172,7 +172,7 @@ impl Fixture {
         self.context.db.write::<_, StoreError, _>(keep).await.unwrap();
     }
 
-    /// Names and plaintexts.
+    /// Returns the names and plain texts of all secrets.
     async fn secrets(&self) -> Vec<(String, String)> {
         let mut read = self.context.db.read().await.unwrap();
         let mut secrets = Vec::new();
@@ -183,7 +183,7 @@ impl Fixture {
         secrets
     }
 
-    /// Everything that a backup carries: rows, files with their modes, links, secrets.
+    /// Describes everything that a backup contains: rows, files with their modes, and links.
     async fn state(&self) -> Vec<String> {
         let mut read = self.context.db.read().await.unwrap();
         let rows = read.fetch_all("SELECT consumer FROM cursors ORDER BY consumer", args![]).await.unwrap();
@@ -211,7 +211,7 @@ impl Fixture {
     }
 
     async fn restore(&self, archive: &[u8], passphrase: Option<&str>) -> Result<RestoreReport, BackupError> {
-        // In pieces that fall anywhere.
+        // Splits the archive at arbitrary positions.
         let pieces: Vec<Result<Bytes, std::io::Error>> =
             archive.chunks(1021).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
         self.backup.restore(stream::iter(pieces), passphrase.map(|text| Secret::new(text.into()))).await
@@ -242,8 +242,8 @@ fn describe(root: &Path, folder: &Path, state: &mut Vec<String>) {
     }
 }
 
-/// A daemon with something of everything.
-async fn filled(fixture: Fixture) -> Fixture {
+/// Fills a fixture with samples of everything that a backup contains.
+async fn fill(fixture: Fixture) -> Fixture {
     use std::os::unix::ffi::OsStrExt;
     for number in 0..50 {
         fixture.set_mark(&format!("mark {number}")).await;

@@ -1,4 +1,4 @@
-//! Archives of earlier versions, whose schema was another one.
+//! Archives of earlier versions, with an earlier schema.
 
 use agentd_store::Dialect;
 use agentd_testing_store::{TestDb, postgres_url};
@@ -8,8 +8,7 @@ use super::*;
 use crate::cli::agentd;
 use crate::support::TestProcess;
 
-/// The dump of a database with the first step of the schema only. Earlier versions exist once the schema changes after
-/// the first release; until then this is the earliest schema.
+/// Returns a dump of a database that has only the first migration, the earliest schema.
 async fn older_dump() -> Vec<u8> {
     let dialect = if postgres_url().is_some() { Dialect::Postgres } else { Dialect::Sqlite };
     let old = TestDb::start_on(dialect, &MIGRATIONS[..1]).await.unwrap();
@@ -25,10 +24,10 @@ async fn older_dump() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn an_older_archive_is_read_by_a_whole_daemon() {
+async fn older_archive_is_restored_and_migrated() {
     let dump = older_dump().await;
     let mut new = TestProcess::with_owner().await;
-    new.make_agent("other").await;
+    new.create_agent("other").await;
     let archive = agentd(&new, &["backup", "-"]).await.success().stdout;
     let path = new.folder().join("older.tar.gz");
     std::fs::write(&path, with_database(&archive, |_| dump.clone())).unwrap();
@@ -37,7 +36,7 @@ async fn an_older_archive_is_read_by_a_whole_daemon() {
     let made = agentd(&new, &["keys", "create", "--name", "after"]).await.success();
     new.key = String::from_utf8(made.stdout).unwrap().trim().to_owned();
     new.get("/api/agents/other").send().await.expect_status(404);
-    new.make_agent("afterwards").await;
+    new.create_agent("afterwards").await;
     new.terminate().await;
     let address = new.database_url().map(|url| Secret::new(url.to_owned()));
     let clock = agentd_base::Clock::system();
@@ -59,13 +58,13 @@ async fn an_older_archive_is_read_by_a_whole_daemon() {
 }
 
 #[tokio::test]
-async fn an_older_archive_that_is_broken_changes_nothing() {
+async fn invalid_older_archive_changes_nothing() {
     let dump = String::from_utf8(older_dump().await).unwrap();
     let new = Fixture::new().await;
     new.set_mark("stays").await;
     new.write("agents/stays/file", b"stays");
     let (archive, before) = (new.archive(None).await, new.state().await);
-    let rests = new.rest.rests.load(Ordering::SeqCst);
+    let quiesce_count = new.rest.quiesce_count.load(Ordering::SeqCst);
     for (from, to, said) in
         [("\"older\"", "null", "a row of the table `cursors`"), ("\"end\"", "\"and\"", "is not a line of a dump")]
     {
@@ -75,7 +74,7 @@ async fn an_older_archive_that_is_broken_changes_nothing() {
         assert!(error.to_string().contains(said), "{error}");
         assert_eq!(agentd_base::DomainError::code(&error), "bad_archive");
         assert_eq!((new.state().await, new.leftovers()), (before.clone(), Vec::new()));
-        assert_eq!(new.rest.rests.load(Ordering::SeqCst), rests);
+        assert_eq!(new.rest.quiesce_count.load(Ordering::SeqCst), quiesce_count);
     }
     new.restore(&with_database(&archive, |_| dump.clone().into_bytes()), None).await.unwrap();
 }

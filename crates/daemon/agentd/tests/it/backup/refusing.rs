@@ -1,10 +1,10 @@
-//! What is refused, without a trace.
+//! Rejected archives leave nothing behind.
 
 use super::*;
 
 #[tokio::test]
-async fn a_cut_off_or_changed_archive_changes_nothing() {
-    let old = filled(Fixture::new().await).await;
+async fn truncated_or_changed_archive_changes_nothing() {
+    let old = fill(Fixture::new().await).await;
     let archive = old.archive(None).await;
     let new = Fixture::new().await;
     new.set_mark("stays").await;
@@ -17,23 +17,23 @@ async fn a_cut_off_or_changed_archive_changes_nothing() {
         let outcome = new.restore(&archive[..offset], None).await;
         assert!(matches!(outcome, Err(BackupError::Archive { .. })), "cut at {offset}: {outcome:?}");
         let mut changed = archive.clone();
-        let place = offset.min(archive.len() - 1).max(10);
-        changed[place] ^= 0x10;
-        // In a run of equal bytes another code may mean the same: then nothing was changed.
+        let position = offset.min(archive.len() - 1).max(10);
+        changed[position] ^= 0x10;
+        // In a run of equal bytes, a changed code may decode to the same content.
         if unzip(&changed) != unzip(&archive) {
             let outcome = new.restore(&changed, None).await;
-            assert!(outcome.is_err(), "changed at {place}");
+            assert!(outcome.is_err(), "changed at {position}");
         }
         assert_eq!(new.state().await, before);
         assert_eq!(new.leftovers(), Vec::<String>::new());
     }
-    assert_eq!(new.rest.rests.load(Ordering::SeqCst), 0, "nothing is brought to rest for a bad archive");
+    assert_eq!(new.rest.quiesce_count.load(Ordering::SeqCst), 0, "an invalid archive does not quiesce the daemon");
     new.restore(&archive, None).await.unwrap();
     assert_eq!(new.state().await, old.state().await);
 }
 
-/// Unpacks an archive, lets `change` work on its entries, and packs it again with right sums of
-/// the compression: only our own checks can notice.
+/// Unpacks an archive, lets `change` edit or drop each entry, and packs it again with valid checksums of the
+/// compression, so that only the daemon's own checks can reject it.
 pub fn repack(archive: &[u8], mut change: impl FnMut(&mut tar::Header, &mut Vec<u8>, &mut Vec<u8>) -> bool) -> Vec<u8> {
     let mut reader = tar::Archive::new(flate2::read::GzDecoder::new(archive));
     let mut writer = tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
@@ -47,7 +47,7 @@ pub fn repack(archive: &[u8], mut change: impl FnMut(&mut tar::Header, &mut Vec<
             continue;
         }
         header.set_size(content.len() as u64);
-        // Written by hand: the library would refuse the names that we want to try.
+        // Written directly: the library would reject some of the tested names.
         if name.len() <= 100 {
             let field = &mut header.as_old_mut().name;
             field.fill(0);
@@ -60,7 +60,7 @@ pub fn repack(archive: &[u8], mut change: impl FnMut(&mut tar::Header, &mut Vec<
 }
 
 #[tokio::test]
-async fn an_archive_made_to_harm_is_refused() {
+async fn malicious_archive_is_rejected() {
     let old = Fixture::new().await;
     old.write("agents/ada/notes.txt", b"remember");
     old.write("agents/ada/more.txt", b"more");
@@ -98,7 +98,7 @@ async fn an_archive_made_to_harm_is_refused() {
     }
     let mut number = 0;
     harmful.push((
-        "another content",
+        "changed content",
         repack(&archive, |_, path, content| {
             if is_notes(path) {
                 content[0] = b'X';
@@ -111,7 +111,7 @@ async fn an_archive_made_to_harm_is_refused() {
     harmful.push(("no manifest", repack(&archive, |_, path, _| path != b"manifest.json")));
     harmful.push(("no database", repack(&archive, |_, path, _| path != b"database.jsonl")));
     harmful.push((
-        "twice the same",
+        "duplicate name",
         repack(&archive, |_, path, _| {
             if path.ends_with(b"more.txt") {
                 *path = b"agents/ada/notes.txt".to_vec();
@@ -121,7 +121,7 @@ async fn an_archive_made_to_harm_is_refused() {
         }),
     ));
     assert!(number > 4);
-    // Through a link: first the link, then a file below it.
+    // A symbolic link, followed by a file below it.
     harmful.push((
         "through a link",
         repack(&archive, |header, path, content| {

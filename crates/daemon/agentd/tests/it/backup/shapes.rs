@@ -1,4 +1,4 @@
-//! Files of every shape that code can give them: with holes, with many names, where no path reaches.
+//! Unusual files: sparse files, hard links, and paths longer than the path limit.
 
 use std::os::unix::fs::{FileExt, MetadataExt};
 
@@ -6,8 +6,8 @@ use super::*;
 
 const GIB: u64 = 1 << 30;
 
-/// Sixty gigabytes that take a few kilobytes, and a file with something here and there.
-fn with_holes(fixture: &Fixture) -> Vec<(u64, u64)> {
+/// Creates 60 GiB of empty sparse files and one sparse file with scattered data; returns the data's positions.
+fn write_sparse_files(fixture: &Fixture) -> Vec<(u64, u64)> {
     for number in 0..60 {
         fixture.write(&format!("agents/ada/hole-{number}"), b"");
         let file =
@@ -25,9 +25,9 @@ fn with_holes(fixture: &Fixture) -> Vec<(u64, u64)> {
 }
 
 #[tokio::test]
-async fn holes_stay_holes_and_cost_nothing() {
+async fn sparse_files_stay_sparse() {
     let old = Fixture::new().await;
-    let places = with_holes(&old);
+    let places = write_sparse_files(&old);
     let archive = old.archive(None).await;
     assert!(archive.len() < 200_000, "{} bytes", archive.len());
     assert!(unzip(&archive).unwrap().len() < 4 << 20);
@@ -50,14 +50,14 @@ async fn holes_stay_holes_and_cost_nothing() {
     let mut start = [0; 12];
     file.read_exact_at(&mut start, 0).unwrap();
     assert_eq!(&start, b"at its start");
-    // And once more: what was restored has its holes, too.
+    // A backup of the restored files is sparse, too.
     assert!(new.archive(None).await.len().abs_diff(archive.len()) < 4_096);
 }
 
-/// Its owner can always get at it without this program.
+/// The archive can be read without this program.
 #[tokio::test]
-#[allow(clippy::disallowed_methods, reason = "another program is what is tested")]
-async fn ordinary_tools_read_it() {
+#[allow(clippy::disallowed_methods, reason = "the test runs other programs")]
+async fn archive_is_readable_with_standard_tools() {
     let old = Fixture::embedded().await;
     old.write("agents/ada/first", b"two names");
     let long = format!("agents/ada/{}/{}", "long".repeat(30), "name".repeat(50));
@@ -75,7 +75,7 @@ async fn ordinary_tools_read_it() {
     {
         let ran = std::process::Command::new(command[0]).args(&command[1..]).current_dir(folder.path()).output();
         let Ok(ran) = ran else {
-            println!("NOT TESTED: there is no {} here", command[0]);
+            println!("NOT TESTED: {} is not installed", command[0]);
             continue;
         };
         assert!(ran.status.success(), "{command:?}: {}", String::from_utf8_lossy(&ran.stderr));
@@ -93,7 +93,7 @@ async fn ordinary_tools_read_it() {
 }
 
 #[tokio::test]
-async fn a_file_with_many_names_is_written_once() {
+async fn hard_linked_file_is_stored_once() {
     let old = Fixture::new().await;
     let content = Entropy::seeded(3);
     let content: Vec<u8> = (0..1 << 15).flat_map(|_| content.bytes::<32>()).collect();
@@ -103,7 +103,7 @@ async fn a_file_with_many_names_is_written_once() {
         let name = old.root().join(format!("agents/ada/f{number:04}"));
         std::fs::hard_link(old.root().join("agents/ada/f0000"), name).unwrap();
     }
-    // No restore gives two agents one file.
+    // A restore never shares a file between two agents.
     std::fs::hard_link(old.root().join("agents/ada/f0000"), old.root().join("agents/bob/theirs")).unwrap();
     let archive = old.archive(None).await;
     assert!(archive.len() < 3 << 20, "{} bytes", archive.len());
@@ -114,9 +114,9 @@ async fn a_file_with_many_names_is_written_once() {
     assert_eq!(new.root().join("agents/bob/theirs").metadata().unwrap().nlink(), 1);
 }
 
-/// Where no path in one piece reaches, code gets step by step.
+/// Programs create such paths step by step, relative to open folders.
 #[tokio::test]
-async fn what_lies_deeper_than_a_path_is_long_travels_too() {
+async fn paths_longer_than_the_path_limit_are_restored() {
     use rustix::fs::{Mode, OFlags, mkdirat, openat};
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
     let old = Fixture::new().await;
@@ -133,7 +133,7 @@ async fn what_lies_deeper_than_a_path_is_long_travels_too() {
     let archive = old.archive(None).await;
     let new = Fixture::new().await;
     assert_eq!(new.restore(&archive, None).await.unwrap().files, 2);
-    // Over itself: what is replaced goes, too.
+    // Restoring over the same files deletes the long paths that it replaces.
     assert_eq!(new.restore(&new.archive(None).await, None).await.unwrap().files, 2);
     assert_eq!(new.leftovers(), Vec::<String>::new());
     for fixture in [old, new] {
@@ -142,7 +142,7 @@ async fn what_lies_deeper_than_a_path_is_long_travels_too() {
 }
 
 #[tokio::test]
-async fn links_are_carried_to_the_letter() {
+async fn link_targets_are_preserved_exactly() {
     let old = Fixture::new().await;
     old.write("agents/ada/a/b", b"x");
     let long = format!("a//{}/./{}", "n".repeat(150), "m".repeat(150));
@@ -157,9 +157,9 @@ async fn links_are_carried_to_the_letter() {
     assert!(state.contains(&"link \"agents/ada/link0\" \"a//b\"".to_owned()), "{state:#?}");
 }
 
-/// What is written can be read: the deepest that is taken, and no deeper.
+/// The maximum depth is the same for creating and restoring an archive.
 #[tokio::test]
-async fn what_is_too_deep_is_said_to_be() {
+async fn too_deep_path_is_reported() {
     let old = Fixture::new().await;
     let deepest = format!("agents{}", "/d".repeat(99));
     old.write(&format!("{deepest}/file"), b"x");
@@ -177,7 +177,7 @@ async fn what_is_too_deep_is_said_to_be() {
 }
 
 #[tokio::test]
-async fn holes_and_names_that_cannot_be_are_refused() {
+async fn invalid_sparse_maps_and_names_are_rejected() {
     let old = Fixture::embedded().await;
     old.write("agents/ada/notes.txt", b"0\n");
     old.write("agents/bob/notes.txt", b"x");
@@ -236,7 +236,7 @@ async fn holes_and_names_that_cannot_be_are_refused() {
         let refused = new.restore(&harmful, None).await.unwrap_err();
         let text = refused.to_string();
         assert!(matches!(refused, BackupError::Archive { .. }), "{what}: {text}");
-        assert!(!text.contains("list of contents"), "{what} is noticed by itself: {text}");
+        assert!(!text.contains("list of contents"), "{what} is not detected by its own check: {text}");
         assert_eq!(new.state().await, before);
         assert_eq!(new.leftovers(), Vec::<String>::new());
     }

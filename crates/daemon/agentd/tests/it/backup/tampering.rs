@@ -1,10 +1,10 @@
-//! Archives that are whole, and hold what this program would never have written.
+//! Well-formed archives with content that the daemon would never have written.
 
 use super::refusing::repack;
 use super::*;
 
-/// Replaces text in the dump.
-fn tampered(archive: &[u8], from: &str, to: &str) -> Vec<u8> {
+/// Replaces text in the dump of the database.
+fn tamper(archive: &[u8], from: &str, to: &str) -> Vec<u8> {
     with_database(archive, |dump| {
         let text = String::from_utf8(dump).unwrap();
         assert!(text.contains(from), "{from} in {text}");
@@ -12,7 +12,7 @@ fn tampered(archive: &[u8], from: &str, to: &str) -> Vec<u8> {
     })
 }
 
-/// Changes the dump and makes every hash agree again, as an attacker would.
+/// Changes the dump and updates every hash to match, as an attacker would.
 pub(super) fn with_database(archive: &[u8], mut change: impl FnMut(Vec<u8>) -> Vec<u8>) -> Vec<u8> {
     let mut replaced = None;
     repack(archive, |_, path, content| {
@@ -27,7 +27,7 @@ pub(super) fn with_database(archive: &[u8], mut change: impl FnMut(Vec<u8>) -> V
                     line["size"] = size.into();
                     line["sha256"] = hash.clone().into();
                 }
-                format!("{}\n", reordered(&line))
+                format!("{}\n", serialize_line(&line))
             });
             *content = lines.collect::<String>().into_bytes();
         }
@@ -35,8 +35,8 @@ pub(super) fn with_database(archive: &[u8], mut change: impl FnMut(Vec<u8>) -> V
     })
 }
 
-/// As the archive writes a line: its kind first.
-fn reordered(line: &serde_json::Value) -> String {
+/// Serializes a line of the list in the order of the archive, with `kind` first.
+fn serialize_line(line: &serde_json::Value) -> String {
     let mut fields = vec![format!("\"kind\":{}", line["kind"])];
     for name in ["path", "size", "sha256", "target", "entries"] {
         if !line[name].is_null() {
@@ -56,7 +56,7 @@ impl Fixture {
     }
 }
 
-/// A daemon with an agent, one that is being purged, and settings.
+/// Returns a daemon with an agent, a pending purge of another agent, and settings.
 async fn with_rows() -> Fixture {
     let fixture = Fixture::new().await;
     fixture
@@ -84,8 +84,8 @@ async fn with_rows() -> Fixture {
     fixture
 }
 
-/// The same with two jobs that follow each other, and a hook.
-async fn with_plans() -> Fixture {
+/// Adds a hook and two jobs linked by a chain.
+async fn with_jobs_and_hook() -> Fixture {
     let fixture = with_rows().await;
     fixture
         .execute(
@@ -126,8 +126,8 @@ async fn with_plans() -> Fixture {
     fixture
 }
 
-/// A daemon that somebody wrote to, and somebody else asks to; another daemon holds the connection.
-async fn with_chats() -> Fixture {
+/// Adds rows of channels: a message, a pairing request, a state, and a connection of another daemon.
+async fn with_channel_rows() -> Fixture {
     let fixture = with_rows().await;
     fixture
         .execute(
@@ -148,12 +148,12 @@ async fn with_chats() -> Fixture {
 }
 
 #[tokio::test]
-async fn messages_of_no_platform_and_from_nowhere_are_refused_and_connections_stay_behind() {
-    let archive = with_chats().await.archive(None).await;
+async fn invalid_channel_rows_are_rejected_and_connections_are_not_restored() {
+    let archive = with_channel_rows().await.archive(None).await;
     let new = Fixture::new().await;
     new.set_mark("stays").await;
     let before = new.state().await;
-    for (from, to, said) in [
+    for (from, to, expected) in [
         ("\"telegram\"", "\"telegraph\"", "the platform of a row about chat platforms cannot be read: `telegraph`"),
         ("\"slack\"", "\"slick\"", "the platform of a row about chat platforms cannot be read: `slick`"),
         ("\"discord\"", "\"\"", "the platform of a row about chat platforms cannot be read: ``"),
@@ -161,9 +161,9 @@ async fn messages_of_no_platform_and_from_nowhere_are_refused_and_connections_st
         (r#"{\"channel\":\"C1\"}"#, "nowhere", "the reply_to of a row about chat platforms cannot be read"),
         ("null,\"[]\",\"7\"", "null,\"[7]\",\"7\"", "the attachments of a row about chat platforms cannot be read"),
     ] {
-        let error = new.restore(&tampered(&archive, from, to), None).await.unwrap_err();
+        let error = new.restore(&tamper(&archive, from, to), None).await.unwrap_err();
         let text = error.to_string();
-        assert!(text.contains(said) && text.ends_with("nothing was changed"), "{to}: {text}");
+        assert!(text.contains(expected) && text.ends_with("nothing was changed"), "{to}: {text}");
         assert_eq!(new.state().await, before);
     }
     new.restore(&archive, None).await.unwrap();
@@ -173,12 +173,12 @@ async fn messages_of_no_platform_and_from_nowhere_are_refused_and_connections_st
 }
 
 #[tokio::test]
-async fn jobs_and_hooks_that_could_not_have_been_saved_are_refused() {
-    let archive = with_plans().await.archive(None).await;
+async fn invalid_jobs_and_hooks_are_rejected() {
+    let archive = with_jobs_and_hook().await.archive(None).await;
     let new = Fixture::new().await;
     new.set_mark("stays").await;
     let before = new.state().await;
-    for (from, to, said) in [
+    for (from, to, expected) in [
         ("30 8 * * 1-5", "61 8 * * 1-5", "the schedule of the job `job_one` cannot be read"),
         (r#"\"interval\":600"#, r#"\"interval\":0"#, "the schedule of the job `job_two` cannot be read"),
         ("run_count < 10", "run_count <", "the job `report` is not valid: condition.expression"),
@@ -197,24 +197,24 @@ async fn jobs_and_hooks_that_could_not_have_been_saved_are_refused() {
         ("\"global\"", "\"agent:scout\"", "the hook `sink` is not valid: its scope"),
         (r#"[\"mine\"]"#, r#"[\"\"]"#, "the hook `sink` is not valid: tags must be"),
     ] {
-        let error = new.restore(&tampered(&archive, from, to), None).await.unwrap_err();
+        let error = new.restore(&tamper(&archive, from, to), None).await.unwrap_err();
         let text = error.to_string();
-        assert!(text.contains(said) && text.ends_with("nothing was changed"), "{to}: {text}");
+        assert!(text.contains(expected) && text.ends_with("nothing was changed"), "{to}: {text}");
         assert_eq!(agentd_base::DomainError::code(&error), "bad_archive");
         assert_eq!(new.state().await, before);
     }
-    // The tampering alone is not what was refused.
-    new.restore(&tampered(&archive, "30 8 * * 1-5", "31 8 * * 1-5"), None).await.unwrap();
+    // A valid change is accepted.
+    new.restore(&tamper(&archive, "30 8 * * 1-5", "31 8 * * 1-5"), None).await.unwrap();
 }
 
 #[tokio::test]
-async fn rows_that_no_domain_would_have_written_are_refused() {
+async fn invalid_agents_and_settings_are_rejected() {
     let archive = with_rows().await.archive(None).await;
     let new = Fixture::new().await;
     new.set_mark("stays").await;
     new.write("agents/stays/file", b"stays");
     let before = new.state().await;
-    for (from, to, said) in [
+    for (from, to, expected) in [
         ("\"scout\"", "\"../../evil\"", "`../../evil` is no name of an agent"),
         ("\"scout\"", "\"/srv/evil\"", "`/srv/evil` is no name of an agent"),
         ("\"agent_01arz3ndektsv4rrffq69g5fav\"", "\"../../../evil\"", "is no id of an agent"),
@@ -227,30 +227,30 @@ async fn rows_that_no_domain_would_have_written_are_refused() {
         ("https://pictures.example/a.png", "/etc/passwd", "profile.avatar_url, which"),
         (r#"{\"temperature\":0.5"#, r#"{\"temperature\":\"warm\""#, "its settings `agent` cannot be read"),
     ] {
-        let error = new.restore(&tampered(&archive, from, to), None).await.unwrap_err();
+        let error = new.restore(&tamper(&archive, from, to), None).await.unwrap_err();
         let text = error.to_string();
-        assert!(text.contains(said) && text.ends_with("nothing was changed"), "{to}: {text}");
+        assert!(text.contains(expected) && text.ends_with("nothing was changed"), "{to}: {text}");
         assert_eq!(agentd_base::DomainError::code(&error), "bad_archive");
         assert_eq!(new.state().await, before);
         assert_eq!(new.leftovers(), Vec::<String>::new());
     }
-    // The tampering alone is not what was refused.
-    new.restore(&tampered(&archive, "\"scout\"", "\"guide\""), None).await.unwrap();
+    // A valid change is accepted.
+    new.restore(&tamper(&archive, "\"scout\"", "\"guide\""), None).await.unwrap();
 }
 
 #[tokio::test]
-async fn changed_rows_lead_no_secret_elsewhere() {
+async fn changed_rows_cause_secrets_to_be_dropped() {
     let own = with_rows().await;
     own.set_secret("openai", "sk-one").await;
     let archive = own.archive(None).await;
     assert!(own.restore(&archive, None).await.unwrap().secrets_missing.is_empty());
-    let report = own.restore(&tampered(&archive, "\"scout\"", "\"guide\""), None).await.unwrap();
+    let report = own.restore(&tamper(&archive, "\"scout\"", "\"guide\""), None).await.unwrap();
     assert_eq!((report.secrets_missing.len(), own.secrets().await), (1, Vec::new()));
 }
 
 #[tokio::test]
-async fn rows_that_break_a_rule_of_their_table_are_named() {
-    let archive = with_plans().await.archive(None).await;
+async fn rows_that_violate_table_constraints_are_reported() {
+    let archive = with_jobs_and_hook().await.archive(None).await;
     let new = Fixture::new().await;
     new.set_mark("stays").await;
     let before = new.state().await;
@@ -260,7 +260,7 @@ async fn rows_that_break_a_rule_of_their_table_are_named() {
         ("\"paused\"", "\"lost\"", "jobs"),
         ("[\"chain_one\",0,\"job_two\"", "[\"chain_one\",0,\"job_ten\"", "chain_jobs"),
     ] {
-        let error = new.restore(&tampered(&archive, from, to), None).await.unwrap_err();
+        let error = new.restore(&tamper(&archive, from, to), None).await.unwrap_err();
         let text = error.to_string();
         assert!(text.contains("line ") && text.contains(&format!("a row of the table `{table}`")), "{to}: {text}");
         assert_eq!(agentd_base::DomainError::code(&error), "bad_archive");
@@ -270,7 +270,7 @@ async fn rows_that_break_a_rule_of_their_table_are_named() {
 }
 
 #[tokio::test]
-async fn secrets_that_come_as_rows_are_refused() {
+async fn secrets_in_the_dump_are_rejected() {
     let archive = with_rows().await.archive(None).await;
     let table = "{\"table\":{\"name\":\"secrets\",\"columns\":[\"name\",\"scope\",\"sealed\",\"updated_at\"]}}\n\
                  [\"openai\",\"providers\",\"AAAA\",1]\n";
@@ -283,12 +283,12 @@ async fn secrets_that_come_as_rows_are_refused() {
     let (from, to) =
         (format!("{{\"end\":{{\"rows\":{count}}}}}"), format!("{table}{{\"end\":{{\"rows\":{}}}}}", count + 1));
     let new = Fixture::new().await;
-    let error = new.restore(&tampered(&archive, &from, &to), None).await.unwrap_err();
-    assert!(error.to_string().contains("its database holds secrets"), "{error}");
+    let error = new.restore(&tamper(&archive, &from, &to), None).await.unwrap_err();
+    assert!(error.to_string().contains("its database contains secrets"), "{error}");
 }
 
 #[tokio::test]
-async fn links_that_lead_out_are_neither_taken_nor_written() {
+async fn links_that_lead_outside_are_neither_archived_nor_restored() {
     let old = with_rows().await;
     old.write("agents/scout/deep/file", b"x");
     for (target, link) in [

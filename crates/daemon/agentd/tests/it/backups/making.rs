@@ -1,4 +1,4 @@
-//! Made, listed, downloaded, deleted; what is no backup is none.
+//! Create, list, download, and delete backups; other files are not backups.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -8,12 +8,12 @@ use super::*;
 use crate::support::TestApp;
 
 #[tokio::test]
-async fn a_backup_is_made_listed_downloaded_and_deleted() {
+async fn backup_is_created_listed_downloaded_and_deleted() {
     let app = TestApp::with_owner().await;
     assert_eq!(app.get(WORK).send().await.expect_status(200).json(), json!({"work": null}));
     let mut stream = app.get("/api/events/stream?types=backup").stream().await;
     assert_eq!(stream.next().await.expect("it begins").event, "ready");
-    let made = make(&app, &json!({})).await;
+    let made = create(&app, &json!({})).await;
     let name = text(&made, "name");
     assert!(name.starts_with("backup-2026-01-05T09-00-00-") && name.ends_with(".tar.gz"), "{name}");
     assert_eq!(
@@ -24,11 +24,11 @@ async fn a_backup_is_made_listed_downloaded_and_deleted() {
         (&made["created_at"], &made["version"]),
         (&json!("2026-01-05T09:00:00.000Z"), &json!(env!("CARGO_PKG_VERSION")))
     );
-    let told = stream.next().await.expect("an event");
-    assert_eq!((told.event.as_str(), &told.data["data"]["name"]), ("backup.created", &json!(name)));
+    let published = stream.next().await.expect("an event");
+    assert_eq!((published.event.as_str(), &published.data["data"]["name"]), ("backup.created", &json!(name)));
 
     let path = app.data_dir().join("backups").join(&name);
-    let mode = |path: &std::path::Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    let mode = |path: &std::path::Path| std::fs::metadata(path).expect("metadata").permissions().mode() & 0o777;
     assert_eq!((mode(&path), mode(&app.data_dir().join("backups"))), (0o600, 0o700));
     let downloaded = download(&app, &name).await.expect_status(200);
     assert_eq!(downloaded.header("content-type"), Some("application/gzip"));
@@ -46,23 +46,23 @@ async fn a_backup_is_made_listed_downloaded_and_deleted() {
 }
 
 #[tokio::test]
-async fn secrets_are_in_it_under_a_passphrase_alone() {
+async fn backup_contains_secrets_only_with_a_passphrase() {
     let app = TestApp::with_owner().await;
     app.put("/api/providers/openai/key").json(&json!({"api_key": "sk-of-a-vendor"})).send().await.expect_status(200);
-    let plain = make(&app, &json!({})).await;
+    let plain = create(&app, &json!({})).await;
     assert_eq!((&plain["has_secrets"], &plain["secret_count"]), (&json!(false), &json!(1)));
     let refused = app.post(BACKUPS).json(&json!({"passphrase": "short"})).send().await.expect_status(400);
     assert_eq!(refused.bad_fields(), ["passphrase"]);
-    let sealed = make(&app, &json!({"passphrase": "correct horse battery"})).await;
+    let sealed = create(&app, &json!({"passphrase": "correct horse battery"})).await;
     assert_eq!(sealed["has_secrets"], true);
     let work = std::fs::read_to_string(app.data_dir().join("backups/work.json")).expect("the work");
     assert!(!work.contains("correct horse"), "{work}");
 }
 
 #[tokio::test]
-async fn who_only_reads_is_told_of_none() {
+async fn read_key_has_no_access_to_backups() {
     let app = TestApp::with_owner().await;
-    let name = text(&make(&app, &json!({})).await, "name");
+    let name = text(&create(&app, &json!({})).await, "name");
     let key = app.post("/api/auth/keys").json(&json!({"name": "reader", "scope": "read"})).send().await.json();
     let key = text(&key, "key");
     for path in [BACKUPS.to_owned(), WORK.to_owned(), format!("{BACKUPS}/{name}/download")] {
@@ -71,9 +71,9 @@ async fn who_only_reads_is_told_of_none() {
 }
 
 #[tokio::test]
-async fn what_is_no_backup_is_none() {
+async fn other_files_in_the_folder_are_not_backups() {
     let app = TestApp::with_owner().await;
-    let name = text(&make(&app, &json!({})).await, "name");
+    let name = text(&create(&app, &json!({})).await, "name");
     let folder = app.data_dir().join("backups");
     std::fs::write(folder.join("before-migration-1-to-2.db"), "the store's").expect("written");
     std::fs::write(folder.join("nonsense.tar.gz"), "no archive").expect("written");
@@ -81,7 +81,7 @@ async fn what_is_no_backup_is_none() {
     std::fs::create_dir(folder.join("folder.tar.gz")).expect("a folder");
     let names: Vec<String> = list(&app).await.iter().map(|backup| text(backup, "name")).collect();
     assert_eq!(names, std::slice::from_ref(&name));
-    for none in [
+    for other in [
         "before-migration-1-to-2.db",
         "link.tar.gz",
         "folder.tar.gz",
@@ -90,19 +90,19 @@ async fn what_is_no_backup_is_none() {
         "..%2fx.tar.gz",
         &format!("x%2f..%2f{name}"),
     ] {
-        download(&app, none).await.expect_error(404, "not_found");
-        app.delete(&format!("{BACKUPS}/{none}")).send().await.expect_error(404, "not_found");
-        let restore = json!({"confirm": none});
-        app.post(&format!("{BACKUPS}/{none}/restore")).json(&restore).send().await.expect_error(404, "not_found");
+        download(&app, other).await.expect_error(404, "not_found");
+        app.delete(&format!("{BACKUPS}/{other}")).send().await.expect_error(404, "not_found");
+        let restore = json!({"confirm": other});
+        app.post(&format!("{BACKUPS}/{other}/restore")).json(&restore).send().await.expect_error(404, "not_found");
     }
     download(&app, "nonsense.tar.gz").await.expect_error(400, "bad_archive");
     assert!(folder.join("before-migration-1-to-2.db").exists() && app.data_dir().join("secret.key").exists());
 }
 
 #[tokio::test]
-async fn their_number_and_their_size_are_bounded() {
+async fn number_and_total_size_of_backups_are_limited() {
     let app = TestApp::with_owner().await;
-    let name = text(&make(&app, &json!({})).await, "name");
+    let name = text(&create(&app, &json!({})).await, "name");
     let folder = app.data_dir().join("backups");
     for number in 1..50 {
         std::fs::copy(folder.join(&name), folder.join(format!("copy-{number}.tar.gz"))).expect("a copy");
@@ -117,30 +117,31 @@ async fn their_number_and_their_size_are_bounded() {
     app.put("/api/settings/backup").json(&json!({"limit_mb": 10})).send().await.expect_status(200);
     write_noise(app.data_dir(), 11);
     app.post(BACKUPS).json(&json!({})).send().await.expect_status(202);
-    let work = ended(|| app.get(WORK)).await;
+    let work = wait_until_ended(|| app.get(WORK)).await;
     assert_eq!((&work["state"], &work["failure"]["code"]), (&json!("failed"), &json!("backups_full")), "{work}");
-    assert_eq!(files(&app), [name], "nothing of it is left");
+    assert_eq!(files(&app), [name], "no partial file remains");
 }
 
 #[tokio::test]
-async fn one_thing_at_a_time() {
+async fn concurrent_operation_is_rejected_as_busy() {
     let app = TestApp::with_owner().await;
-    let name = text(&make(&app, &json!({})).await, "name");
-    let lock =
-        agentd_core::runtime::FileLock::try_take(&app.data_dir().join("backup.lock")).expect("a lock").expect("free");
+    let name = text(&create(&app, &json!({})).await, "name");
+    let lock = agentd_core::runtime::FileLock::try_acquire(&app.data_dir().join("backup.lock"))
+        .expect("a lock")
+        .expect("free");
     app.post(BACKUPS).json(&json!({})).send().await.expect_error(409, "busy");
     let restore = app.post(&format!("{BACKUPS}/{name}/restore")).json(&json!({"confirm": name}));
     restore.send().await.expect_error(409, "busy");
     drop(lock);
-    make(&app, &json!({"allow_incomplete": true})).await;
+    create(&app, &json!({"allow_incomplete": true})).await;
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_written_is_a_failure_that_is_told() {
+async fn unwritable_folder_fails_the_request() {
     let app = TestApp::with_owner().await;
     let blocked: Value = json!({});
     std::fs::write(app.data_dir().join("backups"), "in the way").expect("written");
     app.post(BACKUPS).json(&blocked).send().await.expect_status(500);
     std::fs::remove_file(app.data_dir().join("backups")).expect("removed");
-    make(&app, &blocked).await;
+    create(&app, &blocked).await;
 }

@@ -1,4 +1,4 @@
-//! Backups over HTTP: made, uploaded, restored, made every day, and cut off.
+//! Backups over HTTP: create, upload, restore, schedule, and interrupt.
 
 mod cut_off;
 mod daily;
@@ -18,8 +18,8 @@ fn text(value: &Value, field: &str) -> String {
     value[field].as_str().unwrap_or_else(|| panic!("no {field} in {value}")).to_owned()
 }
 
-/// The work once it has ended. While a restore is under way, the daemon says so instead.
-async fn ended(ask: impl Fn() -> TestRequest) -> Value {
+/// Waits until the work has ended and returns it. During a restore, the daemon responds with 503.
+async fn wait_until_ended(ask: impl Fn() -> TestRequest) -> Value {
     let mut eventually = Eventually::new();
     loop {
         let answer = ask().send().await;
@@ -30,15 +30,15 @@ async fn ended(ask: impl Fn() -> TestRequest) -> Value {
                 answer.expect_error(503, "restoring");
             }
         }
-        eventually.look_again().await;
+        eventually.retry().await;
     }
 }
 
-/// Makes a backup to its end; answers its entry in the list.
-async fn make(app: &TestApp, body: &Value) -> Value {
+/// Creates a backup, waits for it, and returns its entry in the list.
+async fn create(app: &TestApp, body: &Value) -> Value {
     let begun = app.post(BACKUPS).json(body).send().await.expect_status(202).json();
     assert_eq!((&begun["kind"], &begun["state"]), (&"backup".into(), &"running".into()), "{begun}");
-    let work = ended(|| app.get(WORK)).await;
+    let work = wait_until_ended(|| app.get(WORK)).await;
     assert_eq!(work["state"], "done", "{work}");
     list(app).await.into_iter().find(|backup| backup["name"] == begun["name"]).expect("it is listed")
 }
@@ -54,7 +54,7 @@ async fn download(app: &TestApp, name: &str) -> TestResponse {
     app.get(&format!("{BACKUPS}/{name}/download")).send().await
 }
 
-/// What lies in the folder, parts and all.
+/// Lists all files in the folder, including partial ones.
 fn files(app: &TestApp) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(app.data_dir().join("backups")) else { return Vec::new() };
     let mut names: Vec<String> = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -63,7 +63,7 @@ fn files(app: &TestApp) -> Vec<String> {
     names
 }
 
-/// Puts what cannot be compressed into a workspace.
+/// Writes incompressible data into a workspace.
 fn write_noise(folder: &std::path::Path, mib: usize) {
     std::fs::create_dir_all(folder.join("agents/noisy")).expect("a workspace");
     let mut noise = vec![0; mib << 20];

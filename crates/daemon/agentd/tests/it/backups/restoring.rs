@@ -1,4 +1,4 @@
-//! Restoring what is kept.
+//! Restore of stored backups.
 
 use serde_json::{Value, json};
 
@@ -26,21 +26,21 @@ async fn restore(app: &TestApp, name: &str, passphrase: Option<&str>) -> Value {
         if answer.status != 409 {
             break answer.expect_status(202).json();
         }
-        // The database server sees a moment later that a daemon has gone.
+        // The database server notices a disconnected daemon with a delay.
         answer.expect_error(409, "other_daemons");
-        eventually.look_again().await;
+        eventually.retry().await;
     };
     assert_eq!((&begun["kind"], &begun["state"]), (&json!("restore"), &json!("running")));
-    ended(|| app.get(WORK)).await
+    wait_until_ended(|| app.get(WORK)).await
 }
 
 #[tokio::test]
-async fn a_restore_brings_back_what_was_and_nothing_else() {
+async fn restore_returns_to_the_state_of_the_backup() {
     let app = TestApp::with_owner().await;
     app.put("/api/providers/openai/key").json(&json!({"api_key": "sk-of-a-vendor"})).send().await.expect_status(200);
     make_agent(&app, "ada").await;
     let before = log_in(&app).await;
-    let name = text(&make(&app, &json!({})).await, "name");
+    let name = text(&create(&app, &json!({})).await, "name");
     make_agent(&app, "later").await;
     let since = log_in(&app).await;
     let path = format!("{BACKUPS}/{name}/restore");
@@ -56,50 +56,50 @@ async fn a_restore_brings_back_what_was_and_nothing_else() {
     app.get("/api/agents/later").send().await.expect_status(404);
     app.get("/api/agents").bearer(&before).send().await.expect_status(200);
     app.get("/api/agents").bearer(&since).send().await.expect_error(401, "invalid_credential");
-    // Backups are no part of backups.
+    // Backups do not contain backups.
     assert_eq!(list(&app).await.len(), 1);
-    // And once more.
+    // The same backup can be restored again.
     let work = restore(&app, &name, None).await;
     assert_eq!(work["state"], "done");
 }
 
 #[tokio::test]
-async fn elsewhere_secrets_come_with_the_passphrase_or_are_named() {
+async fn restore_on_another_daemon_requires_the_passphrase_or_lists_missing_secrets() {
     let old = TestApp::with_owner().await;
     old.put("/api/providers/openai/key").json(&json!({"api_key": "sk-of-a-vendor"})).send().await.expect_status(200);
     let archive =
-        download(&old, &text(&make(&old, &json!({"passphrase": "correct horse battery"})).await, "name")).await.body;
+        download(&old, &text(&create(&old, &json!({"passphrase": "correct horse battery"})).await, "name")).await.body;
     let mut new = TestApp::with_owner().await;
     make_agent(&new, "stays").await;
-    // Its first key is the other's: both have the same seed.
+    // Both daemons use the same seed, so their first keys are equal.
     let own = new.post("/api/auth/keys").json(&json!({"name": "own"})).send().await.expect_status(200).json();
     let own_key = text(&own, "key");
-    let kept = new
+    let uploaded = new
         .post("/api/backups/upload")
         .body("application/octet-stream", archive)
         .send()
         .await
         .expect_status(201)
         .json();
-    let name = text(&kept, "name");
+    let name = text(&uploaded, "name");
     let wrong = restore(&new, &name, Some("another passphrase")).await;
     assert_eq!((&wrong["state"], &wrong["failure"]["code"]), (&json!("failed"), &json!("wrong_passphrase")), "{wrong}");
     new.get("/api/agents/stays").send().await.expect_status(200);
 
     let path = format!("{BACKUPS}/{name}/restore");
     new.post(&path).json(&json!({"confirm": name})).send().await.expect_status(202);
-    // The credentials are the old daemon's from now on.
+    // The credentials are now those of the old daemon.
     new.key.clone_from(&old.key);
     let mut eventually = Eventually::new();
     while new.get(WORK).send().await.status != 200 {
-        eventually.look_again().await;
+        eventually.retry().await;
     }
-    let work = ended(|| new.get(WORK)).await;
+    let work = wait_until_ended(|| new.get(WORK)).await;
     let missing = json!([{"scope": "providers", "name": "openai"}]);
     assert_eq!((&work["state"], &work["secrets_missing"]), (&json!("done"), &missing), "{work}");
     new.get("/api/agents").bearer(&own_key).send().await.expect_error(401, "invalid_credential");
     new.get("/api/agents/stays").send().await.expect_status(404);
-    // What is entered again is not missing any more.
+    // A secret that is entered again is no longer missing.
     new.put("/api/providers/openai/key").json(&json!({"api_key": "sk-again"})).send().await.expect_status(200);
     assert_eq!(new.get(WORK).send().await.json()["work"]["secrets_missing"], json!([]));
     let work = restore(&new, &name, Some("correct horse battery")).await;
@@ -107,12 +107,12 @@ async fn elsewhere_secrets_come_with_the_passphrase_or_are_named() {
 }
 
 #[tokio::test]
-async fn other_daemons_on_the_database_are_not_pulled_along() {
+async fn restore_is_rejected_while_another_daemon_uses_the_database() {
     let app = TestApp::with_owner().await;
-    let name = text(&make(&app, &json!({})).await, "name");
+    let name = text(&create(&app, &json!({})).await, "name");
     let Some(mut replica) = app.replica_on_same_data_dir().await else { return };
     let path = format!("{BACKUPS}/{name}/restore");
-    // It sees what is kept in the folder that they share.
+    // The replica lists the backups in the shared folder.
     assert_eq!(list(&replica).await.len(), 1);
     app.post(&path).json(&json!({"confirm": name})).send().await.expect_error(409, "other_daemons");
     replica.stop().await;

@@ -1,4 +1,4 @@
-//! Archives from elsewhere.
+//! Uploads of archives from elsewhere.
 
 use serde_json::json;
 
@@ -11,25 +11,25 @@ async fn upload(app: &TestApp, archive: Vec<u8>) -> TestResponse {
 }
 
 #[tokio::test]
-async fn an_archive_is_kept_once_all_of_it_was_read() {
+async fn uploaded_archive_is_stored_once_verified() {
     let old = TestApp::with_owner().await;
     write_noise(old.data_dir(), 3);
-    let made = make(&old, &json!({})).await;
+    let made = create(&old, &json!({})).await;
     let archive = download(&old, &text(&made, "name")).await.body;
     let new = TestApp::with_owner().await;
-    let kept = upload(&new, archive.clone()).await.expect_status(201).json();
-    assert!(text(&kept, "name").starts_with("upload-"), "{kept}");
-    assert_eq!((&kept["size_bytes"], &kept["created_at"]), (&made["size_bytes"], &made["created_at"]));
-    // The same once more is the same.
-    assert_eq!(upload(&new, archive.clone()).await.expect_status(201).json(), kept);
-    assert_eq!(list(&new).await, std::slice::from_ref(&kept));
-    assert_eq!(download(&new, &text(&kept, "name")).await.body, archive);
+    let uploaded = upload(&new, archive.clone()).await.expect_status(201).json();
+    assert!(text(&uploaded, "name").starts_with("upload-"), "{uploaded}");
+    assert_eq!((&uploaded["size_bytes"], &uploaded["created_at"]), (&made["size_bytes"], &made["created_at"]));
+    // A repeated upload returns the stored archive.
+    assert_eq!(upload(&new, archive.clone()).await.expect_status(201).json(), uploaded);
+    assert_eq!(list(&new).await, std::slice::from_ref(&uploaded));
+    assert_eq!(download(&new, &text(&uploaded, "name")).await.body, archive);
 }
 
 #[tokio::test]
-async fn what_is_not_whole_or_none_is_refused_and_leaves_nothing() {
+async fn invalid_upload_is_rejected_and_leaves_no_files() {
     let app = TestApp::with_owner().await;
-    let made = make(&app, &json!({})).await;
+    let made = create(&app, &json!({})).await;
     let archive = download(&app, &text(&made, "name")).await.body;
     let newer = repack(&archive, |_, path, content| {
         if path == b"manifest.json" {
@@ -44,7 +44,7 @@ async fn what_is_not_whole_or_none_is_refused_and_leaves_nothing() {
         }
         true
     });
-    // Whole for who reads all of it, and found by nobody who looks at its beginning.
+    // Readable in full, but the beginning lacks a manifest.
     let renamed = repack(&archive, |_, path, _| {
         if path == b"manifest.json" {
             path.push(b'/');
@@ -72,26 +72,26 @@ async fn what_is_not_whole_or_none_is_refused_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn one_is_uploaded_at_a_time_and_a_client_that_goes_away_leaves_nothing() {
+async fn one_upload_runs_at_a_time_and_a_disconnected_client_leaves_no_files() {
     let app = TestApp::with_owner().await;
     let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Vec<u8>, std::io::Error>>(1);
     let body = futures_util::stream::unfold(receiver, async |mut receiver| Some((receiver.recv().await?, receiver)));
     let request = app.post("/api/backups/upload").body("application/octet-stream", reqwest::Body::wrap_stream(body));
     let uploading = tokio::spawn(request.send());
-    sender.send(Ok(vec![0x1f, 0x8b, 8, 0])).await.expect("it is taken");
+    sender.send(Ok(vec![0x1f, 0x8b, 8, 0])).await.expect("the chunk is accepted");
     let mut eventually = Eventually::new();
     while files(&app).is_empty() {
-        eventually.look_again().await;
+        eventually.retry().await;
     }
     upload(&app, vec![0x1f]).await.expect_error(409, "busy");
-    // What is not whole is no backup, and what is made meanwhile does not take it for an abandoned one.
-    let made = make(&app, &json!({})).await;
+    // A partial upload is not listed, and a concurrent backup does not delete it as abandoned.
+    let made = create(&app, &json!({})).await;
     assert_eq!(files(&app).len(), 2);
     app.delete(&format!("{BACKUPS}/{}", text(&made, "name"))).send().await.expect_status(200);
     uploading.abort();
     drop(sender);
     let mut eventually = Eventually::new();
     while !files(&app).is_empty() {
-        eventually.look_again().await;
+        eventually.retry().await;
     }
 }

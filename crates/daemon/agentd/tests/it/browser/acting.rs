@@ -1,4 +1,4 @@
-//! One session: acting, looking, tabs, cookies, downloads.
+//! Actions, snapshots, tabs, cookies, and downloads of one session.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::{act, click, configure, get, has_chromium, open, start, try_act};
 use crate::support::{Eventually, TestApp};
 
 #[tokio::test]
-async fn elements_without_a_role_and_hidden_boxes_can_be_used() {
+async fn clickable_elements_without_a_role_and_hidden_inputs_can_be_used() {
     if !has_chromium() {
         return;
     }
@@ -27,7 +27,7 @@ async fn elements_without_a_role_and_hidden_boxes_can_be_used() {
 }
 
 #[tokio::test]
-async fn the_first_action_starts_it_and_what_cannot_be_done_is_said() {
+async fn first_action_starts_the_browser_and_invalid_actions_are_reported() {
     if !has_chromium() {
         return;
     }
@@ -67,7 +67,7 @@ async fn the_first_action_starts_it_and_what_cannot_be_done_is_said() {
     let missing =
         try_act(&app, json!({"action": "type_text", "text": null})).await.expect_error(400, "invalid_request");
     assert_eq!(missing.bad_fields(), ["selector", "text"]);
-    assert!(missing.text().contains("delay_ms"), "it names those that there are: {}", missing.text());
+    assert!(missing.text().contains("delay_ms"), "the error lists the known parameters: {}", missing.text());
 
     open(&app, &url).await;
     let snapshot = get(&app, "/api/browser/snapshot").await;
@@ -92,7 +92,7 @@ async fn the_first_action_starts_it_and_what_cannot_be_done_is_said() {
         if downloads["downloads"][0]["state"] == "done" {
             break downloads["downloads"][0].clone();
         }
-        eventually.look_again_at(&downloads).await;
+        eventually.retry_with(&downloads).await;
     };
     let path = "recordings/downloads/report 1.txt";
     assert_eq!((&download["path"], &download["size_bytes"]), (&json!(path), &json!(10)));
@@ -108,7 +108,7 @@ async fn the_first_action_starts_it_and_what_cannot_be_done_is_said() {
 }
 
 #[tokio::test]
-async fn tabs_and_cookies_are_those_of_the_session() {
+async fn tabs_and_cookies_belong_to_the_session() {
     if !has_chromium() {
         return;
     }
@@ -140,7 +140,7 @@ async fn tabs_and_cookies_are_those_of_the_session() {
         let found = tabs["tabs"].as_array().into_iter().flatten().find(|tab| tab["title"] == "second").cloned();
         match found {
             Some(tab) => break tab,
-            None => eventually.look_again_at(&tabs).await,
+            None => eventually.retry_with(&tabs).await,
         }
     };
     assert_eq!(popup["active"], false);
@@ -155,7 +155,7 @@ async fn tabs_and_cookies_are_those_of_the_session() {
     app.delete(&tab).send().await.expect_error(404, "tab_not_found");
     app.put(&format!("{tab}/activate")).send().await.expect_error(404, "tab_not_found");
     let count = get(&app, "/api/browser/tabs").await["total"].clone();
-    // What could not be opened leaves no tab, and the active one is as before.
+    // A tab that cannot be opened is closed again, and the active tab stays the same.
     let nowhere = json!({"url": "http://10.0.0.1/"});
     app.post("/api/browser/tabs").json(&nowhere).send().await.expect_error(403, "address_refused");
     assert_eq!(get(&app, "/api/browser/tabs").await["total"], count);
@@ -163,7 +163,7 @@ async fn tabs_and_cookies_are_those_of_the_session() {
 }
 
 #[tokio::test]
-async fn an_action_brings_the_snapshot_that_the_settings_ask_for() {
+async fn action_returns_a_snapshot_as_configured() {
     if !has_chromium() {
         return;
     }
@@ -178,7 +178,7 @@ async fn an_action_brings_the_snapshot_that_the_settings_ask_for() {
 }
 
 #[tokio::test]
-async fn two_addresses_show_the_same_settings() {
+async fn browser_settings_are_available_at_two_paths() {
     let app = TestApp::with_owner().await;
     let defaults = json!({"backend": "chromium", "headless": true, "auto_snapshot": false, "snapshot_interval_ms": 1000,
         "stream_fps": 1, "stream_quality": 60, "ssrf_allowlist": [], "ssrf_blocklist": []});

@@ -1,4 +1,4 @@
-//! Kept states of being signed in.
+//! Saved authentication states.
 
 use serde_json::{Value, json};
 
@@ -11,8 +11,8 @@ async fn save(app: &TestApp, body: Value) -> TestResponse {
     app.post(STATES).json(&body).send().await
 }
 
-/// As Playwright writes it.
-fn written_by_playwright(origin: &str) -> Value {
+/// An authentication state in the format of Playwright.
+fn playwright_state(origin: &str) -> Value {
     json!({
         "cookies": [{"name": "session", "value": "sealed-cookie", "domain": "127.0.0.1", "path": "/", "expires": -1,
             "httpOnly": true, "secure": false, "sameSite": "Lax"}],
@@ -21,11 +21,11 @@ fn written_by_playwright(origin: &str) -> Value {
 }
 
 #[tokio::test]
-async fn states_are_kept_sealed_by_name_without_a_browser() {
+async fn auth_states_are_stored_encrypted_without_a_browser() {
     let app = TestApp::with_owner().await;
     assert_eq!(get(&app, STATES).await, json!({"auth_states": [], "total": 0}));
     save(&app, json!({"name": "shop"})).await.expect_error(409, "browser_not_running");
-    let state = written_by_playwright("https://shop.example");
+    let state = playwright_state("https://shop.example");
     let saved = save(&app, json!({"name": "shop", "state": state})).await.expect_status(201).json();
     assert_eq!((&saved["name"], &saved["cookies"], &saved["origins"]), (&json!("shop"), &json!(1), &json!(1)));
     save(&app, json!({"name": "empty", "state": {}})).await.expect_status(201);
@@ -47,7 +47,7 @@ async fn states_are_kept_sealed_by_name_without_a_browser() {
         let state = json!({"origins": [{"origin": origin}]});
         save(&app, json!({"name": "bad", "state": state})).await.expect_error(400, "invalid_action");
     }
-    // As much as a session may have can be handed in.
+    // The size limit is that of a session.
     let of_size = |mebibytes: usize| {
         let items = json!([{"name": "kept", "value": "v".repeat(mebibytes << 20)}]);
         json!({"name": "large", "state": {"origins": [{"origin": "https://shop.example", "localStorage": items}]}})
@@ -70,14 +70,14 @@ async fn states_are_kept_sealed_by_name_without_a_browser() {
     for entry in std::fs::read_dir(app.data_dir()).expect("a folder").flatten().filter(|entry| entry.path().is_file()) {
         let bytes = std::fs::read(entry.path()).expect("a file");
         let is_plain = bytes.windows(7).any(|window| window == b"sealed-");
-        assert!(!is_plain, "{} holds what is to be sealed", entry.path().display());
+        assert!(!is_plain, "{} contains plain text", entry.path().display());
     }
     assert_eq!(app.delete(&format!("{STATES}/shop")).send().await.expect_status(200).json(), json!({"deleted": true}));
     app.get(&format!("{STATES}/shop")).send().await.expect_error(404, "auth_state_not_found");
 }
 
 #[tokio::test]
-async fn a_state_is_saved_from_a_session_and_restored_in_another() {
+async fn auth_state_is_saved_from_one_session_and_restored_in_another() {
     if !has_chromium() {
         return;
     }
@@ -96,8 +96,8 @@ async fn a_state_is_saved_from_a_session_and_restored_in_another() {
     assert_eq!(open(&app, &shows).await["title"], "{}");
     app.post(&format!("{STATES}/me/restore")).send().await.expect_status(200);
     assert_eq!(act(&app, json!({"action": "reload"})).await["title"], "signed=in{\"who\":\"me\"}");
-    // One from elsewhere takes the place of it all, and is the first thing that a session does.
-    save(&app, json!({"name": "other", "state": written_by_playwright(&origin)})).await.expect_status(201);
+    // A restored state replaces the previous one and is applied before the first page.
+    save(&app, json!({"name": "other", "state": playwright_state(&origin)})).await.expect_status(201);
     app.post("/api/browser/close").send().await.expect_status(200);
     app.post(&format!("{STATES}/other/restore")).send().await.expect_status(200);
     assert_eq!(open(&app, &shows).await["title"], "{\"token\":\"sealed-token\"}");

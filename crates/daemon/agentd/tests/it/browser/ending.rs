@@ -1,6 +1,6 @@
-//! A Chromium that ends: unused, killed, with its daemon; and one that is not there.
+//! End of Chromium: idle timeout, kill, end of the daemon, and a missing installation.
 
-#![allow(clippy::disallowed_methods, reason = "tests look at processes")]
+#![allow(clippy::disallowed_methods, reason = "tests inspect processes")]
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::cli::agentd;
 use crate::support::{Eventually, TestApp, TestProcess};
 
 #[tokio::test]
-async fn one_that_nobody_uses_is_closed() {
+async fn idle_browser_is_closed() {
     if !has_chromium() {
         return;
     }
@@ -20,16 +20,16 @@ async fn one_that_nobody_uses_is_closed() {
     open(&app, &url).await;
     app.clock.advance(Duration::from_secs(14 * 60));
     app.run_workers().await;
-    // Looking at the status is no use.
+    // Reading the status does not count as use.
     assert_eq!(get(&app, "/api/browser/status").await["uptime_seconds"], 14 * 60);
     app.clock.advance(Duration::from_secs(61));
     app.run_workers().await;
     assert_eq!(get(&app, "/api/browser/status").await["running"], false);
-    // The next one is no surprise.
+    // Starting after an idle timeout is not reported as a restart.
     assert!(open(&app, &url).await.get("restarted").is_none());
 }
 
-/// The browsers that a daemon has started, by their process ids.
+/// Returns the process ids of the browsers that a daemon has started.
 fn browsers_of(daemon: u32) -> Vec<u32> {
     let pids = std::fs::read_dir("/proc")
         .expect("proc")
@@ -44,7 +44,7 @@ fn browsers_of(daemon: u32) -> Vec<u32> {
     pids.filter(is_browser).collect()
 }
 
-/// Everything that works on this profile, renderers included.
+/// Counts the processes that use this profile, including renderers.
 fn processes_on(profile: &str) -> usize {
     let entries = std::fs::read_dir("/proc").expect("proc").flatten();
     let works = |entry: &std::fs::DirEntry| {
@@ -57,7 +57,7 @@ fn processes_on(profile: &str) -> usize {
 fn profile_of(browser: u32) -> String {
     let command = std::fs::read(format!("/proc/{browser}/cmdline")).expect("a command");
     let command = String::from_utf8_lossy(&command).into_owned();
-    // Chromium writes its arguments anew, with spaces between them.
+    // Chromium rewrites its arguments, separated by spaces.
     let profile = command.split(['\0', ' ']).find_map(|argument| argument.strip_prefix("--user-data-dir="));
     profile.expect("a profile").to_owned()
 }
@@ -79,7 +79,7 @@ async fn drive_by_command_line(daemon: &TestProcess, pages: &Pages) {
 }
 
 #[tokio::test]
-async fn one_that_is_killed_is_started_anew_and_none_outlives_its_daemon() {
+async fn killed_browser_is_restarted_and_none_outlives_its_daemon() {
     if !has_chromium() {
         return;
     }
@@ -97,11 +97,11 @@ async fn one_that_is_killed_is_started_anew_and_none_outlives_its_daemon() {
     std::process::Command::new("kill").args(["-9", &killed.to_string()]).status().expect("kill");
     let mut eventually = Eventually::new();
     while daemon.get("/api/browser/status").send().await.json()["running"] == true {
-        eventually.look_again().await;
+        eventually.retry().await;
     }
     let again = act(&daemon).await;
     assert_eq!((&again["restarted"], &again["title"]), (&json!(true), &json!("here")));
-    assert!(act(&daemon).await.get("restarted").is_none(), "it is said once");
+    assert!(act(&daemon).await.get("restarted").is_none(), "the restart is reported once");
 
     let second = browsers_of(daemon.id());
     let [browser] = second[..] else { panic!("{second:?}") };
@@ -109,13 +109,13 @@ async fn one_that_is_killed_is_started_anew_and_none_outlives_its_daemon() {
     daemon.kill();
     let mut eventually = Eventually::new();
     while processes_on(&profile) > 0 {
-        eventually.look_again().await;
+        eventually.retry().await;
     }
-    // What a killed daemon left is removed by the next one; one that ends in order leaves nothing.
+    // The next daemon removes the profile of a killed one; a clean shutdown removes its own.
     daemon.spawn().await;
     let mut eventually = Eventually::new();
     while std::path::Path::new(&profile).exists() {
-        eventually.look_again_at(&profile).await;
+        eventually.retry_with(&profile).await;
     }
     act(&daemon).await;
     drive_by_command_line(&daemon, &pages).await;
@@ -124,15 +124,15 @@ async fn one_that_is_killed_is_started_anew_and_none_outlives_its_daemon() {
     assert!(daemon.terminate().await.success());
     let mut eventually = Eventually::new();
     while processes_on(&profile) > 0 {
-        eventually.look_again().await;
+        eventually.retry().await;
     }
-    assert!(!std::path::Path::new(&profile).exists(), "{profile} is left");
+    assert!(!std::path::Path::new(&profile).exists(), "{profile} still exists");
 }
 
 #[tokio::test]
-async fn without_chromium_the_answer_says_what_to_install() {
+async fn missing_chromium_is_reported_with_installation_instructions() {
     let mut app = TestApp::start_with(|source| source.browser_path = Some("/nowhere/chromium".into())).await;
-    app.make_owner().await;
+    app.create_owner().await;
     let refused = try_act(&app, json!({"action": "goto", "url": "https://example.com"})).await;
     let text = refused.expect_error(503, "browser_unavailable").text();
     assert!(text.contains("/nowhere/chromium") && text.contains("apt-get install chromium"), "{text}");

@@ -1,4 +1,4 @@
-//! `/api/browser`: a real Chromium on pages of the test's own.
+//! `/api/browser`: a real Chromium on pages served by the test.
 
 mod acting;
 mod auth_states;
@@ -17,18 +17,21 @@ use serde_json::{Value, json};
 use crate::support::{TestApp, TestResponse};
 pub use pages::Pages;
 
-/// Whether there is a Chromium to test with; says so loudly where there is none.
-#[allow(clippy::print_stderr, reason = "who runs the tests is told what was left out")]
+/// Whether Chromium is installed; prints a message if it is not.
+#[allow(clippy::print_stderr, reason = "skipped tests are reported")]
 pub fn has_chromium() -> bool {
-    let is_there = std::path::Path::new("/usr/bin/chromium").exists();
-    if !is_there {
-        assert!(std::env::var_os("AGENTD_REQUIRE_CHROMIUM").is_none(), "there is no Chromium; run `make chromium`");
-        eprintln!("SKIPPED: there is no Chromium; `make chromium` installs it");
+    let is_installed = std::path::Path::new("/usr/bin/chromium").exists();
+    if !is_installed {
+        assert!(
+            std::env::var_os("AGENTD_REQUIRE_CHROMIUM").is_none(),
+            "Chromium is not installed; run `make chromium`"
+        );
+        eprintln!("SKIPPED: Chromium is not installed; run `make chromium`");
     }
-    is_there
+    is_installed
 }
 
-/// A daemon whose browser may reach the pages of the test.
+/// Starts a daemon whose browser may reach the pages of the test.
 pub async fn start() -> (TestApp, Pages) {
     let app = TestApp::with_owner().await;
     configure(&app, json!({"ssrf_allowlist": ["127.0.0.1"]})).await.expect_status(200);
@@ -44,12 +47,12 @@ pub async fn try_act(app: &TestApp, action: Value) -> TestResponse {
 }
 
 #[track_caller]
-pub fn acted(answer: TestResponse) -> Value {
+pub fn expect_acted(answer: TestResponse) -> Value {
     answer.expect_status(200).json()
 }
 
 pub async fn act(app: &TestApp, action: Value) -> Value {
-    acted(try_act(app, action).await)
+    expect_acted(try_act(app, action).await)
 }
 
 pub async fn open(app: &TestApp, url: &str) -> Value {

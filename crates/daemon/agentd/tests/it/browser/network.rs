@@ -1,4 +1,4 @@
-//! What pages request, mocks, devices and profiles.
+//! Requests of pages, mocks, device emulation, and profiles.
 
 use agentd_json_schema::Schema;
 use serde_json::{Value, json};
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use super::{act, get, has_chromium, open, start};
 use crate::support::{TestApp, TestResponse};
 
-const TALKS: &str = "<script>const socket = new WebSocket(`ws://${location.host}/echo`);
+const SOCKET_PAGE: &str = "<script>const socket = new WebSocket(`ws://${location.host}/echo`);
     socket.onopen = () => socket.send('hello'); socket.onmessage = () => document.documentElement.id = 'heard'</script>";
-/// Titles are what the tests read.
-const ECHO: &str = "<script>fetch('/mocked').then(a => a.text()).then(t => document.title = 'got ' + t)</script>";
+/// Fetches `/mocked` and shows the result in the title.
+const FETCH_PAGE: &str = "<script>fetch('/mocked').then(a => a.text()).then(t => document.title = 'got ' + t)</script>";
 
 async fn post(app: &TestApp, path: &str, body: Value) -> TestResponse {
     app.post(path).json(&body).send().await
@@ -25,7 +25,7 @@ async fn requests_are_listed_recorded_and_mocked() {
         return;
     }
     let (app, pages) = start().await;
-    // Without a session there is nothing yet, and what is to hold for the next one can be said.
+    // Without a session there are no requests; recording and mocks can be prepared for the next one.
     assert_eq!(get(&app, "/api/browser/requests").await, json!({"requests": [], "total": 0}));
     app.post("/api/browser/har/stop").send().await.expect_error(409, "har_not_running");
     assert_eq!(app.post("/api/browser/har/start").send().await.expect_status(200).json(), json!({"recording": true}));
@@ -35,22 +35,22 @@ async fn requests_are_listed_recorded_and_mocked() {
     assert_eq!(get(&app, "/api/browser/mock").await, json!({"mocks": [mock], "total": 1}));
     assert_eq!(get(&app, "/api/browser/status").await["running"], false);
 
-    let url = pages.page(ECHO);
+    let url = pages.page(FETCH_PAGE);
     assert_eq!(title_after(&app, &url).await, "got ours");
-    assert!(!pages.asked().contains(&"/mocked".to_owned()));
+    assert!(!pages.requested_paths().contains(&"/mocked".to_owned()));
     let all = get(&app, "/api/browser/requests").await;
     assert_eq!(all["requests"][0]["url"], json!(url), "{all:#}");
     assert_eq!(all["requests"][0]["resource_type"], "document");
     let some = get(&app, "/api/browser/requests?url=**/mocked&status=203&type=fetch").await;
     assert_eq!((&some["total"], &some["requests"][0]["mocked"]), (&json!(1), &json!(true)), "{all:#}");
     assert_eq!(get(&app, "/api/browser/requests?url=mocked&status=200").await["total"], 0);
-    // What the firewall keeps out is seen as failed.
+    // A request blocked by the firewall is listed as failed.
     open(&app, &pages.page("<img src=http://10.0.0.1/private.png><img src=/a.png><form></form>")).await;
     act(&app, json!({"action": "wait_for_network_idle"})).await;
     let private = get(&app, "/api/browser/requests?url=10.0.0.1").await;
     assert_eq!(private["total"], 1, "{private:#}");
 
-    open(&app, &pages.page(TALKS)).await;
+    open(&app, &pages.page(SOCKET_PAGE)).await;
     act(&app, json!({"action": "wait_for_selector", "selector": "#heard", "state": "attached"})).await;
 
     let har = app.post("/api/browser/har/stop").send().await.expect_status(200).json();
@@ -58,19 +58,19 @@ async fn requests_are_listed_recorded_and_mocked() {
     let problems = Schema::trusted(schema).validate(&har, 10_000_000);
     assert!(problems.is_ok(), "{problems:?} {har:#}");
     let entries = har["log"]["entries"].as_array().expect("entries");
-    let of = |part: &str| {
+    let entry_of = |part: &str| {
         let found = entries.iter().find(|entry| entry["request"]["url"].as_str().is_some_and(|url| url.contains(part)));
         found.unwrap_or_else(|| panic!("{part} is not in {har:#}"))
     };
     assert_eq!(
-        (&of("/mocked")["response"]["content"]["text"], &of("/mocked")["_mocked"]),
+        (&entry_of("/mocked")["response"]["content"]["text"], &entry_of("/mocked")["_mocked"]),
         (&json!("ours"), &json!(true))
     );
-    let messages = of("/echo")["_webSocketMessages"].as_array().expect("messages");
-    let said: Vec<_> = messages.iter().map(|one| (&one["type"], &one["data"], &one["opcode"])).collect();
+    let messages = entry_of("/echo")["_webSocketMessages"].as_array().expect("messages");
+    let frames: Vec<_> = messages.iter().map(|one| (&one["type"], &one["data"], &one["opcode"])).collect();
     let hello = &json!("hello");
-    assert_eq!(said, [(&json!("send"), hello, &json!(1)), (&json!("receive"), hello, &json!(1))]);
-    assert!(of(&url)["response"]["content"]["text"].as_str().is_some_and(|text| text.contains("fetch(")));
+    assert_eq!(frames, [(&json!("send"), hello, &json!(1)), (&json!("receive"), hello, &json!(1))]);
+    assert!(entry_of(&url)["response"]["content"]["text"].as_str().is_some_and(|text| text.contains("fetch(")));
     app.post("/api/browser/har/stop").send().await.expect_error(409, "har_not_running");
 
     let removal = json!({"url_pattern": "**/other"});
@@ -84,7 +84,7 @@ async fn requests_are_listed_recorded_and_mocked() {
 }
 
 #[tokio::test]
-async fn devices_and_profiles_hold_for_the_session() {
+async fn emulation_and_profile_apply_to_the_session() {
     if !has_chromium() {
         return;
     }
@@ -110,7 +110,7 @@ async fn devices_and_profiles_hold_for_the_session() {
     assert_eq!(title_after(&app, &shows).await, "412 true de-CH Asia/Tokyo true");
     let headers = pages.headers(&shows);
     assert_eq!((&*headers["x-token"], &*headers["accept-language"]), ("secret-value", "de-CH,de;q=0.9"));
-    // A part of it, in a tab of its own.
+    // A partial change, applied in a new tab.
     let change = json!({"timezone": null, "color_scheme": "light", "extra_headers": {"X-Token": {"set": true}}});
     post(&app, "/api/browser/profile", change).await.expect_status(200);
     post(&app, "/api/browser/tabs", json!({})).await.expect_status(201);
@@ -146,7 +146,7 @@ async fn devices_and_profiles_hold_for_the_session() {
     let undone = json!({"locale": null, "color_scheme": null, "extra_headers": null, "geolocation": null});
     post(&app, "/api/browser/profile", undone).await.expect_status(200);
     assert_eq!(title_after(&app, &shows).await, plain);
-    // And it goes with the session.
+    // The emulation ends with the session.
     post(&app, "/api/browser/emulation", json!({"viewport": {"width": 333, "height": 444}})).await.expect_status(200);
     assert!(title_after(&app, &shows).await.as_str().is_some_and(|title| title.starts_with("333 ")));
     app.post("/api/browser/close").send().await.expect_status(200);

@@ -1,4 +1,4 @@
-//! A web server for what a test shows to the browser.
+//! Web server for the pages that a test opens in the browser.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 pub struct Pages {
     port: u16,
     pages: Arc<Mutex<HashMap<String, String>>>,
-    asked: Arc<Mutex<Vec<String>>>,
-    /// Of the last request to each path.
+    requested: Arc<Mutex<Vec<String>>>,
+    /// Headers of the last request to each path.
     headers: Arc<Mutex<HashMap<String, HashMap<String, String>>>>,
 }
 
@@ -27,14 +27,14 @@ impl Pages {
         pages
     }
 
-    /// Puts a page on the server and answers its address.
+    /// Serves a page and returns its URL.
     pub fn page(&self, html: &str) -> String {
         let url = self.url(&format!("/{}", self.pages.lock().len()));
         self.change(&url, html);
         url
     }
 
-    /// Puts another page in the place of one.
+    /// Replaces a page.
     pub fn change(&self, url: &str, html: &str) {
         let path = url.strip_prefix(&self.url("")).expect("an address of this server");
         self.pages.lock().insert(path.to_owned(), format!("<!doctype html><meta charset=utf-8>{html}"));
@@ -44,7 +44,7 @@ impl Pages {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// The address that redirects to `target`.
+    /// Returns a URL that redirects to `target`.
     pub fn redirect(&self, target: &str) -> String {
         self.url(&format!("/redirect?{target}"))
     }
@@ -53,21 +53,21 @@ impl Pages {
         self.port
     }
 
-    /// What the last request to this page came with.
+    /// Returns the headers of the last request to this page.
     pub fn headers(&self, url: &str) -> HashMap<String, String> {
         let path = url.strip_prefix(&self.url("")).expect("a page of this server");
         self.headers.lock().get(path).cloned().expect("a request")
     }
 
-    /// The paths that were asked for.
-    pub fn asked(&self) -> Vec<String> {
-        self.asked.lock().clone()
+    /// Returns the requested paths.
+    pub fn requested_paths(&self) -> Vec<String> {
+        self.requested.lock().clone()
     }
 }
 
 async fn answer(State(pages): State<Pages>, request: Request) -> Response {
     let path = request.uri().path().to_owned();
-    pages.asked.lock().push(path.clone());
+    pages.requested.lock().push(path.clone());
     let headers = request.headers().iter();
     let headers = headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap_or_default().to_owned()));
     pages.headers.lock().insert(path.clone(), headers.collect());
@@ -86,7 +86,7 @@ async fn answer(State(pages): State<Pages>, request: Request) -> Response {
     }
 }
 
-/// A WebSocket that says everything again.
+/// A WebSocket that echoes every message.
 async fn echo(request: Request) -> Response {
     let (mut parts, _) = request.into_parts();
     match WebSocketUpgrade::from_request_parts(&mut parts, &()).await {

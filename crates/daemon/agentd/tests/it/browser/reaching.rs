@@ -1,4 +1,4 @@
-//! Which addresses pages may reach.
+//! Addresses that pages may reach.
 
 use serde_json::{Value, json};
 
@@ -6,8 +6,8 @@ use super::{act, configure, has_chromium, open, try_act};
 use crate::browser::Pages;
 use crate::support::TestApp;
 
-/// What a page's request to `url` came to.
-async fn fetched(app: &TestApp, pages: &Pages, url: &str) -> Value {
+/// Opens a page that fetches `url`, and returns the result once the network is idle.
+async fn fetch_from_page(app: &TestApp, pages: &Pages, url: &str) -> Value {
     let script = format!(
         "<script>fetch('{url}', {{mode: 'no-cors'}}).then(a => a.text(), e => e).then(_ => document.title = 'done')\
          </script>"
@@ -17,7 +17,7 @@ async fn fetched(app: &TestApp, pages: &Pages, url: &str) -> Value {
 }
 
 #[tokio::test]
-async fn lists_and_security_settings_hold_at_once() {
+async fn address_lists_and_security_settings_apply_immediately() {
     if !has_chromium() {
         return;
     }
@@ -38,22 +38,22 @@ async fn lists_and_security_settings_hold_at_once() {
     ] {
         try_act(&app, goto(refused)).await.expect_error(403, "address_refused");
     }
-    assert!(pages.asked().is_empty(), "{:?}", pages.asked());
+    assert!(pages.requested_paths().is_empty(), "{:?}", pages.requested_paths());
 
-    // A name is no more than itself: what it stands for is refused under its own number.
+    // Allowing a name does not allow the address to which it resolves.
     let named = url.replace("127.0.0.1", "localhost");
     configure(&app, json!({"ssrf_allowlist": ["localhost"]})).await.expect_status(200);
     assert_eq!(open(&app, &named).await["title"], "local");
-    // What a page asks for itself is held to the same.
+    // Requests of the page are checked by the same rules.
     let other = Pages::serve().await;
     let canary = format!("http://127.0.0.1:{}/canary", other.port());
-    fetched(&app, &pages, &canary).await;
-    assert!(other.asked().is_empty(), "{:?}", other.asked());
+    fetch_from_page(&app, &pages, &canary).await;
+    assert!(other.requested_paths().is_empty(), "{:?}", other.requested_paths());
     configure(&app, json!({"ssrf_allowlist": ["127.0.0.1", "localhost"]})).await.expect_status(200);
-    fetched(&app, &pages, &canary).await;
-    assert_eq!(other.asked(), ["/canary"]);
+    fetch_from_page(&app, &pages, &canary).await;
+    assert_eq!(other.requested_paths(), ["/canary"]);
 
-    // The other list wins, and so does that of the security settings.
+    // Blocklists take precedence, those of the browser as well as those of the security settings.
     configure(&app, json!({"ssrf_blocklist": ["127.0.0.0/8"]})).await.expect_status(200);
     try_act(&app, goto(&url)).await.expect_error(403, "address_refused");
     configure(&app, json!({"ssrf_allowlist": [], "ssrf_blocklist": []})).await.expect_status(200);
@@ -70,15 +70,15 @@ async fn navigation_that_ends_at_a_refused_address_is_an_error() {
     if !has_chromium() {
         return;
     }
-    // The name of the pages may be reached, and no other name of this machine.
+    // Only the name `localhost` is allowed, and no other name of this machine.
     let app = TestApp::with_owner().await;
     configure(&app, json!({"ssrf_allowlist": ["localhost"]})).await.expect_status(200);
     let (pages, other) = (Pages::serve().await, Pages::serve().await);
-    // Names the host of the page alone, not the one that it leads to.
+    // Replaces only the host of the page, not that of the target.
     let named = |url: String| url.replacen("127.0.0.1", "localhost", 1);
     let name = hostname();
     let goto = |url: &str| json!({"action": "goto", "url": url});
-    let mut wrong = Vec::new();
+    let mut failures = Vec::new();
     for target in [
         format!("http://127.0.0.1:{}/canary", other.port()),
         format!("https://[::1]:{}/canary", other.port()),
@@ -96,11 +96,11 @@ async fn navigation_that_ends_at_a_refused_address_is_an_error() {
         ] {
             let answer = try_act(&app, goto(&url)).await;
             if answer.status != 403 || answer.json()["code"] != "address_refused" {
-                wrong.push(format!("goto {target} by {way}: {} {}", answer.status, answer.text()));
+                failures.push(format!("goto {target} by {way}: {} {}", answer.status, answer.text()));
             }
             let answer = app.post("/api/browser/tabs").json(&json!({"url": url})).send().await;
             if answer.status != 403 || answer.json()["code"] != "address_refused" {
-                wrong.push(format!("tabs {target} by {way}: {} {}", answer.status, answer.text()));
+                failures.push(format!("tabs {target} by {way}: {} {}", answer.status, answer.text()));
             }
         }
         let page = named(pages.page(&format!(
@@ -111,12 +111,12 @@ async fn navigation_that_ends_at_a_refused_address_is_an_error() {
             open(&app, &page).await;
             let answer = try_act(&app, json!({"action": "click", "selector": format!("text={text}")})).await;
             if answer.status != 403 || answer.json()["code"] != "address_refused" {
-                wrong.push(format!("click {text} to {target}: {} {}", answer.status, answer.text()));
+                failures.push(format!("click {text} to {target}: {} {}", answer.status, answer.text()));
             }
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(other.asked().is_empty(), "{:?}", other.asked());
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(other.requested_paths().is_empty(), "{:?}", other.requested_paths());
     assert_eq!(super::get(&app, "/api/browser/tabs").await["total"], 1, "no refused tab stays open");
 }
 
@@ -147,7 +147,7 @@ async fn browser_shortcuts_open_no_page_of_chromium() {
     assert_eq!(super::get(&app, "/api/browser/tabs").await["total"], 1);
 }
 
-/// A name of this machine that resolves to an address that is not public.
+/// Returns the name of this machine, which resolves to an address that is not public.
 fn hostname() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a host name").trim().to_owned()
 }

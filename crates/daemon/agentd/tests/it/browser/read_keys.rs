@@ -1,4 +1,4 @@
-//! What a key that may only read sees of the browser.
+//! Browser data visible to read-only keys.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ async fn read(app: &TestApp, path: &str, key: &str) -> Value {
 }
 
 #[tokio::test]
-async fn read_key_sees_scheme_and_host_of_urls() {
+async fn read_key_sees_only_scheme_and_host_of_urls() {
     if !has_chromium() {
         return;
     }
@@ -51,7 +51,7 @@ async fn read_key_sees_scheme_and_host_of_urls() {
     ];
     for path in paths {
         let full = get(&app, path).await.to_string();
-        assert!(full.contains(TOKEN) || path == recording, "{path} shows the owner the whole: {full}");
+        assert!(full.contains(TOKEN) || path == recording, "{path} shows the token to the owner: {full}");
         let shown = read(&app, path, &reader).await.to_string();
         assert!(!shown.contains(TOKEN), "{path}: {shown}");
         assert!(shown.contains(&server), "{path}: {shown}");
@@ -61,7 +61,7 @@ async fn read_key_sees_scheme_and_host_of_urls() {
 }
 
 #[tokio::test]
-async fn read_key_filters_requests_by_what_it_sees() {
+async fn read_key_filters_requests_by_the_visible_part_of_urls() {
     if !has_chromium() {
         return;
     }

@@ -1,4 +1,4 @@
-//! Recordings: made, listed, replayed on pages that have changed, and there after a kill.
+//! Recordings: create, list, replay on changed pages, and recover after a kill.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ const START: &str = "/api/browser/recording/start";
 const STOP: &str = "/api/browser/recording/stop";
 const PASSWORD: &str = "correct horse 7";
 
-fn login(id: &str) -> String {
+fn login_page(id: &str) -> String {
     format!(
         "<title>log in</title><form onsubmit='return false'><label>User <input id={id}1></label>\
          <label>Password <input id={id}2 type=password></label><button id={id}3>Log in</button></form>\
@@ -25,12 +25,12 @@ async fn replay(app: &TestApp, id: &str, secrets: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_recording_is_replayed_on_the_page_as_it_is_then() {
+async fn recording_is_replayed_on_a_changed_page() {
     if !has_chromium() {
         return;
     }
     let (app, pages) = start().await;
-    let url = pages.page(&login("a"));
+    let url = pages.page(&login_page("a"));
     let started = app.post(START).json(&json!({"name": "Log in"})).send().await.expect_status(200).json();
     assert_eq!((&started["state"], &started["action_count"]), (&json!("running"), &json!(0)));
     app.post(START).json(&json!({"name": "other"})).send().await.expect_error(409, "recording_running");
@@ -81,7 +81,7 @@ async fn a_recording_is_replayed_on_the_page_as_it_is_then() {
     assert_eq!(refused.bad_fields(), ["secrets.1"]);
     assert!(refused.text().contains("type_text textbox \\\"Password\\\""), "{}", refused.text());
 
-    pages.change(&url, &login("z"));
+    pages.change(&url, &login_page("z"));
     let report = replay(&app, &id, json!({"1": PASSWORD})).await;
     assert_eq!((&report["ok"], &report["recording_id"]), (&json!(true), &json!(id)), "{report}");
     assert_eq!(report["steps"].as_array().map(Vec::len), Some(4));
@@ -101,17 +101,17 @@ async fn a_recording_is_replayed_on_the_page_as_it_is_then() {
     assert!(!report.to_string().contains(PASSWORD));
     assert_eq!(get(&app, "/api/browser/status").await["current_url"], url);
 
-    // Whose client leaves ends; until then there is no other.
+    // A replay ends when its client disconnects; until then a second one is rejected.
     pages.change(&url, "<title>empty</title>");
     let (path, secrets) = (format!("{one}/replay"), json!({"secrets": {"1": PASSWORD}}));
     let waiting = tokio::spawn(app.post(&path).json(&secrets).send());
     let mut eventually = Eventually::new();
     while get(&app, "/api/browser/tabs").await["tabs"][0]["title"] != "empty" {
-        eventually.look_again().await;
+        eventually.retry().await;
     }
     app.post(&path).json(&secrets).send().await.expect_error(409, "replay_running");
     waiting.abort();
-    pages.change(&url, &login("y"));
+    pages.change(&url, &login_page("y"));
     let mut eventually = Eventually::new();
     loop {
         let answer = app.post(&path).json(&secrets).send().await;
@@ -120,7 +120,7 @@ async fn a_recording_is_replayed_on_the_page_as_it_is_then() {
             break;
         }
         assert_eq!(answer.json()["code"], "replay_running");
-        eventually.look_again().await;
+        eventually.retry().await;
     }
     assert_eq!(app.delete(&one).send().await.expect_status(200).json(), json!({"deleted": true}));
     assert!(!app.data_dir().join(format!("recordings/{id}")).exists());
@@ -128,7 +128,7 @@ async fn a_recording_is_replayed_on_the_page_as_it_is_then() {
 }
 
 #[tokio::test]
-async fn what_is_no_recording_is_said() {
+async fn invalid_recordings_are_rejected() {
     let app = TestApp::with_owner().await;
     app.post(STOP).send().await.expect_error(409, "not_recording");
     for name in [json!(""), json!("  "), json!("a\nb"), json!("x".repeat(201)), json!(7), Value::Null] {
@@ -144,7 +144,7 @@ async fn what_is_no_recording_is_said() {
         app.post(&format!("{one}/replay")).send().await.expect_error(404, "recording_not_found");
     }
     assert_eq!(get(&app, "/api/browser/recordings").await, json!({"recordings": [], "total": 0}));
-    // Without an action it needs no browser, and replays as nothing but one.
+    // An empty recording needs no browser, but a replay still validates its request.
     app.post(START).json(&json!({"name": "empty"})).send().await.expect_status(200);
     let stopped = app.post(STOP).send().await.expect_status(200).json();
     assert_eq!((&stopped["action_count"], &stopped["secrets"]), (&json!(0), &json!([])));
@@ -153,7 +153,7 @@ async fn what_is_no_recording_is_said() {
     app.post(&path).json(&secrets).send().await.expect_error(400, "invalid_request");
 }
 
-/// Every file below a folder.
+/// Reads every file below a folder.
 fn files_below(folder: &Path) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
@@ -168,7 +168,7 @@ fn files_below(folder: &Path) -> Vec<Vec<u8>> {
 }
 
 #[tokio::test]
-async fn what_was_answered_is_there_after_a_kill_and_the_secret_nowhere() {
+async fn recorded_steps_survive_a_kill_without_secrets() {
     if !has_chromium() {
         return;
     }
@@ -176,7 +176,7 @@ async fn what_was_answered_is_there_after_a_kill_and_the_secret_nowhere() {
     let allow = json!({"ssrf_allowlist": ["127.0.0.1"]});
     daemon.put("/api/browser/config").json(&allow).send().await.expect_status(200);
     let pages = Pages::serve().await;
-    let url = pages.page(&login("a"));
+    let url = pages.page(&login_page("a"));
     daemon.post(START).json(&json!({"name": "cut"})).send().await.expect_status(200);
     for action in [
         json!({"action": "goto", "url": format!("{url}?token=tok-98765432")}),

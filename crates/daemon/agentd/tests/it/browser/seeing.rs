@@ -1,4 +1,4 @@
-//! Watching the browser, and videos of it.
+//! Live view and videos of the browser.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 use super::{click, configure, get, has_chromium, open, start};
 use crate::support::{Eventually, TestApp, TestResponse, record};
 
-/// What has not come by then never comes.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum time to wait for a message.
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
 const RED: [u8; 3] = [255, 0, 0];
 const GREEN: [u8; 3] = [0, 128, 0];
@@ -29,7 +29,7 @@ async fn ticket(app: &TestApp) -> String {
     ticket["ticket"].as_str().expect("a ticket").to_owned()
 }
 
-/// A client of the stream.
+/// A client of the live view.
 struct Watcher(WebSocketStream<TcpStream>);
 
 impl Watcher {
@@ -45,11 +45,11 @@ impl Watcher {
     }
 
     async fn open(app: &TestApp) -> Self {
-        Self::try_open(app, &format!("?ticket={}", ticket(app).await), None).await.expect("it is let in")
+        Self::try_open(app, &format!("?ticket={}", ticket(app).await), None).await.expect("the client is accepted")
     }
 
     async fn message(&mut self) -> Message {
-        let message = tokio::time::timeout(PATIENCE, self.0.next()).await.expect("the daemon says something");
+        let message = tokio::time::timeout(MESSAGE_TIMEOUT, self.0.next()).await.expect("the daemon sends a message");
         message.expect("the socket is open").expect("a message")
     }
 
@@ -63,7 +63,7 @@ impl Watcher {
         }
     }
 
-    /// How many frames came until one had this colour in the middle.
+    /// Counts the frames up to the first one with this colour in the middle.
     async fn frames_until(&mut self, colour: [u8; 3]) -> usize {
         let mut count = 1;
         while !shows(&picture(&self.jpeg().await), colour) {
@@ -72,7 +72,7 @@ impl Watcher {
         count
     }
 
-    async fn closed(&mut self) -> CloseFrame {
+    async fn close_frame(&mut self) -> CloseFrame {
         loop {
             if let Message::Close(frame) = self.message().await {
                 return frame.expect("a reason");
@@ -98,7 +98,7 @@ fn status(refused: Result<Watcher, Error>) -> u16 {
 }
 
 #[tokio::test]
-async fn clients_of_the_stream_see_what_the_active_tab_shows() {
+async fn stream_clients_see_the_active_tab() {
     if !has_chromium() {
         return;
     }
@@ -106,10 +106,10 @@ async fn clients_of_the_stream_see_what_the_active_tab_shows() {
     assert_eq!(status(Watcher::try_open(&app, "", None).await), 401);
     let used = ticket(&app).await;
     app.get("/api/browser/stream").send().await.expect_error(400, "not_a_websocket");
-    let mut first = Watcher::try_open(&app, &format!("?ticket={used}"), None).await.expect("it is let in");
+    let mut first = Watcher::try_open(&app, &format!("?ticket={used}"), None).await.expect("the client is accepted");
     assert_eq!(status(Watcher::try_open(&app, &format!("?ticket={used}"), None).await), 401);
 
-    // There is no browser yet; whoever waits sees its first page.
+    // The browser is not running yet; a waiting client sees its first page.
     let next = pages.page("<body style='background:green'>");
     let noise = "<canvas width=600 height=300></canvas><script>const c = document.querySelector('canvas').getContext('2d'); \
         for (let i = 0; i < 20000; i++) { c.fillStyle = `hsl(${i * 7919 % 360} 90% 50%)`; \
@@ -121,7 +121,7 @@ async fn clients_of_the_stream_see_what_the_active_tab_shows() {
     );
     open(&app, &pages.page(&page)).await;
     first.frames_until(RED).await;
-    // The page stands still, and who joins sees it all the same.
+    // The page does not change, but a new client receives a frame immediately.
     let mut slow = Watcher::open(&app).await;
     let fine = slow.jpeg().await;
     assert!(shows(&picture(&fine), RED));
@@ -133,23 +133,23 @@ async fn clients_of_the_stream_see_what_the_active_tab_shows() {
     first.frames_until(BLUE).await;
     click(&app, "text=next").await;
     first.frames_until(GREEN).await;
-    // Who read nothing meanwhile has missed most of it: the frames that were under way, then the newest.
+    // A slow client misses most frames: it receives those in transit, then the newest.
     let count = slow.frames_until(GREEN).await;
-    assert!(count <= 3, "{count} frames, of them old ones");
-    // What clients say is passed over.
-    slow.0.send(Message::text("hello")).await.expect("it is taken");
+    assert!(count <= 3, "{count} frames, including outdated ones");
+    // Messages of clients are ignored.
+    slow.0.send(Message::text("hello")).await.expect("the message is sent");
 
     app.post("/api/browser/close").send().await.expect_status(200);
-    assert_eq!(first.closed().await.code, CloseCode::Normal);
-    assert_eq!(slow.closed().await.code, CloseCode::Normal);
+    assert_eq!(first.close_frame().await.code, CloseCode::Normal);
+    assert_eq!(slow.close_frame().await.code, CloseCode::Normal);
 
     let key = app.post("/api/auth/keys").json(&json!({"name": "viewer", "scope": "read"})).send().await;
     let key = key.expect_status(200).json();
     let mut third = Watcher::try_open(&app, "", key["key"].as_str()).await.expect("a key that may read may watch");
     app.delete(&format!("/api/auth/keys/{}", key["id"].as_str().expect("an id"))).send().await;
-    assert_eq!(third.closed().await.code, CloseCode::Policy);
+    assert_eq!(third.close_frame().await.code, CloseCode::Policy);
     let mut fourth = Watcher::open(&app).await;
-    let (closed, ()) = tokio::join!(fourth.closed(), app.stop());
+    let (closed, ()) = tokio::join!(fourth.close_frame(), app.stop());
     assert_eq!(closed.code, CloseCode::Away);
 }
 
@@ -172,12 +172,12 @@ async fn read_keys_leave_viewer_permits_for_full_credentials() {
         owners.push(Watcher::open(&app).await);
     }
     let query = format!("?ticket={}", ticket(&app).await);
-    assert_eq!(status(Watcher::try_open(&app, &query, None).await), 503, "64 watch");
-    // A permit comes back with its client.
+    assert_eq!(status(Watcher::try_open(&app, &query, None).await), 503, "64 clients are connected");
+    // A permit is released when its client disconnects.
     drop(readers.pop());
     let mut eventually = Eventually::new();
     while Watcher::try_open(&app, "", Some(&key)).await.is_err() {
-        eventually.look_again_at(&"the permit").await;
+        eventually.retry_with(&"the permit").await;
     }
 }
 
@@ -185,8 +185,8 @@ async fn record_screen(app: &TestApp, fields: Value) -> TestResponse {
     app.post("/api/browser/screen-recording").json(&fields).send().await
 }
 
-/// Shows a video in the browser itself: its size, its duration, and the colour in its middle at half time.
-async fn played(app: &TestApp, page_of: impl Fn(&str) -> String, video: &[u8]) -> (Value, f64, Vec<u8>) {
+/// Plays a video in the browser; returns its size, its duration, and the colour in the middle at half time.
+async fn play(app: &TestApp, page_of: impl Fn(&str) -> String, video: &[u8]) -> (Value, f64, Vec<u8>) {
     let script = "const v = document.querySelector('video'); \
         v.onloadedmetadata = () => { v.currentTime = v.duration / 2; }; \
         v.onerror = () => { document.title = JSON.stringify({error: v.error.message}); }; \
@@ -203,18 +203,18 @@ async fn played(app: &TestApp, page_of: impl Fn(&str) -> String, video: &[u8]) -
     loop {
         let tabs = get(app, "/api/browser/tabs").await;
         let titles = tabs["tabs"].as_array().into_iter().flatten().filter_map(|tab| tab["title"].as_str());
-        let told = titles.filter_map(|title| serde_json::from_str::<Value>(title).ok()).next();
-        if let Some(told) = told {
-            let colour = told["colour"].as_array().unwrap_or_else(|| panic!("{told}")).iter();
+        let result = titles.filter_map(|title| serde_json::from_str::<Value>(title).ok()).next();
+        if let Some(result) = result {
+            let colour = result["colour"].as_array().unwrap_or_else(|| panic!("{result}")).iter();
             let colour = colour.map(|part| u8::try_from(part.as_u64().expect("a number")).expect("a byte")).collect();
-            return (told["size"].clone(), told["duration"].as_f64().expect("a duration"), colour);
+            return (result["size"].clone(), result["duration"].as_f64().expect("a duration"), colour);
         }
-        eventually.look_again_at(&tabs).await;
+        eventually.retry_with(&tabs).await;
     }
 }
 
 #[tokio::test]
-async fn a_recording_of_the_screen_plays_in_the_browser_itself() {
+async fn screen_recording_plays_in_the_browser() {
     if !has_chromium() {
         return;
     }
@@ -232,16 +232,16 @@ async fn a_recording_of_the_screen_plays_in_the_browser_itself() {
     record_screen(&app, json!({"duration_seconds": 1})).await.expect_error(409, "browser_not_running");
     open(&app, &pages.page("<body style='background:red'>Red")).await;
 
-    // One at a time, and nobody else is held up; a client that goes away ends its own.
+    // One video is recorded at a time without blocking actions; it ends when its client disconnects.
     let long = async {
         let mut eventually = Eventually::new();
         loop {
             let answer = record_screen(&app, json!({"duration_seconds": 300, "fps": 10})).await;
-            // The other one may be the first.
+            // The short recording may start first.
             if answer.status != 409 {
                 break answer;
             }
-            eventually.look_again().await;
+            eventually.retry().await;
         }
     };
     tokio::select! {
@@ -254,7 +254,7 @@ async fn a_recording_of_the_screen_plays_in_the_browser_itself() {
                     second.expect_error(409, "video_under_way");
                     break;
                 }
-                eventually.look_again().await;
+                eventually.retry().await;
             }
             click(&app, "body").await;
         } => {}
@@ -266,51 +266,51 @@ async fn a_recording_of_the_screen_plays_in_the_browser_itself() {
             break answer;
         }
         answer.expect_error(409, "video_under_way");
-        eventually.look_again().await;
+        eventually.retry().await;
     };
     assert_eq!(video.header("content-type"), Some("video/mp4"));
     assert_eq!(video.header("content-length"), Some(&*video.body.len().to_string()));
-    let (size, duration, colour) = played(&app, |html| pages.page(html), &video.body).await;
-    // The page stood still all the time.
+    let (size, duration, colour) = play(&app, |html| pages.page(html), &video.body).await;
+    // The page did not change during the recording.
     assert_eq!((size, (duration * 1_000.0).round() as u64), (json!([1280, 800]), 2_000));
     assert!(colour.iter().zip(RED).all(|(is, wanted)| is.abs_diff(wanted) < 30), "{colour:?}");
 
-    // The same of what was done: its steps, with their names below.
+    // A video of a recording shows its steps with captions.
     let path = |id: &str| format!("/api/browser/screen-recording/from-recording/{id}");
-    let make = async |id: &str| app.post(&path(id)).send().await;
-    make("rec_none").await.expect_error(404, "recording_not_found");
+    let create_video = async |id: &str| app.post(&path(id)).send().await;
+    create_video("rec_none").await.expect_error(404, "recording_not_found");
     let start = async |name: &str| {
         let started = app.post("/api/browser/recording/start").json(&json!({"name": name})).send().await;
         started.expect_status(200).json()["recording_id"].as_str().expect("an id").to_owned()
     };
     let empty = start("empty").await;
     app.post("/api/browser/recording/stop").send().await.expect_status(200);
-    make(&empty).await.expect_error(409, "nothing_to_show");
+    create_video(&empty).await.expect_error(409, "nothing_to_show");
     let steps = start("two steps").await;
     open(&app, &pages.page("<body style='background:blue'>Blue")).await;
     click(&app, "body").await;
     app.post("/api/browser/recording/stop").send().await.expect_status(200);
-    let video = make(&steps).await.expect_status(200);
-    let (size, duration, colour) = played(&app, |html| pages.page(html), &video.body).await;
+    let video = create_video(&steps).await.expect_status(200);
+    let (size, duration, colour) = play(&app, |html| pages.page(html), &video.body).await;
     assert_eq!(size, json!([640, 432]));
     assert!((3.9..=6.1).contains(&duration), "{duration} seconds");
     assert!(colour.iter().zip(BLUE).all(|(is, wanted)| is.abs_diff(wanted) < 30), "{colour:?}");
 }
 
 #[tokio::test]
-async fn video_ends_with_the_browser_that_it_shows() {
+async fn screen_recording_ends_with_the_browser() {
     if !has_chromium() {
         return;
     }
     let (app, pages) = start().await;
-    // A browser that is closed before its first picture leaves nothing to show, so it is given longer each time.
-    let mut looks = 256;
+    // Closing the browser before its first frame leaves nothing to show, so each attempt waits longer.
+    let mut wait_rounds = 256;
     let video = loop {
         open(&app, &pages.page("<body style='background:red'>Red")).await;
         let close = async {
             let mut eventually = Eventually::new();
-            for _ in 0..looks {
-                eventually.look_again().await;
+            for _ in 0..wait_rounds {
+                eventually.retry().await;
             }
             app.post("/api/browser/close").send().await.expect_status(200);
         };
@@ -319,9 +319,9 @@ async fn video_ends_with_the_browser_that_it_shows() {
             break answer;
         }
         answer.expect_error(409, "timeout");
-        looks *= 2;
+        wait_rounds *= 2;
     };
-    let (size, duration, color) = played(&app, |html| pages.page(html), &video.body).await;
+    let (size, duration, color) = play(&app, |html| pages.page(html), &video.body).await;
     assert_eq!(size, json!([1280, 800]));
     assert!(duration > 0.0 && duration < 300.0, "{duration} seconds");
     assert!(color.iter().zip(RED).all(|(is, wanted)| is.abs_diff(wanted) < 30), "{color:?}");

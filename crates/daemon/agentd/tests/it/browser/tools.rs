@@ -1,4 +1,4 @@
-//! What agents can do with the browser.
+//! Browser tools of agents.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 
 use super::{Pages, configure, get, has_chromium};
 use crate::support::Eventually;
-use crate::support::talk::{COUNTED, Talk, started};
+use crate::support::talk::{TEST_USAGE, Talk, started};
 
-/// An agent that makes these calls, one after the other, and then says that it is done.
+/// Starts an agent that makes these calls one after the other and then finishes.
 async fn agent(calls: Vec<(&'static str, Value)>) -> Talk {
     let asked = AtomicUsize::new(0);
     let script = Script::by(move |_| {
         let nth = asked.fetch_add(1, Ordering::SeqCst);
         match calls.get(nth) {
             Some((name, input)) => {
-                Reply::tool_calls(vec![ToolCall::new(format!("v{nth}"), *name, input.clone())], COUNTED)
+                Reply::tool_calls(vec![ToolCall::new(format!("v{nth}"), *name, input.clone())], TEST_USAGE)
             }
-            None => Reply::text(["Done."], COUNTED),
+            None => Reply::text(["Done."], TEST_USAGE),
         }
     });
     let talk = Talk::with(script).await;
@@ -27,9 +27,9 @@ async fn agent(calls: Vec<(&'static str, Value)>) -> Talk {
     talk
 }
 
-/// What each call answered.
+/// Returns the output of each call.
 async fn outputs(talk: &Talk) -> Vec<Value> {
-    // The owner names the hosts, so that what pages say keeps nobody from acting on them.
+    // The message names the hosts, so that untrusted content does not require approval for acting on them.
     let events = talk.exchange(&json!({"content": "Shop at 127.0.0.1 and 10.0.0.1."})).await;
     let conversation = talk.conversation(&started(&events, "conversation_id")).await;
     let messages = conversation["messages"].as_array().expect("messages").clone();
@@ -38,7 +38,7 @@ async fn outputs(talk: &Talk) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn an_agent_opens_acts_reads_draws_and_downloads() {
+async fn agent_opens_pages_acts_reads_takes_screenshots_and_downloads() {
     if !has_chromium() {
         return;
     }
@@ -61,15 +61,15 @@ async fn an_agent_opens_acts_reads_draws_and_downloads() {
         ("browser_act", json!({"action": "click", "selector": "point=10%,10%"})),
     ])
     .await;
-    // What the owner has open is left alone.
+    // The tab of the owner is not affected.
     let own = pages.page("<title>of the owner</title>");
     super::open(&talk.app, &own).await;
     let outputs = outputs(&talk).await;
     let text = |index: usize| outputs[index]["text"].as_str().map_or_else(|| outputs[index].to_string(), str::to_owned);
     let opened = text(0);
     assert!(opened.contains("@1 ") && opened.contains("# shop"), "{opened}");
-    let told = talk.vendor.requests()[1].body["messages"].to_string();
-    assert!(told.contains("[untrusted ") && told.contains("[end of untrusted "), "{told}");
+    let prompt = talk.vendor.requests()[1].body["messages"].to_string();
+    assert!(prompt.contains("[untrusted ") && prompt.contains("[end of untrusted "), "{prompt}");
     assert!(text(2).contains("# letter.txt"), "{}", text(2));
     assert!(text(3).contains(".."), "{}", text(3));
     assert!(text(4).contains("Buy "), "{}", text(4));
@@ -88,7 +88,7 @@ async fn an_agent_opens_acts_reads_draws_and_downloads() {
         if downloads["downloads"][0]["state"] == "done" {
             break downloads["downloads"][0].clone();
         }
-        eventually.look_again_at(&downloads).await;
+        eventually.retry_with(&downloads).await;
     };
     assert_eq!(download["path"], "downloads/report 1.txt");
     assert!(download["agent_id"].is_string());
@@ -96,13 +96,13 @@ async fn an_agent_opens_acts_reads_draws_and_downloads() {
     assert_eq!(std::fs::read_to_string(moved).expect("the file"), "the report");
     let left = std::fs::read_dir(talk.app.data_dir().join("recordings/downloads")).expect("the folder").count();
     assert_eq!(left, 0);
-    // In which tab an agent works is shown; the owner's is nobody's.
+    // The tabs show which agent uses them; tabs of the owner show none.
     let tabs = get(&talk.app, "/api/browser/tabs").await;
     let (owners, agents): (Vec<&Value>, Vec<&Value>) =
         tabs["tabs"].as_array().expect("tabs").iter().partition(|tab| tab["url"] == own);
     assert!(owners.iter().all(|tab| tab["agent_id"].is_null()), "{tabs}");
     assert_eq!(agents.iter().filter(|tab| tab["agent_id"] == download["agent_id"]).count(), 1, "{tabs}");
-    // The owner gives files of a workspace where the request names it, and of nothing else.
+    // The owner can upload files of the workspace that the request names, and no others.
     super::open(&talk.app, &url).await;
     let upload = |path: &str| json!({"action": "upload_file", "selector": "input", "path": path, "agent_id": "scout"});
     let uploaded = super::act(&talk.app, upload("downloads/report 1.txt")).await;
@@ -117,7 +117,7 @@ async fn an_agent_opens_acts_reads_draws_and_downloads() {
 }
 
 #[tokio::test]
-async fn where_approvals_are_required_the_browser_asks() {
+async fn browser_tools_require_approval_if_configured() {
     if !has_chromium() {
         return;
     }
@@ -128,7 +128,7 @@ async fn where_approvals_are_required_the_browser_asks() {
     talk.app.put(&format!("/api/chat/conversations/{id}/execution-mode")).json(&mode).send().await.expect_status(200);
     let mut stream = talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
     loop {
-        let event = stream.next().await.expect("it asks");
+        let event = stream.next().await.expect("an event");
         if event.event == "approval_request" {
             assert_eq!(event.data["tool"], "browser_read");
             break;

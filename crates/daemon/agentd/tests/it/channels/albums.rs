@@ -1,4 +1,4 @@
-//! Albums: messages that a person sent as one.
+//! Albums: several attachments sent as one message.
 
 use std::time::Duration;
 
@@ -6,23 +6,23 @@ use agentd_chat_platforms::WebhookRequest;
 use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
-use super::{ADA, Channel, STRANGER, hook, settle};
-use crate::support::talk::COUNTED;
+use super::{ADA, Channel, UNKNOWN_SENDER, hook, settle};
+use crate::support::talk::TEST_USAGE;
 
 const GROUP: i64 = -100;
 
 async fn channel() -> Channel {
-    Channel::with(Script::always(Reply::text(["I see."], COUNTED))).await
+    Channel::with(Script::always(Reply::text(["I see."], TEST_USAGE))).await
 }
 
-/// A part of the album `a`.
+/// Returns a request with a part of the album `a`.
 fn part(channel: &Channel, request: &WebhookRequest, number: u32, more: Value) -> WebhookRequest {
     let mut fields = json!({"media_group_id": "a", "document": {"file_id": format!("f{number}"), "file_name": format!("{number}.pdf")}});
     fields.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     channel.replaced(request, &fields)
 }
 
-fn parts(channel: &Channel) -> [WebhookRequest; 3] {
+fn album_parts(channel: &Channel) -> [WebhookRequest; 3] {
     let of =
         |number: u32, more: Value| part(channel, &channel.telegram.message(i64::from(number), ADA, "x"), number, more);
     [of(1, json!({"caption": "Compare these."})), of(2, json!({})), of(3, json!({}))]
@@ -36,16 +36,16 @@ async fn count(channel: &Channel, sql: &'static str) -> u64 {
 #[tokio::test]
 async fn album_is_one_turn_with_all_its_files() {
     let mut channel = channel().await;
-    let parts = parts(&channel);
+    let parts = album_parts(&channel);
     for part in &parts {
         channel.post(part).await.expect_status(200);
     }
     channel.settle().await;
-    assert_eq!(channel.talk.vendor.requests().len(), 0, "further parts may come");
+    assert_eq!(channel.talk.vendor.requests().len(), 0, "more parts may follow");
     channel.app().clock.advance(Duration::from_secs(2));
     channel.settle().await;
     assert_eq!((channel.sent(), channel.talk.vendor.requests().len()), (vec!["I see.".to_owned()], 1));
-    let asked = channel.asked().pop().unwrap();
+    let asked = channel.model_requests().pop().unwrap();
     assert!(["Compare these.", "1.pdf", "2.pdf", "3.pdf"].iter().all(|said| asked.contains(said)), "{asked}");
     for part in &parts {
         channel.post(part).await.expect_status(200);
@@ -53,15 +53,15 @@ async fn album_is_one_turn_with_all_its_files() {
     channel.app().clock.advance(Duration::from_secs(10));
     channel.talk.app.restart().await;
     channel.settle().await;
-    assert_eq!((channel.sent().len(), channel.talk.vendor.requests().len()), (1, 1), "repeated parts are known");
+    assert_eq!((channel.sent().len(), channel.talk.vendor.requests().len()), (1, 1), "repeated parts are ignored");
     channel.say(9, ADA, "And now?").await;
     assert_eq!(channel.sent().len(), 2);
 }
 
 #[tokio::test]
-async fn late_part_is_a_message_of_its_own() {
+async fn late_part_is_a_separate_message() {
     let channel = channel().await;
-    let [first, second, third] = parts(&channel);
+    let [first, second, third] = album_parts(&channel);
     channel.post(&first).await.expect_status(200);
     channel.app().clock.advance(Duration::from_millis(800));
     channel.settle().await;
@@ -69,20 +69,20 @@ async fn late_part_is_a_message_of_its_own() {
     channel.post(&second).await.expect_status(200);
     channel.app().clock.advance(Duration::from_millis(900));
     channel.settle().await;
-    assert_eq!(channel.talk.vendor.requests().len(), 0, "the pause began again");
+    assert_eq!(channel.talk.vendor.requests().len(), 0, "each part restarts the waiting time");
     channel.app().clock.advance(Duration::from_millis(200));
     channel.settle().await;
     assert_eq!(channel.talk.vendor.requests().len(), 1);
     channel.post(&third).await.expect_status(200);
     channel.app().clock.advance(Duration::from_secs(2));
     channel.settle().await;
-    let asked = channel.asked();
+    let asked = channel.model_requests();
     assert!(asked.len() == 2 && asked[1].contains("3.pdf"), "{asked:#?}");
     assert_eq!(channel.sent().len(), 2);
 }
 
 #[tokio::test]
-async fn parts_are_not_waited_for_longer_than_five_seconds() {
+async fn waiting_for_parts_is_limited_to_five_seconds() {
     let channel = channel().await;
     for number in 1..=9_u32 {
         let request = channel.telegram.message(i64::from(number), ADA, "x");
@@ -91,7 +91,7 @@ async fn parts_are_not_waited_for_longer_than_five_seconds() {
         channel.settle().await;
         assert_eq!(channel.talk.vendor.requests().len(), usize::from(number >= 8), "{number}");
     }
-    let asked = channel.asked().swap_remove(0);
+    let asked = channel.model_requests().swap_remove(0);
     assert!(asked.contains("8.pdf") && !asked.contains("9.pdf"), "{asked}");
 }
 
@@ -106,7 +106,7 @@ async fn large_album_is_split_into_messages_of_ten_parts() {
         channel.app().clock.advance(Duration::from_secs(2));
         channel.settle().await;
     }
-    let asked = channel.asked();
+    let asked = channel.model_requests();
     assert!(asked.len() == 2 && asked[0].contains("10.pdf") && !asked[0].contains("11.pdf"), "{asked:#?}");
     assert!(asked[1].contains("11.pdf") && asked[1].contains("12.pdf"));
 }
@@ -125,21 +125,21 @@ async fn album_in_a_group_is_answered_when_one_part_mentions_the_agent() {
     }
     channel.app().clock.advance(Duration::from_secs(2));
     channel.settle().await;
-    let asked = channel.asked();
+    let asked = channel.model_requests();
     assert!(asked.len() == 1 && ["1.pdf", "2.pdf", "3.pdf"].iter().all(|file| asked[0].contains(file)), "{asked:#?}");
     assert_eq!(
         channel.telegram.sent()[0]["reply_parameters"]["message_id"],
         1002,
         "the part with the mention is answered"
     );
-    // Nobody is meant, or a stranger sent it: nothing is kept.
+    // Albums without a mention or of unknown senders are not stored.
     let others = json!({"media_group_id": "b"});
-    for request in [of(4, ADA, others.clone()), of(5, ADA, others.clone()), of(6, STRANGER, others)] {
+    for request in [of(4, ADA, others.clone()), of(5, ADA, others.clone()), of(6, UNKNOWN_SENDER, others)] {
         channel.post(&request).await.expect_status(200);
     }
     channel.app().clock.advance(Duration::from_secs(2));
     channel.settle().await;
-    assert_eq!((channel.asked().len(), channel.sent().len()), (1, 1));
+    assert_eq!((channel.model_requests().len(), channel.sent().len()), (1, 1));
     assert_eq!(count(&channel, "SELECT COUNT(*) AS n FROM channel_messages").await, 3);
     assert_eq!(
         count(&channel, "SELECT COUNT(*) AS n FROM outbox WHERE event_type = 'channel.message.received'").await,
@@ -151,7 +151,7 @@ async fn album_in_a_group_is_answered_when_one_part_mentions_the_agent() {
 async fn parts_that_reach_different_replicas_are_one_turn() {
     let channel = channel().await;
     let Some(replica) = channel.app().replica().await else { return };
-    let [first, second, third] = parts(&channel);
+    let [first, second, third] = album_parts(&channel);
     channel.post(&first).await.expect_status(200);
     hook(&replica, "telegram", &second).send().await.expect_status(200);
     channel.post(&third).await.expect_status(200);
@@ -160,7 +160,7 @@ async fn parts_that_reach_different_replicas_are_one_turn() {
         replica.clock.advance(Duration::from_secs(2));
         settle(app).await;
     }
-    let asked = channel.asked();
+    let asked = channel.model_requests();
     assert!(asked.len() == 1 && ["1.pdf", "2.pdf", "3.pdf"].iter().all(|file| asked[0].contains(file)), "{asked:#?}");
     assert_eq!(channel.sent(), ["I see."]);
 }

@@ -1,4 +1,4 @@
-//! Files of messages, in the workspace of the agent that answers.
+//! Attachments of messages, stored in the workspace of the agent.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use agentd_testing_chat_platforms::FakeFile;
 use agentd_testing_llm::{FakeVendor, Reply, Script};
 use serde_json::{Value, json};
 
-use super::{ADA, Channel, SECRET, STRANGER, TOKEN};
-use crate::support::talk::COUNTED;
+use super::{ADA, Channel, SECRET, TOKEN, UNKNOWN_SENDER};
+use crate::support::talk::TEST_USAGE;
 use crate::support::{Eventually, TestProcess};
 
 fn hello() -> FakeFile {
@@ -16,13 +16,13 @@ fn hello() -> FakeFile {
 }
 
 async fn channel(attachments: bool) -> Channel {
-    let channel = Channel::with(Script::always(Reply::text(["I see."], COUNTED))).await;
+    let channel = Channel::with(Script::always(Reply::text(["I see."], TEST_USAGE))).await;
     channel.set(json!({"attachments": attachments})).await;
     channel.telegram.put_file("f1", hello());
     channel
 }
 
-/// The files below a folder, by their paths in it.
+/// Lists the files below a folder by their relative paths.
 fn files(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten() {
@@ -55,7 +55,7 @@ impl Channel {
 }
 
 #[tokio::test]
-async fn a_file_is_in_the_workspace_before_the_turn_begins() {
+async fn attachment_is_in_the_workspace_before_the_turn_begins() {
     let channel = channel(true).await;
     channel.send_file(1, ADA, "f1", "../Plan <1>.pdf").await;
     let files = channel.files();
@@ -64,7 +64,7 @@ async fn a_file_is_in_the_workspace_before_the_turn_begins() {
     let path = format!("attachments/{}", files[0]);
     let day = channel.app().clock.clock().now().to_string();
     assert!(path.starts_with(&format!("attachments/{}-", &day[..10])), "{path}");
-    let asked = channel.asked().pop().unwrap();
+    let asked = channel.model_requests().pop().unwrap();
     assert!(asked.contains(&format!("in your workspace at `{path}`")), "{asked}");
     let written = std::fs::read(channel.app().data_dir().join("agents/scout").join(path)).unwrap();
     assert_eq!(written, b"hello");
@@ -72,53 +72,53 @@ async fn a_file_is_in_the_workspace_before_the_turn_begins() {
 }
 
 #[tokio::test]
-async fn nothing_is_fetched_while_it_is_off_or_for_strangers() {
+async fn attachments_are_not_fetched_if_disabled_or_for_unknown_senders() {
     let channel = channel(false).await;
     channel.send_file(1, ADA, "f1", "plan.pdf").await;
     channel.set(json!({"attachments": true, "sender_policy": "open"})).await;
-    channel.send_file(2, STRANGER, "f1", "plan.pdf").await;
+    channel.send_file(2, UNKNOWN_SENDER, "f1", "plan.pdf").await;
     assert_eq!((channel.sent().len(), channel.file_requests(), channel.files().len()), (2, 0, 0));
-    let told = r#"a file that cannot be opened here: \"plan.pdf\""#;
-    let asked = channel.asked();
-    assert!(asked.iter().filter(|asked| asked.contains(told)).count() >= 2, "{asked:#?}");
+    let placeholder = r#"a file that cannot be opened here: \"plan.pdf\""#;
+    let asked = channel.model_requests();
+    assert!(asked.iter().filter(|asked| asked.contains(placeholder)).count() >= 2, "{asked:#?}");
     let sql = "SELECT data FROM outbox WHERE event_type = 'channel.message.received' LIMIT 1";
     let mut read = channel.app().running().context().db.read().await.unwrap();
     let event: String = read.fetch_one(sql, agentd_store::args![]).await.unwrap().get("data").unwrap();
-    assert!(event.contains("plan.pdf") && !event.contains("f1"), "events say nothing of where files are: {event}");
+    assert!(event.contains("plan.pdf") && !event.contains("f1"), "events do not contain file ids: {event}");
 }
 
 #[tokio::test]
-async fn what_cannot_be_had_is_named_with_its_reason() {
+async fn unavailable_attachment_is_named_with_its_reason() {
     let channel = channel(true).await;
     channel.telegram.put_file("long", FakeFile::Unannounced((20 << 20) + 1));
     channel.telegram.put_file("moved", FakeFile::Redirect("http://127.0.0.1:1/x".parse().unwrap()));
     let cases = [("gone", "invalid file_id"), ("long", "it is larger than 20 MiB"), ("moved", "may not reach")];
     for (id, (file, reason)) in (1..).zip(cases) {
         channel.send_file(id, ADA, file, "plan.pdf").await;
-        let asked = channel.asked().pop().unwrap();
+        let asked = channel.model_requests().pop().unwrap();
         assert!(
             asked.contains(r#"a file that could not be fetched: \"plan.pdf\""#) && asked.contains(reason),
             "{asked}"
         );
     }
-    assert_eq!(channel.files(), [""; 0], "what is not whole is not there");
+    assert_eq!(channel.files(), [""; 0], "no partial files remain");
     assert_eq!(channel.sent().len(), 3);
 }
 
 #[tokio::test]
-async fn a_workspace_that_is_full_takes_no_file() {
+async fn full_workspace_accepts_no_attachment() {
     let channel = channel(true).await;
     let limits = json!({"workspace_max_files": 1000, "workspace_limit_mb": 16});
     channel.app().put("/api/sandbox/config").json(&limits).send().await.expect_status(200);
     channel.telegram.put_file("f2", FakeFile::Unannounced(17 << 20));
     channel.send_file(1, ADA, "f2", "plan.pdf").await;
-    let asked = channel.asked().pop().unwrap();
+    let asked = channel.model_requests().pop().unwrap();
     assert!(asked.contains("workspace_limit_mb"), "{asked}");
     assert_eq!(channel.files(), [""; 0]);
 }
 
 #[tokio::test]
-async fn no_link_leads_a_file_out_of_the_workspace() {
+async fn attachment_does_not_follow_a_link_out_of_the_workspace() {
     let channel = channel(true).await;
     channel.say(1, ADA, "Hello.").await;
     let outside = tempfile::tempdir().unwrap();
@@ -126,18 +126,18 @@ async fn no_link_leads_a_file_out_of_the_workspace() {
     std::os::unix::fs::symlink(outside.path(), workspace.join("attachments")).unwrap();
     channel.send_file(2, ADA, "f1", "plan.pdf").await;
     assert_eq!(files(outside.path()), [""; 0]);
-    let asked = channel.asked().pop().unwrap();
+    let asked = channel.model_requests().pop().unwrap();
     assert!(asked.contains("symbolic link"), "{asked}");
 }
 
-async fn answered(process: &TestProcess) -> bool {
+async fn is_answered(process: &TestProcess) -> bool {
     let all = process.get("/api/notifications?status=sent").send().await.expect_status(200).json();
     all["total"] != json!(0)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_kill_no_file_is_there_twice_or_in_part() {
-    let vendor = FakeVendor::start(Vendor::Openai, Script::always(Reply::text(["I see."], COUNTED))).await.unwrap();
+async fn kill_leaves_no_duplicate_or_partial_attachments() {
+    let vendor = FakeVendor::start(Vendor::Openai, Script::always(Reply::text(["I see."], TEST_USAGE))).await.unwrap();
     let telegram = agentd_testing_chat_platforms::telegram::FakeTelegram::start(TOKEN, SECRET).await.unwrap();
     let mut process = TestProcess::with_owner().await;
     let key = json!({"api_key": "k", "base_url": vendor.base_url().as_str()});
@@ -162,17 +162,17 @@ async fn after_a_kill_no_file_is_there_twice_or_in_part() {
     hook.body("application/json", request.body.to_vec()).send().await.expect_status(200);
     let folder = process.data_dir().join("agents/scout/attachments");
     let mut eventually = Eventually::new();
-    // Audio comes before documents, and is there by then.
+    // The audio file is fetched before the document.
     let has = |part: &str| files(&folder).iter().any(|file| file.contains(part));
     while !(has("a.mp3") && has(".agentd-")) {
-        eventually.look_again().await;
+        eventually.retry().await;
     }
     process.kill();
     telegram.put_file("f2", hello());
     process.spawn().await;
     let mut eventually = Eventually::new();
-    while !answered(&process).await {
-        eventually.look_again().await;
+    while !is_answered(&process).await {
+        eventually.retry().await;
     }
     let names: Vec<String> = files(&folder).iter().map(|file| file.split_once('/').unwrap().1.to_owned()).collect();
     assert_eq!(names, ["a.mp3", "b.txt"]);

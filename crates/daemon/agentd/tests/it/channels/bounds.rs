@@ -1,4 +1,4 @@
-//! What floods, what the platform says, and what is sent from elsewhere.
+//! Rate limits of senders, errors of platforms, and messages sent by jobs and tests.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use agentd_testing_llm::{Reply, Script};
 use serde_json::json;
 
 use super::{ADA, Channel};
-use crate::support::talk::COUNTED;
+use crate::support::talk::TEST_USAGE;
 
 async fn open() -> Channel {
-    Channel::with(Script::always(Reply::text(["Hello."], COUNTED))).await
+    Channel::with(Script::always(Reply::text(["Hello."], TEST_USAGE))).await
 }
 
 #[tokio::test]
-async fn what_one_sender_floods_is_dropped_and_nobody_else_is_held_up() {
+async fn messages_of_a_flooding_sender_are_dropped_without_affecting_others() {
     let channel = open().await;
     channel.set(json!({"sender_policy": "open"})).await;
     for number in 1..=80 {
@@ -31,24 +31,24 @@ async fn what_one_sender_floods_is_dropped_and_nobody_else_is_held_up() {
 }
 
 #[tokio::test]
-async fn what_could_not_be_stored_does_not_count_against_its_sender() {
+async fn message_that_could_not_be_stored_does_not_count_against_its_sender() {
     let channel = open().await;
     let message = channel.telegram.message(1, ADA, "/help");
-    channel.refuse("/help").await;
-    // More often than a sender may write in a minute.
+    channel.fail_inserts("/help").await;
+    // More often than the rate limit of a sender.
     for _ in 0..70 {
         assert!(channel.post(&message).await.status.is_server_error());
     }
-    channel.accept().await;
+    channel.restore_inserts().await;
     channel.post(&message).await.expect_status(200);
     channel.settle().await;
     assert_eq!(channel.sent().len(), 1);
 }
 
 #[tokio::test]
-async fn a_platform_that_wants_us_to_wait_is_waited_for() {
+async fn rate_limit_of_a_platform_is_respected() {
     let channel = open().await;
-    // The bot asks for its own name once.
+    // The first message also fetches the name of the bot.
     channel.say(1, ADA, "/help").await;
     channel.telegram.misbehave(Behaviour::RateLimited(Duration::from_secs(20)));
     channel.say(2, ADA, "/help").await;
@@ -60,14 +60,14 @@ async fn a_platform_that_wants_us_to_wait_is_waited_for() {
     assert_eq!(status().await, "error");
     channel.app().clock.advance(Duration::from_secs(19));
     channel.settle().await;
-    assert_eq!(channel.sent().len(), 2, "refused once");
+    assert_eq!(channel.sent().len(), 2, "the platform rejected one attempt");
     channel.app().clock.advance(Duration::from_secs(2));
     channel.settle().await;
     assert_eq!((channel.sent().len(), status().await.as_str()), (3, "ready"));
 }
 
 #[tokio::test]
-async fn somebody_who_blocked_the_bot_makes_a_dead_letter() {
+async fn blocked_bot_results_in_a_dead_letter() {
     let channel = open().await;
     channel.say(1, ADA, "/help").await;
     channel.telegram.misbehave(Behaviour::Blocked);
@@ -77,12 +77,12 @@ async fn somebody_who_blocked_the_bot_makes_a_dead_letter() {
 }
 
 #[tokio::test]
-async fn a_long_answer_comes_in_parts_and_none_twice() {
+async fn long_answer_is_sent_in_parts_without_duplicates() {
     let text = "word ".repeat(2_000);
-    let channel = Channel::with(Script::always(Reply::text([text.as_str()], COUNTED))).await;
+    let channel = Channel::with(Script::always(Reply::text([text.as_str()], TEST_USAGE))).await;
     channel.post(&channel.telegram.message(1, ADA, "Tell me a lot.")).await.expect_status(200);
     channel.app().run_workers().await;
-    channel.turns_end().await;
+    channel.wait_for_turns().await;
     channel.settle().await;
     let parts = channel.sent().len();
     assert!(parts >= 3, "{parts}");
@@ -90,7 +90,7 @@ async fn a_long_answer_comes_in_parts_and_none_twice() {
 }
 
 #[tokio::test]
-async fn jobs_and_tests_reach_the_platform() {
+async fn jobs_and_test_messages_reach_the_platform() {
     let channel = open().await;
     let app = channel.app();
     let sent = app.post("/api/channels/telegram/test").json(&json!({"channel": "42"})).send().await;

@@ -1,6 +1,6 @@
-//! Three daemons over one PostgreSQL, of which one after the other is killed while messages of six platforms come, each
-//! several times and to any of them: every message has one turn and an answer, and an answer is sent twice only where a
-//! kill fell between sending it and recording that.
+//! Chaos test: three daemons share one PostgreSQL and are killed in turn while messages of six platforms arrive, each
+//! several times and at any daemon. Every message has one turn and an answer. An answer is sent twice only if a kill
+//! fell between sending and recording it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -20,51 +20,51 @@ use tokio::time::Instant;
 
 use super::slow_answers::SlowAnswers;
 use crate::support::TestProcess;
-use crate::support::talk::COUNTED;
+use crate::support::talk::TEST_USAGE;
 
 const MESSAGES: &str = "AGENTD_TEST_CHANNEL_MESSAGES";
 const KILLS: &str = "AGENTD_TEST_CHANNEL_KILLS";
 const BETWEEN_KILLS: Duration = Duration::from_secs(6);
-/// Chats of each platform: one sender may write sixty messages a minute.
-const CHATS: u32 = 15;
-const MOST_DELIVERIES: usize = 5;
-/// Until a message is sent again, whatever came of it before.
-const SENT_AGAIN_WITHIN: Duration = Duration::from_secs(15);
-const AFTER_FAILURE: Duration = Duration::from_millis(250);
-/// How long a platform takes to answer.
-const ANSWERED_AFTER: Duration = Duration::from_millis(150);
-/// Before each of the four pieces of a reply.
-const PIECE_AFTER: Duration = Duration::from_millis(250);
-/// Notifications that one daemon has on their way.
-const SENDING_AT_ONCE: usize = 4;
-/// Turns that one daemon has at a provider.
-const TURNS_AT_ONCE: usize = 8;
-/// After the last kill; leases of half a minute end meanwhile.
-const COMES_TO_REST: Duration = Duration::from_secs(240);
+/// Number of chats per platform; one sender may write 60 messages a minute.
+const CHATS_PER_PLATFORM: u32 = 15;
+const MAX_DELIVERIES: usize = 5;
+/// Maximum delay of a repeated delivery, regardless of the result of the first one.
+const MAX_REPEAT_DELAY: Duration = Duration::from_secs(15);
+const RETRY_DELAY: Duration = Duration::from_millis(250);
+/// Response time of a platform.
+const PLATFORM_DELAY: Duration = Duration::from_millis(150);
+/// Delay before each of the four pieces of a reply.
+const PIECE_DELAY: Duration = Duration::from_millis(250);
+/// Maximum number of notifications that one daemon sends concurrently.
+const MAX_CONCURRENT_SENDS: usize = 4;
+/// Maximum number of concurrent turns of one daemon at a provider.
+const MAX_CONCURRENT_TURNS: usize = 8;
+/// Maximum time after the last kill until all messages are answered; leases of 30 seconds expire meanwhile.
+const MAX_SETTLE_TIME: Duration = Duration::from_secs(240);
 
-fn number(name: &str, default: u32) -> u32 {
+fn count_from_env(name: &str, default: u32) -> u32 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// The number in `message number 7.`, or behind any other of the marks; the last one, where there are several.
+/// Returns the number after the last occurrence of `mark`, such as 7 in `message number 7.`.
 fn number_after(text: &str, mark: &str) -> Option<u32> {
     let digits = text.rsplit_once(mark)?.1;
     digits.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Says which message is answered, slowly.
+/// Replies slowly with the number of the answered message.
 fn answer(request: &RecordedRequest) -> Reply {
     let asked = request.body["messages"].as_array().and_then(|all| all.last()).map(ToString::to_string);
     let number = asked.and_then(|asked| number_after(&asked, "message number ")).unwrap_or_default();
     let begin = format!("The answer to number {number} ");
-    Reply::text([begin.as_str(), "is: ", "all is ", "well."], COUNTED).delayed(PIECE_AFTER)
+    Reply::text([begin.as_str(), "is: ", "all is ", "well."], TEST_USAGE).delayed(PIECE_DELAY)
 }
 
-/// A platform and what is known of it.
+/// A fake platform with the observations about it.
 struct Line {
     fake: FakePlatform,
     slow: SlowAnswers,
-    /// How many messages had been sent to it when a daemon had just been killed.
+    /// Number of messages that the platform had received at each kill.
     sent_at_kills: Mutex<Vec<usize>>,
 }
 
@@ -72,14 +72,14 @@ impl Line {
     async fn start(platform: Platform) -> Self {
         let fake = FakePlatform::start(platform, Clock::system()).await.expect("a fake platform");
         let base_url = fake.settings()["api_base_url"].as_str().expect("a url").to_owned();
-        Self { fake, slow: SlowAnswers::before(&base_url, ANSWERED_AFTER).await, sent_at_kills: Mutex::default() }
+        Self { fake, slow: SlowAnswers::before(&base_url, PLATFORM_DELAY).await, sent_at_kills: Mutex::default() }
     }
 
     fn id(&self) -> &'static str {
         self.fake.platform().id()
     }
 
-    async fn turn_on(&self, process: &TestProcess) {
+    async fn enable(&self, process: &TestProcess) {
         let mut settings = self.fake.settings();
         settings["api_base_url"] = json!(self.slow.url());
         settings["enabled"] = json!(true);
@@ -89,8 +89,8 @@ impl Line {
         process.put("/api/channels/settings").json(&settings).send().await.expect_status(200);
     }
 
-    /// Where the answers to each message stand among all that was sent; those to `None` were cut off before they said
-    /// to what.
+    /// Returns the positions of the answers to each message among all sent messages. The key is `None` for answers cut
+    /// off before their number.
     fn answers(&self) -> BTreeMap<Option<u32>, Vec<usize>> {
         let mut answers: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         for (at, sent) in self.fake.sent().iter().enumerate() {
@@ -104,7 +104,7 @@ impl Line {
     }
 }
 
-/// What delivering came to.
+/// Results of deliveries.
 #[derive(Default)]
 struct Deliveries {
     acknowledged: usize,
@@ -124,50 +124,50 @@ impl Platforms {
         &self.lines[number as usize % self.lines.len()]
     }
 
-    /// To any daemon, again and again until one says that it has it.
+    /// Delivers a message to random daemons until one acknowledges it.
     async fn deliver(&self, number: u32) {
         let line = self.line(number);
         let text = format!("This is message number {number}.");
-        let chat = 1 + (number / 6) % CHATS;
+        let chat = 1 + (number / 6) % CHATS_PER_PLATFORM;
         loop {
             let request = line.fake.message(&FakeMessage { chat, number, text: &text }, Clock::system().now());
             let address = {
                 let addresses = self.addresses.lock();
-                addresses[pick(&self.entropy, addresses.len())]
+                addresses[pick_index(&self.entropy, addresses.len())]
             };
             let url = format!("http://{address}/api/channels/{}/webhook", line.id());
             let sent = self.client.post(url).headers(request.headers).body(request.body).send().await;
             let is_acknowledged = sent.is_ok_and(|answer| answer.status().is_success());
-            self.note(line.id(), is_acknowledged);
+            self.record_delivery(line.id(), is_acknowledged);
             if is_acknowledged {
                 return;
             }
-            tokio::time::sleep(AFTER_FAILURE).await;
+            tokio::time::sleep(RETRY_DELAY).await;
         }
     }
 
-    fn note(&self, platform: &'static str, is_acknowledged: bool) {
+    fn record_delivery(&self, platform: &'static str, is_acknowledged: bool) {
         let mut deliveries = self.deliveries.lock();
         let Deliveries { acknowledged, failed } = deliveries.entry(platform).or_default();
         *(if is_acknowledged { acknowledged } else { failed }) += 1;
     }
 }
 
-fn pick(entropy: &Entropy, of: usize) -> usize {
+fn pick_index(entropy: &Entropy, of: usize) -> usize {
     let share = entropy.unit() * f64::from(u32::try_from(of).expect("few"));
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index")]
     let index = share as usize;
     index.min(of - 1)
 }
 
-/// When each message is sent, one to [`MOST_DELIVERIES`] times.
-fn plan(messages: u32, lasts: Duration, entropy: &Entropy) -> Vec<(Duration, u32)> {
+/// Returns the delivery times of all messages, one to [`MAX_DELIVERIES`] per message.
+fn plan_deliveries(messages: u32, lasts: Duration, entropy: &Entropy) -> Vec<(Duration, u32)> {
     let mut plan = Vec::new();
     for number in 0..messages {
         let first = lasts * number / messages;
         plan.push((first, number));
-        for _ in 0..pick(entropy, MOST_DELIVERIES) {
-            plan.push((first + SENT_AGAIN_WITHIN.mul_f64(entropy.unit()), number));
+        for _ in 0..pick_index(entropy, MAX_DELIVERIES) {
+            plan.push((first + MAX_REPEAT_DELAY.mul_f64(entropy.unit()), number));
         }
     }
     plan.sort_unstable();
@@ -189,8 +189,8 @@ impl Stored {
         usize::try_from(count).expect("a count")
     }
 
-    /// Of every message its platform, its text, its status, what became of its notification, and how many turns and
-    /// how many messages of conversations it has.
+    /// Returns each message with its platform, text, status, notification status and body, and numbers of turns and of
+    /// conversation messages.
     async fn messages(&mut self) -> Vec<Message> {
         let sql = "SELECT m.platform, m.content, m.status, COALESCE(n.status, ''), COALESCE(n.body, ''), \
                    (SELECT COUNT(*) FROM sessions AS s WHERE s.id = m.session_id), \
@@ -202,20 +202,20 @@ impl Stored {
 
 type Message = (String, String, String, String, String, i64, i64);
 
-/// What a platform shows in the table.
+/// Totals of a platform, shown in the table.
 #[derive(Default)]
-struct Figures {
+struct Totals {
     messages: usize,
     turns: usize,
     interrupted: usize,
-    /// Answers that do not say to what.
+    /// Number of answers without a message number.
     unnumbered: usize,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes minutes: leases must end; make chaos-channels runs it on PostgreSQL"]
-async fn kills_lose_no_message_and_double_no_turn() {
-    let (messages, kills) = (number(MESSAGES, 150), number(KILLS, 3));
+async fn kills_neither_lose_messages_nor_repeat_turns() {
+    let (messages, kills) = (count_from_env(MESSAGES, 150), count_from_env(KILLS, 3));
     let vendor = FakeVendor::start(Vendor::Openai, Script::by(answer)).await.expect("a fake vendor");
     let mut first = TestProcess::with_owner().await;
     let (Some(mut second), Some(mut third)) = (first.replica(), first.replica()) else {
@@ -226,11 +226,11 @@ async fn kills_lose_no_message_and_double_no_turn() {
     let mut processes = [first, second, third];
     let key = json!({"api_key": "k", "base_url": vendor.base_url().as_str()});
     processes[0].put("/api/providers/openai/key").json(&key).send().await.expect_status(200);
-    processes[0].make_agent("scout").await;
+    processes[0].create_agent("scout").await;
     let mut lines = Vec::new();
     for platform in Platform::ALL {
         let line = Line::start(platform).await;
-        line.turn_on(&processes[lines.len() % 3]).await;
+        line.enable(&processes[lines.len() % 3]).await;
         lines.push(line);
     }
     let platforms = Arc::new(Platforms {
@@ -242,7 +242,7 @@ async fn kills_lose_no_message_and_double_no_turn() {
     });
 
     let (began, lasts) = (Instant::now(), BETWEEN_KILLS * kills);
-    let plan = plan(messages, lasts, &platforms.entropy);
+    let plan = plan_deliveries(messages, lasts, &platforms.entropy);
     let delivering = tokio::spawn({
         let platforms = Arc::clone(&platforms);
         async move {
@@ -258,17 +258,17 @@ async fn kills_lose_no_message_and_double_no_turn() {
     for kill in 0..kills {
         let share = (f64::from(kill) + 0.3 + 0.6 * platforms.entropy.unit()) / f64::from(kills);
         tokio::time::sleep_until(began + lasts.mul_f64(share)).await;
-        let at = pick(&platforms.entropy, processes.len());
+        let at = pick_index(&platforms.entropy, processes.len());
         processes[at].kill();
         processes[at].spawn().await;
         platforms.addresses.lock()[at] = processes[at].address;
-        // What it sent last is there by now, and nobody has taken over yet.
+        // The platform has received everything that the killed daemon sent, and no other daemon has taken over yet.
         for line in &platforms.lines {
             line.sent_at_kills.lock().push(line.fake.sent().len());
         }
     }
     let last_kill = Instant::now();
-    delivering.await.expect("every message is delivered");
+    delivering.await.expect("all messages are delivered");
     let mut stored = Stored::open(&processes[0]).await;
     loop {
         let open = stored.count("SELECT COUNT(*) FROM channel_messages WHERE status IN ('pending', 'running')").await;
@@ -276,32 +276,32 @@ async fn kills_lose_no_message_and_double_no_turn() {
         if open + unsent == 0 {
             break;
         }
-        assert!(last_kill.elapsed() < COMES_TO_REST, "{open} messages are open and {unsent} answers not sent");
+        assert!(last_kill.elapsed() < MAX_SETTLE_TIME, "{open} messages are open and {unsent} answers not sent");
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
-    let rest = last_kill.elapsed();
-    let problems = judge(&platforms, &mut stored, messages, kills as usize).await;
+    let settle_time = last_kill.elapsed();
+    let problems = check_results(&platforms, &mut stored, messages, kills as usize).await;
     let asked = vendor.requests().iter().filter(|request| !request.body.is_null()).count();
     println!(
-        "{kills} kills of one of three daemons; at rest {rest:.0?} after the last one; {asked} calls of the model"
+        "{kills} kills of one of three daemons; at settle_time {settle_time:.0?} after the last one; {asked} calls of the model"
     );
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// Prints the table; answers which promises are broken.
-#[allow(clippy::print_stdout, reason = "a run of minutes says what it came to")]
-async fn judge(platforms: &Platforms, stored: &mut Stored, messages: u32, kills: usize) -> Vec<String> {
+/// Prints the table and returns the violated guarantees.
+#[allow(clippy::print_stdout, reason = "a long run reports its results")]
+async fn check_results(platforms: &Platforms, stored: &mut Stored, messages: u32, kills: usize) -> Vec<String> {
     let mut problems = Vec::new();
-    let mut figures: BTreeMap<String, Figures> = BTreeMap::new();
+    let mut figures: BTreeMap<String, Totals> = BTreeMap::new();
     let mut seen: BTreeMap<u32, usize> = BTreeMap::new();
     let answers: Vec<_> = platforms.lines.iter().map(Line::answers).collect();
     for (platform, content, status, sent, body, sessions, said) in stored.messages().await {
         let number = number_after(&content, "message number ").expect("the number of a message");
         *seen.entry(number).or_default() += 1;
-        let of_line = figures.entry(platform.clone()).or_default();
-        of_line.messages += 1;
-        of_line.turns += usize::try_from(said).expect("a count");
-        of_line.interrupted += usize::from(status == "failed");
+        let totals = figures.entry(platform.clone()).or_default();
+        totals.messages += 1;
+        totals.turns += usize::try_from(said).expect("a count");
+        totals.interrupted += usize::from(status == "failed");
         if (sessions, said) != (1, 1) {
             problems.push(format!("message {number} of {platform}: {sessions} sessions, said {said} times"));
         }
@@ -309,7 +309,7 @@ async fn judge(platforms: &Platforms, stored: &mut Stored, messages: u32, kills:
             problems.push(format!("message {number} of {platform} is {status}, and its answer is {sent:?}: {body}"));
         }
         let says_number = number_after(&body, "answer to number ") == Some(number);
-        of_line.unnumbered += usize::from(!says_number);
+        totals.unnumbered += usize::from(!says_number);
         if says_number && !answers[number as usize % answers.len()].contains_key(&Some(number)) {
             problems.push(format!("message {number} of {platform} was never answered"));
         }
@@ -320,18 +320,18 @@ async fn judge(platforms: &Platforms, stored: &mut Stored, messages: u32, kills:
         }
     }
     println!("platform     messages  deliveries  refused  turns  interrupted  replies  duplicates");
-    let (mut doubled, mut interrupted) = (0, 0);
+    let (mut duplicates, mut interrupted) = (0, 0);
     for (line, answers) in platforms.lines.iter().zip(&answers) {
-        let of_line = figures.remove(line.id()).unwrap_or_default();
+        let totals = figures.remove(line.id()).unwrap_or_default();
         let replies: usize = answers.values().map(Vec::len).sum();
         let unnumbered = answers.get(&None).map_or(0, Vec::len);
-        if unnumbered < of_line.unnumbered {
-            problems.push(format!("{} answers of {} do not arrive", of_line.unnumbered - unnumbered, line.id()));
+        if unnumbered < totals.unnumbered {
+            problems.push(format!("{} answers of {} did not arrive", totals.unnumbered - unnumbered, line.id()));
         }
-        let mut of_platform = unnumbered.saturating_sub(of_line.unnumbered);
-        for (number, places) in answers.iter().filter(|(number, _)| number.is_some()) {
-            of_platform += places.len() - 1;
-            for pair in places.windows(2).filter(|pair| !line.has_kill_between(pair[0], pair[1])) {
+        let mut platform_duplicates = unnumbered.saturating_sub(totals.unnumbered);
+        for (number, positions) in answers.iter().filter(|(number, _)| number.is_some()) {
+            platform_duplicates += positions.len() - 1;
+            for pair in positions.windows(2).filter(|pair| !line.has_kill_between(pair[0], pair[1])) {
                 problems.push(format!("{number:?} of {} was answered twice without a kill: {pair:?}", line.id()));
             }
         }
@@ -339,21 +339,21 @@ async fn judge(platforms: &Platforms, stored: &mut Stored, messages: u32, kills:
         println!(
             "{:<12} {:>8}  {:>10}  {:>7}  {:>5}  {:>11}  {:>7}  {:>10}",
             line.id(),
-            of_line.messages,
+            totals.messages,
             deliveries.acknowledged,
             deliveries.failed,
-            of_line.turns,
-            of_line.interrupted,
+            totals.turns,
+            totals.interrupted,
             replies,
-            of_platform,
+            platform_duplicates,
         );
-        doubled += of_platform;
-        interrupted += of_line.interrupted;
+        duplicates += platform_duplicates;
+        interrupted += totals.interrupted;
     }
-    if doubled > kills * SENDING_AT_ONCE {
-        problems.push(format!("{doubled} answers came again after {kills} kills"));
+    if duplicates > kills * MAX_CONCURRENT_SENDS {
+        problems.push(format!("{duplicates} answers were repeated after {kills} kills"));
     }
-    if interrupted > kills * TURNS_AT_ONCE {
+    if interrupted > kills * MAX_CONCURRENT_TURNS {
         problems.push(format!("{interrupted} turns were interrupted by {kills} kills"));
     }
     problems

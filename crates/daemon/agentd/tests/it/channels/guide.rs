@@ -1,4 +1,4 @@
-//! Every platform from its settings to the first answer, in the order of docs/guide/channels.md.
+//! The steps of docs/guide/channels.md for every platform, from the settings to the first answer.
 
 use agentd_chat_platforms::Platform;
 use agentd_testing_chat_platforms::{FakeMessage, FakePlatform};
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::{hook, settle};
 use crate::support::TestApp;
-use crate::support::talk::{COUNTED, Talk};
+use crate::support::talk::{TEST_USAGE, Talk};
 
-const PUBLIC: &str = "https://agents.example";
+const PUBLIC_URL: &str = "https://agents.example";
 
-/// What a platform asks, or is told, when its address was entered.
+/// Performs the requests that follow entering the webhook address on the platform.
 async fn enter_address(app: &TestApp, fake: &FakePlatform, settings: &Value) {
     let now = app.clock.clock().now();
     match fake {
@@ -27,8 +27,8 @@ async fn enter_address(app: &TestApp, fake: &FakePlatform, settings: &Value) {
             assert_eq!(asked.expect_status(200).text(), "3eZbrw1aB");
         }
         FakePlatform::Telegram(_) => {
-            let told = app.post("/api/channels/telegram/register").send().await.expect_status(200);
-            assert!(told.text().contains(PUBLIC), "{}", told.text());
+            let registered = app.post("/api/channels/telegram/register").send().await.expect_status(200);
+            assert!(registered.text().contains(PUBLIC_URL), "{}", registered.text());
         }
         FakePlatform::Whatsapp(_) => {
             let token = settings["verify_token"].as_str().expect("a token");
@@ -36,14 +36,14 @@ async fn enter_address(app: &TestApp, fake: &FakePlatform, settings: &Value) {
             let path = format!("/api/channels/whatsapp/webhook?{query}");
             assert_eq!(app.get(&path).anonymous().send().await.expect_status(200).text(), "4711");
         }
-        // They ask nothing.
+        // These platforms send no verification request.
         FakePlatform::GoogleChat(_) | FakePlatform::Teams(_) => {}
     }
 }
 
-async fn follow(platform: &str) {
-    let app = TestApp::start_with(|source| source.base_url = Some(PUBLIC.to_owned())).await;
-    let talk = Talk::on(app, Script::always(Reply::text(["All is well."], COUNTED))).await;
+async fn follow_guide(platform: &str) {
+    let app = TestApp::start_with(|source| source.base_url = Some(PUBLIC_URL.to_owned())).await;
+    let talk = Talk::on(app, Script::always(Reply::text(["All is well."], TEST_USAGE))).await;
     let app = &talk.app;
     let fake = FakePlatform::start(Platform::from_id(platform).unwrap(), app.clock.clock()).await.unwrap();
     let mut settings = fake.settings();
@@ -53,7 +53,7 @@ async fn follow(platform: &str) {
 
     let list = app.get("/api/channels").send().await.expect_status(200).json();
     let of = list["channels"].as_array().unwrap().iter().find(|of| of["platform"] == platform).unwrap().clone();
-    assert_eq!(of["webhook_url"], format!("{PUBLIC}/api/channels/{platform}/webhook"));
+    assert_eq!(of["webhook_url"], format!("{PUBLIC_URL}/api/channels/{platform}/webhook"));
     enter_address(app, &fake, &settings).await;
     let checked = app.post(&format!("/api/channels/{platform}/check")).send().await.expect_status(200).json();
     assert_eq!(checked["ok"], true, "{checked}");
@@ -70,7 +70,7 @@ async fn follow(platform: &str) {
     hook(app, platform, &message(2, "How are things?")).send().await.expect_status(200);
     settle(app).await;
     assert!(fake.sent().last().unwrap().to_string().contains("All is well."), "{:?}", fake.sent());
-    assert_eq!(talk.vendor.requests().len(), 1, "what was written before reached no model");
+    assert_eq!(talk.vendor.requests().len(), 1, "messages before the approval reach no model");
 }
 
 macro_rules! follows {
@@ -78,7 +78,7 @@ macro_rules! follows {
         $(
             #[tokio::test]
             async fn $name() {
-                follow(stringify!($name)).await;
+                follow_guide(stringify!($name)).await;
             }
         )*
     };

@@ -1,4 +1,4 @@
-//! Chat platforms: who gets in, what agents answer, and what is set.
+//! Chat platforms: pairing, answers, and settings.
 
 mod albums;
 mod approvals;
@@ -26,17 +26,17 @@ use crate::support::{TestApp, TestRequest, TestResponse};
 
 const TOKEN: &str = "123456:bot-token-of-the-test";
 const SECRET: &str = "secret-token-of-the-test";
-/// Whom the owner knows.
+/// Sender approved by the owner.
 pub const ADA: i64 = 7;
-pub const STRANGER: i64 = 8;
+pub const UNKNOWN_SENDER: i64 = 8;
 
-/// A daemon with an agent, a vendor and Telegram.
+/// A daemon with an agent, a model provider, and Telegram.
 pub struct Channel {
     pub talk: Talk,
     pub telegram: FakeTelegram,
 }
 
-/// The request as the platform sends it.
+/// Returns the webhook request as the platform sends it.
 pub fn hook(app: &TestApp, platform: &str, request: &WebhookRequest) -> TestRequest {
     let mut hook = app.post(&format!("/api/channels/{platform}/webhook")).anonymous();
     for (name, value) in &request.headers {
@@ -48,30 +48,30 @@ pub fn hook(app: &TestApp, platform: &str, request: &WebhookRequest) -> TestRequ
     hook.body(content_type, request.body.to_vec())
 }
 
-/// Works until an answer would have been sent.
+/// Runs the workers and waits for turns until the daemon is idle.
 pub async fn settle(app: &TestApp) {
     for _ in 0..3 {
         app.run_workers().await;
-        turns_end(app).await;
+        wait_for_turns(app).await;
     }
 }
 
-async fn turns_end(app: &TestApp) {
+async fn wait_for_turns(app: &TestApp) {
     let mut eventually = crate::support::Eventually::new();
     while app.running().daemon.running_turns() > 0 {
-        eventually.look_again().await;
+        eventually.retry().await;
     }
 }
 
 impl Channel {
-    /// [`ADA`] is let in.
+    /// Starts with [`ADA`] as an allowed sender.
     pub async fn with(script: Script) -> Self {
         let channel = Self::closed(script).await;
         channel.set(json!({"allowed_senders": [ADA.to_string()]})).await;
         channel
     }
 
-    /// Nobody is let in.
+    /// Starts without allowed senders.
     pub async fn closed(script: Script) -> Self {
         let telegram = FakeTelegram::start(TOKEN, SECRET).await.expect("a fake platform");
         let channel = Self { talk: Talk::with(script).await, telegram };
@@ -96,23 +96,23 @@ impl Channel {
         hook(self.app(), "telegram", request).send().await
     }
 
-    /// A message, and everything that comes of it.
+    /// Sends a message and waits until the daemon is idle.
     pub async fn say(&self, id: i64, sender: i64, text: &str) {
         self.post(&self.telegram.message(id, sender, text)).await.expect_status(200);
         self.settle().await;
     }
 
-    /// Works until an answer would have been sent.
+    /// Runs the workers and waits for turns until the daemon is idle.
     pub async fn settle(&self) {
         settle(self.app()).await;
     }
 
-    async fn turns_end(&self) {
-        turns_end(self.app()).await;
+    async fn wait_for_turns(&self) {
+        wait_for_turns(self.app()).await;
     }
 
-    /// No message of this content can be stored until [`accept`](Self::accept); everything else goes on.
-    async fn refuse(&self, content: &str) {
+    /// Makes storing messages with this content fail until [`restore_inserts`](Self::restore_inserts).
+    async fn fail_inserts(&self, content: &str) {
         self.alter(match self.app().database_url() {
             Some(_) => {
                 format!("ALTER TABLE channel_messages ADD CONSTRAINT refused CHECK (content <> '{content}') NOT VALID")
@@ -125,7 +125,7 @@ impl Channel {
         .await;
     }
 
-    async fn accept(&self) {
+    async fn restore_inserts(&self) {
         let is_server = self.app().database_url().is_some();
         let sql =
             if is_server { "ALTER TABLE channel_messages DROP CONSTRAINT refused" } else { "DROP TRIGGER refused" };
@@ -137,14 +137,14 @@ impl Channel {
         self.app().running().context().db.write::<_, StoreError, _>(alter).await.expect("altered");
     }
 
-    /// What was sent to the platform, the texts alone.
+    /// Returns the texts of the messages sent to the platform.
     pub fn sent(&self) -> Vec<String> {
         let text = |message: &Value| message["text"].as_str().expect("a text").to_owned();
         self.telegram.sent().iter().map(text).collect()
     }
 
-    /// What the vendor was asked, each as JSON text.
-    pub fn asked(&self) -> Vec<String> {
+    /// Returns the requests to the model, each as JSON text.
+    pub fn model_requests(&self) -> Vec<String> {
         self.talk.vendor.requests().iter().map(|request| request.body.to_string()).collect()
     }
 

@@ -1,4 +1,4 @@
-//! Every platform from a message to its answer, as it sends and verifies.
+//! Every platform from a signed message to its answer.
 
 use agentd_chat_platforms::Platform;
 use agentd_testing_chat_platforms::{FakeMessage, FakePlatform, forged};
@@ -6,10 +6,10 @@ use agentd_testing_llm::{Reply, Script};
 use serde_json::json;
 
 use super::{hook, settle};
-use crate::support::talk::{COUNTED, Talk};
+use crate::support::talk::{TEST_USAGE, Talk};
 
 async fn round_trip(platform: &str) {
-    let script = Script::always(Reply::text(["All is well."], COUNTED));
+    let script = Script::always(Reply::text(["All is well."], TEST_USAGE));
     let talk = Talk::with(script).await;
     let app = &talk.app;
     let fake = FakePlatform::start(Platform::from_id(platform).unwrap(), app.clock.clock()).await.unwrap();
@@ -37,7 +37,7 @@ async fn round_trip(platform: &str) {
     let registered = app.post(&format!("/api/channels/{platform}/register")).send().await;
     match platform {
         "discord" => drop(registered.expect_status(200)),
-        // Telegram takes `https` alone, and the rest is entered on the platform's pages.
+        // Telegram accepts only `https`; the other platforms are configured on their own pages.
         _ => drop(registered.expect_error(502, "platform_refused")),
     }
 }
@@ -56,7 +56,7 @@ macro_rules! round_trips {
 round_trips!(discord google_chat slack teams telegram whatsapp);
 
 #[tokio::test]
-async fn what_whatsapp_did_not_deliver_after_all_is_a_dead_letter() {
+async fn failed_whatsapp_delivery_becomes_a_dead_letter() {
     let talk = Talk::saying(&["Hello."]).await;
     let app = &talk.app;
     let platform = FakePlatform::start(Platform::Whatsapp, app.clock.clock()).await.unwrap();
@@ -75,7 +75,7 @@ async fn what_whatsapp_did_not_deliver_after_all_is_a_dead_letter() {
     let read = async |path: &str| app.get(path).send().await.expect_status(200).json();
     while read("/api/notifications?status=sent").await["total"] != 1 {
         app.run_workers().await;
-        eventually.look_again().await;
+        eventually.retry().await;
     }
     for _ in 0..2 {
         let status = fake.failed("wamid.sent1", 131_047, "Re-engagement message");
@@ -89,18 +89,18 @@ async fn what_whatsapp_did_not_deliver_after_all_is_a_dead_letter() {
     assert!(state["status"] == "error" && state["last_error"].as_str().unwrap().contains(error), "{state}");
     let sql = "SELECT COUNT(*) AS n FROM outbox WHERE event_type = 'channel.message.failed'";
     let row = app.running().context().db.read().await.unwrap().fetch_one(sql, agentd_store::args![]).await.unwrap();
-    assert_eq!(row.get::<u64>("n").unwrap(), 1, "said once");
+    assert_eq!(row.get::<u64>("n").unwrap(), 1, "published once");
     let id = dead["notifications"][0]["id"].as_str().unwrap().to_owned();
     app.post(&format!("/api/notifications/{id}/retry")).send().await.expect_status(200);
     let mut eventually = crate::support::Eventually::new();
     while fake.sent().len() < 2 {
         app.run_workers().await;
-        eventually.look_again().await;
+        eventually.retry().await;
     }
 }
 
 #[tokio::test]
-async fn whatsapp_asks_whether_the_address_is_ours() {
+async fn whatsapp_address_verification_is_answered() {
     let talk = Talk::saying(&["Hello."]).await;
     let app = &talk.app;
     let fake = FakePlatform::start(Platform::Whatsapp, app.clock.clock()).await.unwrap();

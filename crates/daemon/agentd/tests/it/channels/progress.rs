@@ -1,4 +1,4 @@
-//! Turns that take long.
+//! Progress messages during long turns.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use agentd_llm::ToolCall;
 use agentd_testing_llm::{Gate, Reply, Script};
 use serde_json::json;
 
-use super::{ADA, Channel, STRANGER};
+use super::{ADA, Channel, UNKNOWN_SENDER};
 use crate::support::Eventually;
-use crate::support::talk::COUNTED;
+use crate::support::talk::TEST_USAGE;
 
 impl Channel {
-    /// Lets time pass in small steps, as the workers see it.
-    async fn pass(&self, seconds: u64) {
+    /// Advances the clock in small steps and runs the workers after each.
+    async fn advance(&self, seconds: u64) {
         for _ in 0..seconds.div_ceil(10) {
             self.app().clock.advance(Duration::from_secs(10));
             self.app().run_workers().await;
@@ -25,30 +25,30 @@ impl Channel {
         let mut eventually = Eventually::new();
         while self.talk.vendor.requests().is_empty() {
             self.app().run_workers().await;
-            eventually.look_again().await;
+            eventually.retry().await;
         }
     }
 }
 
 #[tokio::test]
-async fn a_turn_that_takes_long_is_said_to_go_on_once() {
+async fn progress_of_a_long_turn_is_reported_once() {
     let gate = Gate::new();
-    let channel = Channel::with(Script::always(Reply::text(["Done."], COUNTED).gated(&gate))).await;
+    let channel = Channel::with(Script::always(Reply::text(["Done."], TEST_USAGE).gated(&gate))).await;
     channel.begin(1, ADA).await;
-    channel.pass(50).await;
-    assert_eq!(channel.sent(), [""; 0], "not yet");
-    channel.pass(300).await;
+    channel.advance(50).await;
+    assert_eq!(channel.sent(), [""; 0], "too early");
+    channel.advance(300).await;
     assert_eq!(channel.sent(), ["Still working on it."]);
     gate.open();
     channel.settle().await;
     assert_eq!(channel.sent(), ["Still working on it.", "Done."]);
     channel.say(2, ADA, "And now?").await;
-    channel.pass(120).await;
-    assert_eq!(channel.sent().len(), 3, "nothing is said of what is over");
+    channel.advance(120).await;
+    assert_eq!(channel.sent().len(), 3, "completed turns are not reported");
 }
 
 #[tokio::test]
-async fn what_waits_for_an_approval_is_not_said_to_go_on_and_what_was_approved_is() {
+async fn progress_is_not_reported_while_waiting_for_approval() {
     let gate = Gate::new();
     let service = {
         let gate = gate.clone();
@@ -64,7 +64,7 @@ async fn what_waits_for_an_approval_is_not_said_to_go_on_and_what_was_approved_i
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move { axum::serve(listener, axum::Router::new().fallback(service)).await });
     let calls = vec![ToolCall::new("v1", "ring", json!({}))];
-    let script = Script::queue([Reply::tool_calls(calls, COUNTED), Reply::text(["Done."], COUNTED)]);
+    let script = Script::queue([Reply::tool_calls(calls, TEST_USAGE), Reply::text(["Done."], TEST_USAGE)]);
     let channel = Channel::closed(script).await;
     let ring = json!({
         "name": "ring", "description": "Rings.", "kind": "http", "input_schema": {"type": "object"},
@@ -72,30 +72,30 @@ async fn what_waits_for_an_approval_is_not_said_to_go_on_and_what_was_approved_i
     });
     channel.app().post("/api/settings/skills/custom").json(&ring).send().await.expect_status(201);
     channel.set(json!({"tools": ["ring"]})).await;
-    super::approvals::let_in(&channel, STRANGER).await;
-    let said = channel.sent().len();
-    channel.begin(1, STRANGER).await;
+    super::approvals::approve_sender(&channel, UNKNOWN_SENDER).await;
+    let sent_before = channel.sent().len();
+    channel.begin(1, UNKNOWN_SENDER).await;
     let mut eventually = Eventually::new();
     while super::approvals::pending(&channel).await.is_empty() {
         channel.app().run_workers().await;
-        eventually.look_again().await;
+        eventually.retry().await;
     }
-    channel.pass(120).await;
-    assert_eq!(channel.sent().len(), said + 1, "the question alone: {:?}", channel.sent());
+    channel.advance(120).await;
+    assert_eq!(channel.sent().len(), sent_before + 1, "only the question is sent: {:?}", channel.sent());
     let id = super::approvals::pending(&channel).await[0]["id"].as_str().unwrap().to_owned();
     let question: i64 = channel.sent().len().try_into().unwrap();
     channel
-        .post(&channel.telegram.press(2, STRANGER, STRANGER, question, &format!("approve:{id}")))
+        .post(&channel.telegram.press(2, UNKNOWN_SENDER, UNKNOWN_SENDER, question, &format!("approve:{id}")))
         .await
         .expect_status(200);
     let mut eventually = Eventually::new();
-    while channel.sent().len() < said + 2 {
-        channel.pass(10).await;
-        eventually.look_again_at(&channel.sent()).await;
+    while channel.sent().len() < sent_before + 2 {
+        channel.advance(10).await;
+        eventually.retry_with(&channel.sent()).await;
     }
     assert_eq!(channel.sent().last().unwrap(), "Still working: running <code>ring</code>.");
     gate.open();
     channel.settle().await;
     assert_eq!(channel.sent().last().unwrap(), "Done.");
-    assert_eq!(channel.sent().len(), said + 3);
+    assert_eq!(channel.sent().len(), sent_before + 3);
 }

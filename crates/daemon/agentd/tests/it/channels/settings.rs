@@ -1,12 +1,12 @@
-//! `/api/channels`: what is set for each chat platform.
+//! `/api/channels/settings`.
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::talk::{create_agent, turn_on};
+use crate::support::talk::{create_agent, enable_platform};
 use crate::support::{TestApp, TestResponse};
 
-/// In the order of the answers' keys.
+/// Platforms in the order of the keys in responses.
 const PLATFORMS: [&str; 6] = ["discord", "google_chat", "slack", "teams", "telegram", "whatsapp"];
 
 async fn put(app: &TestApp, change: Value) -> TestResponse {
@@ -18,7 +18,7 @@ async fn get(app: &TestApp) -> Value {
 }
 
 #[tokio::test]
-async fn every_platform_begins_off_and_wary_of_strangers() {
+async fn platforms_are_disabled_and_require_pairing_by_default() {
     let app = TestApp::with_owner().await;
     let all = get(&app).await;
     assert_eq!(all.as_object().unwrap().keys().map(String::as_str).collect::<Vec<_>>(), PLATFORMS);
@@ -34,9 +34,9 @@ async fn every_platform_begins_off_and_wary_of_strangers() {
     assert_eq!(app.get("/api/settings").send().await.json()["channels"], all);
 }
 
-/// What is never sent is refused when it is stored, not with the last of many attempts.
+/// A target that cannot be used is rejected when it is stored, not when the last delivery attempt fails.
 #[tokio::test]
-async fn a_target_on_a_platform_that_is_off_is_refused() {
+async fn target_on_a_disabled_platform_is_rejected() {
     let app = TestApp::with_owner().await;
     create_agent(&app, "scout").await;
     let job = json!({"name": "n", "goal": "g", "schedule": {"type": "every", "interval": 600},
@@ -53,12 +53,12 @@ async fn a_target_on_a_platform_that_is_off_is_refused() {
         assert_eq!(refused.bad_fields(), [field], "{}", refused.text());
         assert!(refused.text().contains("PUT /api/channels/settings"), "{}", refused.text());
     }
-    turn_on(&app, "telegram").await;
+    enable_platform(&app, "telegram").await;
     let job = app.post("/api/scheduler/jobs").json(&job).send().await.expect_status(201).json();
     let hook = app.post("/api/hooks").json(&hook).send().await.expect_status(201).json();
     app.put("/api/settings/proactive").json(&proactive).send().await.expect_status(200);
 
-    // What is there stays, and may be sent back.
+    // Existing targets remain valid and may be sent back unchanged.
     put(&app, json!({"telegram": {"enabled": false}})).await.expect_status(200);
     let path = |kind: &str, of: &Value| format!("/api/{kind}/{}", of["id"].as_str().expect("an id"));
     let other = json!({"name": "other", "delivery": {"channel": "telegram:1", "format": "text"}});
@@ -74,7 +74,7 @@ async fn a_target_on_a_platform_that_is_off_is_refused() {
 }
 
 #[tokio::test]
-async fn a_change_touches_the_fields_that_it_names() {
+async fn update_changes_only_the_fields_it_contains() {
     let mut app = TestApp::with_owner().await;
     let change = json!({
         "discord": {"enabled": true, "agent_id": "ada", "public_key": "AB".repeat(32), "bot_token": "discord-token-1"},
@@ -101,7 +101,7 @@ async fn a_change_touches_the_fields_that_it_names() {
 }
 
 #[tokio::test]
-async fn what_is_not_known_is_refused_with_what_is() {
+async fn unknown_names_and_invalid_values_are_rejected() {
     let app = TestApp::with_owner().await;
     let before = get(&app).await;
     let refused = put(&app, json!({"irc": {"enabled": true}})).await.expect_error(400, "invalid_request");
@@ -144,7 +144,7 @@ async fn what_is_not_known_is_refused_with_what_is() {
 }
 
 #[tokio::test]
-async fn resets_leave_channels_and_exports_leave_secrets() {
+async fn reset_keeps_channels_and_export_omits_secrets() {
     let app = TestApp::with_owner().await;
     let change = json!({"telegram": {"enabled": true, "bot_token": "telegram-token-1", "tools": ["http_fetch"]}});
     put(&app, change).await.expect_status(200);
@@ -159,6 +159,6 @@ async fn resets_leave_channels_and_exports_leave_secrets() {
     let path = "/api/settings/import?include_safety=true";
     let imported = other.post(path).json(&export.json()).send().await.expect_status(200).json();
     assert_eq!(imported["channels"]["telegram"]["tools"], json!(["http_fetch"]));
-    assert_eq!(imported["channels"]["telegram"]["bot_token"], json!({"set": true}), "secrets stay as they are here");
+    assert_eq!(imported["channels"]["telegram"]["bot_token"], json!({"set": true}), "secrets are not imported");
     assert_eq!(imported["channels"]["slack"]["bot_token"], Value::Null);
 }

@@ -1,5 +1,5 @@
-//! What stands before a fake platform and passes its answers on late, so that a kill falls between sending a message
-//! and hearing that it was taken.
+//! Proxy in front of a fake platform that delays its responses, so that a kill can fall between sending a message and
+//! receiving the response.
 
 use std::time::Duration;
 
@@ -8,24 +8,24 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 use url::Url;
 
-/// Stops when dropped.
+/// A running proxy; stops when dropped.
 pub struct SlowAnswers {
     accepting: AbortHandle,
     url: Url,
 }
 
 impl SlowAnswers {
-    /// Before what is at `base_url`.
+    /// Starts a proxy in front of the server at `base_url`.
     pub async fn before(base_url: &str, delay: Duration) -> Self {
         let mut url = Url::parse(base_url).expect("a url");
-        let to = url.socket_addrs(|| None).expect("an address")[0];
+        let upstream = url.socket_addrs(|| None).expect("an address")[0];
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         url.set_port(Some(listener.local_addr().expect("an address").port())).expect("a url with a port");
         let accept = async move {
             while let Ok((client, _)) = listener.accept().await {
                 tokio::spawn(async move {
-                    let Ok(server) = TcpStream::connect(to).await else { return };
-                    pass_on(client, server, delay).await;
+                    let Ok(server) = TcpStream::connect(upstream).await else { return };
+                    forward(client, server, delay).await;
                 });
             }
         };
@@ -43,7 +43,7 @@ impl Drop for SlowAnswers {
     }
 }
 
-async fn pass_on(client: TcpStream, server: TcpStream, delay: Duration) {
+async fn forward(client: TcpStream, server: TcpStream, delay: Duration) {
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
     let answers = async move {

@@ -1,5 +1,4 @@
-//! The command line, as a person and a script meet it: the binary itself, on a daemon that runs
-//! and on one that does not.
+//! The command line as users and scripts see it: the binary itself, with and without a running daemon.
 
 mod restore;
 mod trust;
@@ -12,13 +11,13 @@ use serde_json::{Value, json};
 
 use crate::support::TestProcess;
 
-pub struct Ran {
+pub struct CommandResult {
     pub code: Option<i32>,
     pub stdout: Vec<u8>,
     pub stderr: String,
 }
 
-impl Ran {
+impl CommandResult {
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.stdout).expect("text").trim_end()
     }
@@ -40,21 +39,23 @@ impl Ran {
     }
 }
 
-impl From<Output> for Ran {
+impl From<Output> for CommandResult {
     fn from(output: Output) -> Self {
         let stderr = String::from_utf8(output.stderr).expect("text");
         Self { code: output.status.code(), stdout: output.stdout, stderr }
     }
 }
 
-pub async fn agentd(process: &TestProcess, arguments: &[&str]) -> Ran {
+pub async fn agentd(process: &TestProcess, arguments: &[&str]) -> CommandResult {
     agentd_with(process, arguments, &[]).await
 }
 
-async fn agentd_with(process: &TestProcess, arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
+async fn agentd_with(process: &TestProcess, arguments: &[&str], variables: &[(&str, &str)]) -> CommandResult {
     let mut command = process.command();
     command.args(arguments).envs(variables.iter().copied());
-    tokio::task::spawn_blocking(move || command.output().expect("it runs").into()).await.expect("it ends")
+    tokio::task::spawn_blocking(move || command.output().expect("the command runs").into())
+        .await
+        .expect("the command ends")
 }
 
 pub fn path(path: &Path) -> &str {
@@ -62,10 +63,10 @@ pub fn path(path: &Path) -> &str {
 }
 
 #[tokio::test]
-async fn keys_are_made_listed_and_revoked_on_a_running_daemon_and_without_one() {
+async fn keys_are_created_listed_and_revoked_with_and_without_a_daemon() {
     let mut process = TestProcess::stopped().await;
     let first = agentd(&process, &["keys", "create", "--name", "first"]).await.success();
-    // Fit for `$(…)`: the key alone.
+    // The output is only the key, suitable for `$(…)`.
     assert!(first.text().starts_with("svc_") && first.text().len() == 68, "{}", first.text());
     assert!(first.stderr.contains("first") && !first.stderr.contains(first.text()), "{}", first.stderr);
     process.spawn().await;
@@ -80,8 +81,8 @@ async fn keys_are_made_listed_and_revoked_on_a_running_daemon_and_without_one() 
     assert!(listed.text().starts_with("ID ") && listed.text().lines().count() == 3, "{}", listed.text());
     assert!(!listed.text().contains("svc_"));
     let all = agentd(&process, &["keys", "list", "--json"]).await.success().json();
-    let id =
-        all["keys"].as_array().expect("keys").iter().find(|key| key["name"] == "reader").expect("it")["id"].clone();
+    let id = all["keys"].as_array().expect("keys").iter().find(|key| key["name"] == "reader").expect("the key")["id"]
+        .clone();
     agentd(&process, &["keys", "revoke", id.as_str().expect("an id")]).await.success();
     process.get("/api/agents").bearer(reader.text()).send().await.expect_status(401);
     let unknown = agentd(&process, &["keys", "revoke", "key_nothing"]).await.failure();
@@ -89,7 +90,7 @@ async fn keys_are_made_listed_and_revoked_on_a_running_daemon_and_without_one() 
     let odd = agentd(&process, &["keys", "revoke", "../../agents"]).await.failure();
     assert!(odd.stderr.contains("keys list"), "{}", odd.stderr);
 
-    // Killed: a socket stays behind that nobody answers on.
+    // After a kill, a stale socket remains.
     process.kill();
     assert!(process.data_dir().join("agentd.sock").exists());
     let after = agentd(&process, &["keys", "create", "--name", "after"]).await.success();
@@ -98,7 +99,7 @@ async fn keys_are_made_listed_and_revoked_on_a_running_daemon_and_without_one() 
 }
 
 #[tokio::test]
-async fn a_second_daemon_on_the_same_data_is_refused_with_a_sentence() {
+async fn second_daemon_on_the_same_data_directory_is_rejected() {
     if std::env::var_os("AGENTD_TEST_DATABASE_URL").is_some() {
         // Replicas share a PostgreSQL server.
         return;
@@ -114,15 +115,15 @@ async fn a_second_daemon_on_the_same_data_is_refused_with_a_sentence() {
 }
 
 #[tokio::test]
-async fn a_daemon_that_does_not_answer_gets_a_sentence() {
+async fn unresponsive_daemon_is_reported() {
     let process = TestProcess::with_owner().await;
-    // As if it hung before it made its socket.
+    // Simulates a daemon that hangs before it creates its socket.
     std::fs::remove_file(process.data_dir().join("agentd.sock")).expect("removed");
     if std::env::var_os("AGENTD_TEST_DATABASE_URL").is_some() {
         return;
     }
     let refused = agentd(&process, &["keys", "list"]).await.failure();
-    assert!(refused.stderr.contains("does not answer"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("does not respond"), "{}", refused.stderr);
     let doctor = agentd(&process, &["doctor", "--json"]).await.failure().json();
     let daemon = finding(&doctor, "daemon");
     assert_eq!(daemon["verdict"], "broken");
@@ -134,10 +135,10 @@ fn finding(report: &Value, check: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_doctor_finds_what_is_broken_and_says_the_remedy() {
+async fn doctor_reports_problems_with_their_remedies() {
     use std::os::unix::fs::PermissionsExt;
     let mut process = TestProcess::stopped().await;
-    // Before the first start nothing is broken, and looking makes nothing.
+    // Before the first start there are no problems, and the check creates nothing.
     agentd(&process, &["doctor"]).await.success();
     assert!(!process.data_dir().exists());
 
@@ -182,8 +183,8 @@ async fn the_doctor_finds_what_is_broken_and_says_the_remedy() {
         let report = agentd(&process, &["doctor", "--json"]).await.failure().json();
         assert_eq!(finding(&report, "database")["verdict"], "broken");
     }
-    let away = [("SVC_DATABASE_URL", "postgres://nobody:hush@127.0.0.1:1/none")];
-    let report = agentd_with(&process, &["doctor", "--json"], &away).await.failure();
+    let unreachable = [("SVC_DATABASE_URL", "postgres://nobody:hush@127.0.0.1:1/none")];
+    let report = agentd_with(&process, &["doctor", "--json"], &unreachable).await.failure();
     assert_eq!(finding(&report.json(), "database")["verdict"], "broken");
     assert!(!report.text().contains("hush") && !report.stderr.contains("hush"));
 }
@@ -194,11 +195,11 @@ fn damage(database: &Path) {
 }
 
 #[tokio::test]
-async fn chat_talks_over_the_socket_and_over_http() {
+async fn chat_uses_the_socket_or_http() {
     use agentd_llm::{Usage, UsageSource, Vendor};
     use agentd_testing_llm::{FakeVendor, Reply, Script};
     let process = TestProcess::with_owner().await;
-    process.make_agent("ada").await;
+    process.create_agent("ada").await;
     let usage = Usage {
         input_tokens: 5,
         output_tokens: 2,
@@ -208,7 +209,7 @@ async fn chat_talks_over_the_socket_and_over_http() {
         source: UsageSource::Provider,
     };
     let script = Script::always(Reply::text(["Hello ", "there"], usage));
-    let vendor = FakeVendor::start_forgetful(Vendor::Openai, script).await.expect("a fake vendor");
+    let vendor = FakeVendor::start_without_recording(Vendor::Openai, script).await.expect("a fake vendor");
     let key = json!({"api_key": "k", "base_url": vendor.base_url().as_str()});
     process.put("/api/providers/openai/key").json(&key).send().await.expect_status(200);
     let settings = json!({"default_provider": "openai", "default_model": "fake"});
@@ -227,38 +228,42 @@ async fn chat_talks_over_the_socket_and_over_http() {
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
     let closed = format!("http://127.0.0.1:{port}");
-    for (url, said) in [(closed.as_str(), "nothing that is a daemon answers at"), ("nourl", "`nourl` is no address")] {
+    for (url, expected) in [(closed.as_str(), "no daemon responds at"), ("nourl", "`nourl` is not a URL")] {
         let refused =
             agentd_with(&process, &["chat", "--url", url, "Hi"], &[("SVC_API_KEY", "svc_00")]).await.failure();
-        assert!(refused.stderr.contains(said), "{}", refused.stderr);
+        assert!(refused.stderr.contains(expected), "{}", refused.stderr);
     }
-    let nobody = agentd(&process, &["chat", "--agent", "nobody", "Hi"]).await.failure();
-    assert!(nobody.stderr.contains("nobody"), "{}", nobody.stderr);
+    let unknown = agentd(&process, &["chat", "--agent", "nobody", "Hi"]).await.failure();
+    assert!(unknown.stderr.contains("nobody"), "{}", unknown.stderr);
 
-    // A conversation: both lines are answered, in one conversation.
+    // Both lines are answered in one conversation.
     let mut command = process.command();
     command.args(["chat", "--agent", "ada"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("it runs");
+    let mut child = command.spawn().expect("the command runs");
     child.stdin.take().expect("stdin").write_all(b"One\nTwo\n").expect("written");
-    let talked: Ran =
-        tokio::task::spawn_blocking(move || child.wait_with_output().expect("it ends").into()).await.expect("waited");
-    assert_eq!(talked.success().text(), "Hello there\nHello there");
+    let conversation: CommandResult =
+        tokio::task::spawn_blocking(move || child.wait_with_output().expect("the command ends").into())
+            .await
+            .expect("waited");
+    assert_eq!(conversation.success().text(), "Hello there\nHello there");
     let conversations = process.get("/api/chat/conversations").send().await.expect_status(200).json();
     assert_eq!(conversations["total"], 3, "{conversations:#}");
 
-    // One that failed is told like any failure of a command.
+    // A failed message is reported like any failure of a command.
     let mut command = process.command();
     command.args(["chat", "--agent", "nobody"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("it runs");
+    let mut child = command.spawn().expect("the command runs");
     child.stdin.take().expect("stdin").write_all(b"One\nTwo\n").expect("written");
-    let failed: Ran =
-        tokio::task::spawn_blocking(move || child.wait_with_output().expect("it ends").into()).await.expect("waited");
+    let failed: CommandResult =
+        tokio::task::spawn_blocking(move || child.wait_with_output().expect("the command ends").into())
+            .await
+            .expect("waited");
     let failed = failed.failure();
     assert_eq!(failed.stderr.matches("agentd: ").count(), 2, "{}", failed.stderr);
 }
 
 #[tokio::test]
-async fn commands_say_what_they_are_for() {
+async fn help_and_completions_are_available_for_every_command() {
     let process = TestProcess::stopped().await;
     for arguments in [
         vec!["--help"],
@@ -278,36 +283,39 @@ async fn commands_say_what_they_are_for() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(agentd(&process, &["completions", shell]).await.success().text().contains("restore"));
     }
-    // What came from the environment is not required.
+    // Options set by environment variables are not listed as required.
     let incomplete = agentd_with(&process, &["keys", "create"], &[("SVC_PORT", "7878"), ("SVC_LOG", "warn")]).await;
     assert_eq!(incomplete.code, Some(2), "{}", incomplete.stderr);
     assert!(incomplete.stderr.contains("Usage: agentd keys create [OPTIONS] --name <NAME>\n"), "{}", incomplete.stderr);
-    // Nobody reads the document.
-    let mut unread = process.command();
-    unread.arg("openapi").stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut unread = unread.spawn().expect("it runs");
-    drop(unread.stdout.take());
-    let unread: Ran =
-        tokio::task::spawn_blocking(move || unread.wait_with_output().expect("it ends").into()).await.expect("waited");
-    assert_eq!(unread.success().stderr, "");
+    // The output is not read.
+    let mut without_reader = process.command();
+    without_reader.arg("openapi").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut without_reader = without_reader.spawn().expect("the command runs");
+    drop(without_reader.stdout.take());
+    let without_reader: CommandResult =
+        tokio::task::spawn_blocking(move || without_reader.wait_with_output().expect("the command ends").into())
+            .await
+            .expect("waited");
+    assert_eq!(without_reader.success().stderr, "");
     let document = agentd(&process, &["openapi"]).await.success().json();
     assert!(document["paths"]["/health/ready"].is_object());
     let alone = agentd(&process, &["chat", "Hi"]).await.failure();
     assert!(alone.stderr.contains("no daemon runs"), "{}", alone.stderr);
-    assert!(!process.data_dir().exists(), "asking makes nothing");
+    assert!(!process.data_dir().exists(), "the commands create no data directory");
 }
 
 #[tokio::test]
-async fn a_key_that_nobody_saw_is_revoked() {
+async fn key_that_could_not_be_printed_is_revoked() {
     let process = TestProcess::with_owner().await;
     let mut command = process.command();
     command.args(["keys", "create", "--name", "lost"]);
     command.stdout(std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device"));
     command.stderr(Stdio::piped());
-    let lost: Ran =
-        tokio::task::spawn_blocking(move || command.output().expect("it runs").into()).await.expect("it ends");
+    let lost: CommandResult = tokio::task::spawn_blocking(move || command.output().expect("the command runs").into())
+        .await
+        .expect("the command ends");
     let lost = lost.failure();
-    assert!(lost.stderr.contains("was revoked; make another one"), "{}", lost.stderr);
+    assert!(lost.stderr.contains("was revoked; create another one"), "{}", lost.stderr);
     let all = agentd(&process, &["keys", "list", "--json"]).await.success().json();
     let names: Vec<&str> =
         all["keys"].as_array().expect("keys").iter().filter_map(|key| key["name"].as_str()).collect();
@@ -315,14 +323,14 @@ async fn a_key_that_nobody_saw_is_revoked() {
 }
 
 #[tokio::test]
-async fn a_misspelt_level_is_refused() {
+async fn invalid_log_level_is_rejected() {
     let process = TestProcess::stopped().await;
     let refused = agentd_with(&process, &["serve"], &[("SVC_LOG", "loud")]).await.failure();
     assert!(refused.stderr.contains("SVC_LOG is `loud`"), "{}", refused.stderr);
 }
 
 #[tokio::test]
-async fn a_database_that_is_not_there_is_said_to_be_where_it_should_be() {
+async fn unreachable_database_is_reported_with_its_address() {
     let process = TestProcess::stopped().await;
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
@@ -333,5 +341,5 @@ async fn a_database_that_is_not_there_is_said_to_be_where_it_should_be() {
     }
     assert!(!refused.stderr.contains("hunter22"), "{}", refused.stderr);
     let nowhere = agentd_with(&process, &["serve"], &[("SVC_DATABASE_URL", "postgres://")]).await.failure();
-    assert!(nowhere.stderr.contains("SVC_DATABASE_URL names no host"), "{}", nowhere.stderr);
+    assert!(nowhere.stderr.contains("SVC_DATABASE_URL has no host"), "{}", nowhere.stderr);
 }

@@ -1,4 +1,4 @@
-//! Backing up and restoring from the command line, on a daemon that is busy, stopped or killed.
+//! Backup and restore on the command line, with a busy, a stopped, and a killed daemon.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -10,9 +10,9 @@ use super::{agentd, path};
 use crate::support::TestProcess;
 
 #[tokio::test]
-async fn a_backup_of_a_busy_daemon_restores_elsewhere() {
+async fn backup_of_a_busy_daemon_is_restored_elsewhere() {
     let old = TestProcess::with_owner().await;
-    old.make_agent("ada").await;
+    old.create_agent("ada").await;
     std::fs::create_dir_all(old.data_dir().join("agents/ada")).expect("a workspace");
     std::fs::write(old.data_dir().join("agents/ada/notes.txt"), "remember").expect("written");
     let key = json!({"api_key": "sk-of-a-vendor"});
@@ -23,7 +23,7 @@ async fn a_backup_of_a_busy_daemon_restores_elsewhere() {
     let passphrase = old.folder().join("passphrase");
     std::fs::write(&passphrase, "correct horse battery\n").expect("written");
 
-    // Agents are made all the while.
+    // Agents are created during the backups.
     let (client, address, credential) = old.client();
     let is_done = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let load = tokio::spawn({
@@ -39,7 +39,7 @@ async fn a_backup_of_a_busy_daemon_restores_elsewhere() {
         }
     });
     let plain = agentd(&old, &["backup", path(&archive)]).await.success();
-    assert!(plain.stderr.contains("providers: openai"), "what is left out is named: {}", plain.stderr);
+    assert!(plain.stderr.contains("providers: openai"), "omitted secrets are listed: {}", plain.stderr);
     let again = agentd(&old, &["backup", path(&archive)]).await.failure();
     assert!(again.stderr.contains("--force"), "{}", again.stderr);
     let arguments = ["backup", "--force", "--passphrase-file", path(&passphrase), path(&archive)];
@@ -49,15 +49,15 @@ async fn a_backup_of_a_busy_daemon_restores_elsewhere() {
     let archive_bytes = agentd(&old, &["backup", "-"]).await.success().stdout;
     assert!(archive_bytes.starts_with(&[0x1f, 0x8b]));
 
-    // Onto a daemon that runs.
+    // Restores on a running daemon.
     let mut new = TestProcess::with_owner().await;
     let own_key = new.key.clone();
-    new.make_agent("other").await;
+    new.create_agent("other").await;
     let unasked = agentd(&new, &["restore", path(&archive)]).await.failure();
     assert!(unasked.stderr.contains("--yes"), "{}", unasked.stderr);
     let help = agentd(&new, &["restore", "--help"]).await.success();
     let help = String::from_utf8_lossy(&help.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(help.contains("On a terminal it asks first") && help.contains("refuses unless --yes is given"), "{help}");
+    assert!(help.contains("the command asks for confirmation") && help.contains("--yes is required"), "{help}");
     let wrong = old.folder().join("wrong");
     std::fs::write(&wrong, "wrong horse battery").expect("written");
     let refused =
@@ -77,14 +77,14 @@ async fn a_backup_of_a_busy_daemon_restores_elsewhere() {
     new.key = old.key.clone();
     check_restored(&new).await;
     new.get("/api/agents/other").send().await.expect_status(404);
-    // Work goes on, and all of it outlives a kill.
-    new.make_agent("afterwards").await;
+    // The daemon continues to work, and its data survives a kill.
+    new.create_agent("afterwards").await;
     new.kill();
     new.spawn().await;
     check_restored(&new).await;
     new.get("/api/agents/afterwards").send().await.expect_status(200);
 
-    // Into a directory where no daemon runs, without the passphrase.
+    // Restores into a directory without a daemon and without the passphrase.
     let mut third = TestProcess::stopped().await;
     let restored = agentd(&third, &["restore", "--yes", path(&archive)]).await.success();
     assert!(restored.stderr.contains("providers: openai"), "{}", restored.stderr);
@@ -94,7 +94,7 @@ async fn a_backup_of_a_busy_daemon_restores_elsewhere() {
 }
 
 #[tokio::test]
-async fn a_running_daemon_finds_what_a_restore_brought_back_and_nothing_else() {
+async fn restored_daemon_finds_exactly_the_restored_memories() {
     let process = TestProcess::with_owner().await;
     let remember = async |content: &str| {
         let made = process.post("/api/memory/episodes").json(&json!({"content": content})).send().await;
@@ -118,18 +118,18 @@ async fn a_running_daemon_finds_what_a_restore_brought_back_and_nothing_else() {
     agentd(&process, &["doctor", "--memory"]).await.success();
 }
 
-/// Whether a restore is under way in a data directory.
-fn begun(data_dir: &Path) -> bool {
+/// Whether a restore is running in a data directory.
+fn restore_has_begun(data_dir: &Path) -> bool {
     let names = std::fs::read_dir(data_dir).expect("the data directory");
     names.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with("restore"))
 }
 
-/// Killed at any moment, a restore leaves the old state or the new one, never something between.
+/// A restore killed at any time leaves either the old or the new state.
 #[tokio::test]
-async fn a_killed_restore_leaves_one_state_or_the_other() {
+async fn killed_restore_leaves_the_old_or_the_new_state() {
     const KILLS: u32 = 10;
     let old = TestProcess::with_owner().await;
-    old.make_agent("ada").await;
+    old.create_agent("ada").await;
     std::fs::create_dir_all(old.data_dir().join("agents/ada")).expect("a workspace");
     let entropy = agentd_base::Entropy::seeded(11);
     let mut noise = vec![0; 1024 * 1024];
@@ -139,42 +139,42 @@ async fn a_killed_restore_leaves_one_state_or_the_other() {
     }
     let archive = old.folder().join("backup.tar.gz");
     agentd(&old, &["backup", path(&archive)]).await.success();
-    let (mut finished, mut undone, mut whole) = (0, 0, Duration::ZERO);
+    let (mut completed, mut interrupted, mut full_duration) = (0, 0, Duration::ZERO);
     for round in 0..KILLS {
         let mut new = TestProcess::with_owner().await;
         let own_key = new.key.clone();
-        new.make_agent("other").await;
+        new.create_agent("other").await;
         std::fs::create_dir_all(new.data_dir().join("agents/other")).expect("a workspace");
         std::fs::write(new.data_dir().join("agents/other/file"), "other").expect("written");
         let mut command = new.command();
         command.args(["restore", "--yes", path(&archive)]).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut restoring = command.spawn().expect("it runs");
-        let ending = tokio::task::spawn_blocking(move || restoring.wait().expect("it ends"));
-        // From here on the daemon is at it. Before, the command would do it alone.
-        while !begun(&new.data_dir()) && !ending.is_finished() {
+        let mut restoring = command.spawn().expect("the command runs");
+        let ending = tokio::task::spawn_blocking(move || restoring.wait().expect("the command ends"));
+        // From here on the daemon performs the restore; before, the command would do it itself.
+        while !restore_has_begun(&new.data_dir()) && !ending.is_finished() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let started = Instant::now();
-        // The first shows how long it takes; the others are killed at moments spread over that.
+        // The first round measures the duration; the others are killed at evenly spaced times within it.
         let outcome = if round == 0 {
             let outcome = ending.await.expect("waited");
-            whole = started.elapsed();
+            full_duration = started.elapsed();
             new.kill();
             outcome
         } else {
-            tokio::time::sleep(whole * (round - 1) / KILLS).await;
+            tokio::time::sleep(full_duration * (round - 1) / KILLS).await;
             new.kill();
             ending.await.expect("waited")
         };
         new.spawn().await;
         let is_new = new.get("/api/agents").bearer(&own_key).send().await.status == 401;
         if is_new {
-            finished += 1;
+            completed += 1;
             new.get("/api/agents/ada").bearer(&old.key).send().await.expect_status(200);
             new.get("/api/agents/other").bearer(&old.key).send().await.expect_status(404);
         } else {
-            undone += 1;
-            assert!(!outcome.success(), "what was reported as done is done");
+            interrupted += 1;
+            assert!(!outcome.success(), "a successful command restored the archive");
             new.get("/api/agents/other").bearer(&own_key).send().await.expect_status(200);
             new.get("/api/agents/ada").bearer(&own_key).send().await.expect_status(404);
         }
@@ -184,7 +184,10 @@ async fn a_killed_restore_leaves_one_state_or_the_other() {
         let left: Vec<_> = names.filter_map(|entry| entry.expect("an entry").file_name().into_string().ok()).collect();
         assert!(left.iter().all(|name| !name.starts_with("restore")), "{left:?}");
     }
-    assert!(finished > 0 && undone > 0, "{finished} finished and {undone} undone: the moments show too little");
+    assert!(
+        completed > 0 && interrupted > 0,
+        "{completed} restores completed and {interrupted} were interrupted; both must occur"
+    );
 }
 
 async fn check_restored(process: &TestProcess) {

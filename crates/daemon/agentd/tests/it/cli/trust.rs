@@ -1,4 +1,4 @@
-//! Configuration, secret files and sockets that another user could have written are not used.
+//! Configuration files, secret files, and sockets that another user could have written are rejected.
 
 #![allow(clippy::disallowed_methods, reason = "tests start processes")]
 
@@ -8,11 +8,11 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use super::{Ran, agentd, agentd_with, finding, path};
+use super::{CommandResult, agentd, agentd_with, finding, path};
 use crate::support::process::{BINARY, NOBODY, as_user};
 use crate::support::{Eventually, TestProcess};
 
-/// That of the system, which every user may run.
+/// The system's interpreter, which every user may run.
 const PYTHON: &str = "/usr/bin/python3";
 
 fn set_mode(path: &Path, mode: u32) {
@@ -20,12 +20,12 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 fn write(file: &Path, text: &str) {
-    std::fs::create_dir_all(file.parent().expect("a folder")).expect("the folder is made");
+    std::fs::create_dir_all(file.parent().expect("a folder")).expect("the folder is created");
     std::fs::write(file, text).expect("the file is written");
     set_mode(file, 0o644);
 }
 
-#[allow(clippy::print_stderr, reason = "the output of a test run names what was left out")]
+#[allow(clippy::print_stderr, reason = "skipped tests are reported")]
 fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
@@ -34,7 +34,7 @@ fn is_root() -> bool {
     is_root
 }
 
-/// A user's shell: a home of its own, and nothing set that names files.
+/// Environment of a user's shell: its own home directory, and no variables that name files.
 struct Shell {
     home: PathBuf,
     directory: PathBuf,
@@ -44,7 +44,7 @@ impl Shell {
     fn new(process: &TestProcess) -> Self {
         let (home, directory) = (process.folder().join("home"), process.folder().join("work"));
         for folder in [&home, &directory] {
-            std::fs::create_dir(folder).expect("the folder is made");
+            std::fs::create_dir(folder).expect("the folder is created");
             set_mode(folder, 0o755);
         }
         Self { home, directory }
@@ -54,15 +54,17 @@ impl Shell {
         self.home.join(".config/agentd/agentd.toml")
     }
 
-    async fn run(&self, arguments: &[&str]) -> Ran {
+    async fn run(&self, arguments: &[&str]) -> CommandResult {
         let mut command = Command::new(BINARY);
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("HOME", &self.home).current_dir(&self.directory).args(arguments).stdin(Stdio::null());
-        tokio::task::spawn_blocking(move || command.output().expect("it runs").into()).await.expect("it ends")
+        tokio::task::spawn_blocking(move || command.output().expect("the command runs").into())
+            .await
+            .expect("the command ends")
     }
 }
 
-/// A server of another user on a Unix socket, which records what it is sent.
+/// A server of another user on a Unix socket that records what it receives.
 struct ForeignServer {
     child: Child,
     socket: PathBuf,
@@ -80,16 +82,17 @@ while True:
     with open(sys.argv[2], 'ab', 0) as record:
         record.write(connection.recv(65536))
 ";
-        let child = as_user(NOBODY, PYTHON).args(["-c", SERVER]).args([&socket, &record]).spawn().expect("it runs");
+        let child =
+            as_user(NOBODY, PYTHON).args(["-c", SERVER]).args([&socket, &record]).spawn().expect("the command runs");
         let server = Self { child, socket, record };
         let mut eventually = Eventually::new();
         while UnixStream::connect(&server.socket).is_err() {
-            eventually.look_again_at(&server.socket).await;
+            eventually.retry_with(&server.socket).await;
         }
         server
     }
 
-    /// Everything that the server was sent so far.
+    /// Returns everything that the server has received.
     async fn received(&self) -> String {
         const END: &str = "END";
         UnixStream::connect(&self.socket).expect("connected").write_all(END.as_bytes()).expect("sent");
@@ -99,7 +102,7 @@ while True:
             if let Some(received) = record.strip_suffix(END) {
                 return received.to_owned();
             }
-            eventually.look_again_at(&record).await;
+            eventually.retry_with(&record).await;
         }
     }
 }
@@ -112,7 +115,7 @@ impl Drop for ForeignServer {
 }
 
 #[tokio::test]
-async fn nothing_of_the_working_directory_is_used() {
+async fn files_in_the_working_directory_are_ignored() {
     let mut process = TestProcess::stopped().await;
     let shell = Shell::new(&process);
     let collector = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -128,8 +131,8 @@ async fn nothing_of_the_working_directory_is_used() {
     write(&shell.directory.join("chromium"), "#!/bin/sh\n");
     set_mode(&shell.directory.join("chromium"), 0o755);
 
-    // A command does not follow the file to a socket that waits for messages.
-    std::fs::create_dir(&data).expect("the folder is made");
+    // A command does not use the file to find a socket that waits for messages.
+    std::fs::create_dir(&data).expect("the folder is created");
     let socket = UnixListener::bind(data.join("agentd.sock")).expect("a socket");
     let refused = shell.run(&["chat", "a secret"]).await.failure();
     let own = shell.home.join(".local/share/agentd");
@@ -137,7 +140,7 @@ async fn nothing_of_the_working_directory_is_used() {
     socket.set_nonblocking(true).expect("set");
     assert_eq!(socket.accept().expect_err("no connection").kind(), std::io::ErrorKind::WouldBlock);
 
-    // A daemon reads neither the file nor the models, and names what it left out.
+    // A daemon reads neither the file nor the models, and logs the ignored file.
     process.spawn_after(&format!("cd {}", shell.directory.display())).await;
     let log = process.log();
     assert!(log.contains("configuration loaded without a file"), "{log}");
@@ -145,7 +148,7 @@ async fn nothing_of_the_working_directory_is_used() {
     process.get("/api/health").header("origin", "https://evil.example").send().await.expect_status(200);
     let mut command = process.command();
     command.current_dir(&shell.directory).args(["doctor", "--json"]).env("PATH", "::.");
-    let report: Ran = command.output().expect("it runs").into();
+    let report: CommandResult = command.output().expect("the command runs").into();
     let report = report.json();
     assert!(!format!("{report}").contains("evil"), "{report:#}");
     let browser = finding(&report, "browser");
@@ -156,10 +159,10 @@ async fn nothing_of_the_working_directory_is_used() {
 }
 
 #[tokio::test]
-async fn user_config_is_read_and_named_in_the_log() {
+async fn user_config_is_read_and_logged() {
     let mut process = TestProcess::stopped().await;
     let shell = Shell::new(&process);
-    // Relative to the file, wherever the command is run.
+    // The path is relative to the file, regardless of the working directory.
     write(&shell.user_config(), "data_dir = \"state\"\n");
     let refused = shell.run(&["chat", "Hi"]).await.failure();
     let state = shell.home.join(".config/agentd/state");
@@ -174,11 +177,11 @@ async fn user_config_is_read_and_named_in_the_log() {
     let line = log.lines().find(|line| line.contains("configuration loaded")).expect("the line");
     assert!(line.contains("config.file=") && line.contains(path(&shell.user_config())), "{line}");
 
-    // A relative directory in the variable is invalid, so the one of the home counts.
+    // A relative directory in the variable is invalid, so the one in the home directory is used.
     let mut command = Command::new(BINARY);
     command.env_clear().env("HOME", &shell.home).env("XDG_CONFIG_HOME", "work").current_dir(process.folder());
     write(&process.folder().join("work/agentd/agentd.toml"), "data_dir = \"evil\"\n");
-    let refused: Ran = command.args(["chat", "Hi"]).output().expect("it runs").into();
+    let refused: CommandResult = command.args(["chat", "Hi"]).output().expect("the command runs").into();
     assert!(refused.stderr.contains(path(&state)), "{}", refused.stderr);
 
     write(&shell.user_config(), "data_dir = 5\n");
@@ -187,14 +190,14 @@ async fn user_config_is_read_and_named_in_the_log() {
 }
 
 #[tokio::test]
-async fn config_that_others_may_write_is_refused_with_the_remedy() {
+async fn config_writable_by_others_is_rejected_with_a_remedy() {
     let process = TestProcess::stopped().await;
     let shell = Shell::new(&process);
     let file = shell.user_config();
     write(&file, "log = \"warn\"\n");
     let folder = file.parent().expect("a folder");
     for (part, mode) in [(file.as_path(), 0o664), (&file, 0o646), (folder, 0o775), (folder, 0o777)] {
-        let before = part.metadata().expect("it is there").permissions();
+        let before = part.metadata().expect("metadata").permissions();
         set_mode(part, mode);
         for arguments in [["chat", "Hi"], ["keys", "list"]] {
             let refused = shell.run(&arguments).await.failure();
@@ -204,12 +207,12 @@ async fn config_that_others_may_write_is_refused_with_the_remedy() {
         }
         let served = shell.run(&["serve"]).await.failure();
         assert!(served.stderr.contains("is not trusted"), "{}", served.stderr);
-        std::fs::set_permissions(part, before).expect("the mode is set back");
+        std::fs::set_permissions(part, before).expect("the mode is restored");
     }
     assert!(shell.run(&["chat", "Hi"]).await.failure().stderr.contains("no daemon runs"));
-    assert!(!shell.home.join(".local").exists(), "nothing was made");
+    assert!(!shell.home.join(".local").exists(), "nothing was created");
 
-    // Named by a flag or a variable, it is judged alike.
+    // A file named by a flag or a variable is checked likewise.
     let other = process.folder().join("other.toml");
     write(&other, "log = \"warn\"\n");
     set_mode(&other, 0o666);
@@ -220,7 +223,7 @@ async fn config_that_others_may_write_is_refused_with_the_remedy() {
 }
 
 #[tokio::test]
-async fn config_of_another_user_is_refused_also_behind_a_symlink() {
+async fn config_of_another_user_is_rejected_even_behind_a_symlink() {
     if !is_root() {
         return;
     }
@@ -231,8 +234,8 @@ async fn config_of_another_user_is_refused_also_behind_a_symlink() {
     write(&target, "log = \"warn\"\n");
     std::fs::create_dir_all(file.parent().expect("a folder")).expect("made");
     symlink(&target, &file).expect("linked");
-    assert!(shell.run(&["chat", "Hi"]).await.failure().stderr.contains("no daemon runs"), "a link of our own is fine");
-    chown(&target, Some(NOBODY), None).expect("given away");
+    assert!(shell.run(&["chat", "Hi"]).await.failure().stderr.contains("no daemon runs"), "an own link is accepted");
+    chown(&target, Some(NOBODY), None).expect("the owner is changed");
     let refused = shell.run(&["chat", "Hi"]).await.failure();
     for expected in ["is not trusted", path(&target), "belongs to user 65534", "chown"] {
         assert!(refused.stderr.contains(expected), "{expected} in {}", refused.stderr);
@@ -242,7 +245,7 @@ async fn config_of_another_user_is_refused_also_behind_a_symlink() {
 }
 
 #[tokio::test]
-async fn secret_files_that_others_may_write_are_refused() {
+async fn secret_files_writable_by_others_are_rejected() {
     let mut process = TestProcess::stopped().await;
     let shared = process.folder().join("shared");
     let key = shared.join("key");
@@ -253,7 +256,7 @@ async fn secret_files_that_others_may_write_are_refused() {
         let refused = agentd_with(&process, &["serve"], &[(variable, path(&key)), ("SVC_PORT", "0")]).await.failure();
         assert!(refused.stderr.contains(&format!("chmod go-w {}", shared.display())), "{}", refused.stderr);
     }
-    // A key that does not exist yet is not made there either.
+    // No key is created there either.
     let absent = shared.join("absent");
     let variables = [("SVC_SECRET_KEY_FILE", path(&absent)), ("SVC_PORT", "0")];
     agentd_with(&process, &["serve"], &variables).await.failure();
@@ -271,7 +274,7 @@ async fn secret_files_that_others_may_write_are_refused() {
 }
 
 #[tokio::test]
-async fn socket_of_another_user_gets_no_message() {
+async fn socket_of_another_user_receives_no_message() {
     if !is_root() {
         return;
     }
@@ -290,8 +293,8 @@ async fn socket_of_another_user_gets_no_message() {
     assert!(chat().await.contains("agentd.sock belongs to user 65534"));
     let keys = [("SVC_DATA_DIR", path(&open))];
     agentd_with(&process, &["keys", "create", "--name", "mine"], &keys).await.failure();
-    // However the file looks, the process behind it is another user's.
-    chown(&socket, Some(0), Some(0)).expect("taken");
+    // The process behind the socket is checked regardless of the file's owner and mode.
+    chown(&socket, Some(0), Some(0)).expect("the owner is changed");
     set_mode(&socket, 0o600);
     assert!(chat().await.contains("runs as user 65534"));
     set_mode(&socket, 0o666);
@@ -303,7 +306,7 @@ async fn socket_of_another_user_gets_no_message() {
 }
 
 #[tokio::test]
-async fn root_reaches_the_daemon_of_the_owner_of_the_data_directory() {
+async fn root_reaches_the_daemon_of_the_data_directory_owner() {
     if !is_root() {
         return;
     }
@@ -311,24 +314,24 @@ async fn root_reaches_the_daemon_of_the_owner_of_the_data_directory() {
     let data_dir = process.data_dir();
     let mut command = Command::new(BINARY);
     command.env_clear().env("SVC_DATA_DIR", &data_dir).args(["keys", "list"]);
-    let listed: Ran = command.output().expect("it runs").into();
+    let listed: CommandResult = command.output().expect("the command runs").into();
     assert!(listed.success().text().contains("test"));
-    // Without a daemon, root would leave files there that the owner cannot use.
+    // Without a daemon, root would create files that the owner cannot use.
     let mut process = process;
     process.kill();
-    let refused: Ran = command.output().expect("it runs").into();
+    let refused: CommandResult = command.output().expect("the command runs").into();
     assert!(refused.failure().stderr.contains("run it as user 65534"));
 }
 
 #[tokio::test]
-async fn private_socket_serves_its_own_user_and_root_only() {
+async fn private_socket_serves_only_its_user_and_root() {
     if !is_root() {
         return;
     }
     let process = TestProcess::with_owner().await;
     let socket = process.data_dir().join("agentd.sock");
-    assert_eq!(socket.metadata().expect("it is there").permissions().mode() & 0o777, 0o600);
-    // As if the owner had opened it to everybody.
+    assert_eq!(socket.metadata().expect("metadata").permissions().mode() & 0o777, 0o600);
+    // Simulates an owner who opened the socket to everyone.
     for (part, mode) in [(process.folder(), 0o755), (process.data_dir().as_path(), 0o711), (socket.as_path(), 0o666)] {
         set_mode(part, mode);
     }
@@ -343,7 +346,7 @@ try:
 except (BrokenPipeError, ConnectionResetError):
     pass
 ";
-        let output = client.args(["-c", CLIENT]).arg(&socket).output().expect("it runs");
+        let output = client.args(["-c", CLIENT]).arg(&socket).output().expect("the command runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("text")
     };
@@ -353,17 +356,19 @@ except (BrokenPipeError, ConnectionResetError):
 }
 
 #[tokio::test]
-async fn a_command_needs_no_home() {
+async fn command_with_a_data_directory_needs_no_home() {
     let process = TestProcess::stopped().await;
-    let run = async |variables: &[(&str, &str)]| -> Ran {
+    let run = async |variables: &[(&str, &str)]| -> CommandResult {
         let mut command = Command::new(BINARY);
         command.env_clear().envs(variables.iter().copied()).args(["chat", "Hi"]).current_dir(process.folder());
-        tokio::task::spawn_blocking(move || command.output().expect("it runs").into()).await.expect("it ends")
+        tokio::task::spawn_blocking(move || command.output().expect("the command runs").into())
+            .await
+            .expect("the command ends")
     };
     let refused = run(&[]).await.failure();
-    assert!(refused.stderr.contains("SVC_DATA_DIR is not set, and neither is HOME"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("neither SVC_DATA_DIR nor HOME is set"), "{}", refused.stderr);
     let refused = run(&[("HOME", "relative")]).await.failure();
-    assert!(refused.stderr.contains("SVC_DATA_DIR is not set"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("neither SVC_DATA_DIR nor HOME is set"), "{}", refused.stderr);
     let found = run(&[("SVC_DATA_DIR", "/nowhere")]).await.failure();
     assert!(found.stderr.contains("no daemon runs on /nowhere"), "{}", found.stderr);
 }

@@ -1,4 +1,4 @@
-//! `agentd device`: the machine that joins, as a process of its own.
+//! `agentd device`: a machine that joins, as a separate process.
 
 use std::io::Read;
 use std::path::Path;
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use crate::support::process::BINARY;
 use crate::support::request::{ServerEvent, token_text};
-use crate::support::talk::COUNTED;
+use crate::support::talk::TEST_USAGE;
 use crate::support::{Eventually, TestProcess};
 
-/// The machine, ended with the test.
+/// Process of the machine, killed when dropped.
 struct Machine(Option<Child>);
 
 impl Machine {
@@ -23,12 +23,13 @@ impl Machine {
         let mut command = Command::new(BINARY);
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.arg("device").args(arguments).arg("--state").arg(folder.join("state"));
-        let said = std::fs::OpenOptions::new().create(true).append(true).open(folder.join("said")).expect("a file");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
-        Self(Some(command.spawn().expect("it starts")))
+        let output =
+            std::fs::OpenOptions::new().create(true).append(true).open(folder.join("output.log")).expect("a file");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
+        Self(Some(command.spawn().expect("the machine starts")))
     }
 
-    async fn ended(mut self) -> Option<i32> {
+    async fn exit_code(mut self) -> Option<i32> {
         let mut child = self.0.take().expect("a process");
         tokio::task::spawn_blocking(move || child.wait().expect("reaped").code()).await.expect("waited")
     }
@@ -43,9 +44,9 @@ impl Drop for Machine {
     }
 }
 
-fn said(folder: &Path) -> String {
+fn output(folder: &Path) -> String {
     let mut text = String::new();
-    if let Ok(mut file) = std::fs::File::open(folder.join("said")) {
+    if let Ok(mut file) = std::fs::File::open(folder.join("output.log")) {
         file.read_to_string(&mut text).expect("text");
     }
     text
@@ -56,17 +57,17 @@ async fn devices(process: &TestProcess) -> Vec<Value> {
     list["devices"].as_array().expect("a list").clone()
 }
 
-async fn until_offered(process: &TestProcess, folder: &Path) -> Value {
-    until(process, folder, |device| device["tools"] != json!([])).await
+async fn wait_for_tools(process: &TestProcess, folder: &Path) -> Value {
+    wait_for_device(process, folder, |device| device["tools"] != json!([])).await
 }
 
-async fn until(process: &TestProcess, folder: &Path, is_seen: impl Fn(&Value) -> bool) -> Value {
+async fn wait_for_device(process: &TestProcess, folder: &Path, is_seen: impl Fn(&Value) -> bool) -> Value {
     let mut eventually = Eventually::new();
     loop {
         if let Some(device) = devices(process).await.into_iter().find(&is_seen) {
             return device;
         }
-        eventually.look_again_at(&said(folder)).await;
+        eventually.retry_with(&output(folder)).await;
     }
 }
 
@@ -75,24 +76,24 @@ async fn exchange(process: &TestProcess) -> Vec<ServerEvent> {
     process.post("/api/chat/messages/stream").json(&message).stream().await.collect().await
 }
 
-async fn make_code(process: &TestProcess) -> String {
+async fn create_code(process: &TestProcess) -> String {
     let made = process.post("/api/auth/device/code").send().await.expect_status(201).json();
     made["code"].as_str().expect("a code").to_owned()
 }
 
 #[tokio::test]
-async fn a_machine_joins_works_comes_back_and_is_removed() {
+async fn machine_joins_works_reconnects_and_is_removed() {
     let mut process = TestProcess::with_owner().await;
-    process.make_agent("scout").await;
+    process.create_agent("scout").await;
     let asked = AtomicUsize::new(0);
     let vendor = FakeVendor::start(
         Vendor::Openai,
         Script::by(move |_| {
             if asked.fetch_add(1, Ordering::SeqCst) % 2 == 1 {
-                return Reply::text(["Done."], COUNTED);
+                return Reply::text(["Done."], TEST_USAGE);
             }
             let input = json!({"command": "echo seen >> file\ncat file; exit 3"});
-            Reply::tool_calls(vec![ToolCall::new("v0", "device_workshop_shell", input)], COUNTED)
+            Reply::tool_calls(vec![ToolCall::new("v0", "device_workshop_shell", input)], TEST_USAGE)
         }),
     )
     .await
@@ -103,18 +104,18 @@ async fn a_machine_joins_works_comes_back_and_is_removed() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     let url = format!("http://{}", process.address);
-    let code = make_code(&process).await;
+    let code = create_code(&process).await;
     let mut protection = vec!["--allow-shell"];
     let join = |protection: &[&str]| {
         let arguments = [&["join", &url, &code, "--name", "workshop"], protection].concat();
         Machine::start(folder, &arguments)
     };
     let mut machine = join(&protection);
-    // Where this machine has no sandbox the shell is refused, and the code is as good as before.
+    // Without a sandbox the shell is refused, and the code remains valid.
     let mut eventually = Eventually::new();
     loop {
-        if said(folder).contains("offers no sandbox") {
-            assert_eq!(machine.ended().await, Some(1));
+        if output(folder).contains("no sandbox is available") {
+            assert_eq!(machine.exit_code().await, Some(1));
             assert!(devices(&process).await.is_empty());
             protection.push("--no-sandbox");
             machine = join(&protection);
@@ -123,9 +124,9 @@ async fn a_machine_joins_works_comes_back_and_is_removed() {
         if !devices(&process).await.is_empty() {
             break;
         }
-        eventually.look_again().await;
+        eventually.retry().await;
     }
-    let device = until_offered(&process, folder).await;
+    let device = wait_for_tools(&process, folder).await;
     assert_eq!(device["tools"][0]["name"], "device_workshop_shell");
     let events = exchange(&process).await;
     let result = &events.iter().find(|event| event.event == "tool_result").expect("a result").data;
@@ -135,47 +136,48 @@ async fn a_machine_joins_works_comes_back_and_is_removed() {
         "{result}"
     );
     assert_eq!(token_text(&events), "Done.");
-    assert!(said(folder).contains(r"→ shell: echo seen >> file\ncat file; exit 3"), "{}", said(folder));
-    assert!(said(folder).contains("ended with code 3"), "{}", said(folder));
+    assert!(output(folder).contains(r"→ shell: echo seen >> file\ncat file; exit 3"), "{}", output(folder));
+    assert!(output(folder).contains("ended with code 3"), "{}", output(folder));
     let token = {
-        let kept = std::fs::read_to_string(folder.join("state/device.json")).expect("the state");
-        let kept: Value = serde_json::from_str(&kept).expect("JSON");
-        kept["token"].as_str().expect("a token").to_owned()
+        let state = std::fs::read_to_string(folder.join("state/device.json")).expect("the state");
+        let state: Value = serde_json::from_str(&state).expect("JSON");
+        state["token"].as_str().expect("a token").to_owned()
     };
-    assert!(!said(folder).contains(&token));
+    assert!(!output(folder).contains(&token));
 
-    // The machine goes away and comes back; it needs no new code.
+    // The machine disconnects and reconnects without a new code.
     drop(machine);
-    // A socket whose other end was killed is open for a moment more.
-    until(&process, folder, |device| device["connected"] == json!(false) && device["tools"] == json!([])).await;
+    // The daemon notices the closed socket with a delay.
+    wait_for_device(&process, folder, |device| device["connected"] == json!(false) && device["tools"] == json!([]))
+        .await;
     let machine = Machine::start(folder, &[&["run"], &*protection].concat());
-    until_offered(&process, folder).await;
+    wait_for_tools(&process, folder).await;
     let events = exchange(&process).await;
     let result = &events.iter().find(|event| event.event == "tool_result").expect("a result").data;
-    assert_eq!(result["output"]["stdout"], "seen\nseen\n", "its files are still there");
+    assert_eq!(result["output"]["stdout"], "seen\nseen\n", "the files are retained");
 
     process
         .request(reqwest::Method::DELETE, &format!("/api/devices/{}", device["id"].as_str().expect("an id")))
         .send()
         .await
         .expect_status(200);
-    assert_eq!(machine.ended().await, Some(1));
-    assert!(said(folder).contains("the daemon removed this device"), "{}", said(folder));
+    assert_eq!(machine.exit_code().await, Some(1));
+    assert!(output(folder).contains("the daemon removed this device"), "{}", output(folder));
     process.kill();
     let log = process.log();
-    assert!(!log.contains(&token) && !log.contains(&code), "the log holds no secret");
+    assert!(!log.contains(&token) && !log.contains(&code), "the log contains no secret");
 }
 
 #[tokio::test]
-async fn a_wrong_code_and_a_wrong_address_say_so() {
+async fn wrong_code_and_wrong_address_are_reported() {
     let process = TestProcess::with_owner().await;
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     let url = format!("http://{}", process.address);
-    assert_eq!(Machine::start(folder, &["join", &url, "000000"]).ended().await, Some(1));
-    assert!(said(folder).contains("The code is wrong"), "{}", said(folder));
-    assert_eq!(Machine::start(folder, &["join", "http://127.0.0.1:9", "000000"]).ended().await, Some(1));
-    assert!(said(folder).contains("nothing that is a daemon answers"), "{}", said(folder));
-    assert_eq!(Machine::start(folder, &["run"]).ended().await, Some(1));
-    assert!(said(folder).contains("not paired"), "{}", said(folder));
+    assert_eq!(Machine::start(folder, &["join", &url, "000000"]).exit_code().await, Some(1));
+    assert!(output(folder).contains("The code is wrong"), "{}", output(folder));
+    assert_eq!(Machine::start(folder, &["join", "http://127.0.0.1:9", "000000"]).exit_code().await, Some(1));
+    assert!(output(folder).contains("no daemon responds at"), "{}", output(folder));
+    assert_eq!(Machine::start(folder, &["run"]).exit_code().await, Some(1));
+    assert!(output(folder).contains("not paired"), "{}", output(folder));
 }

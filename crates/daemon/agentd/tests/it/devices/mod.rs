@@ -1,4 +1,4 @@
-//! Devices: pairing, the socket, their tools in the hands of agents, and the machine that joins.
+//! Devices: pairing, sockets, tools used by agents, and joining machines.
 
 mod join;
 mod pairing;
@@ -17,8 +17,8 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 
 use crate::support::{Eventually, TestApp, TestResponse, record};
 
-/// A frame that has not come by then never comes.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Maximum time to wait for a frame.
+const FRAME_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A paired device.
 pub struct Paired {
@@ -26,7 +26,7 @@ pub struct Paired {
     pub token: String,
 }
 
-pub async fn make_code(app: &TestApp) -> String {
+pub async fn create_code(app: &TestApp) -> String {
     let made = app.post("/api/auth/device/code").send().await.expect_status(201).json();
     made["code"].as_str().expect("a code").to_owned()
 }
@@ -40,7 +40,7 @@ pub async fn try_code(app: &TestApp, code: &str) -> TestResponse {
 }
 
 pub async fn pair(app: &TestApp, name: &str) -> Paired {
-    let code = make_code(app).await;
+    let code = create_code(app).await;
     let request = app.post("/api/auth/device/pair").anonymous().json(&claim(&code, name));
     let answer = request.send().await.expect_status(201).json();
     let text = |field: &str| answer[field].as_str().expect("a text").to_owned();
@@ -48,27 +48,27 @@ pub async fn pair(app: &TestApp, name: &str) -> Paired {
     Paired { id: text("device_id"), token: text("device_token") }
 }
 
-/// The device as the list shows it.
-pub async fn shown(app: &TestApp, id: &str) -> Value {
+/// Returns the device as the list shows it.
+pub async fn listed_device(app: &TestApp, id: &str) -> Value {
     let list = app.get("/api/devices").send().await.expect_status(200).json();
     let devices = list["devices"].as_array().expect("a list").clone();
     assert_eq!(list["total"], devices.len());
     devices.into_iter().find(|device| device["id"] == id).unwrap_or(Value::Null)
 }
 
-/// Waits until the list shows a device as it should be.
-pub async fn until_shown(app: &TestApp, id: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+/// Waits until the list shows a device that satisfies the predicate.
+pub async fn wait_for_listed(app: &TestApp, id: &str, predicate: impl Fn(&Value) -> bool) -> Value {
     let mut eventually = Eventually::new();
     loop {
-        let device = shown(app, id).await;
-        if is_so(&device) {
+        let device = listed_device(app, id).await;
+        if predicate(&device) {
             return device;
         }
-        eventually.look_again().await;
+        eventually.retry().await;
     }
 }
 
-/// The device's end of its socket.
+/// The device's side of its socket.
 pub struct Socket(pub WebSocketStream<TcpStream>);
 
 impl Socket {
@@ -81,7 +81,7 @@ impl Socket {
         Ok(Self(socket))
     }
 
-    /// Connected and greeted.
+    /// Connects and receives the greeting.
     pub async fn open(app: &TestApp, device: &Paired) -> Self {
         let mut socket = Self::try_open(app, &device.token).await.expect("the token is good");
         let hello = socket.next().await;
@@ -90,18 +90,18 @@ impl Socket {
     }
 
     pub async fn send(&mut self, frame: &Value) {
-        self.0.send(Message::text(frame.to_string())).await.expect("the daemon takes it");
+        self.0.send(Message::text(frame.to_string())).await.expect("the frame is sent");
     }
 
     pub async fn send_text(&mut self, text: &str) {
-        self.0.send(Message::text(text)).await.expect("the daemon takes it");
+        self.0.send(Message::text(text)).await.expect("the frame is sent");
     }
 
     async fn message(&mut self) -> Option<Result<Message, Error>> {
-        tokio::time::timeout(PATIENCE, self.0.next()).await.expect("the daemon says something")
+        tokio::time::timeout(FRAME_TIMEOUT, self.0.next()).await.expect("the daemon sends a message")
     }
 
-    /// The next frame.
+    /// Returns the next frame.
     pub async fn next(&mut self) -> Value {
         loop {
             match self.message().await.expect("the socket is open").expect("a message") {
@@ -112,8 +112,8 @@ impl Socket {
         }
     }
 
-    /// The close frame, everything before it passed over.
-    pub async fn closed(&mut self) -> CloseFrame {
+    /// Returns the close frame, ignoring earlier messages.
+    pub async fn close_frame(&mut self) -> CloseFrame {
         loop {
             match self.message().await {
                 Some(Ok(Message::Close(Some(frame)))) => return frame,
@@ -134,8 +134,8 @@ impl Socket {
     }
 }
 
-/// The status of a refused connection.
-pub fn refusal(outcome: Result<Socket, Error>) -> u16 {
+/// Returns the status of a rejected connection.
+pub fn rejection_status(outcome: Result<Socket, Error>) -> u16 {
     match outcome {
         Err(Error::Http(answer)) => answer.status().as_u16(),
         Err(other) => panic!("{other}"),
@@ -143,7 +143,7 @@ pub fn refusal(outcome: Result<Socket, Error>) -> u16 {
     }
 }
 
-/// Believes the `X-Forwarded-For` of a test.
+/// Trusts the `X-Forwarded-For` header of the tests.
 pub fn behind_proxy(source: &mut ConfigSource) {
     source.trusted_proxies = Some("127.0.0.1".to_owned());
 }

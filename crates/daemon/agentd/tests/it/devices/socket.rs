@@ -1,4 +1,4 @@
-//! The socket: one a device, closed with a reason, and what it does not take.
+//! The device socket: one per device, closed with a reason, and its limits.
 
 use std::sync::LazyLock;
 
@@ -11,16 +11,16 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tower::ServiceExt;
 
-use super::{Socket, pair, refusal, shown, until_shown};
+use super::{Socket, listed_device, pair, rejection_status, wait_for_listed};
 use crate::support::TestApp;
 
 #[tokio::test]
-async fn a_connected_device_is_listed_with_its_tools() {
+async fn connected_device_is_listed_with_its_tools() {
     let app = TestApp::with_owner().await;
     let device = pair(&app, "laptop").await;
     let mut socket = Socket::open(&app, &device).await;
     socket.register(&["echo", "look"]).await;
-    let listed = until_shown(&app, &device.id, |device| device["tools"] != json!([])).await;
+    let listed = wait_for_listed(&app, &device.id, |device| device["tools"] != json!([])).await;
     assert_eq!((&listed["connected"], &listed["last_seen"]), (&json!(true), &json!("2026-01-05T09:00:00.000Z")));
     let names: Vec<&str> =
         listed["tools"].as_array().expect("tools").iter().filter_map(|t| t["name"].as_str()).collect();
@@ -28,33 +28,33 @@ async fn a_connected_device_is_listed_with_its_tools() {
     let metrics = app.get("/api/metrics/prometheus").send().await.text();
     assert!(metrics.contains("svc_devices_connected 1"), "{metrics}");
     socket.register(&["look"]).await;
-    until_shown(&app, &device.id, |device| device["tools"].as_array().is_some_and(|tools| tools.len() == 1)).await;
+    wait_for_listed(&app, &device.id, |device| device["tools"].as_array().is_some_and(|tools| tools.len() == 1)).await;
     drop(socket);
-    until_shown(&app, &device.id, |device| device["connected"] == false && device["tools"] == json!([])).await;
+    wait_for_listed(&app, &device.id, |device| device["connected"] == false && device["tools"] == json!([])).await;
 }
 
 #[tokio::test]
-async fn a_new_connection_takes_the_place_of_the_old() {
+async fn new_connection_replaces_the_previous_one() {
     let app = TestApp::with_owner().await;
     let device = pair(&app, "laptop").await;
     let mut first = Socket::open(&app, &device).await;
     first.register(&["echo"]).await;
-    until_shown(&app, &device.id, |device| device["tools"] != json!([])).await;
+    wait_for_listed(&app, &device.id, |device| device["tools"] != json!([])).await;
     let mut second = Socket::open(&app, &device).await;
-    assert_eq!(first.closed().await.code, CloseCode::Library(4001));
-    assert_eq!(shown(&app, &device.id).await["tools"], json!([]));
+    assert_eq!(first.close_frame().await.code, CloseCode::Library(4001));
+    assert_eq!(listed_device(&app, &device.id).await["tools"], json!([]));
     second.register(&["look"]).await;
-    until_shown(&app, &device.id, |device| device["tools"][0]["name"] == "device_laptop_look").await;
-    // Also where the new one reaches another daemon.
+    wait_for_listed(&app, &device.id, |device| device["tools"][0]["name"] == "device_laptop_look").await;
+    // This also applies if the new connection reaches another daemon.
     if let Some(replica) = app.replica().await {
         let _third = Socket::open(&replica, &device).await;
-        assert_eq!(second.closed().await.code, CloseCode::Library(4001));
-        until_shown(&app, &device.id, |device| device["connected"] == true && device["tools"] == json!([])).await;
+        assert_eq!(second.close_frame().await.code, CloseCode::Library(4001));
+        wait_for_listed(&app, &device.id, |device| device["connected"] == true && device["tools"] == json!([])).await;
     }
 }
 
 #[tokio::test]
-async fn a_removed_device_is_cut_off_at_once() {
+async fn removed_device_is_disconnected_immediately() {
     let app = TestApp::with_owner().await;
     let device = pair(&app, "laptop").await;
     let mut socket = Socket::open(&app, &device).await;
@@ -62,20 +62,20 @@ async fn a_removed_device_is_cut_off_at_once() {
     let removed = app.delete(&path).send().await.expect_status(200).json();
     assert_eq!(removed, json!({"revoked": true}));
     let metrics = app.get("/api/metrics/prometheus").send().await.text();
-    assert!(metrics.contains("svc_devices_connected 0"), "closed before the answer");
-    assert_eq!(socket.closed().await.code, CloseCode::Library(4003));
-    assert_eq!(refusal(Socket::try_open(&app, &device.token).await), 401);
+    assert!(metrics.contains("svc_devices_connected 0"), "the socket is closed before the response");
+    assert_eq!(socket.close_frame().await.code, CloseCode::Library(4003));
+    assert_eq!(rejection_status(Socket::try_open(&app, &device.token).await), 401);
     app.delete(&path).send().await.expect_error(404, "not_found");
     if let Some(replica) = app.replica().await {
         let device = pair(&app, "laptop").await;
         let mut socket = Socket::open(&replica, &device).await;
         app.delete(&format!("/api/devices/{}", device.id)).send().await.expect_status(200);
-        assert_eq!(socket.closed().await.code, CloseCode::Library(4003));
+        assert_eq!(socket.close_frame().await.code, CloseCode::Library(4003));
     }
 }
 
 #[tokio::test]
-async fn malformed_frames_are_answered_and_then_too_many() {
+async fn malformed_frames_are_reported_until_the_limit() {
     let app = TestApp::with_owner().await;
     let device = pair(&app, "laptop").await;
     let mut socket = Socket::open(&app, &device).await;
@@ -85,30 +85,30 @@ async fn malformed_frames_are_answered_and_then_too_many() {
         assert_eq!((&answer["type"], &answer["code"]), (&json!("error"), &json!("malformed_frame")), "{text}");
         assert_eq!(answer["id"].as_str(), text.contains("dance").then_some("d"));
     }
-    // A good one in between: these were not again and again.
+    // A valid frame in between resets the count.
     socket.register(&["echo"]).await;
-    socket.0.send(Message::binary(vec![0; 16])).await.expect("taken");
+    socket.0.send(Message::binary(vec![0; 16])).await.expect("the frame is sent");
     for _ in 0..4 {
         socket.send_text("no").await;
     }
-    let closed = socket.closed().await;
+    let closed = socket.close_frame().await;
     assert_eq!((closed.code, closed.reason.as_str()), (CloseCode::Policy, "too many malformed frames"));
-    // The device itself is as good as before.
+    // The device can reconnect.
     Socket::open(&app, &device).await;
 }
 
 #[tokio::test]
-async fn a_frame_that_is_too_large_ends_the_connection() {
+async fn oversized_frame_closes_the_connection() {
     let app = TestApp::with_owner().await;
     let device = pair(&app, "laptop").await;
     let mut socket = Socket::open(&app, &device).await;
-    // The daemon may cut off in the middle.
+    // The daemon may close the connection while the frame is sent.
     let _ = socket.0.send(Message::text("x".repeat((1 << 20) + 1))).await;
-    assert_eq!(socket.closed().await.code, CloseCode::Size);
+    assert_eq!(socket.close_frame().await.code, CloseCode::Size);
 }
 
 #[tokio::test]
-async fn frames_that_break_the_rules_end_the_connection_with_their_own_codes() {
+async fn protocol_violations_close_the_connection_with_specific_codes() {
     let app = TestApp::with_owner().await;
     let device = pair(&app, "laptop").await;
     let unmasked: &[u8] = &[0x81, 0x02, b'h', b'i'];
@@ -116,12 +116,12 @@ async fn frames_that_break_the_rules_end_the_connection_with_their_own_codes() {
     for (bytes, code) in [(unmasked, CloseCode::Protocol), (no_utf8, CloseCode::Invalid)] {
         let mut socket = Socket::open(&app, &device).await;
         socket.0.get_mut().write_all(bytes).await.expect("sent");
-        assert_eq!(socket.closed().await.code, code);
+        assert_eq!(socket.close_frame().await.code, code);
     }
 }
 
 #[tokio::test]
-async fn tools_that_cannot_be_are_refused_whole() {
+async fn invalid_tools_are_rejected_as_a_whole() {
     let app = TestApp::with_owner().await;
     let device = pair(&app, "laptop").await;
     let mut socket = Socket::open(&app, &device).await;
@@ -141,33 +141,33 @@ async fn tools_that_cannot_be_are_refused_whole() {
         assert_eq!((&answer["code"], &answer["id"]), (&json!("invalid_tools"), &json!("r")));
         assert!(answer["message"].as_str().is_some_and(|message| message.contains(part)), "{answer}");
     }
-    assert_eq!(shown(&app, &device.id).await["tools"][0]["name"], "device_laptop_echo");
+    assert_eq!(listed_device(&app, &device.id).await["tools"][0]["name"], "device_laptop_echo");
     let many = json!({"type": "register_tools", "tools": vec![tool("a", &schema); 65]});
     socket.send(&many).await;
-    // The fifth in a row.
-    assert_eq!(socket.closed().await.code, CloseCode::Policy);
+    // The fifth invalid frame in a row.
+    assert_eq!(socket.close_frame().await.code, CloseCode::Policy);
 }
 
 #[tokio::test]
-async fn a_flood_slows_its_own_connection_alone() {
+async fn flood_of_frames_slows_only_its_own_connection() {
     let app = TestApp::with_owner().await;
     let (flooding, calm) = (pair(&app, "flooding").await, pair(&app, "calm").await);
     let mut flood = Socket::open(&app, &flooding).await;
     let mut other = Socket::open(&app, &calm).await;
-    let nothing = json!({"type": "tool_result", "id": "nobody waits for it", "output": "x".repeat(1000)});
+    let nothing = json!({"type": "tool_result", "id": "unknown call", "output": "x".repeat(1000)});
     for _ in 0..400 {
         flood.send(&nothing).await;
     }
     flood.send(&json!({"type": "chat", "id": "last", "agent_id": "nobody", "content": "hello"})).await;
-    // Long before the flood is read.
+    // Before the flood has been read.
     other.register(&["echo"]).await;
-    until_shown(&app, &calm.id, |device| device["tools"] != json!([])).await;
+    wait_for_listed(&app, &calm.id, |device| device["tools"] != json!([])).await;
     let last = flood.next().await;
     assert_eq!((&last["id"], &last["type"]), (&json!("last"), &json!("error")));
 }
 
 #[tokio::test]
-async fn a_restore_closes_sockets_and_lets_them_open_again() {
+async fn restore_closes_sockets_and_devices_can_reconnect() {
     let app = TestApp::with_owner().await;
     let device = pair(&app, "laptop").await;
     let router = LazyLock::force(&app.running().daemon.local_router).clone();
@@ -178,20 +178,20 @@ async fn a_restore_closes_sockets_and_lets_them_open_again() {
     let backup = ask("/local/backup", Body::empty()).await.expect("an answer");
     let archive = to_bytes(backup.into_body(), usize::MAX).await.expect("the archive");
     let mut socket = Socket::open(&app, &device).await;
-    let (closed, restored) = tokio::join!(socket.closed(), ask("/local/restore", Body::from(archive)));
+    let (closed, restored) = tokio::join!(socket.close_frame(), ask("/local/restore", Body::from(archive)));
     assert_eq!((closed.code, restored.expect("an answer").status().as_u16()), (CloseCode::Restart, 200));
-    // Paired before the backup, so paired after it.
+    // The device was paired before the backup and remains paired.
     Socket::open(&app, &device).await;
 }
 
 #[tokio::test]
-async fn going_down_is_said() {
+async fn shutdown_is_announced_to_devices() {
     let mut app = TestApp::with_owner().await;
     let device = pair(&app, "laptop").await;
     let mut socket = Socket::open(&app, &device).await;
-    let (closed, ()) = tokio::join!(socket.closed(), app.stop());
+    let (closed, ()) = tokio::join!(socket.close_frame(), app.stop());
     assert_eq!((closed.code, closed.reason.as_str()), (CloseCode::Away, "the daemon is going down"));
-    app.try_start().await.expect("it starts again");
-    assert_eq!(shown(&app, &device.id).await["connected"], false);
+    app.try_start().await.expect("the daemon restarts");
+    assert_eq!(listed_device(&app, &device.id).await["connected"], false);
     Socket::open(&app, &device).await;
 }

@@ -1,4 +1,4 @@
-//! A device's tools in the hands of an agent, and a device that talks to one.
+//! Tools of devices used by agents, and messages from devices to agents.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -6,18 +6,18 @@ use agentd_llm::ToolCall;
 use agentd_testing_llm::{Gate, Reply, Script};
 use serde_json::{Value, json};
 
-use super::{Paired, Socket, pair, until_shown};
+use super::{Paired, Socket, pair, wait_for_listed};
 use crate::support::request::{EventStream, ServerEvent, token_text};
-use crate::support::talk::{COUNTED, Talk, started};
+use crate::support::talk::{TEST_USAGE, Talk, started};
 
 const TOOL: &str = "device_laptop_echo";
 
-fn call(word: &str) -> Reply {
-    Reply::tool_calls(vec![ToolCall::new("v0", TOOL, json!({"word": word}))], COUNTED)
+fn call_reply(word: &str) -> Reply {
+    Reply::tool_calls(vec![ToolCall::new("v0", TOOL, json!({"word": word}))], TEST_USAGE)
 }
 
-fn says(text: &str) -> Reply {
-    Reply::text([text], COUNTED)
+fn text_reply(text: &str) -> Reply {
+    Reply::text([text], TEST_USAGE)
 }
 
 struct Bench {
@@ -27,7 +27,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// A connected device with the tool `echo`, and a vendor that gives the replies in order.
+    /// Starts with a connected device that has the tool `echo`, and a model that gives the replies in order.
     async fn with(replies: Vec<Reply>) -> Self {
         let asked = AtomicUsize::new(0);
         let talk = Talk::with(Script::by(move |_| {
@@ -37,15 +37,15 @@ impl Bench {
         let device = pair(&talk.app, "laptop").await;
         let mut socket = Socket::open(&talk.app, &device).await;
         socket.register(&["echo"]).await;
-        until_shown(&talk.app, &device.id, |device| device["tools"] != json!([])).await;
+        wait_for_listed(&talk.app, &device.id, |device| device["tools"] != json!([])).await;
         Self { talk, device, socket }
     }
 
-    async fn send(&self) -> EventStream {
+    async fn start_turn(&self) -> EventStream {
         self.talk.send(&json!({"content": "Do it."})).stream().await
     }
 
-    async fn call(&mut self) -> Value {
+    async fn next_call(&mut self) -> Value {
         let call = self.socket.next().await;
         assert_eq!((&call["type"], &call["tool"]), (&json!("tool_call"), &json!("echo")), "{call}");
         call
@@ -57,10 +57,10 @@ fn result(events: &[ServerEvent]) -> &Value {
 }
 
 #[tokio::test]
-async fn an_agent_uses_a_devices_tool() {
-    let mut bench = Bench::with(vec![call("a"), says("It said a.")]).await;
-    let stream = bench.send().await;
-    let call = bench.call().await;
+async fn agent_uses_a_tool_of_a_device() {
+    let mut bench = Bench::with(vec![call_reply("a"), text_reply("It said a.")]).await;
+    let stream = bench.start_turn().await;
+    let call = bench.next_call().await;
     assert_eq!(call["input"], json!({"word": "a"}));
     bench.socket.send(&json!({"type": "tool_result", "id": call["id"], "output": {"echo": "a"}})).await;
     let events = stream.collect().await;
@@ -68,10 +68,11 @@ async fn an_agent_uses_a_devices_tool() {
     assert_eq!(token_text(&events), "It said a.");
     let offered = bench.talk.vendor.requests()[0].body["tools"].to_string();
     assert!(offered.contains(TOOL) && offered.contains("laptop"), "{offered}");
-    // A second answer to the same call is late, not wrong.
+    // A second answer to the same call is ignored.
     bench.socket.send(&json!({"type": "tool_result", "id": call["id"], "output": 1})).await;
     bench.socket.register(&["other"]).await;
-    until_shown(&bench.talk.app, &bench.device.id, |device| device["tools"][0]["name"] == "device_laptop_other").await;
+    wait_for_listed(&bench.talk.app, &bench.device.id, |device| device["tools"][0]["name"] == "device_laptop_other")
+        .await;
     let metrics = bench.talk.app.get("/api/metrics/prometheus").send().await.text();
     assert!(metrics.contains(r#"svc_device_calls_total{status="done"} 1"#), "{metrics}");
 }
@@ -80,16 +81,16 @@ async fn an_agent_uses_a_devices_tool() {
 async fn tags_of_a_device_reach_no_model() {
     const TAGS: &str = "\u{e006f}\u{e0062}\u{e007f}";
     let has_tags = |text: &str| text.chars().any(|letter| ('\u{e0000}'..='\u{e007f}').contains(&letter));
-    let mut bench = Bench::with(vec![call("a"), says("It said a.")]).await;
+    let mut bench = Bench::with(vec![call_reply("a"), text_reply("It said a.")]).await;
     let tool = json!({"name": "echo", "description": format!("Says it{TAGS}."), "input_schema": {"type": "object",
         "properties": {"word": {"type": "string", "description": format!("w{TAGS}")}}}});
     bench.socket.send(&json!({"type": "register_tools", "tools": [tool]})).await;
-    until_shown(&bench.talk.app, &bench.device.id, |device| {
+    wait_for_listed(&bench.talk.app, &bench.device.id, |device| {
         device["tools"][0]["description"].as_str().is_some_and(|text| text.contains("Says it.") && !has_tags(text))
     })
     .await;
-    let stream = bench.send().await;
-    let call = bench.call().await;
+    let stream = bench.start_turn().await;
+    let call = bench.next_call().await;
     let output = json!({"type": "tool_result", "id": call["id"], "output": {format!("k{TAGS}"): format!("v{TAGS}")}});
     bench.socket.send(&output).await;
     let events = stream.collect().await;
@@ -100,10 +101,10 @@ async fn tags_of_a_device_reach_no_model() {
 }
 
 #[tokio::test]
-async fn a_devices_error_is_a_result_for_the_model() {
-    let mut bench = Bench::with(vec![call("a"), says("It broke.")]).await;
-    let stream = bench.send().await;
-    let call = bench.call().await;
+async fn error_of_a_device_is_a_result_for_the_model() {
+    let mut bench = Bench::with(vec![call_reply("a"), text_reply("It broke.")]).await;
+    let stream = bench.start_turn().await;
+    let call = bench.next_call().await;
     bench.socket.send(&json!({"type": "tool_result", "id": call["id"], "error": "the disk is full"})).await;
     let events = stream.collect().await;
     assert_eq!(result(&events)["status"], "failed");
@@ -112,38 +113,38 @@ async fn a_devices_error_is_a_result_for_the_model() {
 }
 
 #[tokio::test]
-async fn a_device_that_goes_away_in_the_middle_fails_the_call() {
-    let mut bench = Bench::with(vec![call("a"), says("It went away.")]).await;
-    let stream = bench.send().await;
-    bench.call().await;
+async fn disconnected_device_fails_its_call() {
+    let mut bench = Bench::with(vec![call_reply("a"), text_reply("It went away.")]).await;
+    let stream = bench.start_turn().await;
+    bench.next_call().await;
     drop(bench.socket);
     let events = stream.collect().await;
     let output = result(&events)["output"].to_string();
     assert!(output.contains("went away") && output.contains("not known"), "{output}");
     assert_eq!(token_text(&events), "It went away.");
-    // What is not connected is not offered.
-    until_shown(&bench.talk.app, &bench.device.id, |device| device["connected"] == false).await;
+    // Tools of a disconnected device are not offered.
+    wait_for_listed(&bench.talk.app, &bench.device.id, |device| device["connected"] == false).await;
     let before = bench.talk.vendor.requests().len();
     bench.talk.exchange(&json!({"content": "Again."})).await;
     assert!(!bench.talk.vendor.requests()[before].body.to_string().contains(TOOL));
 }
 
 #[tokio::test]
-async fn a_removed_device_fails_its_call() {
-    let mut bench = Bench::with(vec![call("a"), says("It is gone.")]).await;
-    let stream = bench.send().await;
-    bench.call().await;
+async fn removed_device_fails_its_call() {
+    let mut bench = Bench::with(vec![call_reply("a"), text_reply("It is gone.")]).await;
+    let stream = bench.start_turn().await;
+    bench.next_call().await;
     bench.talk.app.delete(&format!("/api/devices/{}", bench.device.id)).send().await.expect_status(200);
     let events = stream.collect().await;
     assert!(result(&events)["output"].to_string().contains("went away"));
 }
 
 #[tokio::test]
-async fn a_device_hears_that_nobody_waits() {
-    let mut bench = Bench::with(vec![call("a"), says("never")]).await;
-    let mut stream = bench.send().await;
+async fn device_is_notified_of_a_cancelled_call() {
+    let mut bench = Bench::with(vec![call_reply("a"), text_reply("never")]).await;
+    let mut stream = bench.start_turn().await;
     let session = stream.next().await.expect("start").data["session_id"].as_str().expect("an id").to_owned();
-    let call = bench.call().await;
+    let call = bench.next_call().await;
     let path = format!("/api/chat/sessions/{session}/cancel");
     bench.talk.app.post(&path).send().await.expect_status(200);
     let cancel = bench.socket.next().await;
@@ -152,18 +153,18 @@ async fn a_device_hears_that_nobody_waits() {
 }
 
 #[tokio::test]
-async fn a_reconnected_device_serves_the_turn_that_had_its_tools() {
+async fn reconnected_device_serves_a_running_turn() {
     let gate = Gate::default();
-    let mut bench = Bench::with(vec![call("a"), call("b").gated(&gate), says("Both.")]).await;
+    let mut bench = Bench::with(vec![call_reply("a"), call_reply("b").gated(&gate), text_reply("Both.")]).await;
     let settings = json!({"after_untrusted_text": "allow"});
     bench.talk.app.put("/api/settings/security").json(&settings).send().await.expect_status(200);
-    let stream = bench.send().await;
-    bench.call().await;
+    let stream = bench.start_turn().await;
+    bench.next_call().await;
     let mut again = Socket::open(&bench.talk.app, &bench.device).await;
     again.register(&["echo", "shout"]).await;
     let both = |device: &Value| device["tools"].as_array().is_some_and(|tools| tools.len() == 2);
-    until_shown(&bench.talk.app, &bench.device.id, both).await;
-    // The first call failed with its connection; the second one finds the new one.
+    wait_for_listed(&bench.talk.app, &bench.device.id, both).await;
+    // The first call failed with its connection; the second one uses the new connection.
     gate.open();
     let second = again.next().await;
     assert_eq!((&second["type"], &second["input"]), (&json!("tool_call"), &json!({"word": "b"})));
@@ -172,8 +173,8 @@ async fn a_reconnected_device_serves_the_turn_that_had_its_tools() {
 }
 
 #[tokio::test]
-async fn a_device_talks_to_an_agent() {
-    let mut bench = Bench::with(vec![says("Hello there.")]).await;
+async fn device_sends_a_message_to_an_agent() {
+    let mut bench = Bench::with(vec![text_reply("Hello there.")]).await;
     bench.socket.send(&json!({"type": "chat", "id": "m1", "agent_id": "scout", "content": "Hello"})).await;
     let mut events: Vec<Value> = Vec::new();
     while events.last().is_none_or(|event: &Value| event["event"] != "done") {
@@ -184,7 +185,7 @@ async fn a_device_talks_to_an_agent() {
     assert_eq!(events[0]["event"], "start");
     let session = events[0]["session_id"].as_str().expect("an id");
     assert_eq!(events[0]["data"]["session_id"], session);
-    // The owner follows the same reply.
+    // The owner can follow the same reply.
     let followed = bench.talk.follow(session).stream().await.collect().await;
     assert_eq!(token_text(&followed), "Hello there.");
     let pairs = |event: &Value| (event["event"].clone(), event["data"].clone());
@@ -196,7 +197,7 @@ async fn a_device_talks_to_an_agent() {
         (&conversation["mode"], &conversation["execution_mode"]),
         (&json!("agent"), &json!("approval_required"))
     );
-    // It goes on where it was, and the agent is known by then.
+    // The conversation can be continued without naming the agent.
     bench.socket.send(&json!({"type": "chat", "content": "And now?", "conversation_id": id})).await;
     let start = bench.socket.next().await;
     assert_eq!((&start["event"], &start["data"]["conversation_id"]), (&json!("start"), &json!(id)));
@@ -204,12 +205,12 @@ async fn a_device_talks_to_an_agent() {
 }
 
 #[tokio::test]
-async fn what_a_device_begins_asks_before_it_acts() {
-    let mut bench = Bench::with(vec![call("a"), says("Done.")]).await;
+async fn conversation_of_a_device_requires_approval() {
+    let mut bench = Bench::with(vec![call_reply("a"), text_reply("Done.")]).await;
     bench.socket.send(&json!({"type": "chat", "agent_id": "scout", "content": "Do it"})).await;
     let approval = loop {
         let frame = bench.socket.next().await;
-        assert_eq!(frame["type"], "event", "nothing runs before: {frame}");
+        assert_eq!(frame["type"], "event", "no call before the approval: {frame}");
         if frame["event"] == "approval_request" {
             break frame["data"]["approval_id"].as_str().expect("an id").to_owned();
         }
@@ -228,8 +229,8 @@ async fn what_a_device_begins_asks_before_it_acts() {
 }
 
 #[tokio::test]
-async fn a_device_goes_on_in_its_own_conversations_alone() {
-    let mut bench = Bench::with(vec![says("Hello.")]).await;
+async fn device_can_continue_only_its_own_conversations() {
+    let mut bench = Bench::with(vec![text_reply("Hello.")]).await;
     let events = bench.talk.exchange(&json!({"content": "Mine."})).await;
     let owners = started(&events, "conversation_id");
     bench.socket.send(&json!({"type": "chat", "agent_id": "scout", "content": "Hello"})).await;
@@ -244,14 +245,14 @@ async fn a_device_goes_on_in_its_own_conversations_alone() {
         assert_eq!((&answer["type"], &answer["code"]), (&json!("error"), &json!("conversation_not_found")), "{id}");
     }
     assert_eq!(bench.talk.conversation(&owners).await["message_count"], 2);
-    // Its owner may say something in one of a device's.
-    let told = bench.talk.exchange(&json!({"content": "And mine.", "conversation_id": begun})).await;
-    assert_eq!(started(&told, "conversation_id"), begun);
+    // The owner may continue a conversation of a device.
+    let events = bench.talk.exchange(&json!({"content": "And mine.", "conversation_id": begun})).await;
+    assert_eq!(started(&events, "conversation_id"), begun);
 }
 
 #[tokio::test]
-async fn a_message_that_cannot_be_sent_says_why() {
-    let mut bench = Bench::with(vec![says("x")]).await;
+async fn rejected_message_is_answered_with_a_reason() {
+    let mut bench = Bench::with(vec![text_reply("x")]).await;
     for (frame, code) in [
         (json!({"type": "chat", "id": "1", "agent_id": "nobody", "content": "hello"}), "not_found"),
         (

@@ -1,4 +1,4 @@
-//! `/api/agents/{name}/files`: the files of a workspace, as people reach them.
+//! `/api/agents/{name}/files`: access to the files of a workspace.
 
 mod bounds;
 mod paths;
@@ -23,20 +23,20 @@ fn encoded(path: &str) -> String {
     percent_encoding::utf8_percent_encode(path, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 
-fn of(part: &str, path: &str) -> String {
+fn file_url(part: &str, path: &str) -> String {
     format!("{FILES}{part}?path={}", encoded(path))
 }
 
 fn read(app: &TestApp, path: &str) -> TestRequest {
-    app.get(&of("/content", path))
+    app.get(&file_url("/content", path))
 }
 
 fn write(app: &TestApp, path: &str, content: impl Into<reqwest::Body>) -> TestRequest {
-    app.put(&of("/content", path)).body(BYTES, content)
+    app.put(&file_url("/content", path)).body(BYTES, content)
 }
 
 async fn list(app: &TestApp, path: &str) -> Value {
-    app.get(&of("", path)).send().await.expect_status(200).json()
+    app.get(&file_url("", path)).send().await.expect_status(200).json()
 }
 
 fn names(list: &Value) -> Vec<&str> {
@@ -44,7 +44,7 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_file_is_written_read_moved_and_removed() {
+async fn file_is_written_read_moved_and_removed() {
     let app = app().await;
     let empty = app.get(FILES).send().await.expect_status(200).json();
     assert_eq!((&empty["path"], &empty["files"], &empty["total"]), (&json!(""), &json!([]), &json!(0)));
@@ -53,19 +53,19 @@ async fn a_file_is_written_read_moved_and_removed() {
     let made = write(&app, "reports/2026/june.md", "# June").send().await.expect_status(200).json();
     assert_eq!((&made["name"], &made["path"]), (&json!("june.md"), &json!("reports/2026/june.md")));
     assert_eq!((&made["kind"], &made["size_bytes"]), (&json!("file"), &json!(6)));
-    let found = app.get(&of("/entry", "reports/2026/june.md")).send().await.expect_status(200).json();
+    let found = app.get(&file_url("/entry", "reports/2026/june.md")).send().await.expect_status(200).json();
     assert_eq!(found, made);
     let answer = read(&app, "reports/2026/june.md").send().await.expect_status(200);
     assert_eq!((answer.text().as_str(), answer.header("etag")), ("# June", made["etag"].as_str()));
     assert_eq!(answer.header("content-length"), Some("6"));
-    // The agent sees what people write, and the other way round.
+    // The agent reads files written over HTTP, and vice versa.
     let seen = call(&app, "read_file", json!({"path": "reports/2026/june.md"})).await.unwrap();
     assert!(seen.to_string().contains("# June"), "{seen}");
     call(&app, "write_file", json!({"path": "a.txt", "content": "by the agent"})).await.unwrap();
     assert_eq!(read(&app, "a.txt").send().await.expect_status(200).text(), "by the agent");
 
-    app.put(&of("/directory", "b/c")).send().await.expect_status(200);
-    let again = app.put(&of("/directory", "b/c")).send().await.expect_status(200).json();
+    app.put(&file_url("/directory", "b/c")).send().await.expect_status(200);
+    let again = app.put(&file_url("/directory", "b/c")).send().await.expect_status(200).json();
     assert_eq!(
         (&again["kind"], &again["size_bytes"], &again["etag"]),
         (&json!("directory"), &json!(null), &json!(null))
@@ -75,38 +75,38 @@ async fn a_file_is_written_read_moved_and_removed() {
     assert!(top["usage"]["bytes"].as_u64().unwrap() > 0 && top["usage"]["files"] == 6, "{top}");
 
     let to = |path: &str| json!({"path": path});
-    let moved = app.patch(&of("", "a.txt")).json(&to("b/z.txt")).send().await.expect_status(200).json();
+    let moved = app.patch(&file_url("", "a.txt")).json(&to("b/z.txt")).send().await.expect_status(200).json();
     assert_eq!((&moved["path"], &moved["size_bytes"]), (&json!("b/z.txt"), &json!(12)));
-    let moved = app.patch(&of("", "b")).json(&to("reports/b")).send().await.expect_status(200).json();
+    let moved = app.patch(&file_url("", "b")).json(&to("reports/b")).send().await.expect_status(200).json();
     assert_eq!((&moved["path"], &moved["kind"]), (&json!("reports/b"), &json!("directory")));
     assert_eq!(read(&app, "reports/b/z.txt").send().await.expect_status(200).text(), "by the agent");
-    // What is there stays.
-    let refused = app.patch(&of("", "reports/b/z.txt")).json(&to("reports/2026/june.md")).send().await;
+    // A move does not overwrite an existing file.
+    let refused = app.patch(&file_url("", "reports/b/z.txt")).json(&to("reports/2026/june.md")).send().await;
     refused.expect_error(409, "file_exists");
-    app.patch(&of("", "reports")).json(&to("./reports/")).send().await.expect_error(409, "file_exists");
-    let refused = app.patch(&of("", "reports")).json(&to("reports/b/inside")).send().await;
+    app.patch(&file_url("", "reports")).json(&to("./reports/")).send().await.expect_error(409, "file_exists");
+    let refused = app.patch(&file_url("", "reports")).json(&to("reports/b/inside")).send().await;
     assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), ["path"]);
-    app.patch(&of("", "reports/b")).json(&to("nowhere/b")).send().await.expect_error(404, "file_not_found");
-    app.patch(&of("", "none")).json(&to("some")).send().await.expect_error(404, "file_not_found");
+    app.patch(&file_url("", "reports/b")).json(&to("nowhere/b")).send().await.expect_error(404, "file_not_found");
+    app.patch(&file_url("", "none")).json(&to("some")).send().await.expect_error(404, "file_not_found");
 
-    app.delete(&of("", "reports/b")).send().await.expect_error(409, "directory_not_empty");
-    app.delete(&of("", "reports/b/z.txt")).send().await.expect_status(200);
-    app.delete(&of("", "reports/b/c")).send().await.expect_status(200);
-    app.delete(&(of("", "reports") + "&recursive=true")).send().await.expect_status(200);
-    app.delete(&of("", "reports")).send().await.expect_error(404, "file_not_found");
+    app.delete(&file_url("", "reports/b")).send().await.expect_error(409, "directory_not_empty");
+    app.delete(&file_url("", "reports/b/z.txt")).send().await.expect_status(200);
+    app.delete(&file_url("", "reports/b/c")).send().await.expect_status(200);
+    app.delete(&(file_url("", "reports") + "&recursive=true")).send().await.expect_status(200);
+    app.delete(&file_url("", "reports")).send().await.expect_error(404, "file_not_found");
     assert_eq!(list(&app, "").await["usage"]["files"], 0);
     app.get("/api/agents/nobody/files").send().await.expect_error(404, "agent_not_found");
 }
 
 #[tokio::test]
-async fn a_workspace_that_was_lost_is_empty() {
+async fn missing_workspace_is_listed_as_empty() {
     let app = app().await;
     std::fs::remove_dir(workspace(&app)).unwrap();
     assert_eq!(app.get(FILES).send().await.expect_status(200).json()["files"], json!([]));
 }
 
 #[tokio::test]
-async fn a_long_folder_is_listed_in_parts() {
+async fn large_directory_is_listed_in_pages() {
     let app = app().await;
     for number in 0..25 {
         std::fs::write(workspace(&app).join(format!("f{number:02}")), "x").unwrap();
@@ -123,14 +123,14 @@ async fn a_long_folder_is_listed_in_parts() {
 }
 
 #[tokio::test]
-async fn nobody_overwrites_what_he_has_not_seen() {
+async fn conditional_write_does_not_overwrite_unseen_changes() {
     let app = app().await;
     let first = write(&app, "plan", "one").header("if-none-match", "*").send().await.expect_status(200).json();
     let refused = write(&app, "plan", "other").header("if-none-match", "*").send().await;
     refused.expect_error(412, "file_exists");
     let etag = first["etag"].as_str().unwrap();
     let second = write(&app, "plan", "two").header("if-match", etag).send().await.expect_status(200).json();
-    // The agent writes meanwhile.
+    // The agent edits the file in between.
     call(&app, "edit_file", json!({"path": "plan", "old_text": "two", "new_text": "2"})).await.unwrap();
     for known in [etag, second["etag"].as_str().unwrap(), "\"none\"", ""] {
         let refused = write(&app, "plan", "three").header("if-match", known).send().await;
@@ -142,15 +142,15 @@ async fn nobody_overwrites_what_he_has_not_seen() {
     let either = format!("\"none\", {}", read_now.header("etag").unwrap());
     write(&app, "plan", "three").header("if-match", &either).send().await.expect_status(200);
     write(&app, "plan", "four").header("if-match", "*").send().await.expect_status(200);
-    app.delete(&of("", "plan")).send().await.expect_status(200);
+    app.delete(&file_url("", "plan")).send().await.expect_status(200);
     for known in ["*", &either] {
         write(&app, "plan", "five").header("if-match", known).send().await.expect_error(412, "file_changed");
     }
-    app.get(&of("/entry", "plan")).send().await.expect_error(404, "file_not_found");
+    app.get(&file_url("/entry", "plan")).send().await.expect_error(404, "file_not_found");
 }
 
 #[tokio::test]
-async fn a_program_stays_one_when_it_is_written_again() {
+async fn executable_mode_is_retained_when_overwriting() {
     use std::os::unix::fs::PermissionsExt;
     let app = app().await;
     write(&app, "run.sh", "#!/bin/sh").send().await.expect_status(200);
@@ -161,7 +161,7 @@ async fn a_program_stays_one_when_it_is_written_again() {
 }
 
 #[tokio::test]
-async fn a_part_of_a_file_is_read() {
+async fn ranges_of_a_file_can_be_read() {
     let app = app().await;
     let etag = write(&app, "digits", "0123456789").send().await.expect_status(200).json()["etag"].clone();
     let etag = etag.as_str().unwrap();
@@ -180,9 +180,9 @@ async fn a_part_of_a_file_is_read() {
     read(&app, "digits").header("if-none-match", "\"other\"").send().await.expect_status(200);
 }
 
-/// Whatever an agent writes, a browser that opens it runs nothing in the daemon's name.
+/// Files of an agent must not run scripts in the daemon's origin when opened in a browser.
 #[tokio::test]
-async fn no_file_is_shown_as_a_page_of_the_daemon() {
+async fn files_are_not_rendered_in_the_origin_of_the_daemon() {
     let app = app().await;
     let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR<script>alert(1)</script>".to_vec();
     for (name, content, media_type) in [
@@ -212,7 +212,7 @@ async fn no_file_is_shown_as_a_page_of_the_daemon() {
 }
 
 #[tokio::test]
-async fn a_read_key_reads_and_changes_nothing() {
+async fn read_key_can_read_but_not_change_files() {
     let app = app().await;
     write(&app, "a", "x").send().await.expect_status(200);
     let key = app.post("/api/auth/keys").json(&json!({"name": "reader", "scope": "read"})).send().await;
@@ -221,22 +221,22 @@ async fn a_read_key_reads_and_changes_nothing() {
     read(&app, "a").bearer(&key).send().await.expect_status(200);
     for request in [
         write(&app, "a", "y"),
-        app.delete(&of("", "a")),
-        app.put(&of("/directory", "b")),
-        app.patch(&of("", "a")).json(&json!({"path": "b"})),
+        app.delete(&file_url("", "a")),
+        app.put(&file_url("/directory", "b")),
+        app.patch(&file_url("", "a")).json(&json!({"path": "b"})),
     ] {
         request.bearer(&key).send().await.expect_status(403);
     }
     assert_eq!(read(&app, "a").send().await.text(), "x");
 }
 
-/// A request by hand, as a client that does not keep its word sends it.
-async fn send(app: &TestApp, head: &str, body: &[u8]) -> tokio::net::TcpStream {
+/// Sends a raw request, as a misbehaving client would.
+async fn send_raw(app: &TestApp, head: &str, body: &[u8]) -> tokio::net::TcpStream {
     let mut stream = tokio::net::TcpStream::connect(app.address).await.unwrap();
     let key = app.key.as_deref().unwrap();
     let head = format!(
         "PUT {} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {key}\r\n{head}\r\n\r\n",
-        of("/content", "big"),
+        file_url("/content", "big"),
         app.address
     );
     stream.write_all(head.as_bytes()).await.unwrap();
@@ -244,24 +244,24 @@ async fn send(app: &TestApp, head: &str, body: &[u8]) -> tokio::net::TcpStream {
     stream
 }
 
-/// Waits until the workspace has so many entries.
-async fn until_there_are(app: &TestApp, count: usize) {
+/// Waits until the workspace has this many entries.
+async fn wait_for_entry_count(app: &TestApp, count: usize) {
     let mut eventually = Eventually::new();
     while std::fs::read_dir(workspace(app)).unwrap().count() != count {
-        eventually.look_again().await;
+        eventually.retry().await;
     }
 }
 
 #[tokio::test]
-async fn an_upload_that_breaks_off_leaves_nothing() {
+async fn interrupted_upload_leaves_no_file() {
     let mut app = app().await;
     write(&app, "big", "as it was").send().await.expect_status(200);
-    let stream = send(&app, "content-length: 2000000", &vec![b'x'; 600_000]).await;
-    until_there_are(&app, 2).await;
+    let stream = send_raw(&app, "content-length: 2000000", &vec![b'x'; 600_000]).await;
+    wait_for_entry_count(&app, 2).await;
     drop(stream);
-    until_there_are(&app, 1).await;
+    wait_for_entry_count(&app, 1).await;
     assert_eq!(read(&app, "big").send().await.text(), "as it was");
-    // What a daemon that was killed left goes when the next one starts, and with the next upload.
+    // Partial files of a killed daemon are removed at the next start, and by the next upload of the same file.
     std::fs::create_dir(workspace(&app).join("d")).unwrap();
     std::fs::write(workspace(&app).join("d/.agentd-1.tmp"), "half").unwrap();
     app.restart().await;
@@ -270,15 +270,15 @@ async fn an_upload_that_breaks_off_leaves_nothing() {
     std::fs::remove_dir(workspace(&app).join("d")).unwrap();
     let left = format!(".agentd-{}.tmp", hex::encode(&agentd_base::sha256(b"big")[..12]));
     std::fs::write(workspace(&app).join(&left), "half").unwrap();
-    assert_eq!(names(&list(&app, "").await), [left.as_str(), "big"], "it can be seen and removed");
+    assert_eq!(names(&list(&app, "").await), [left.as_str(), "big"], "the partial file is listed");
     write(&app, "big", "new").send().await.expect_status(200);
     assert_eq!(names(&list(&app, "").await), ["big"]);
 }
 
 #[tokio::test]
-async fn a_file_that_is_too_large_is_refused_before_it_is_sent() {
+async fn oversized_file_is_rejected_before_it_is_sent() {
     let app = app().await;
-    let mut stream = send(&app, "content-length: 1073741825\r\nexpect: 100-continue", b"").await;
+    let mut stream = send_raw(&app, "content-length: 1073741825\r\nexpect: 100-continue", b"").await;
     let mut answer = vec![0; 12];
     stream.read_exact(&mut answer).await.unwrap();
     assert_eq!(String::from_utf8_lossy(&answer), "HTTP/1.1 413");

@@ -1,51 +1,55 @@
-//! Nothing but the workspace is reached.
+//! Access is confined to the workspace.
 
 use std::os::unix::fs::symlink;
 
 use super::*;
 
-/// Paths that are none.
-const BAD: [&str; 9] =
+/// Invalid paths.
+const INVALID_PATHS: [&str; 9] =
     ["/etc/passwd", "../other", "a/../../other", "a/..", "~/x", "a\u{1b}[31mb", "a\nb", "a\u{7f}", ".."];
 
 #[tokio::test]
-async fn a_path_that_leads_out_is_refused_everywhere() {
+async fn path_outside_the_workspace_is_rejected_by_every_operation() {
     let app = app().await;
     write(&app, "here", "x").send().await.expect_status(200);
     let (long, deep) = ("n".repeat(256), "d/".repeat(65) + "f");
-    for bad in BAD.iter().copied().chain([long.as_str(), deep.as_str(), "a\0b"]) {
+    for bad in INVALID_PATHS.iter().copied().chain([long.as_str(), deep.as_str(), "a\0b"]) {
         let to = json!({"path": bad});
         for (what, request) in [
-            ("list", app.get(&of("", bad))),
-            ("entry", app.get(&of("/entry", bad))),
+            ("list", app.get(&file_url("", bad))),
+            ("entry", app.get(&file_url("/entry", bad))),
             ("read", read(&app, bad)),
             ("write", write(&app, bad, "x")),
-            ("directory", app.put(&of("/directory", bad))),
-            ("move", app.patch(&of("", bad)).json(&json!({"path": "there"}))),
-            ("move to", app.patch(&of("", "here")).json(&to)),
-            ("delete", app.delete(&(of("", bad) + "&recursive=true"))),
+            ("directory", app.put(&file_url("/directory", bad))),
+            ("move", app.patch(&file_url("", bad)).json(&json!({"path": "there"}))),
+            ("move to", app.patch(&file_url("", "here")).json(&to)),
+            ("delete", app.delete(&(file_url("", bad) + "&recursive=true"))),
         ] {
             let answer = request.send().await.expect_status(400).json();
             assert!(!answer["error"].as_str().unwrap().is_empty(), "{what} {bad:?}: {answer}");
         }
     }
-    // What is called so is swept away.
+    // Names of partial files are reserved: such files are deleted at startup.
     write(&app, "a/.agentd-1.tmp", "x").send().await.expect_error(400, "invalid_request");
     let swept = json!({"path": ".agentd-1.tmp"});
-    app.patch(&of("", "here")).json(&swept).send().await.expect_error(400, "invalid_request");
+    app.patch(&file_url("", "here")).json(&swept).send().await.expect_error(400, "invalid_request");
     for root in [".", "./", "a/"] {
         write(&app, root, "x").send().await.expect_error(400, "invalid_request");
     }
     for root in [".", "./."] {
-        app.delete(&(of("", root) + "&recursive=true")).send().await.expect_error(400, "invalid_request");
-        app.patch(&of("", root)).json(&json!({"path": "there"})).send().await.expect_error(400, "invalid_request");
+        app.delete(&(file_url("", root) + "&recursive=true")).send().await.expect_error(400, "invalid_request");
+        app.patch(&file_url("", root))
+            .json(&json!({"path": "there"}))
+            .send()
+            .await
+            .expect_error(400, "invalid_request");
     }
     assert_eq!(names(&list(&app, "").await), ["here"]);
     assert_eq!(std::fs::read_dir(app.data_dir().join("agents")).unwrap().count(), 2, "the workspace and its lock");
 }
 
 #[tokio::test]
-async fn no_link_is_followed_and_no_device_opened() {
+async fn links_and_devices_are_not_opened() {
     let app = app().await;
     let outside = tempfile::tempdir().unwrap();
     std::fs::write(outside.path().join("secret"), "secret").unwrap();
@@ -71,14 +75,14 @@ async fn no_link_is_followed_and_no_device_opened() {
         read(&app, path).send().await.expect_error(409, code);
         write(&app, path, "changed").send().await.expect_error(409, code);
     }
-    app.get(&of("", "out")).send().await.expect_error(409, "is_link");
-    app.get(&of("", "plain")).send().await.expect_error(409, "not_a_directory");
-    app.put(&of("/directory", "out/made")).send().await.expect_error(409, "is_link");
-    app.put(&of("/directory", "plain")).send().await.expect_error(409, "not_a_directory");
-    app.patch(&of("", "plain")).json(&json!({"path": "out/plain"})).send().await.expect_error(409, "is_link");
-    app.patch(&of("", "out/secret")).json(&json!({"path": "mine"})).send().await.expect_error(409, "is_link");
-    app.patch(&of("", "pipe")).json(&json!({"path": "pipe2"})).send().await.expect_error(409, "not_a_file");
-    app.delete(&of("", "out/secret")).send().await.expect_error(409, "is_link");
+    app.get(&file_url("", "out")).send().await.expect_error(409, "is_link");
+    app.get(&file_url("", "plain")).send().await.expect_error(409, "not_a_directory");
+    app.put(&file_url("/directory", "out/made")).send().await.expect_error(409, "is_link");
+    app.put(&file_url("/directory", "plain")).send().await.expect_error(409, "not_a_directory");
+    app.patch(&file_url("", "plain")).json(&json!({"path": "out/plain"})).send().await.expect_error(409, "is_link");
+    app.patch(&file_url("", "out/secret")).json(&json!({"path": "mine"})).send().await.expect_error(409, "is_link");
+    app.patch(&file_url("", "pipe")).json(&json!({"path": "pipe2"})).send().await.expect_error(409, "not_a_file");
+    app.delete(&file_url("", "out/secret")).send().await.expect_error(409, "is_link");
     write(&app, "out", "x").send().await.expect_error(409, "is_link");
 
     let listed = list(&app, "").await;
@@ -88,9 +92,9 @@ async fn no_link_is_followed_and_no_device_opened() {
     };
     assert_eq!(kind("dangling"), (json!("link"), json!("nowhere")));
     assert_eq!(kind("pipe"), (json!("other"), json!(null)));
-    // What is in the way can be removed, and nothing goes with it.
+    // Such entries can be removed without affecting their targets.
     for path in ["out", "secret", "dangling", "alias", "hard", "pipe"] {
-        app.delete(&(of("", path) + "&recursive=true")).send().await.expect_status(200);
+        app.delete(&(file_url("", path) + "&recursive=true")).send().await.expect_status(200);
     }
     assert_eq!(names(&list(&app, "").await), ["plain"]);
     assert_eq!(std::fs::read_to_string(outside.path().join("secret")).unwrap(), "secret");

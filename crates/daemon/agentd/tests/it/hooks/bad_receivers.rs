@@ -1,4 +1,4 @@
-//! Receivers that misbehave: none of them costs more than its time, and each is told of.
+//! Misbehaving receivers: each costs at most its time limit, and its failure is reported.
 
 use std::time::Duration;
 
@@ -7,11 +7,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::receiver::{Answer, Receiver};
-use super::{deliveries, emit, make, queue_stats, settle};
+use super::{create_hook, deliveries, emit, queue_stats, settle};
 use crate::support::TestApp;
 
-/// Does what `behave` does with every connection. Answers its URL.
-async fn raw<F: Future<Output = ()> + Send>(behave: impl Fn(TcpStream) -> F + Clone + Send + 'static) -> String {
+/// Starts a server that handles each connection with `behave`; returns its URL.
+async fn start_server<F: Future<Output = ()> + Send>(
+    behave: impl Fn(TcpStream) -> F + Clone + Send + 'static,
+) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -28,12 +30,12 @@ async fn read_request(stream: &mut TcpStream) {
     let _ = stream.read(&mut bytes).await;
 }
 
-/// What one attempt at this receiver comes to.
+/// Returns the delivery after one attempt at this receiver.
 async fn attempt(app: &TestApp, url: &str) -> Value {
     let hook = json!({
         "name": "bad", "event_type": "project.created", "hook_type": "http", "config": {"url": url, "queued": true},
     });
-    let id = make(app, hook).await;
+    let id = create_hook(app, hook).await;
     emit(app, "project.created", json!({"name": "x"})).await;
     settle(app).await;
     let list = deliveries(app, &id).await;
@@ -47,18 +49,18 @@ fn assert_failed(delivery: &Value, says: &str) {
 }
 
 #[tokio::test]
-async fn connections_that_go_wrong_are_failures() {
+async fn connection_errors_fail_the_delivery() {
     let app = TestApp::with_owner().await;
-    let closes = raw(|stream| async move { drop(stream) }).await;
+    let closes = start_server(|stream| async move { drop(stream) }).await;
     assert_failed(&attempt(&app, &closes).await, "connection to 127.0.0.1 failed");
-    let speaks_otherwise = raw(|mut stream| async move {
+    let speaks_otherwise = start_server(|mut stream| async move {
         read_request(&mut stream).await;
         let _ = stream.write_all(b"220 mail.example ESMTP\r\n").await;
     })
     .await;
     assert_failed(&attempt(&app, &speaks_otherwise).await, "127.0.0.1");
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    assert_failed(&attempt(&app, &format!("http://{nobody}/")).await, "did not accept a connection");
+    let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    assert_failed(&attempt(&app, &format!("http://{unused}/")).await, "did not accept a connection");
     assert_failed(&attempt(&app, "http://no-such-host.invalid/").await, "could not be resolved");
 }
 
@@ -73,17 +75,17 @@ async fn redirects_are_not_followed() {
 }
 
 #[tokio::test]
-async fn what_a_receiver_says_is_shown_in_short() {
+async fn error_includes_an_excerpt_of_the_response() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
     receiver.always(Answer::With(422, "x-y", "z".to_owned()));
     assert_failed(&attempt(&app, &receiver.url()).await, "said why");
 }
 
 #[tokio::test]
-async fn an_answer_without_end_is_not_read() {
+async fn endless_response_is_not_read() {
     let app = TestApp::with_owner().await;
     let endless = |status: &'static str| {
-        raw(move |mut stream| async move {
+        start_server(move |mut stream| async move {
             read_request(&mut stream).await;
             let head = format!("HTTP/1.1 {status}\r\nContent-Length: 100000000000\r\n\r\n");
             let _ = stream.write_all(head.as_bytes()).await;
@@ -96,8 +98,8 @@ async fn an_answer_without_end_is_not_read() {
     let delivery = attempt(&app, &endless("500 Oops").await).await;
     assert_failed(&delivery, "500");
     assert!(delivery["error"].as_str().unwrap().len() < 1000);
-    // The head decides; a body that drips is not waited for.
-    let drips = raw(|mut stream| async move {
+    // The status line decides; a slow body is not awaited.
+    let drips = start_server(|mut stream| async move {
         read_request(&mut stream).await;
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n").await;
         while stream.write_all(b"x").await.is_ok() {
@@ -108,12 +110,12 @@ async fn an_answer_without_end_is_not_read() {
     assert_eq!(attempt(&app, &drips).await["status"], "success");
 }
 
-/// Both at once: each takes the whole time limit.
+/// Tests both concurrently: each takes the whole time limit.
 #[tokio::test]
-async fn receivers_that_hang_or_drip_end_with_the_time_limit() {
+async fn hanging_and_slow_receivers_fail_at_the_time_limit() {
     let (app, hangs) = (TestApp::with_owner().await, Receiver::start().await);
     hangs.always(Answer::Hang);
-    let drips = raw(|mut stream| async move {
+    let drips = start_server(|mut stream| async move {
         read_request(&mut stream).await;
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nX-Slow: ").await;
         while stream.write_all(b"x").await.is_ok() {
@@ -122,7 +124,7 @@ async fn receivers_that_hang_or_drip_end_with_the_time_limit() {
     })
     .await;
     let hook = |url: &str| json!({"name": "bad", "event_type": "project.created", "hook_type": "http", "config": {"url": url, "queued": true}});
-    let ids = [make(&app, hook(&hangs.url())).await, make(&app, hook(&drips)).await];
+    let ids = [create_hook(&app, hook(&hangs.url())).await, create_hook(&app, hook(&drips)).await];
     emit(&app, "project.created", json!({})).await;
     settle(&app).await;
     for id in ids {
@@ -134,7 +136,7 @@ async fn receivers_that_hang_or_drip_end_with_the_time_limit() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_cannot_prove_who_it_is_gets_nothing() {
+async fn receiver_with_an_invalid_certificate_gets_nothing() {
     let app = TestApp::with_owner().await;
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
@@ -146,10 +148,10 @@ async fn a_receiver_that_cannot_prove_who_it_is_gets_nothing() {
         .with_single_cert(vec![certified.cert.der().clone()], key)
         .unwrap();
     let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
-    let url = raw(move |stream| {
+    let url = start_server(move |stream| {
         let acceptor = acceptor.clone();
         async move {
-            let mut stream = acceptor.accept(stream).await.expect_err("no client trusts it");
+            let mut stream = acceptor.accept(stream).await.expect_err("the client rejects the certificate");
             let _ = &mut stream;
         }
     })

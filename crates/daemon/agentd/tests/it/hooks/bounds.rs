@@ -1,27 +1,27 @@
-//! What holds when too much comes or waits: bounded, and no receiver in another one's way.
+//! Limits of the queue: backpressure, and isolation of receivers from each other.
 
 use std::time::Duration;
 
 use serde_json::json;
 
 use super::receiver::{Answer, Receiver};
-use super::{HOOKS, SECRET, deliveries, emit, make, queued, settle};
+use super::{HOOKS, SECRET, create_hook, deliveries, emit, queued, settle};
 use crate::support::TestApp;
 
-/// What the metrics say of one figure without labels.
-async fn figure(app: &TestApp, name: &str) -> String {
+/// Returns the value of a metric without labels.
+async fn metric(app: &TestApp, name: &str) -> String {
     let metrics = app.get("/api/metrics/prometheus").send().await.text();
     let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("no {name} in {metrics}")).to_owned()
 }
 
 #[tokio::test]
-async fn one_slow_receiver_holds_a_quarter_of_the_permits() {
+async fn one_slow_receiver_uses_a_quarter_of_the_permits() {
     let app = TestApp::with_owner().await;
     let (slow, quick) = (Receiver::start().await, Receiver::start().await);
     slow.always(Answer::Hang);
-    make(&app, queued(&slow)).await;
-    make(&app, queued(&quick)).await;
+    create_hook(&app, queued(&slow)).await;
+    create_hook(&app, queued(&quick)).await;
     for number in 0..100 {
         emit(&app, "memory.stored", json!({"n": number})).await;
     }
@@ -39,53 +39,53 @@ async fn one_slow_receiver_holds_a_quarter_of_the_permits() {
 }
 
 #[tokio::test]
-async fn when_too_much_waits_events_stay_where_they_are() {
+async fn events_stay_in_the_outbox_while_the_queue_is_full() {
     let (mut app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
     app.hook_waiting_limit = Some(6);
     app.restart().await;
-    let id = make(&app, queued(&receiver)).await;
+    let id = create_hook(&app, queued(&receiver)).await;
     receiver.always(Answer::Status(503));
-    // So few failures that the receiver is still asked.
+    // Few enough failures for the circuit to stay closed.
     for number in 0..10 {
         emit(&app, "memory.stored", json!({"n": number})).await;
     }
     settle(&app).await;
     let stats = deliveries(&app, &id).await["stats"].clone();
     assert_eq!((&stats["failed"], &stats["pending"], &stats["dead_letter"]), (&json!(6), &json!(0), &json!(0)));
-    assert_eq!(figure(&app, "svc_hook_reader_paused").await, "1");
+    assert_eq!(metric(&app, "svc_hook_reader_paused").await, "1");
     receiver.always(Answer::Status(200));
     for _ in 0..10 {
         app.clock.advance(Duration::from_secs(60));
         settle(&app).await;
     }
     assert_eq!(deliveries(&app, &id).await["stats"]["success"], 10);
-    assert_eq!(figure(&app, "svc_hook_reader_paused").await, "0");
+    assert_eq!(metric(&app, "svc_hook_reader_paused").await, "0");
 }
 
 #[tokio::test]
-async fn a_dead_receiver_does_not_hold_up_the_others() {
+async fn dead_receiver_does_not_block_others() {
     let (mut app, dead, good) = (TestApp::with_owner().await, Receiver::start().await, Receiver::start().await);
     app.hook_waiting_limit = Some(20);
     app.restart().await;
-    let (held, live) = (make(&app, queued(&dead)).await, make(&app, queued(&good)).await);
+    let (held, live) = (create_hook(&app, queued(&dead)).await, create_hook(&app, queued(&good)).await);
     dead.always(Answer::Status(503));
     for number in 0..60 {
         emit(&app, "memory.stored", json!({"n": number})).await;
         settle(&app).await;
     }
-    // The good one has everything, although the limit waits for the other.
+    // The working receiver has all events, although the other one has reached its limit.
     assert_eq!(deliveries(&app, &live).await["stats"]["success"], 60);
     let list = app.get(&format!("{HOOKS}/{held}/deliveries?status=dead_letter&limit=1")).send().await;
     let list = list.expect_status(200).json();
-    let of = |state: &str| list["stats"][state].as_u64().unwrap();
-    let waiting = of("pending") + of("failed");
+    let count_of = |state: &str| list["stats"][state].as_u64().unwrap();
+    let waiting = count_of("pending") + count_of("failed");
     assert!((20..=22).contains(&waiting), "{}", list["stats"]);
-    assert_eq!(waiting + of("dead_letter"), 60);
+    assert_eq!(waiting + count_of("dead_letter"), 60);
     let reason = list["deliveries"][0]["error"].as_str().unwrap();
     assert!(reason.contains("too much waits for this hook"), "{reason}");
-    assert_eq!(figure(&app, "svc_hooks_behind").await, "1");
-    assert_eq!(figure(&app, "svc_hook_reader_paused").await, "0");
-    // It is back: nothing was lost.
+    assert_eq!(metric(&app, "svc_hooks_behind").await, "1");
+    assert_eq!(metric(&app, "svc_hook_reader_paused").await, "0");
+    // When the receiver is back, every delivery can be retried.
     dead.always(Answer::Status(200));
     for _ in 0..10 {
         app.clock.advance(Duration::from_secs(3600));
@@ -100,13 +100,13 @@ async fn a_dead_receiver_does_not_hold_up_the_others() {
 }
 
 #[tokio::test]
-async fn while_too_many_events_wait_requests_that_add_to_them_are_refused() {
+async fn requests_that_create_events_are_rejected_while_the_backlog_is_full() {
     let (mut app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
     (app.hook_waiting_limit, app.event_backlog_limit) = (Some(5), Some(40));
     app.restart().await;
     let hook = json!({"name": "sink", "event_type": "project.created", "hook_type": "http",
         "config": {"url": receiver.url(), "queued": true}});
-    let id = make(&app, hook).await;
+    let id = create_hook(&app, hook).await;
     receiver.always(Answer::Status(503));
     let mut made = 0;
     let refused = loop {
@@ -116,15 +116,15 @@ async fn while_too_many_events_wait_requests_that_add_to_them_are_refused() {
         }
         answer.expect_status(201);
         made += 1;
-        assert!(made <= 60, "no bound");
+        assert!(made <= 60, "no limit");
         settle(&app).await;
     };
-    // What waits for the receiver, and what waits in the outbox.
+    // The deliveries of the receiver, plus the events in the outbox.
     assert_eq!(made, 5 + 40);
     assert!(refused.header("retry-after").is_some());
     refused.expect_error(503, "event_backlog");
-    assert_eq!(figure(&app, "svc_events_unread").await, "40");
-    // Whatever helps is allowed.
+    assert_eq!(metric(&app, "svc_events_unread").await, "40");
+    // Requests that help to reduce the backlog are allowed.
     app.get("/api/projects").send().await.expect_status(200);
     app.put(&format!("{HOOKS}/{id}")).json(&json!({"name": "renamed"})).send().await.expect_status(200);
     receiver.always(Answer::Status(200));
@@ -137,12 +137,12 @@ async fn while_too_many_events_wait_requests_that_add_to_them_are_refused() {
 }
 
 #[tokio::test]
-async fn replicas_share_the_work() {
+async fn replicas_share_deliveries() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
     let Some(replica) = app.replica().await else { return };
     let mut hook = queued(&receiver);
     hook["config"]["secret"] = json!(SECRET);
-    let id = make(&app, hook).await;
+    let id = create_hook(&app, hook).await;
     for number in 0..200 {
         emit(if number % 2 == 0 { &app } else { &replica }, "memory.stored", json!({"n": number})).await;
     }
@@ -150,6 +150,6 @@ async fn replicas_share_the_work() {
         tokio::join!(app.run_workers(), replica.run_workers());
     }
     let received = receiver.received();
-    assert_eq!(received.len(), 200, "each once");
+    assert_eq!(received.len(), 200, "each delivery is sent once");
     assert!(received.iter().all(|got| !got.header("x-svc-signature").is_empty()));
 }

@@ -1,5 +1,5 @@
-//! What is left of the queue after `kill -9`: every event arrives, no more often twice than there were kills times
-//! deliveries under way, and nothing stays `processing`.
+//! Recovery of the queue after `kill -9`. Every event arrives, each kill repeats at most the concurrent deliveries, and
+//! no delivery stays `processing`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,18 +11,18 @@ use serde_json::{Value, json};
 use super::receiver::{Answer, Receiver};
 use crate::support::{Eventually, TestProcess};
 
-/// `make chaos` asks for more of both.
+/// Environment variables with the number of kills and events; `make chaos` sets higher ones.
 const KILLS: &str = "AGENTD_TEST_HOOK_KILLS";
 const EVENTS: &str = "AGENTD_TEST_HOOK_EVENTS";
-const AT_ONCE: usize = 64;
-/// A queue that does not get on at all is not waited for longer.
-const STUCK: Duration = Duration::from_secs(120);
+const MAX_CONCURRENT_DELIVERIES: usize = 64;
+/// Maximum time without completion before the test fails.
+const MAX_WAIT: Duration = Duration::from_secs(120);
 
-fn number(name: &str, default: usize) -> usize {
+fn count_from_env(name: &str, default: usize) -> usize {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// The id of the episode, where it was acknowledged.
+/// Stores an episode; returns its id if the request was acknowledged.
 async fn remember(process: &TestProcess, text: String) -> Option<String> {
     let (client, address, key) = process.client();
     let request = client.post(format!("http://{address}/api/memory/episodes")).bearer_auth(key);
@@ -30,8 +30,8 @@ async fn remember(process: &TestProcess, text: String) -> Option<String> {
     answer.json::<Value>().await.ok()?["id"].as_str().map(str::to_owned)
 }
 
-/// Queues deliveries for a hook that holds them; answers the ids of their events.
-async fn fill(process: &TestProcess, hook: &str, count: usize) -> Vec<String> {
+/// Queues test deliveries for a disabled hook; returns the ids of their events.
+async fn queue_test_deliveries(process: &TestProcess, hook: &str, count: usize) -> Vec<String> {
     let requests = futures_util::stream::iter(0..count).map(|_| async move {
         let path = format!("/api/hooks/{hook}/test-delivery");
         let delivery = process.request(reqwest::Method::POST, &path).send().await.expect_status(202).json();
@@ -40,7 +40,7 @@ async fn fill(process: &TestProcess, hook: &str, count: usize) -> Vec<String> {
     requests.buffer_unordered(8).collect().await
 }
 
-async fn make(process: &TestProcess, url: &str, enabled: bool) -> String {
+async fn create_hook(process: &TestProcess, url: &str, enabled: bool) -> String {
     let hook = json!({
         "name": "sink", "event_type": "memory.stored", "hook_type": "http", "enabled": enabled,
         "config": {"url": url, "queued": true, "retry_delay_s": 1},
@@ -51,24 +51,24 @@ async fn make(process: &TestProcess, url: &str, enabled: bool) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kills_lose_no_delivery() {
-    let (kills, events) = (number(KILLS, 3), number(EVENTS, 150));
+    let (kills, events) = (count_from_env(KILLS, 3), count_from_env(EVENTS, 150));
     let receiver = Receiver::start().await;
-    // So slow that something is always under way when the daemon is killed.
+    // Slow enough for some deliveries to be in progress at each kill.
     receiver.always(Answer::Late(Duration::from_millis(50)));
     let mut process = TestProcess::with_owner().await;
     process.put("/api/settings/memory").json(&json!({"entity_extraction": "off"})).send().await.expect_status(200);
-    let held = make(&process, &receiver.url(), false).await;
-    let mut told = fill(&process, &held, events).await;
-    let hook = make(&process, &receiver.url(), true).await;
+    let held = create_hook(&process, &receiver.url(), false).await;
+    let mut expected = queue_test_deliveries(&process, &held, events).await;
+    let hook = create_hook(&process, &receiver.url(), true).await;
     process.put(&format!("/api/hooks/{held}")).json(&json!({"enabled": true})).send().await.expect_status(200);
     let entropy = Entropy::seeded(7);
     for round in 0..=kills {
-        // Some of these are still to be matched when the daemon is killed.
+        // Some of these events are not yet matched to hooks when the daemon is killed.
         for at in 0..5 {
             if let Some(id) =
                 remember(&process, format!("Episode {at} of round {round} has words of its own zq{round}n{at}")).await
             {
-                told.push(id);
+                expected.push(id);
             }
         }
         if round < kills {
@@ -81,7 +81,7 @@ async fn kills_lose_no_delivery() {
         let mut times: BTreeMap<String, usize> = BTreeMap::new();
         for got in receiver.received() {
             let event = got.event();
-            // An episode is known by its own id: nobody was told that of its event.
+            // Episodes are identified by their own id, because the id of their event is not known.
             let id = event["data"]["episode_id"].as_str().or(event["id"].as_str()).unwrap();
             *times.entry(format!("{}/{id}", event["type"])).or_default() += 1;
         }
@@ -91,16 +91,21 @@ async fn kills_lose_no_delivery() {
     let begun = tokio::time::Instant::now();
     let mut eventually = Eventually::new();
     let times = loop {
-        if let Some(times) = arrived(&told) {
+        if let Some(times) = arrived(&expected) {
             break times;
         }
-        assert!(begun.elapsed() < STUCK, "deliveries are missing: {} of {}", receiver.received().len(), told.len());
-        eventually.look_again().await;
+        assert!(
+            begun.elapsed() < MAX_WAIT,
+            "deliveries are missing: {} of {}",
+            receiver.received().len(),
+            expected.len()
+        );
+        eventually.retry().await;
     };
     println!("{hook}: {} events, {} requests", times.len(), times.values().sum::<usize>());
-    let doubled: usize = times.values().map(|count| count - 1).sum();
-    assert!(doubled <= kills * AT_ONCE, "{doubled} came twice");
-    // The last lease is over soon after the last kill.
+    let duplicates: usize = times.values().map(|count| count - 1).sum();
+    assert!(duplicates <= kills * MAX_CONCURRENT_DELIVERIES, "{duplicates} deliveries were repeated");
+    // The last lease expires soon after the last kill.
     let mut eventually = Eventually::new();
     loop {
         let stats =
@@ -109,7 +114,7 @@ async fn kills_lose_no_delivery() {
             assert_eq!(stats["dead_letter"], 0, "{stats}");
             break;
         }
-        assert!(begun.elapsed() < STUCK, "something is left: {stats}");
-        eventually.look_again().await;
+        assert!(begun.elapsed() < MAX_WAIT, "deliveries remain: {stats}");
+        eventually.retry().await;
     }
 }

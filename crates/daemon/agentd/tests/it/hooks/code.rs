@@ -1,8 +1,8 @@
-//! Hooks that run code.
+//! Python hooks.
 
 use serde_json::{Value, json};
 
-use super::{HOOKS, SECRET, emit, make, only_execution, settle};
+use super::{HOOKS, SECRET, create_hook, emit, only_execution, settle};
 use crate::support::TestApp;
 
 pub(super) async fn app_without_sandbox() -> TestApp {
@@ -16,15 +16,15 @@ pub(super) fn python(source: &str) -> Value {
 }
 
 #[tokio::test]
-async fn code_finds_the_event_and_its_config() {
+async fn code_receives_the_event_and_its_config() {
     let app = app_without_sandbox().await;
     let mut hook = python(
         "print('seen', event['type'])\nresult = {'n': event['data']['n'] + config['add'], 'secret': len(config['secret'])}",
     );
     hook["config"] = json!({"add": 40, "secret": SECRET});
-    let id = make(&app, hook).await;
-    let function = make(&app, python("def run(event):\n    return event['id']")).await;
-    let nothing = make(&app, python("print('only this')")).await;
+    let id = create_hook(&app, hook).await;
+    let function = create_hook(&app, python("def run(event):\n    return event['id']")).await;
+    let nothing = create_hook(&app, python("print('only this')")).await;
     emit(&app, "memory.stored", json!({"n": 2})).await;
     settle(&app).await;
     let done = only_execution(&app, &id).await;
@@ -45,21 +45,21 @@ async fn code_finds_the_event_and_its_config() {
 }
 
 #[tokio::test]
-async fn code_that_fails_or_takes_too_long_is_told() {
+async fn failure_and_timeout_of_code_are_reported() {
     let app = app_without_sandbox().await;
     let mut failing = python("raise ValueError('no ' + config['secret'])");
     failing["config"] = json!({"secret": SECRET});
-    let failing = make(&app, failing).await;
+    let failing = create_hook(&app, failing).await;
     let mut slow = python("import time\ntime.sleep(60)");
     slow["config"] = json!({"timeout_seconds": 1});
-    let slow = make(&app, slow).await;
-    let long = make(&app, python("result = 'x' * 100000")).await;
+    let slow = create_hook(&app, slow).await;
+    let long = create_hook(&app, python("result = 'x' * 100000")).await;
     emit(&app, "memory.stored", json!({})).await;
     settle(&app).await;
     let failed = only_execution(&app, &failing).await;
     assert_eq!((&failed["status"], &failed["attempt_count"]), (&json!("error"), &json!(1)));
-    let said = failed["error"].as_str().unwrap();
-    assert!(said.contains("ValueError: no [hidden]") && !said.contains(SECRET), "{said}");
+    let error = failed["error"].as_str().unwrap();
+    assert!(error.contains("ValueError: no [hidden]") && !error.contains(SECRET), "{error}");
     let timed_out = only_execution(&app, &slow).await;
     assert_eq!(timed_out["status"], "timeout", "{timed_out}");
     let long = only_execution(&app, &long).await;
@@ -67,7 +67,7 @@ async fn code_that_fails_or_takes_too_long_is_told() {
 }
 
 #[tokio::test]
-async fn what_code_printed_is_kept_however_it_ends() {
+async fn printed_output_is_stored_for_every_outcome() {
     let app = app_without_sandbox().await;
     let ends = [
         ("print('before', 'ü')\nraise ValueError('no')", "error", "ValueError: no"),
@@ -82,7 +82,7 @@ async fn what_code_printed_is_kept_however_it_ends() {
     for (source, ..) in ends {
         let mut hook = python(source);
         hook["config"] = json!({"timeout_seconds": if source.contains("sleep") { 5 } else { 60 }});
-        hooks.push(make(&app, hook).await);
+        hooks.push(create_hook(&app, hook).await);
     }
     emit(&app, "memory.stored", json!({})).await;
     settle(&app).await;

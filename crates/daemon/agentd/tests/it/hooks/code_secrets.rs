@@ -1,17 +1,17 @@
-//! Secrets in the config of python hooks: written, used, and never read back.
+//! Secrets in the config of Python hooks are stored and used, but never returned.
 
 use agentd_store::args;
 use serde_json::{Value, json};
 
 use super::code::{app_without_sandbox, python};
-use super::{HOOKS, emit, make, only_execution, settle};
+use super::{HOOKS, create_hook, emit, only_execution, settle};
 use crate::support::TestApp;
 
 const API_KEY: &str = "key-5f0c1d7b9a";
 const PASSWORD: &str = "correct-horse-battery";
 const PIN: u64 = 481_516_234;
 
-/// Answers digests of what the code was given: the values themselves are hidden.
+/// Returns digests of the secrets, because the values themselves are hidden in the output.
 const DIGESTS: &str = "import hashlib\ndef digest(value): return hashlib.sha256(str(value).encode()).hexdigest()\n\
     result = [digest(config['api_key']), digest(config['smtp']['password']), digest(config['account']['pin'])]\n\
     print(config['api_key'], config['smtp']['host'])";
@@ -30,7 +30,7 @@ fn digests(values: [&str; 3]) -> Value {
 async fn hook_with_secrets(app: &TestApp) -> String {
     let mut hook = python(DIGESTS);
     hook["config"] = config();
-    make(app, hook).await
+    create_hook(app, hook).await
 }
 
 async fn put(app: &TestApp, id: &str, change: Value) -> crate::support::TestResponse {
@@ -38,7 +38,7 @@ async fn put(app: &TestApp, id: &str, change: Value) -> crate::support::TestResp
 }
 
 #[tokio::test]
-async fn secrets_of_code_are_sealed_and_read_back_as_set() {
+async fn secrets_of_code_are_encrypted_and_shown_as_set() {
     let app = app_without_sandbox().await;
     let id = hook_with_secrets(&app).await;
     let set = json!({"set": true});
@@ -65,15 +65,15 @@ async fn secrets_of_code_are_sealed_and_read_back_as_set() {
 }
 
 #[tokio::test]
-async fn secrets_of_code_are_kept_replaced_and_cleared() {
+async fn secrets_of_code_are_retained_replaced_and_cleared() {
     let app = app_without_sandbox().await;
     let id = hook_with_secrets(&app).await;
     let shown = app.get(&format!("{HOOKS}/{id}")).send().await.json()["config"].clone();
-    // As it was shown, and beside changes that steer nothing.
+    // Sent back as shown, and together with changes that do not affect the use of secrets.
     put(&app, &id, json!({"config": shown, "name": "other"})).await.expect_status(200);
     put(&app, &id, json!({"config": {"timeout_seconds": 20}})).await.expect_status(200);
 
-    // Where code or config change, every kept value must be entered again.
+    // If code or config change, every retained secret must be entered again.
     let source = json!({"source_code": format!("{DIGESTS}\nprint('x')")});
     let host = json!({"config": {"smtp": {"host": "evil.example", "password": {"set": true}}}});
     for change in [source, host, json!({"config": {"note": "x"}})] {
@@ -86,13 +86,13 @@ async fn secrets_of_code_are_kept_replaced_and_cleared() {
     assert!(fields.contains(&"config.other_token".to_owned()), "{fields:?}");
     assert_eq!(app.get(&format!("{HOOKS}/{id}")).send().await.json()["config"]["smtp"]["host"], "mail.example.org");
 
-    // Entered again, and one of them cleared.
+    // Secrets are entered again, and one is cleared.
     let change = json!({"config": {"api_key": "another-key", "account": null, "secret_fields": null,
         "smtp": {"host": "mail.example.com", "password": PASSWORD}}});
     let changed = put(&app, &id, change).await.expect_status(200).json();
     assert_eq!((&changed["config"]["api_key"], &changed["config"]["account"]), (&json!({"set": true}), &Value::Null));
     let rows = app.running().context().db.read().await.unwrap().fetch_all("SELECT name FROM secrets", args![]).await;
-    assert_eq!(rows.unwrap().len(), 2, "the cleared one is gone");
+    assert_eq!(rows.unwrap().len(), 2, "the cleared secret is deleted");
 
     app.delete(&format!("{HOOKS}/{id}")).send().await.expect_status(200);
     let rows = app.running().context().db.read().await.unwrap().fetch_all("SELECT name FROM secrets", args![]).await;
@@ -100,7 +100,7 @@ async fn secrets_of_code_are_kept_replaced_and_cleared() {
 }
 
 #[tokio::test]
-async fn declared_names_are_checked() {
+async fn declared_secret_fields_are_validated() {
     let app = app_without_sandbox().await;
     for names in [json!("pin"), json!([""]), json!([1]), json!(vec!["x"; 33]), json!(["x".repeat(65)])] {
         let mut hook = python("pass");

@@ -5,20 +5,20 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::receiver::{Answer, Receiver};
-use super::{HOOKS, emit, make, queued, settle};
+use super::{HOOKS, create_hook, emit, queued, settle};
 use crate::support::TestApp;
 
 #[tokio::test]
-async fn what_ended_is_counted_by_hour_and_day() {
+async fn completed_deliveries_are_counted_by_hour_and_day() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
     let mut hook = queued(&receiver);
     hook["max_retries"] = json!(1);
-    let id = make(&app, hook).await;
+    let id = create_hook(&app, hook).await;
     let mut inline = queued(&receiver);
     inline["config"] = json!({"url": receiver.url()});
     inline["event_type"] = json!("project.created");
     inline["max_retries"] = json!(1);
-    make(&app, inline).await;
+    create_hook(&app, inline).await;
     receiver.then([Answer::Status(200), Answer::Status(500)]);
     emit(&app, "memory.stored", json!({})).await;
     settle(&app).await;
@@ -41,7 +41,7 @@ async fn what_ended_is_counted_by_hour_and_day() {
     assert_eq!((&full[0]["start"], &full[0]["success_rate"]), (&json!("2026-01-05T09:00:00.000Z"), &json!(0.5)));
     assert_eq!((&full[1]["start"], &full[1]["deliveries"]), (&json!("2026-01-05T11:00:00.000Z"), &json!(1)));
 
-    // In Auckland the two hours lie on both sides of midnight.
+    // In Auckland, midnight falls between the two hours.
     app.put("/api/settings/profile").json(&json!({"timezone": "Pacific/Auckland"})).send().await.expect_status(200);
     let daily = analytics("?period=daily").send().await.expect_status(200).json();
     let full: Vec<_> = daily["buckets"].as_array().unwrap().iter().filter(|bucket| bucket["deliveries"] != 0).collect();
@@ -83,9 +83,9 @@ async fn what_ended_is_counted_by_hour_and_day() {
 }
 
 #[tokio::test]
-async fn days_and_hours_are_those_of_the_profile() {
+async fn days_and_hours_use_the_timezone_of_the_profile() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
-    let id = make(&app, queued(&receiver)).await;
+    let id = create_hook(&app, queued(&receiver)).await;
     for (zone, period, start, end, count) in [
         ("Europe/Berlin", "daily", "2026-01-03T23:00:00.000Z", "2026-01-05T22:59:59.999Z", 2),
         ("Europe/Berlin", "hourly", "2026-01-03T23:00:00.000Z", "2026-01-05T22:59:59.999Z", 48),
@@ -101,27 +101,27 @@ async fn days_and_hours_are_those_of_the_profile() {
     }
 }
 
-/// The totals of a hook between two times, and the times that were counted.
+/// Returns the number of deliveries of a hook in a range, and the range that was counted.
 async fn totals(app: &TestApp, hook: &str, query: &str) -> (Value, Value, Value) {
     let found = app.get(&format!("{HOOKS}/{hook}/analytics{query}")).send().await.expect_status(200).json();
     (found["totals"]["deliveries"].clone(), found["start"].clone(), found["end"].clone())
 }
 
 #[tokio::test]
-async fn what_lies_outside_the_times_asked_for_is_not_counted() {
+async fn deliveries_outside_the_range_are_not_counted() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
-    let id = make(&app, queued(&receiver)).await;
+    let id = create_hook(&app, queued(&receiver)).await;
     app.clock.advance(Duration::from_secs(60));
-    let ended = async |count: usize| {
+    let complete = async |count: usize| {
         for number in 0..count {
             emit(&app, "memory.stored", json!({"n": number})).await;
         }
         settle(&app).await;
         app.clock.advance(Duration::from_secs(60));
     };
-    ended(3).await;
+    complete(3).await;
     let between = app.clock.clock().now().to_string();
-    ended(4).await;
+    complete(4).await;
     let (early, late) = ("2026-01-05T08:30:10.000Z", app.clock.clock().now().to_string());
     assert_eq!(
         totals(&app, &id, &format!("?start={early}&end={between}")).await,
@@ -131,7 +131,7 @@ async fn what_lies_outside_the_times_asked_for_is_not_counted() {
     assert_eq!(totals(&app, &id, &format!("?end={between}")).await.0, 3);
     assert_eq!(totals(&app, &id, &format!("?start={between}&end={late}")).await.0, 4);
     assert_eq!(totals(&app, &id, "").await.0, 7);
-    // What is not kept one by one any more is counted by the quarter of an hour, and the answer says so.
+    // Purged deliveries are counted by the quarter of an hour, and the response shows the extended range.
     app.clock.advance(Duration::from_secs(8 * 24 * 3600));
     settle(&app).await;
     let (count, start, end) = totals(&app, &id, &format!("?start={between}&end=2026-01-05T10:00:00Z")).await;
@@ -139,11 +139,11 @@ async fn what_lies_outside_the_times_asked_for_is_not_counted() {
 }
 
 #[tokio::test]
-async fn whatever_ends_is_counted_once() {
+async fn every_outcome_is_counted_once() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
     let mut hook = queued(&receiver);
     hook["max_retries"] = json!(1);
-    let id = make(&app, hook).await;
+    let id = create_hook(&app, hook).await;
     app.post(&format!("{HOOKS}/{id}/test-delivery")).send().await.expect_status(202);
     settle(&app).await;
     assert_eq!(totals(&app, &id, "").await.0, 1);
@@ -163,7 +163,7 @@ async fn whatever_ends_is_counted_once() {
     settle(&app).await;
     let found = app.get(&format!("{HOOKS}/{id}/analytics")).send().await.expect_status(200).json();
     assert_eq!((&found["totals"]["deliveries"], &found["totals"]["success_rate"]), (&json!(4), &json!(1.0)));
-    // Given up without an attempt, with its hook.
+    // A delivery dead-lettered without an attempt when its hook is deleted.
     receiver.always(Answer::Status(500));
     app.patch(&format!("{HOOKS}/{id}/toggle")).send().await.expect_status(200);
     app.post(&format!("{HOOKS}/{id}/test-delivery")).send().await.expect_status(202);

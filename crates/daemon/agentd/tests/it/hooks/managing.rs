@@ -1,13 +1,13 @@
-//! Making, showing, changing, deleting hooks.
+//! Hooks: create, get, update, and delete.
 
 use serde_json::{Value, json};
 
 use super::receiver::Receiver;
-use super::{HOOKS, SECRET, deliveries, emit, emit_for, executions, make, queue_stats, queued, settle};
+use super::{HOOKS, SECRET, create_hook, deliveries, emit, emit_for, executions, queue_stats, queued, settle};
 use crate::support::TestApp;
 
 #[tokio::test]
-async fn a_hook_is_made_shown_changed_and_deleted() {
+async fn hook_is_created_updated_and_deleted() {
     let app = TestApp::with_owner().await;
     let wanted = json!({
         "name": " Sink ", "event_type": "task.completed", "hook_type": "http", "priority": 5, "tags": ["a", "a", "b"],
@@ -28,7 +28,7 @@ async fn a_hook_is_made_shown_changed_and_deleted() {
     assert_eq!(app.get(&path).send().await.expect_status(200).json(), made);
     assert_eq!(app.get(HOOKS).send().await.expect_status(200).json(), json!({"hooks": [made], "dead_letters": {}}));
 
-    // What is left out stays, the secret also when it comes back as it was shown.
+    // Missing fields are retained, and so is the secret if it is sent back as shown.
     let change = json!({"name": "Other", "config": {"queued": false, "secret": {"set": true}}, "filter_expr": null});
     let changed = app.put(&path).json(&change).send().await.expect_status(200).json();
     assert_eq!((&changed["name"], &changed["filter_expr"]), (&json!("Other"), &Value::Null));
@@ -57,13 +57,13 @@ async fn a_hook_is_made_shown_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn the_secret_lies_nowhere_in_the_open() {
+async fn secret_is_not_stored_in_plain_text() {
     let app = TestApp::with_owner().await;
     let hook = json!({
         "name": "s", "event_type": "memory.stored", "hook_type": "http",
         "config": {"url": "http://127.0.0.1:9/", "secret": SECRET},
     });
-    make(&app, hook).await;
+    create_hook(&app, hook).await;
     let mut read = app.running().context().db.read().await.unwrap();
     for (table, columns) in [("hooks", "config"), ("secrets", "scope")] {
         let rows =
@@ -74,7 +74,7 @@ async fn the_secret_lies_nowhere_in_the_open() {
 }
 
 #[tokio::test]
-async fn every_bad_field_is_named() {
+async fn every_invalid_field_is_reported() {
     let app = TestApp::with_owner().await;
     let bad = json!({
         "name": " ", "event_type": "task.done", "hook_type": "http", "scope": "agent:nobody", "source_code": "x",
@@ -106,12 +106,12 @@ async fn every_bad_field_is_named() {
     assert_eq!(fields(templated.clone()).await, ["config.template"]);
     templated["config"] = json!({"channel": "slack:#x", "template": "{{data.a b}}"});
     assert_eq!(fields(templated.clone()).await, ["config.template"]);
-    // Of a platform that there is not.
+    // Channels of unknown platforms.
     for channel in ["foo:b", "https://receiver.example/in"] {
         templated["config"] = json!({"channel": channel, "template": "x"});
         assert_eq!(fields(templated.clone()).await, ["config.channel"], "{channel}");
     }
-    // Never to be reached, whoever types it in.
+    // The metadata address is never allowed.
     let mut metadata = base("http");
     metadata["config"] = json!({"url": "http://169.254.169.254/latest"});
     assert_eq!(fields(metadata).await, ["config.url"]);
@@ -122,14 +122,14 @@ async fn every_bad_field_is_named() {
 }
 
 #[tokio::test]
-async fn private_targets_can_be_switched_off() {
+async fn private_targets_can_be_disabled() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
-    let id = make(&app, queued(&receiver)).await;
+    let id = create_hook(&app, queued(&receiver)).await;
     let channel = json!({
         "name": "tells", "event_type": "memory.stored", "hook_type": "builtin",
         "config": {"channel": format!("webhook:{}", receiver.url()), "template": "x"},
     });
-    make(&app, channel.clone()).await;
+    create_hook(&app, channel.clone()).await;
     app.put("/api/settings/security").json(&json!({"private_hook_targets": false})).send().await.expect_status(200);
     let refused = app.post(HOOKS).json(&queued(&receiver)).send().await.expect_status(400);
     assert!(refused.text().contains("security.private_hook_targets is off"), "{}", refused.text());
@@ -138,13 +138,13 @@ async fn private_targets_can_be_switched_off() {
     assert_eq!(refused.bad_fields(), ["config.channel"]);
     emit(&app, "memory.stored", json!({})).await;
     settle(&app).await;
-    let held = deliveries(&app, &id).await;
-    assert_eq!(held["stats"]["failed"], 1, "{held}");
-    assert!(held["deliveries"][0]["error"].as_str().unwrap().contains("security.allowed_hosts"), "{held}");
+    let failed = deliveries(&app, &id).await;
+    assert_eq!(failed["stats"]["failed"], 1, "{failed}");
+    assert!(failed["deliveries"][0]["error"].as_str().unwrap().contains("security.allowed_hosts"), "{failed}");
     assert_eq!(receiver.received().len(), 0);
     let notes = app.get("/api/notifications").send().await.expect_status(200).json();
     assert_eq!((&notes["total"], &notes["notifications"][0]["status"]), (&json!(1), &json!("pending")), "{notes}");
-    // What the owner sends without a hook goes where it went before.
+    // The pending notification is delivered when private targets are allowed again.
     app.put("/api/settings/security").json(&json!({"private_hook_targets": true})).send().await.expect_status(200);
     app.clock.advance(std::time::Duration::from_secs(3600));
     settle(&app).await;
@@ -152,7 +152,7 @@ async fn private_targets_can_be_switched_off() {
 }
 
 #[tokio::test]
-async fn a_repeat_makes_nothing_twice() {
+async fn repeated_request_has_no_second_effect() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
     let create = || app.post(HOOKS).header("idempotency-key", "h-1").json(&queued(&receiver));
     let first = create().send().await.expect_status(201);
@@ -168,7 +168,7 @@ async fn a_repeat_makes_nothing_twice() {
 }
 
 #[tokio::test]
-async fn bundled_hooks_are_installed() {
+async fn bundled_hooks_can_be_installed() {
     let app = TestApp::with_owner().await;
     let list = app.get("/api/hooks/bundled").send().await.expect_status(200).json();
     assert_eq!(list["total"], list["hooks"].as_array().unwrap().len());
@@ -182,7 +182,7 @@ async fn bundled_hooks_are_installed() {
         (&made["config"]["channel"], &made["bundled_id"]),
         (&body["config"]["channel"], &json!("task-failed-notice"))
     );
-    // One that needs nothing needs no body.
+    // A bundled hook without required configuration needs no body.
     install("webhook-digest").send().await.expect_status(201);
     install("no-such").send().await.expect_error(404, "hook_not_found");
     let list = app.get("/api/hooks/bundled").send().await.expect_status(200).json();
@@ -201,19 +201,19 @@ async fn event_types_are_listed_by_category() {
 }
 
 #[tokio::test]
-async fn a_hook_hears_what_comes_after_it_and_is_for_it() {
+async fn hook_receives_matching_events_after_its_creation() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
     let agent = json!({"svc_name": "scout", "user_name": "Ada", "archetype": "assistant"});
     let agent = app.post("/api/agents").json(&agent).send().await.expect_status(201).json();
     let agent = agent["id"].as_str().unwrap();
     emit(&app, "memory.stored", json!({"n": "too early"})).await;
-    let all = make(&app, queued(&receiver)).await;
+    let all = create_hook(&app, queued(&receiver)).await;
     let mut scoped = queued(&receiver);
     (scoped["scope"], scoped["name"]) = (json!("agent:scout"), json!("scoped"));
-    let scoped = make(&app, scoped).await;
+    let scoped = create_hook(&app, scoped).await;
     let mut filtered = queued(&receiver);
     filtered["filter_expr"] = json!({"field": "data.importance", "op": "gt", "value": 0.5});
-    let filtered = make(&app, filtered).await;
+    let filtered = create_hook(&app, filtered).await;
     emit_for(&app, "memory.stored", json!({"importance": 0.2}), Some(agent)).await;
     emit_for(&app, "memory.stored", json!({"importance": 0.9}), Some("agent_other")).await;
     emit(&app, "memory.recalled", json!({"importance": 0.9})).await;
@@ -221,15 +221,15 @@ async fn a_hook_hears_what_comes_after_it_and_is_for_it() {
     for (id, count) in [(&all, 2), (&scoped, 1), (&filtered, 1)] {
         assert_eq!(deliveries(&app, id).await["stats"]["success"], count, "{id}");
     }
-    // What happens while it is off is not heard; what happens after it is.
+    // Events while the hook is disabled are skipped; later ones are delivered.
     app.patch(&format!("{HOOKS}/{all}/toggle")).send().await.expect_status(200);
     emit(&app, "memory.stored", json!({"n": "off"})).await;
     app.patch(&format!("{HOOKS}/{all}/toggle")).send().await.expect_status(200);
     emit(&app, "memory.stored", json!({"n": "on"})).await;
     settle(&app).await;
-    let heard = deliveries(&app, &all).await;
-    assert_eq!(heard["total"], 3, "{heard}");
-    // The hook goes with its agent.
+    let received = deliveries(&app, &all).await;
+    assert_eq!(received["total"], 3, "{received}");
+    // Hooks of an agent are deleted with it.
     app.delete("/api/agents/scout").send().await.expect_status(200);
     app.get(&format!("{HOOKS}/{scoped}")).send().await.expect_error(404, "hook_not_found");
     settle(&app).await;
@@ -240,13 +240,13 @@ async fn a_hook_hears_what_comes_after_it_and_is_for_it() {
 }
 
 #[tokio::test]
-async fn a_deleted_hook_closes_what_it_still_had_to_do() {
+async fn deleting_a_hook_dead_letters_its_pending_deliveries() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
-    let id = make(&app, queued(&receiver)).await;
+    let id = create_hook(&app, queued(&receiver)).await;
     let mut inline = queued(&receiver);
     inline["config"] = json!({"url": receiver.url()});
-    let inline = make(&app, inline).await;
-    // Held, so that there is something to close.
+    let inline = create_hook(&app, inline).await;
+    // Disables the hook, so that a delivery is pending.
     app.patch(&format!("{HOOKS}/{id}/toggle")).send().await.expect_status(200);
     app.post(&format!("{HOOKS}/{id}/test-delivery")).send().await.expect_status(202);
     settle(&app).await;
@@ -264,7 +264,7 @@ async fn a_deleted_hook_closes_what_it_still_had_to_do() {
 }
 
 #[tokio::test]
-async fn who_may_only_read_does_not_see_where_a_hook_sends_to() {
+async fn read_key_does_not_see_the_target_of_a_hook() {
     let app = TestApp::with_owner().await;
     let key = app.post("/api/auth/keys").json(&json!({"name": "reader", "scope": "read"})).send().await;
     let reader = key.expect_status(200).json()["key"].as_str().expect("a key").to_owned();
@@ -272,7 +272,7 @@ async fn who_may_only_read_does_not_see_where_a_hook_sends_to() {
         "config": {"url": "https://receiver.example/T0/hidden?token=hidden", "headers": {"authorization": "Bearer hidden"}}});
     let builtin = json!({"name": "says", "event_type": "memory.stored", "hook_type": "builtin",
         "config": {"channel": "webhook:https://receiver.example/T0/hidden", "template": "New"}});
-    let (http, builtin) = (make(&app, http).await, make(&app, builtin).await);
+    let (http, builtin) = (create_hook(&app, http).await, create_hook(&app, builtin).await);
     let seen = app.get(&format!("{HOOKS}/{http}")).bearer(&reader).send().await.expect_status(200).json();
     assert_eq!(seen["config"]["url"], "https://receiver.example");
     assert_eq!(seen["config"]["headers"], json!({"authorization": "[hidden]"}));
@@ -284,7 +284,7 @@ async fn who_may_only_read_does_not_see_where_a_hook_sends_to() {
     assert_eq!(whole["config"]["headers"], json!({"authorization": {"set": true}}));
 }
 
-/// The `Authorization` of a request that the receiver gets now.
+/// Triggers the hook and returns the `Authorization` header that the receiver gets.
 async fn authorization(app: &TestApp, receiver: &Receiver) -> String {
     emit(app, "memory.stored", json!({})).await;
     settle(app).await;
@@ -292,7 +292,7 @@ async fn authorization(app: &TestApp, receiver: &Receiver) -> String {
 }
 
 #[tokio::test]
-async fn headers_that_carry_a_credential_are_kept_as_the_secret_is() {
+async fn credential_headers_are_stored_as_secrets() {
     let (app, receiver, other) = (TestApp::with_owner().await, Receiver::start().await, Receiver::start().await);
     let mut hook = queued(&receiver);
     hook["config"]["headers"] = json!({"Authorization": "Bearer hidden", "X-Own": "1"});
@@ -305,10 +305,10 @@ async fn headers_that_carry_a_credential_are_kept_as_the_secret_is() {
     let rows = read.fetch_all("SELECT config FROM hooks", agentd_store::args![]).await.unwrap();
     assert!(rows.iter().all(|row| !row.get::<String>("config").unwrap().contains("hidden")));
     drop(read);
-    // Sent back as it was shown it stays, but not for another host.
+    // Sent back as shown, the header is retained, but not for another host.
     let change = |config: Value| app.put(&path).json(&json!({"config": config})).send();
-    let kept = change(json!({"headers": shown})).await.expect_status(200).json();
-    assert_eq!(kept["config"]["headers"], shown);
+    let retained = change(json!({"headers": shown})).await.expect_status(200).json();
+    assert_eq!(retained["config"]["headers"], shown);
     assert_eq!(authorization(&app, &receiver).await, "Bearer hidden");
     for moved in [json!({"url": other.url()}), json!({"url": other.url(), "headers": shown})] {
         assert_eq!(change(moved).await.expect_status(400).bad_fields(), ["config.headers.Authorization"]);
@@ -316,7 +316,7 @@ async fn headers_that_carry_a_credential_are_kept_as_the_secret_is() {
     let moved = json!({"url": other.url(), "headers": {"authorization": "Bearer new"}});
     change(moved).await.expect_status(200);
     assert_eq!(authorization(&app, &other).await, "Bearer new");
-    // One that has no value cannot be kept; null clears it.
+    // A header without a stored value cannot be retained; null clears a header.
     let unknown = change(json!({"headers": {"Cookie": {"set": true}}})).await.expect_status(400);
     assert_eq!(unknown.bad_fields(), ["config.headers.Cookie"]);
     let cleared = change(json!({"headers": {"authorization": null}})).await.expect_status(200).json();

@@ -1,4 +1,4 @@
-//! Hooks over HTTP: what is heard arrives or ends visibly, whatever the receiver does.
+//! Hooks over HTTP: each delivery arrives or is reported as failed.
 
 mod bad_receivers;
 mod bounds;
@@ -21,12 +21,12 @@ use crate::support::{Eventually, TestApp};
 const HOOKS: &str = "/api/hooks";
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
-async fn make(app: &TestApp, hook: Value) -> String {
+async fn create_hook(app: &TestApp, hook: Value) -> String {
     let made = app.post(HOOKS).json(&hook).send().await.expect_status(201).json();
     made["id"].as_str().unwrap().to_owned()
 }
 
-/// A queued hook on `memory.stored`.
+/// Returns a queued hook on `memory.stored`.
 fn queued(receiver: &Receiver) -> Value {
     json!({
         "name": "sink", "event_type": "memory.stored", "hook_type": "http",
@@ -45,8 +45,8 @@ async fn emit_for(app: &TestApp, event_type: &str, data: Value, agent: Option<&s
     app.running().context().db.write::<_, StoreError, _>(emit).await.unwrap();
 }
 
-/// How many events there are, and how many of them can be read already: on PostgreSQL those that no transaction of
-/// any other test can still come before.
+/// Returns the number of events, and how many of them can be read. On PostgreSQL, an event is readable once no earlier
+/// transaction of any test is open.
 async fn outbox(app: &TestApp) -> (usize, usize) {
     let mut read = app.running().context().db.read().await.unwrap();
     let all: u64 =
@@ -55,7 +55,7 @@ async fn outbox(app: &TestApp) -> (usize, usize) {
     (usize::try_from(all).unwrap(), readable)
 }
 
-/// Runs the workers until every event was read and nothing is left to do now.
+/// Runs the workers until every event has been read and no work is due.
 pub async fn settle(app: &TestApp) {
     loop {
         let mut eventually = Eventually::new();
@@ -64,7 +64,7 @@ pub async fn settle(app: &TestApp) {
             if all == readable {
                 break all;
             }
-            eventually.look_again().await;
+            eventually.retry().await;
         };
         app.run_workers().await;
         if outbox(app).await.0 == before {

@@ -1,4 +1,4 @@
-//! The delivery queue: what is queued arrives, in its time, or ends visibly.
+//! The delivery queue: signatures, retries, dead letters, leases, and circuit breakers.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 
 use super::receiver::{Answer, Receiver};
-use super::{HOOKS, SECRET, deliveries, emit, make, queue_stats, queued, settle};
+use super::{HOOKS, SECRET, create_hook, deliveries, emit, queue_stats, queued, settle};
 use crate::support::TestApp;
 
 fn hmac(key: &[u8], text: &str) -> hmac::Tag {
     hmac::sign(&hmac::Key::new(HMAC_SHA256, key), text.as_bytes())
 }
 
-/// Seconds until the only delivery of a hook is tried again.
+/// Returns the seconds until the next attempt of the only delivery of a hook.
 async fn wait_seconds(app: &TestApp, hook: &str) -> f64 {
     let list = deliveries(app, hook).await;
     let next = Timestamp::parse(list["deliveries"][0]["next_attempt_at"].as_str().unwrap()).unwrap();
@@ -24,12 +24,12 @@ async fn wait_seconds(app: &TestApp, hook: &str) -> f64 {
 }
 
 #[tokio::test]
-async fn a_delivery_arrives_and_says_who_sent_it() {
+async fn delivery_is_signed_and_identifies_its_event() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
     let mut hook = queued(&receiver);
     hook["config"]["secret"] = json!(SECRET);
     hook["config"]["headers"] = json!({"X-Own": "yes", "Content-Type": "application/cloudevents+json"});
-    let id = make(&app, hook).await;
+    let id = create_hook(&app, hook).await;
     emit(&app, "memory.stored", json!({"episode_id": "ep_1", "text": "Grüße"})).await;
     settle(&app).await;
     let received = receiver.received();
@@ -63,7 +63,7 @@ async fn a_delivery_arrives_and_says_who_sent_it() {
         queue_stats(&app).await,
         json!({"pending": 0, "processing": 0, "success": 1, "failed": 0, "dead_letter": 0})
     );
-    // Without a secret nothing is signed.
+    // Without a secret, requests are not signed.
     app.put(&format!("{HOOKS}/{id}")).json(&json!({"config": {"secret": null}})).send().await.expect_status(200);
     emit(&app, "memory.stored", json!({})).await;
     settle(&app).await;
@@ -72,11 +72,11 @@ async fn a_delivery_arrives_and_says_who_sent_it() {
 }
 
 #[tokio::test]
-async fn what_fails_waits_and_is_given_up_after_its_attempts() {
+async fn failed_delivery_is_retried_and_dead_lettered_after_max_retries() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
     let mut hook = queued(&receiver);
     hook["max_retries"] = json!(3);
-    let id = make(&app, hook).await;
+    let id = create_hook(&app, hook).await;
     receiver.always(Answer::Status(500));
     emit(&app, "memory.stored", json!({})).await;
     for (attempt, least, most) in [(1, 8.0, 12.0), (2, 16.0, 24.0)] {
@@ -87,7 +87,7 @@ async fn what_fails_waits_and_is_given_up_after_its_attempts() {
         assert_eq!(delivery["response_status"], 500);
         let wait = wait_seconds(&app, &id).await;
         assert!((least..=most).contains(&wait), "{wait}");
-        // Not before its time.
+        // No attempt before the scheduled time.
         app.clock.advance(Duration::from_secs_f64(wait - 0.5));
         settle(&app).await;
         assert_eq!(receiver.received().len(), attempt);
@@ -108,7 +108,7 @@ async fn what_fails_waits_and_is_given_up_after_its_attempts() {
     app.clock.advance(Duration::from_secs(3600));
     settle(&app).await;
     assert_eq!(receiver.received().len(), 3);
-    // The same delivery in every attempt.
+    // All attempts have the id of the delivery.
     let ids: Vec<String> = receiver.received().iter().map(|got| got.header("webhook-id").to_owned()).collect();
     assert!(ids.iter().all(|id| dead["id"] == id.as_str()));
 
@@ -130,11 +130,11 @@ async fn what_fails_waits_and_is_given_up_after_its_attempts() {
 }
 
 #[tokio::test]
-async fn dead_letters_are_retried_and_purged_together() {
+async fn dead_letters_can_be_retried_and_purged_in_bulk() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
     let mut hook = queued(&receiver);
     hook["max_retries"] = json!(1);
-    let (one, two) = (make(&app, hook.clone()).await, make(&app, hook).await);
+    let (one, two) = (create_hook(&app, hook.clone()).await, create_hook(&app, hook).await);
     receiver.always(Answer::Status(503));
     for number in 0..3 {
         emit(&app, "memory.stored", json!({"n": number})).await;
@@ -159,9 +159,9 @@ async fn dead_letters_are_retried_and_purged_together() {
 }
 
 #[tokio::test]
-async fn a_receiver_says_when_it_wants_to_be_asked_again() {
+async fn retry_after_header_is_respected() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
-    let id = make(&app, queued(&receiver)).await;
+    let id = create_hook(&app, queued(&receiver)).await;
     receiver.then([Answer::With(429, "retry-after", "120".to_owned())]);
     emit(&app, "memory.stored", json!({})).await;
     settle(&app).await;
@@ -176,9 +176,9 @@ async fn a_receiver_says_when_it_wants_to_be_asked_again() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_is_gone_is_not_asked_again() {
+async fn receiver_that_is_gone_disables_its_hook() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
-    let id = make(&app, queued(&receiver)).await;
+    let id = create_hook(&app, queued(&receiver)).await;
     receiver.always(Answer::Status(410));
     emit(&app, "memory.stored", json!({})).await;
     settle(&app).await;
@@ -194,9 +194,9 @@ async fn a_receiver_that_is_gone_is_not_asked_again() {
 }
 
 #[tokio::test]
-async fn a_hook_that_is_off_holds_its_deliveries() {
+async fn disabled_hook_retains_its_deliveries() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
-    let id = make(&app, queued(&receiver)).await;
+    let id = create_hook(&app, queued(&receiver)).await;
     receiver.then([Answer::Status(500)]);
     emit(&app, "memory.stored", json!({})).await;
     settle(&app).await;
@@ -213,8 +213,8 @@ async fn a_hook_that_is_off_holds_its_deliveries() {
     assert_eq!(test.event()["data"]["hook_id"], id.as_str());
 }
 
-/// As a daemon leaves it that was killed while it sent.
-async fn leave_behind(app: &TestApp, hook: &str) {
+/// Simulates a daemon that was killed while sending.
+async fn simulate_killed_sender(app: &TestApp, hook: &str) {
     let (hook, now) = (hook.to_owned(), app.clock.clock().now());
     let leave = async move |tx: &mut Tx| {
         tx.execute(
@@ -227,38 +227,38 @@ async fn leave_behind(app: &TestApp, hook: &str) {
 }
 
 #[tokio::test]
-async fn what_a_killed_daemon_held_is_sent_after_its_lease() {
+async fn delivery_of_a_killed_daemon_is_sent_after_its_lease() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
-    let id = make(&app, queued(&receiver)).await;
+    let id = create_hook(&app, queued(&receiver)).await;
     let path = format!("{HOOKS}/{id}/toggle");
     app.post(&format!("{HOOKS}/{id}/test-delivery")).send().await.expect_status(202);
-    leave_behind(&app, &id).await;
+    simulate_killed_sender(&app, &id).await;
     settle(&app).await;
     assert_eq!((receiver.received().len(), &queue_stats(&app).await["processing"]), (0, &json!(1)));
-    // Off, nothing is claimed; but it is not shown as being sent for longer than it is.
+    // While the hook is disabled nothing is claimed, but the expired lease is released.
     app.patch(&path).send().await.expect_status(200);
     app.clock.advance(Duration::from_secs(16));
     settle(&app).await;
     assert_eq!((receiver.received().len(), &queue_stats(&app).await["pending"]), (0, &json!(1)));
-    leave_behind(&app, &id).await;
+    simulate_killed_sender(&app, &id).await;
     app.patch(&path).send().await.expect_status(200);
     app.clock.advance(Duration::from_secs(16));
     settle(&app).await;
     let list = deliveries(&app, &id).await;
     assert_eq!((receiver.received().len(), &list["stats"]["success"]), (1, &json!(1)));
-    // What nobody knows the result of is no attempt.
+    // An attempt with an unknown result is not counted.
     assert_eq!(list["deliveries"][0]["attempt_count"], 1);
 }
 
 #[tokio::test]
-async fn what_is_sent_while_its_hook_is_deleted_ends_as_it_ends() {
+async fn delivery_in_progress_completes_although_its_hook_is_deleted() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
     let pause = Duration::from_secs(1);
     for (count, answer, status, response, error) in [
         (1, Answer::Late(pause), "success", 200, Value::Null),
         (2, Answer::LateFailure(pause), "dead_letter", 500, json!("the hook was deleted")),
     ] {
-        let id = make(&app, queued(&receiver)).await;
+        let id = create_hook(&app, queued(&receiver)).await;
         receiver.then([answer]);
         let sent = app.post(&format!("{HOOKS}/{id}/test-delivery")).send().await.expect_status(202).json();
         let delivery = format!("{HOOKS}/{id}/deliveries/{}", sent["id"].as_str().unwrap());
@@ -277,9 +277,9 @@ async fn what_is_sent_while_its_hook_is_deleted_ends_as_it_ends() {
         }
         app.clock.advance(Duration::from_secs(3600));
         settle(&app).await;
-        let ended = app.get(&delivery).send().await.expect_status(200).json();
-        assert_eq!((&ended["status"], &ended["attempt_count"]), (&json!(status), &json!(1)), "{ended}");
-        assert_eq!((&ended["response_status"], &ended["error"]), (&json!(response), &error), "{ended}");
+        let completed = app.get(&delivery).send().await.expect_status(200).json();
+        assert_eq!((&completed["status"], &completed["attempt_count"]), (&json!(status), &json!(1)), "{completed}");
+        assert_eq!((&completed["response_status"], &completed["error"]), (&json!(response), &error), "{completed}");
         app.post(&format!("{delivery}/retry")).send().await.expect_error(409, "hook_deleted");
     }
     assert_eq!(receiver.received().len(), 2);
@@ -288,11 +288,11 @@ async fn what_is_sent_while_its_hook_is_deleted_ends_as_it_ends() {
 }
 
 #[tokio::test]
-async fn what_a_killed_daemon_held_of_a_deleted_hook_is_a_dead_letter_after_its_lease() {
+async fn unfinished_delivery_of_a_deleted_hook_is_dead_lettered_after_its_lease() {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
-    let id = make(&app, queued(&receiver)).await;
+    let id = create_hook(&app, queued(&receiver)).await;
     app.post(&format!("{HOOKS}/{id}/test-delivery")).send().await.expect_status(202);
-    leave_behind(&app, &id).await;
+    simulate_killed_sender(&app, &id).await;
     app.delete(&format!("{HOOKS}/{id}")).send().await.expect_status(200);
     settle(&app).await;
     assert_eq!(queue_stats(&app).await["processing"], 1);
@@ -304,12 +304,12 @@ async fn what_a_killed_daemon_held_of_a_deleted_hook_is_a_dead_letter_after_its_
     assert_eq!(receiver.received().len(), 0);
 }
 
-/// A receiver that has failed so often that its circuit is open, and its hook.
-async fn away() -> (TestApp, Receiver, String) {
+/// Returns a receiver whose circuit is open after repeated failures, and its hook.
+async fn open_circuit() -> (TestApp, Receiver, String) {
     let (app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
     let mut hook = queued(&receiver);
     hook["max_retries"] = json!(100);
-    let id = make(&app, hook).await;
+    let id = create_hook(&app, hook).await;
     receiver.always(Answer::Status(503));
     for number in 0..10 {
         emit(&app, "memory.stored", json!({"n": number})).await;
@@ -319,28 +319,28 @@ async fn away() -> (TestApp, Receiver, String) {
 }
 
 #[tokio::test]
-async fn a_receiver_that_is_away_is_left_in_peace() {
-    let (app, receiver, id) = away().await;
+async fn unavailable_receiver_is_not_contacted_while_its_circuit_is_open() {
+    let (app, receiver, id) = open_circuit().await;
     assert_eq!(receiver.received().len(), 10);
-    // The circuit is open: what comes now is held, and counts no attempt.
+    // While the circuit is open, new deliveries wait without counting an attempt.
     emit(&app, "memory.stored", json!({"n": 10})).await;
     app.clock.advance(Duration::from_secs(5));
     settle(&app).await;
     assert_eq!(receiver.received().len(), 10);
     let metrics = app.get("/api/metrics/prometheus").send().await.text();
     assert!(metrics.contains("svc_hook_open_circuits 1"), "{metrics}");
-    // One looks whether it is back; it is not.
+    // One probe is sent; the receiver is still unavailable.
     app.clock.advance(Duration::from_secs(8));
     settle(&app).await;
     assert_eq!(receiver.received().len(), 11);
     app.clock.advance(Duration::from_secs(10));
     settle(&app).await;
-    assert_eq!(receiver.received().len(), 11, "the pause grows");
+    assert_eq!(receiver.received().len(), 11, "the delay grows");
     receiver.always(Answer::Status(200));
     app.clock.advance(Duration::from_secs(3600));
     settle(&app).await;
     assert_eq!(deliveries(&app, &id).await["stats"]["success"], 11);
-    // By hand there is no waiting.
+    // A manual retry is sent immediately.
     receiver.always(Answer::Status(503));
     for number in 0..11 {
         emit(&app, "memory.stored", json!({"n": number})).await;
@@ -355,9 +355,9 @@ async fn a_receiver_that_is_away_is_left_in_peace() {
 }
 
 #[tokio::test]
-async fn what_is_retried_by_hand_goes_before_all_that_is_held() {
-    let (app, receiver, id) = away().await;
-    // One is overdue behind the open circuit, and would be the next.
+async fn manual_retry_precedes_waiting_deliveries() {
+    let (app, receiver, id) = open_circuit().await;
+    // One delivery is overdue while the circuit is open, and would be the next probe.
     emit(&app, "memory.stored", json!({"n": 10})).await;
     app.clock.advance(Duration::from_secs(5));
     settle(&app).await;

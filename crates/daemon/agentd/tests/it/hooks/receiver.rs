@@ -1,4 +1,4 @@
-//! Somebody who receives what hooks send, and behaves as the test says.
+//! A receiver of hook deliveries whose responses are set by the test.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -13,14 +13,14 @@ use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 use tokio::sync::watch;
 
-/// What it answers.
+/// Response of the receiver.
 #[derive(Debug, Clone)]
 pub enum Answer {
     Status(u16),
     With(u16, &'static str, String),
-    /// Takes it, and says so after a while.
+    /// Responds with success after a delay.
     Late(Duration),
-    /// Refuses it, after a while.
+    /// Responds with an error after a delay.
     LateFailure(Duration),
     Hang,
 }
@@ -30,7 +30,7 @@ pub struct Received {
     pub path: String,
     pub headers: HeaderMap,
     pub bytes: Bytes,
-    /// The bytes as text, as far as they are one.
+    /// The body as text, with invalid UTF-8 replaced.
     pub body: String,
 }
 
@@ -47,7 +47,7 @@ impl Received {
 struct Inner {
     received: watch::Sender<Vec<Received>>,
     script: Mutex<VecDeque<Answer>>,
-    otherwise: Mutex<Answer>,
+    default_answer: Mutex<Answer>,
 }
 
 pub struct Receiver {
@@ -56,12 +56,12 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// One that takes everything.
+    /// Starts a receiver that accepts everything.
     pub async fn start() -> Self {
         let inner = Arc::new(Inner {
             received: watch::Sender::new(Vec::new()),
             script: Mutex::default(),
-            otherwise: Mutex::new(Answer::Status(204)),
+            default_answer: Mutex::new(Answer::Status(204)),
         });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -74,20 +74,20 @@ impl Receiver {
         format!("http://{}/in", self.address)
     }
 
-    /// What it answers first; then what it always answers.
+    /// Queues responses for the next requests; later requests get the default response.
     pub fn then(&self, answers: impl IntoIterator<Item = Answer>) {
         self.inner.script.lock().unwrap().extend(answers);
     }
 
     pub fn always(&self, answer: Answer) {
-        *self.inner.otherwise.lock().unwrap() = answer;
+        *self.inner.default_answer.lock().unwrap() = answer;
     }
 
     pub fn received(&self) -> Vec<Received> {
         self.inner.received.borrow().clone()
     }
 
-    /// Until so many requests came.
+    /// Waits until this many requests have arrived.
     pub async fn wait_for(&self, count: usize) -> Vec<Received> {
         let mut received = self.inner.received.subscribe();
         received.wait_for(|received| received.len() >= count).await.unwrap().clone()
@@ -99,7 +99,7 @@ async fn receive(State(inner): State<Arc<Inner>>, uri: Uri, headers: HeaderMap, 
     let path = uri.path().to_owned();
     inner.received.send_modify(|received| received.push(Received { path, headers, bytes, body }));
     let next = inner.script.lock().unwrap().pop_front();
-    let answer = next.unwrap_or_else(|| inner.otherwise.lock().unwrap().clone());
+    let answer = next.unwrap_or_else(|| inner.default_answer.lock().unwrap().clone());
     match answer {
         Answer::Status(status) => StatusCode::from_u16(status).unwrap().into_response(),
         Answer::With(status, name, value) => {

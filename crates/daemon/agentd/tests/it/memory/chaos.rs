@@ -1,8 +1,8 @@
-//! What is left of memory after `kill -9`: every episode that was acknowledged is found, by its words and by its
-//! meaning, nothing of those whose deletion was acknowledged is, and the doctor finds that index, figures and rows
-//! agree.
+//! Memory after `kill -9`: every acknowledged episode is found by keyword and semantic search, and no deleted one
+//! is.
+//! The doctor verifies that index, counts and rows agree.
 //!
-//! The daemon is this program again: built as the tests are, with the embedder of tests, as a process of its own.
+//! The daemon runs in a separate process of this test binary, with the embedder of the tests.
 
 #![allow(clippy::disallowed_methods, reason = "tests start processes")]
 
@@ -27,21 +27,21 @@ use crate::support::{ScratchDatabase, TestFolder, TestRequest, watchdog};
 
 const FOLDER: &str = "AGENTD_TEST_VICTIM_FOLDER";
 const DATABASE: &str = "AGENTD_TEST_VICTIM_DATABASE";
-/// How often the daemon is killed; `make chaos-memory` asks for more.
+/// Number of kills; `make chaos-memory` sets a higher one.
 const KILLS: &str = "AGENTD_TEST_MEMORY_KILLS";
 const DEFAULT_KILLS: usize = 5;
 const CLIENTS: usize = 4;
-/// Killed after a random number of acknowledgements up to this one.
-const MOST_PROGRESS: f64 = 80.0;
-/// A load that does not get on at all is not waited for longer.
-const STUCK: Duration = Duration::from_secs(60);
+/// Maximum number of acknowledgements before a kill.
+const MAX_PROGRESS: f64 = 80.0;
+/// Maximum wait for progress of the load.
+const PROGRESS_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The daemon. The index is written all the time, so that kills also hit it there.
+/// Runs the daemon. Its workers run continuously, so that kills also hit index writes.
 #[test]
-#[ignore = "the process that the other test kills"]
+#[ignore = "started by the chaos test"]
 fn victim() {
     let folder = PathBuf::from(std::env::var_os(FOLDER).expect("started by the other test"));
-    // Nobody outlives the test: when it ends, so does its end of this pipe.
+    // Exits when the test ends, because the pipe is closed.
     std::thread::spawn(|| {
         let mut nothing = Vec::new();
         let _ = std::io::stdin().read_to_end(&mut nothing);
@@ -59,8 +59,8 @@ fn victim() {
         };
         let mut config = Config::from_source(source).expect("a valid configuration");
         config.embedder = Some(Arc::new(FakeEmbedder::new()));
-        let running = Running::start(config, Clock::system(), Entropy::system(), WorkerMode::ByHand).await;
-        let running = running.expect("the daemon starts");
+        let running = Running::start(config, Clock::system(), Entropy::system(), WorkerMode::Manual).await;
+        let running = running.expect("start the daemon");
         std::fs::write(folder.join("address.new"), running.address.to_string()).expect("written");
         std::fs::rename(folder.join("address.new"), folder.join("address")).expect("renamed");
         loop {
@@ -102,20 +102,20 @@ impl Victim {
         let address = self.folder.path().join("address");
         let _ = std::fs::remove_file(&address);
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.folder.path().join("log"));
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        let mut command = Command::new(std::env::current_exe().expect("path of the test binary"));
         command.args(["memory::chaos::victim", "--exact", "--ignored", "--nocapture"]);
         command.env(FOLDER, self.folder.path()).stdin(Stdio::piped()).stdout(Stdio::null());
         if let Some(database) = &self.database {
             command.env(DATABASE, database.url());
         }
-        self.child = Some(command.stderr(log.expect("a log file")).spawn().expect("it starts"));
+        self.child = Some(command.stderr(log.expect("a log file")).spawn().expect("start the process"));
         for _ in 0..3000 {
             if let Ok(text) = std::fs::read_to_string(&address) {
                 self.address = text.parse().expect("an address");
                 return;
             }
             let exited = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
-            assert!(exited.is_none(), "the daemon ended at start: {}", self.log());
+            assert!(exited.is_none(), "the daemon exited at start: {}", self.log());
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         panic!("the daemon did not start: {}", self.log());
@@ -154,17 +154,17 @@ impl Drop for Victim {
     }
 }
 
-/// What clients were told, and what they were not told any more.
+/// Acknowledged changes.
 #[derive(Default)]
-struct Told {
-    /// Id and the one word that no other episode has.
+struct Acknowledged {
+    /// Episode id and its unique word.
     stored: BTreeMap<String, String>,
-    forgotten: BTreeMap<String, String>,
+    deleted: BTreeMap<String, String>,
 }
 
 #[derive(Default)]
 struct Shared {
-    told: Mutex<Told>,
+    acknowledged: Mutex<Acknowledged>,
     progress: watch::Sender<usize>,
 }
 
@@ -172,45 +172,46 @@ fn content(word: &str) -> String {
     format!("Whale {word} of the northern sea was seen by Ada Lovelace in Munich")
 }
 
-/// Stores and forgets until a request fails.
+/// Stores and deletes episodes until a request fails.
 async fn load(client: reqwest::Client, base: String, key: String, name: String, shared: Arc<Shared>) {
     for number in 0_usize.. {
         let word = format!("{name}n{number}");
         let stored = client.post(format!("{base}/api/memory/episodes")).bearer_auth(&key);
         let Ok(answer) = stored.json(&json!({"content": content(&word)})).send().await else { return };
-        // Only an answer that arrived whole is an acknowledgement.
+        // Only a complete response is an acknowledgement.
         let Ok(episode) = answer.json::<Value>().await else { return };
         let Some(id) = episode["id"].as_str() else { return };
-        shared.told.lock().unwrap().stored.insert(id.to_owned(), word);
+        shared.acknowledged.lock().unwrap().stored.insert(id.to_owned(), word);
         shared.progress.send_modify(|progress| *progress += 1);
         if number % 3 != 2 {
             continue;
         }
-        // The oldest that is left, of this life or of one before; from now on it is in doubt.
-        let Some((id, word)) = shared.told.lock().unwrap().stored.pop_first() else { continue };
-        let forgotten = client.delete(format!("{base}/api/memory/episodes/{id}")).bearer_auth(&key).send().await;
-        let Ok(answer) = forgotten else { return };
+        // Deletes the oldest remaining episode, possibly of an earlier run. Its state is unknown until the
+        // acknowledgement.
+        let Some((id, word)) = shared.acknowledged.lock().unwrap().stored.pop_first() else { continue };
+        let deleted = client.delete(format!("{base}/api/memory/episodes/{id}")).bearer_auth(&key).send().await;
+        let Ok(answer) = deleted else { return };
         if !answer.status().is_success() || answer.bytes().await.is_err() {
             return;
         }
-        shared.told.lock().unwrap().forgotten.insert(id, word);
+        shared.acknowledged.lock().unwrap().deleted.insert(id, word);
         shared.progress.send_modify(|progress| *progress += 1);
     }
 }
 
-async fn assert_kept(victim: &Victim, told: &Told, known: &BTreeSet<String>) {
-    for (id, word) in told.stored.iter().filter(|(id, _)| !known.contains(*id)) {
+async fn assert_acknowledged(victim: &Victim, acknowledged: &Acknowledged, known: &BTreeSet<String>) {
+    for (id, word) in acknowledged.stored.iter().filter(|(id, _)| !known.contains(*id)) {
         let answer = victim.search(&format!("q={word}&mode=keyword")).await;
         assert_eq!((&answer["total"], &answer["results"][0]["episode"]["id"]), (&json!(1), &json!(id)), "{answer}");
         let answer = victim.search(&format!("q={}&mode=semantic&limit=100", content(word).replace(' ', "+"))).await;
         let found = answer["results"].as_array().expect("results").iter().any(|hit| hit["episode"]["id"] == *id);
-        assert!(found, "{id} is not found by its meaning");
+        assert!(found, "{id} is not found by semantic search");
     }
-    for (id, word) in told.forgotten.iter().filter(|(id, _)| !known.contains(*id)) {
-        assert_eq!(victim.search(&format!("q={word}&mode=keyword")).await["total"], 0, "{id} is forgotten");
+    for (id, word) in acknowledged.deleted.iter().filter(|(id, _)| !known.contains(*id)) {
+        assert_eq!(victim.search(&format!("q={word}&mode=keyword")).await["total"], 0, "{id} was deleted");
         let answer = victim.search(&format!("q={}&mode=semantic&limit=100", content(word).replace(' ', "+"))).await;
         let found = answer["results"].as_array().expect("results").iter().any(|hit| hit["episode"]["id"] == *id);
-        assert!(!found, "{id} is forgotten, and found by its meaning");
+        assert!(!found, "{id} was deleted but is found by semantic search");
         let path = format!("/api/memory/episodes/{id}");
         victim.request(reqwest::Method::GET, &path).send().await.expect_status(404);
     }
@@ -232,30 +233,34 @@ async fn kills_under_load_lose_and_resurrect_nothing() {
             })
             .collect();
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive number")]
-        let enough = *shared.progress.borrow() + 1 + (MOST_PROGRESS * entropy.unit()) as usize;
+        let enough = *shared.progress.borrow() + 1 + (MAX_PROGRESS * entropy.unit()) as usize;
         let mut progress = shared.progress.subscribe();
-        let reached = tokio::time::timeout(STUCK, progress.wait_for(|progress| *progress >= enough)).await.is_ok();
-        assert!(reached, "round {round} does not get on: {}", victim.log());
+        let reached =
+            tokio::time::timeout(PROGRESS_TIMEOUT, progress.wait_for(|progress| *progress >= enough)).await.is_ok();
+        assert!(reached, "round {round} makes no progress: {}", victim.log());
         victim.kill();
         for task in tasks {
-            task.await.expect("the load ends by itself");
+            task.await.expect("the load ends");
         }
-        // As the kill left it, and as the next life found it.
+        // Checks the state either after the kill or after the restart.
         if round % 2 == 0 {
             victim.doctor().await;
         }
         victim.spawn().await;
-        let told = std::mem::take(&mut *shared.told.lock().unwrap());
-        assert_kept(&victim, &told, &known).await;
+        let acknowledged = std::mem::take(&mut *shared.acknowledged.lock().unwrap());
+        assert_acknowledged(&victim, &acknowledged, &known).await;
         if round % 2 == 1 {
             victim.doctor().await;
         }
-        known.extend(told.stored.keys().chain(told.forgotten.keys()).cloned());
-        *shared.told.lock().unwrap() = told;
+        known.extend(acknowledged.stored.keys().chain(acknowledged.deleted.keys()).cloned());
+        *shared.acknowledged.lock().unwrap() = acknowledged;
     }
-    let told = std::mem::take(&mut *shared.told.lock().unwrap());
-    assert!(told.forgotten.len() >= kills && told.stored.len() > kills, "the load was too light to show anything");
-    // Whatever was forgotten later than it was first looked for.
-    assert_kept(&victim, &told, &BTreeSet::new()).await;
+    let acknowledged = std::mem::take(&mut *shared.acknowledged.lock().unwrap());
+    assert!(
+        acknowledged.deleted.len() >= kills && acknowledged.stored.len() > kills,
+        "the load was too light to show anything"
+    );
+    // Checks all again, because some were deleted after their first check.
+    assert_acknowledged(&victim, &acknowledged, &BTreeSet::new()).await;
     victim.doctor().await;
 }

@@ -1,4 +1,4 @@
-//! `agentd doctor --memory`: silent on what is right, and not on what is wrong.
+//! `agentd doctor --memory` reports inconsistencies and nothing else.
 
 #![allow(clippy::disallowed_methods, reason = "tests start processes")]
 
@@ -15,16 +15,18 @@ use super::{app, embedder, remember, say};
 use crate::support::process::BINARY;
 use crate::support::{TestApp, TestProcess};
 
-/// What the doctor says of memory, by check: its verdict and its finding. Nothing else may be broken.
+/// Returns the exit status and the memory checks of the doctor: check, verdict and finding. No other check may
+/// fail.
 pub async fn doctor(data_dir: &std::path::Path, database_url: Option<&str>) -> (bool, Vec<(String, String, String)>) {
     let mut command = Command::new(BINARY);
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("SVC_DATA_DIR", data_dir);
     if let Some(url) = database_url {
         command.env("SVC_DATABASE_URL", url);
     }
-    // A free port, so that its check finds nothing to say.
+    // A free port, so that the port check succeeds.
     command.args(["doctor", "--memory", "--json", "--port", "0"]);
-    let output = tokio::task::spawn_blocking(move || command.output().expect("it runs")).await.expect("it ends");
+    let output =
+        tokio::task::spawn_blocking(move || command.output().expect("run the doctor")).await.expect("join the task");
     let report: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
     let text = |found: &Value, field: &str| found[field].as_str().unwrap_or_default().to_owned();
@@ -57,23 +59,24 @@ async fn filled() -> TestApp {
     app
 }
 
-/// The daemon's database, beside the daemon.
+/// Opens the database of the daemon a second time.
 async fn open(app: &TestApp) -> Db {
     let (clock, entropy) = (Clock::system(), Entropy::system());
     let address = app.database_url().map(|url| Secret::new(url.to_owned()));
     let options = DbOptions {
-        url: DatabaseUrl::parse(address.as_ref(), app.data_dir()).expect("an address"),
+        url: DatabaseUrl::parse(address.as_ref(), app.data_dir()).expect("a URL"),
         data_dir: app.data_dir().to_path_buf(),
         ids: IdGenerator::new(clock.clone(), entropy.clone()),
         clock,
         entropy,
         migrations: MIGRATIONS,
     };
-    Db::open(options).await.expect("it opens")
+    Db::open(options).await.expect("open the database")
 }
 
-/// Waits until no change of the past is looked at again when the index is opened the next time. On PostgreSQL
-/// that takes until every older transaction of the server has ended, those of tests beside this one included.
+/// Waits until reopening the index processes no earlier changes. On PostgreSQL this waits for all older
+/// transactions of the
+/// server, including those of concurrent tests.
 async fn settle(app: &TestApp) {
     if app.database_url().is_none() {
         return;
@@ -87,12 +90,15 @@ async fn settle(app: &TestApp) {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
-    tokio::time::timeout(Duration::from_secs(60), settled()).await.expect("older transactions end").expect("counted");
+    tokio::time::timeout(Duration::from_secs(60), settled())
+        .await
+        .expect("end of older transactions")
+        .expect("count the changes");
     db.close().await;
     app.get("/api/memory/search?q=Ada&mode=keyword").send().await.expect_status(200);
 }
 
-/// Changes rows behind the daemon's back.
+/// Changes rows directly in the database.
 async fn tamper(app: &TestApp, statements: &'static [&'static str]) {
     let db = open(app).await;
     let changed = db
@@ -103,33 +109,33 @@ async fn tamper(app: &TestApp, statements: &'static [&'static str]) {
             Ok::<_, StoreError>(())
         })
         .await;
-    changed.expect("changed");
+    changed.expect("change the rows");
     db.close().await;
 }
 
 #[tokio::test]
-async fn it_finds_nothing_where_everything_agrees() {
+async fn doctor_reports_nothing_on_consistent_memory() {
     let mut app = filled().await;
-    // One without a vector, and one in several parts.
+    // One episode without a vector, and one in several parts.
     let missing = agentd_inference::LocalError::new(agentd_inference::LocalErrorCode::ModelMissing, "none");
     embedder(&app).set_failure(Some(missing));
     say(&app, "Stored without its meaning").await;
     embedder(&app).set_failure(None);
     say(&app, &"A long story of many words. ".repeat(200)).await;
     let database = app.database_url().map(str::to_owned);
-    // While it runs, the doctor asks it over its socket.
+    // The doctor asks the running daemon through its socket.
     assert_agrees(&doctor(app.data_dir(), database.as_deref()).await);
     app.stop().await;
     assert_agrees(&doctor(app.data_dir(), database.as_deref()).await);
-    // Looking changed nothing.
+    // The check itself changes nothing.
     assert_agrees(&doctor(app.data_dir(), database.as_deref()).await);
-    app.try_start().await.expect("it starts");
+    app.try_start().await.expect("start the daemon");
     app.run_workers().await;
     assert_agrees(&doctor(app.data_dir(), database.as_deref()).await);
 }
 
 #[tokio::test]
-async fn it_names_everything_that_disagrees() {
+async fn doctor_reports_every_inconsistency() {
     let cases: &[(&[&str], &str, &str)] = &[
         (
             &["UPDATE memory_counts SET amount = amount + 1 WHERE kind = 'episodes'"],
@@ -205,12 +211,12 @@ async fn it_names_everything_that_disagrees() {
         let (is_success, findings) = doctor(app.data_dir(), database.as_deref()).await;
         let broken =
             findings.iter().find(|(of, verdict, what)| of == check && verdict == "broken" && what.contains(says));
-        assert!(!is_success && broken.is_some(), "{statements:?} must be seen as `{says}`: {findings:#?}");
+        assert!(!is_success && broken.is_some(), "{statements:?} must be reported as `{says}`: {findings:#?}");
     }
 }
 
 #[tokio::test]
-async fn a_damaged_index_is_built_anew_and_then_agrees() {
+async fn damaged_index_is_rebuilt_and_consistent() {
     let mut app = filled().await;
     app.run_workers().await;
     let database = app.database_url().map(str::to_owned);
@@ -226,19 +232,19 @@ async fn a_damaged_index_is_built_anew_and_then_agrees() {
         }
     }
     let (is_success, findings) = doctor(app.data_dir(), database.as_deref()).await;
-    let said = findings.iter().any(|(_, verdict, what)| verdict == "warning" && what.contains("built anew"));
+    let said = findings.iter().any(|(_, verdict, what)| verdict == "warning" && what.contains("the index was rebuilt"));
     assert!(is_success && said && findings.len() == 5, "{findings:#?}");
-    app.try_start().await.expect("it starts");
+    app.try_start().await.expect("start the daemon");
     assert_agrees(&doctor(app.data_dir(), database.as_deref()).await);
 }
 
 #[tokio::test]
-async fn before_the_first_start_there_is_nothing_to_look_at() {
+async fn doctor_before_the_first_start_changes_nothing() {
     let process = TestProcess::stopped().await;
     if process.database_url().is_some() {
         return;
     }
     let (is_success, findings) = doctor(&process.data_dir(), None).await;
     assert!(is_success && findings.len() == 1 && findings[0].1 == "warning", "{findings:#?}");
-    assert!(!process.data_dir().exists(), "looking makes nothing");
+    assert!(!process.data_dir().exists(), "the check creates no files");
 }

@@ -1,4 +1,4 @@
-//! Clusters: the same for the same memory, named by their words, and a filter for the list.
+//! Clusters: deterministic, labeled by their terms, and usable as a filter.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::support::TestApp;
 const TOPICS: [&str; 3] =
     ["bread oven baking flour", "violin concert orchestra strings", "glacier mountain climbing rope"];
 
-/// `each` episodes on each of three topics, in turns.
+/// Stores `each` episodes per topic, alternating between topics.
 async fn filled(each: usize) -> TestApp {
     let app = app().await;
     for number in 0..each {
@@ -41,7 +41,7 @@ fn sizes(answer: &Value) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn topics_are_told_apart_and_named() {
+async fn topics_are_separated_and_labeled() {
     let app = filled(12).await;
     say(&app, "violin concert orchestra strings once more").await;
     let answer = clusters(&app, "?n=3").await;
@@ -63,13 +63,13 @@ async fn topics_are_told_apart_and_named() {
         let of_list: BTreeSet<&str> = episodes.iter().filter_map(|episode| episode["id"].as_str()).collect();
         assert_eq!(of_list, named);
     }
-    // The default is four; more clusters than asked for there are never.
+    // The default is four clusters; fewer are possible but never more.
     assert_eq!(ids(&clusters(&app, "").await), ids(&clusters(&app, "?n=4").await));
     assert!(sizes(&clusters(&app, "?n=2").await).len() == 2);
 }
 
 #[tokio::test]
-async fn a_cluster_is_listed_in_pages_the_newest_first() {
+async fn cluster_is_listed_in_pages_newest_first() {
     let app = filled(10).await;
     let id = ids(&clusters(&app, "?n=3").await)[1].clone();
     let all = list(&app, &format!("cluster_id={id}&limit=100")).await;
@@ -89,14 +89,14 @@ async fn a_cluster_is_listed_in_pages_the_newest_first() {
 }
 
 #[tokio::test]
-async fn ids_last_until_memory_changes() {
+async fn cluster_ids_are_stable_until_memory_changes() {
     let mut app = filled(8).await;
     let before = clusters(&app, "?n=3").await;
     app.run_workers().await;
     assert_eq!(clusters(&app, "?n=3").await, before);
     app.restart().await;
     let id = ids(&before)[0].clone();
-    // Before anybody asks for clusters again.
+    // Before the clusters are requested again.
     assert_eq!(list(&app, &format!("cluster_id={id}")).await["total"], 8);
     assert_eq!(clusters(&app, "?n=3").await, before);
     if let Some(replica) = app.replica().await {
@@ -109,18 +109,18 @@ async fn ids_last_until_memory_changes() {
     let after = clusters(&app, "?n=3").await;
     assert!(ids(&before).iter().all(|id| !ids(&after).contains(id)));
     assert_eq!(after["total"], 25);
-    // As it was before, so the old ids are right again.
+    // With the original content the old ids are valid again.
     app.delete(&format!("/api/memory/episodes/{more}")).send().await.expect_status(200);
     assert_eq!(clusters(&app, "?n=3").await, before);
-    // Whose index is lost has the same clusters.
+    // A rebuilt index has the same clusters.
     app.stop().await;
     std::fs::remove_dir_all(app.data_dir().join("index")).expect("removed");
-    app.try_start().await.expect("it starts");
+    app.try_start().await.expect("start the daemon");
     assert_eq!(clusters(&app, "?n=3").await, before);
 }
 
 #[tokio::test]
-async fn agents_have_clusters_of_their_own() {
+async fn agents_have_separate_clusters() {
     let app = filled(6).await;
     for number in 0..5 {
         remember(&app, &json!({"content": format!("bread oven baking flour of other {number}"), "agent_id": "other"}))
@@ -132,13 +132,13 @@ async fn agents_have_clusters_of_their_own() {
     assert_eq!(theirs["total"], 5);
     let all = clusters(&app, "?n=3").await;
     assert_eq!(sizes(&all), [11, 6, 6]);
-    // A cluster of all, and what of it is an agent's.
+    // A cluster of all agents can be filtered by agent.
     let id = ids(&all)[0].clone();
     assert_eq!(list(&app, &format!("cluster_id={id}&agent_id=other")).await["total"], 5);
     assert_eq!(list(&app, &format!("cluster_id={id}&agent_id=scout")).await["total"], 6);
     let id = ids(&mine)[0].clone();
     assert_eq!(list(&app, &format!("cluster_id={id}&agent_id=other")).await["total"], 0);
-    // What others remember leaves them as they are.
+    // Memories of other agents do not change the clusters.
     remember(&app, &json!({"content": "something else", "agent_id": "other"})).await;
     assert_eq!(clusters(&app, "?n=3&agent_id=scout").await, mine);
     assert_eq!(list(&app, &format!("cluster_id={id}")).await["total"], 6);
@@ -147,7 +147,7 @@ async fn agents_have_clusters_of_their_own() {
 }
 
 #[tokio::test]
-async fn little_and_equal_memories_are_grouped_as_they_are() {
+async fn few_or_identical_memories_are_grouped() {
     let app = app().await;
     assert_eq!(clusters(&app, "").await, json!({"clusters": [], "total": 0}));
     say(&app, "The only one").await;
@@ -163,7 +163,7 @@ async fn little_and_equal_memories_are_grouped_as_they_are() {
 }
 
 #[tokio::test]
-async fn large_clusters_name_every_episode_once() {
+async fn large_clusters_list_every_episode_once() {
     let app = app().await;
     let mut said = Vec::new();
     for number in 0..170 {
@@ -178,14 +178,14 @@ async fn large_clusters_name_every_episode_once() {
         assert_eq!(Some(ids.len() as u64), cluster["size"].as_u64());
         let places: Vec<usize> =
             ids.iter().map(|id| said.iter().position(|said| id == said).expect("an episode")).collect();
-        assert!(places.iter().skip(100).is_sorted(), "after the nearest the oldest first: {places:?}");
+        assert!(places.iter().skip(100).is_sorted(), "oldest first after the nearest: {places:?}");
         named.extend(places);
     }
     assert_eq!(named.len(), 170);
 }
 
 #[tokio::test]
-async fn what_has_no_vector_yet_is_left_out() {
+async fn episodes_without_a_vector_are_excluded() {
     let app = app().await;
     let missing = LocalError::new(LocalErrorCode::ModelMissing, "there is no model");
     embedder(&app).set_failure(Some(missing));
@@ -199,7 +199,7 @@ async fn what_has_no_vector_yet_is_left_out() {
 }
 
 #[tokio::test]
-async fn bad_input_is_refused() {
+async fn invalid_cluster_parameters_are_rejected() {
     let app = filled(1).await;
     for bad in ["n=1", "n=9", "n=-1", "n=0", "n=x", "n=4.5", "n=99999999999999999999"] {
         app.get(&format!("/api/memory/clusters?{bad}")).send().await.expect_status(400);

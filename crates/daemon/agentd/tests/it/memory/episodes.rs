@@ -1,4 +1,4 @@
-//! Making, showing and forgetting episodes.
+//! Creating, reading and deleting episodes.
 
 use agentd_store::{StoreError, Tx, args};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::{app, contents, remember, say, search, stats};
 use crate::support::TestApp;
 
 #[tokio::test]
-async fn an_episode_is_shown_as_it_was_made() {
+async fn episode_is_returned_as_created() {
     let app = app().await;
     let made = remember(
         &app,
@@ -27,13 +27,13 @@ async fn an_episode_is_shown_as_it_was_made() {
     let entities: Vec<_> =
         made["entities"].as_array().expect("entities").iter().map(|e| (&e["name"], &e["type"])).collect();
     assert!(entities.contains(&(&json!("Rust"), &json!("language"))), "{entities:?}");
-    assert!(made["agent_id"].as_str().is_some_and(|id| id != "scout"), "answers carry the id");
+    assert!(made["agent_id"].as_str().is_some_and(|id| id != "scout"), "responses contain the id");
     let path = format!("/api/memory/episodes/{}", made["id"].as_str().expect("an id"));
     assert_eq!(app.get(&path).send().await.expect_status(200).json(), made);
 }
 
 #[tokio::test]
-async fn what_is_left_out_is_judged_or_has_a_default() {
+async fn omitted_fields_are_computed_or_have_defaults() {
     let app = app().await;
     let decision =
         remember(&app, &json!({"content": "We decided to sign the contract with Siemens on 3 March 2026."})).await;
@@ -44,7 +44,7 @@ async fn what_is_left_out_is_judged_or_has_a_default() {
 }
 
 #[tokio::test]
-async fn bad_fields_are_named_and_nothing_is_stored() {
+async fn invalid_episode_is_rejected_and_not_stored() {
     let app = app().await;
     for (body, field) in [
         (json!({}), "content"),
@@ -73,7 +73,7 @@ async fn bad_fields_are_named_and_nothing_is_stored() {
 }
 
 #[tokio::test]
-async fn lists_are_paged_and_filtered() {
+async fn episodes_are_paged_and_filtered() {
     let app = app().await;
     for number in 0..5 {
         say(&app, &format!("Note {number}")).await;
@@ -99,7 +99,7 @@ async fn lists_are_paged_and_filtered() {
 }
 
 #[tokio::test]
-async fn what_is_forgotten_leaves_no_trace() {
+async fn deleted_episode_leaves_no_trace() {
     let app = app().await;
     let kept = say(&app, "Ada Lovelace uses PostgreSQL at Siemens in Munich.").await;
     let before = (stats(&app).await, graph(&app).await);
@@ -124,7 +124,7 @@ async fn graph(app: &TestApp) -> Value {
 }
 
 #[tokio::test]
-async fn the_graph_is_shown_as_a_whole_unless_a_limit_is_asked_for() {
+async fn graph_is_complete_without_a_limit() {
     const ENTITIES: i64 = 2_500;
     let app = app().await;
     assert_eq!(
@@ -136,7 +136,7 @@ async fn the_graph_is_shown_as_a_whole_unless_a_limit_is_asked_for() {
             let name = format!("Entity {number}");
             let sql = "INSERT INTO entities (number, id, entity_type, entity_key, name, mentions) VALUES ($1, $2, 'tool', $3, $3, $1)";
             tx.execute(sql, args![number, format!("ent_{number:05}"), name]).await?;
-            // All lead to one, so that relations of one source fill more than a page.
+            // All entities relate to one, so that the relations of one source exceed a page.
             if number > 1 {
                 for relation_type in ["uses", "co_occurs"] {
                     let sql = "INSERT INTO entity_relations (source, target, relation_type, weight, episodes) VALUES (1, $1, $2, 1500, 1)";
@@ -153,7 +153,7 @@ async fn the_graph_is_shown_as_a_whole_unless_a_limit_is_asked_for() {
         list.iter().map(|entry| entry[name].as_str().expect("a text").to_owned()).collect()
     };
     let ids: Vec<String> = (1..=ENTITIES).map(|number| format!("ent_{number:05}")).collect();
-    assert!(named("entities", "id") == ids, "each once, the oldest first");
+    assert!(named("entities", "id") == ids, "each once, oldest first");
     let targets: Vec<String> = ids[1..].iter().flat_map(|id| [id.clone(), id.clone()]).collect();
     assert!(named("relationships", "target") == targets, "each once, in the order of their entities");
     assert_eq!(
@@ -171,7 +171,7 @@ async fn the_graph_is_shown_as_a_whole_unless_a_limit_is_asked_for() {
 }
 
 #[tokio::test]
-async fn clearing_forgets_everything() {
+async fn clearing_deletes_everything() {
     let app = app().await;
     for content in ["Rust and Tokio", "Python in Berlin", "Nothing else"] {
         say(&app, content).await;
@@ -192,7 +192,7 @@ async fn clearing_forgets_everything() {
 }
 
 #[tokio::test]
-async fn figures_are_exact() {
+async fn statistics_are_exact() {
     let app = app().await;
     for (importance, valence, source) in [(0.0, -1.0, "a"), (0.1, 0.5, "a"), (0.55, 0.0, "b"), (1.0, 0.5, "manual")] {
         let body =
@@ -209,12 +209,13 @@ async fn figures_are_exact() {
     let nothing = json!({"total_recalls": 0, "used_count": 0, "ignored_count": 0, "usage_rate": 0.0});
     assert_eq!(stats["recall_feedback"], nothing);
     let graph = graph(&app).await;
-    let tool = graph["entities"].as_array().expect("a list").iter().find(|e| e["name"] == "PostgreSQL").expect("it");
+    let tool =
+        graph["entities"].as_array().expect("a list").iter().find(|e| e["name"] == "PostgreSQL").expect("the entity");
     assert_eq!(tool["mentions"], 4);
 }
 
 #[tokio::test]
-async fn a_deleted_agent_takes_its_memory_along() {
+async fn deleting_an_agent_deletes_its_memory() {
     let app = app().await;
     let id = say(&app, "Scout saw a comet over Lisbon").await;
     remember(&app, &json!({"content": "Other saw a comet too", "agent_id": "other"})).await;
@@ -229,7 +230,7 @@ async fn a_deleted_agent_takes_its_memory_along() {
 }
 
 #[tokio::test]
-async fn an_export_holds_everything() {
+async fn export_contains_everything() {
     let app = app().await;
     let empty = app.get("/api/settings/memory/export").send().await.expect_status(200);
     assert_eq!((&empty.json()["episodes"], &empty.json()["total"]), (&json!([]), &json!(0)));
@@ -247,7 +248,7 @@ async fn an_export_holds_everything() {
 }
 
 #[tokio::test]
-async fn the_same_request_is_done_once() {
+async fn idempotent_request_stores_one_episode() {
     let app = app().await;
     let body = json!({"content": "Only once"});
     let send = || app.post("/api/memory/episodes").header("Idempotency-Key", "k1").json(&body).send();
@@ -257,7 +258,7 @@ async fn the_same_request_is_done_once() {
 }
 
 #[tokio::test]
-async fn entities_stand_in_one_order_the_most_mentioned_first() {
+async fn entities_are_ordered_by_mentions() {
     let app = app().await;
     let content = "Docker, Docker, Docker: Rust and Rust, then Berlin. Ada Lovelace uses PostgreSQL at Siemens.";
     let made = remember(&app, &json!({"content": content})).await;
@@ -268,7 +269,7 @@ async fn entities_stand_in_one_order_the_most_mentioned_first() {
 }
 
 #[tokio::test]
-async fn a_firm_is_one_with_and_without_its_legal_form() {
+async fn company_with_and_without_legal_form_is_one_entity() {
     let app = app().await;
     for content in ["Ada works at Microsoft.", "Ada works at Microsoft Corp.", "A letter from Microsoft, Inc. came."] {
         remember(&app, &json!({"content": content})).await;

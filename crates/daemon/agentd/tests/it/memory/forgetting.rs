@@ -1,4 +1,4 @@
-//! What is forgotten by itself.
+//! Automatic deletion of memories.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::support::talk::Talk;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[tokio::test]
-async fn what_nobody_touched_for_long_is_forgotten() {
+async fn untouched_memories_expire_after_retention() {
     let talk = Talk::saying(&["In Oslo."]).await;
     say(&talk.app, "My sister Anna lives in Oslo.").await;
     say(&talk.app, "The crawler is written in Rust.").await;
@@ -20,15 +20,15 @@ async fn what_nobody_touched_for_long_is_forgotten() {
     talk.app.run_workers().await;
     talk.app.clock.advance(11 * DAY);
     talk.app.run_workers().await;
-    assert_eq!(remembered(&talk.app).await.len(), 2, "kept for ever by default");
+    assert_eq!(remembered(&talk.app).await.len(), 2, "retained forever by default");
     settings(&talk.app, json!({"retention_days": 30})).await;
     talk.app.run_workers().await;
-    assert_eq!(remembered(&talk.app).await, ["My sister Anna lives in Oslo."], "what was recalled stays");
+    assert_eq!(remembered(&talk.app).await, ["My sister Anna lives in Oslo."], "recalled memories are retained");
     assert_eq!(super::search(&talk.app, "crawler").await["total"], 0);
     talk.app.clock.advance(31 * DAY);
     settings(&talk.app, json!({"enabled": false})).await;
     talk.app.run_workers().await;
-    assert_eq!(remembered(&talk.app).await.len(), 1, "nothing is forgotten while memory is off");
+    assert_eq!(remembered(&talk.app).await.len(), 1, "nothing is deleted while memory is disabled");
     settings(&talk.app, json!({"enabled": true})).await;
     talk.app.run_workers().await;
     let stats = stats(&talk.app).await;
@@ -36,7 +36,7 @@ async fn what_nobody_touched_for_long_is_forgotten() {
 }
 
 #[tokio::test]
-async fn only_what_was_stored_by_itself_is_forgotten_for_being_unimportant() {
+async fn only_automatic_memories_are_deleted_for_low_importance() {
     let talk = Talk::saying(&["All right."]).await;
     remember(&talk.app, &json!({"content": "By hand.", "importance": 0.0, "source": "conversation"})).await;
     chat(&talk, None, "I prefer tea.").await;
@@ -48,7 +48,7 @@ async fn only_what_was_stored_by_itself_is_forgotten_for_being_unimportant() {
 }
 
 #[tokio::test]
-async fn many_are_forgotten_in_batches() {
+async fn expired_memories_are_deleted_in_batches() {
     let app = app().await;
     for number in 0..120 {
         say(&app, &format!("Note number {number}")).await;
@@ -61,14 +61,14 @@ async fn many_are_forgotten_in_batches() {
 }
 
 #[tokio::test]
-async fn an_agents_memory_counts_for_nothing_from_its_deletion_on() {
+async fn memory_of_a_deleted_agent_is_excluded_immediately() {
     let app = app().await;
     let kept = json!({"content": "Ada Lovelace uses Rust.", "source": "note", "importance": 0.5, "valence": 0.0});
     remember(&app, &kept).await;
     let before = stats(&app).await;
     let graph = async || app.get("/api/memory/graph").send().await.expect_status(200).json();
     let graph_before = graph().await;
-    // More than one round of the purge takes.
+    // More than one batch of the purge.
     for number in 0..150 {
         say(&app, &format!("Ada Lovelace uses Rust and PostgreSQL at Siemens in Munich, {number}.")).await;
     }
@@ -85,23 +85,23 @@ async fn an_agents_memory_counts_for_nothing_from_its_deletion_on() {
     }
 }
 
-/// What a daemon does at once is what its workers are woken for.
+/// Changed settings wake the workers.
 #[tokio::test]
-async fn settings_take_effect_without_waiting_for_the_next_round() {
+async fn settings_take_effect_without_waiting_for_the_interval() {
     let app = app().await;
     let wakes: Vec<_> = ["memory.remember", "memory.consolidate", "memory.forget", "memory.extract"]
         .iter()
-        .map(|name| app.running().daemon.workers.wake_of(name).expect("it can be woken"))
+        .map(|name| app.running().daemon.workers.wake_of(name).expect("a wake handle"))
         .collect();
     settings(&app, json!({"min_importance": 0.5})).await;
     for wake in &wakes {
-        tokio::time::timeout(Duration::from_secs(60), wake.notified()).await.expect("it is woken");
+        tokio::time::timeout(Duration::from_secs(60), wake.notified()).await.expect("a wake-up");
     }
-    // With a model at work, each new episode is gone over soon.
+    // With model extraction each new episode wakes the worker.
     settings(&app, json!({"entity_extraction": "llm"})).await;
     for wake in &wakes {
-        tokio::time::timeout(Duration::from_secs(60), wake.notified()).await.expect("it is woken");
+        tokio::time::timeout(Duration::from_secs(60), wake.notified()).await.expect("a wake-up");
     }
     say(&app, "Zorblax is written in Rust.").await;
-    tokio::time::timeout(Duration::from_secs(60), wakes[3].notified()).await.expect("it is woken");
+    tokio::time::timeout(Duration::from_secs(60), wakes[3].notified()).await.expect("a wake-up");
 }

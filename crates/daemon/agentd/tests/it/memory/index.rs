@@ -1,4 +1,4 @@
-//! The index is derived: it comes back from whatever happens to it.
+//! The search index is derived data and can always be rebuilt.
 
 use std::path::PathBuf;
 
@@ -33,7 +33,7 @@ async fn assert_whole(app: &TestApp) {
 }
 
 #[tokio::test]
-async fn a_restart_finds_everything() {
+async fn restart_finds_all_episodes() {
     let mut app = filled().await;
     app.restart().await;
     assert_whole(&app).await;
@@ -44,15 +44,15 @@ async fn a_restart_finds_everything() {
 }
 
 #[tokio::test]
-async fn files_that_were_lost_cut_or_changed_are_made_anew() {
+async fn missing_truncated_or_corrupt_index_files_are_rebuilt() {
     let mut app = filled().await;
     app.run_workers().await;
     let count = files(&app).len();
     assert!(count > 1, "the index is on the disk");
-    for place in 0..count {
+    for position in 0..count {
         for damage in ["remove", "cut", "flip"] {
             app.stop().await;
-            let path = files(&app)[place.min(files(&app).len() - 1)].clone();
+            let path = files(&app)[position.min(files(&app).len() - 1)].clone();
             let mut bytes = std::fs::read(&path).expect("readable");
             match damage {
                 "remove" => std::fs::remove_file(&path).expect("removed"),
@@ -66,15 +66,15 @@ async fn files_that_were_lost_cut_or_changed_are_made_anew() {
                     std::fs::write(&path, bytes).expect("written");
                 }
             }
-            app.try_start().await.expect("it starts");
+            app.try_start().await.expect("start the daemon");
             assert_whole(&app).await;
         }
     }
 }
 
-/// Whoever asks first finds the damage, and has it repaired.
+/// The first query detects the damage and triggers a rebuild.
 #[tokio::test]
-async fn damage_under_a_running_daemon_is_repaired_by_any_question() {
+async fn index_damage_at_runtime_is_repaired_by_any_query() {
     let app = filled().await;
     let id = super::episodes(&app).await[0]["id"].as_str().expect("an id").to_owned();
     let questions = [
@@ -107,9 +107,9 @@ async fn damage_under_a_running_daemon_is_repaired_by_any_question() {
     }
 }
 
-/// The index is written, emptied and fed at the same time; then it is opened from what was written.
+/// The index is written, cleared and filled concurrently, and then reopened.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writing_and_building_at_once_lose_nothing() {
+async fn concurrent_writes_and_index_builds_lose_nothing() {
     let mut app = app().await;
     {
         let is_done = std::sync::atomic::AtomicBool::new(false);
@@ -120,7 +120,7 @@ async fn writing_and_building_at_once_lose_nothing() {
         };
         let change = async {
             for round in 0..12 {
-                let notes = (0..10).map(|number| say_of(&app, round, number));
+                let notes = (0..10).map(|number| store_note(&app, round, number));
                 futures_util::future::join_all(notes).await;
                 if round < 11 {
                     app.delete("/api/settings/memory/data").send().await.expect_status(200);
@@ -140,12 +140,12 @@ async fn writing_and_building_at_once_lose_nothing() {
     }
 }
 
-async fn say_of(app: &TestApp, round: usize, number: usize) {
+async fn store_note(app: &TestApp, round: usize, number: usize) {
     say(app, &format!("Narwhal {number} of round {round}")).await;
 }
 
 #[tokio::test]
-async fn an_agent_with_a_large_memory_is_forgotten_whole() {
+async fn large_memory_of_a_deleted_agent_is_removed_completely() {
     let mut app = app().await;
     for number in 0..30 {
         say(&app, &format!("Narwhal {number}")).await;

@@ -1,4 +1,4 @@
-//! Long work: asked for, done once, shown while it is done.
+//! Memory jobs: started on request, executed once, with visible progress.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{chat, episodes, events, remember, remembered, say, settings, sql, stats};
 use crate::support::TestApp;
-use crate::support::talk::{COUNTED, Talk};
+use crate::support::talk::{TEST_USAGE, Talk};
 
 const CONSOLIDATE: &str = "consolidate/conversations";
 const GENERATE: &str = "generate-episodes";
@@ -29,8 +29,8 @@ async fn job(app: &TestApp, name: &str) -> Value {
     jobs.iter().find(|job| job["name"] == name).expect("the job").clone()
 }
 
-/// Chats that nothing was remembered of.
-async fn unremembered(texts: &[&str]) -> Talk {
+/// Creates chats without stored memories.
+async fn chats_without_memories(texts: &[&str]) -> Talk {
     let talk = Talk::saying(&["All right."]).await;
     settings(&talk.app, json!({"auto_store": false})).await;
     for text in texts {
@@ -40,8 +40,8 @@ async fn unremembered(texts: &[&str]) -> Talk {
 }
 
 #[tokio::test]
-async fn consolidating_twice_does_nothing_the_second_time() {
-    let talk = unremembered(&[FACT, "Hi!", "my name is Ada, and I work at Siemens"]).await;
+async fn second_consolidation_does_nothing() {
+    let talk = chats_without_memories(&[FACT, "Hi!", "my name is Ada, and I work at Siemens"]).await;
     assert_eq!(job(&talk.app, "consolidate_conversations").await["status"], "idle");
     assert_eq!(run(&talk.app, CONSOLIDATE).await, tally(6, 1, 1, 4));
     assert_eq!(remembered(&talk.app).await, [FACT]);
@@ -53,7 +53,7 @@ async fn consolidating_twice_does_nothing_the_second_time() {
 }
 
 #[tokio::test]
-async fn what_the_workers_do_at_the_same_time_is_done_once_and_to_the_end() {
+async fn concurrent_consolidation_processes_everything_once() {
     let talk = Talk::saying(&["All right."]).await;
     let mut said = Vec::new();
     for room in 0..4 {
@@ -74,21 +74,21 @@ async fn what_the_workers_do_at_the_same_time_is_done_once_and_to_the_end() {
 }
 
 #[tokio::test]
-async fn repeated_texts_from_outside_are_merged_when_asked_for() {
-    let talk = unremembered(&[]).await;
+async fn repeated_external_texts_are_merged_on_request() {
+    let talk = chats_without_memories(&[]).await;
     let given = |content: &str, source: &str| json!({"content": content, "source": source, "agent_id": "scout"});
     let first = remember(&talk.app, &given("Mia is allergic to peanuts.", "conversation")).await;
     remember(&talk.app, &given("Mia is allergic to peanuts!", "conversation")).await;
     remember(&talk.app, &given("Mia is allergic to peanuts", "manual")).await;
     assert_eq!(run(&talk.app, CONSOLIDATE).await, tally(0, 0, 1, 0));
     let left = episodes(&talk.app).await;
-    assert_eq!(left.len(), 2, "what somebody wrote by hand is left alone: {left:?}");
+    assert_eq!(left.len(), 2, "manual episodes are not merged: {left:?}");
     assert_eq!((&left[1]["id"], &left[1]["access_count"]), (&first["id"], &json!(1)));
     assert_eq!(run(&talk.app, CONSOLIDATE).await, tally(0, 0, 0, 0));
 }
 
 #[tokio::test]
-async fn conversations_are_gone_through_from_time_to_time() {
+async fn conversations_are_consolidated_periodically() {
     let talk = Talk::saying(&["All right."]).await;
     chat(&talk, None, FACT).await;
     talk.app.run_workers().await;
@@ -107,16 +107,16 @@ async fn conversations_are_gone_through_from_time_to_time() {
     assert_eq!(job(&talk.app, "consolidate_conversations").await["started_at"], last);
 }
 
-fn summing(answer: &'static str) -> Script {
+fn summarizing(answer: &'static str) -> Script {
     Script::by(move |request| {
         let is_asked = request.body["messages"].to_string().contains("You keep the memory");
-        Reply::text([if is_asked { answer } else { "All right." }], COUNTED)
+        Reply::text([if is_asked { answer } else { "All right." }], TEST_USAGE)
     })
 }
 
 #[tokio::test]
-async fn a_conversation_is_summed_up_by_the_agents_model() {
-    let talk = Talk::with(summing("Ada works at Siemens and moves to Lisbon on 3 March 2026.")).await;
+async fn conversation_is_summarized_by_the_model_of_the_agent() {
+    let talk = Talk::with(summarizing("Ada works at Siemens and moves to Lisbon on 3 March 2026.")).await;
     settings(&talk.app, json!({"auto_store": false, "auto_recall": false})).await;
     let conversation = chat(&talk, None, FACT).await;
     assert_eq!(run(&talk.app, GENERATE).await, tally(1, 1, 0, 0), "one message is enough");
@@ -130,7 +130,7 @@ async fn a_conversation_is_summed_up_by_the_agents_model() {
     assert!(asked.get("tools").is_none());
     assert!(asked["messages"].to_string().contains("We decided to move to Lisbon"), "{asked}");
     assert_eq!(run(&talk.app, GENERATE).await, tally(0, 0, 0, 0));
-    // It follows the conversation, and does not pile up.
+    // The summary is updated, not duplicated.
     chat(&talk, Some(&conversation), "And remember the cat.").await;
     assert_eq!(run(&talk.app, GENERATE).await, tally(1, 0, 1, 0));
     assert_eq!(episodes(&talk.app).await.len(), 1);
@@ -138,7 +138,7 @@ async fn a_conversation_is_summed_up_by_the_agents_model() {
 }
 
 #[tokio::test]
-async fn a_summary_leaves_out_what_was_deleted() {
+async fn summary_excludes_deleted_facts() {
     const MOVE: &str = "We decided to move to Lisbon on 3 March 2026.";
     let script = Script::by(|request| {
         let body = request.body["messages"].to_string();
@@ -147,7 +147,7 @@ async fn a_summary_leaves_out_what_was_deleted() {
             (true, false) => "NOTHING",
             (false, _) => "All right.",
         };
-        Reply::text([answer], COUNTED)
+        Reply::text([answer], TEST_USAGE)
     });
     let talk = Talk::with(script).await;
     settings(&talk.app, json!({"auto_store": false, "auto_recall": false})).await;
@@ -165,9 +165,9 @@ async fn a_summary_leaves_out_what_was_deleted() {
     delete(FACT).await;
     assert_eq!(run(&talk.app, GENERATE).await, tally(1, 1, 0, 0));
     let asked = talk.vendor.requests().last().expect("a request").body["messages"].to_string();
-    assert!(asked.contains("Lisbon") && !asked.contains("Siemens"), "said once or twice: {asked}");
+    assert!(asked.contains("Lisbon") && !asked.contains("Siemens"), "even if it was said twice: {asked}");
     assert_eq!(remembered(&talk.app).await, [MOVE, "The owner moves to Lisbon."], "without the title");
-    // A summary of which nothing is left goes.
+    // A summary without remaining content is deleted.
     delete(MOVE).await;
     chat(&talk, Some(&conversation), "Please go on.").await;
     assert_eq!(run(&talk.app, GENERATE).await, tally(1, 0, 0, 1));
@@ -175,20 +175,20 @@ async fn a_summary_leaves_out_what_was_deleted() {
 }
 
 #[tokio::test]
-async fn without_a_model_the_most_telling_sentences_are_the_summary() {
+async fn summary_without_a_model_uses_the_most_important_sentences() {
     let talk = Talk::with(Script::always(Reply::failure(DocumentedFailure::WrongKey))).await;
     settings(&talk.app, json!({"auto_store": false})).await;
     let conversation = chat(&talk, None, FACT).await;
     chat(&talk, Some(&conversation), "Okay. We decided to move to Lisbon on 3 March 2026.").await;
     let requests = talk.vendor.requests().len();
     assert_eq!(run(&talk.app, GENERATE).await, tally(1, 1, 0, 0));
-    assert!(talk.vendor.requests().len() > requests, "it was asked");
+    assert!(talk.vendor.requests().len() > requests, "the model was asked");
     let content = remembered(&talk.app).await.pop().expect("an insight");
     assert!(content.ends_with(&format!("{FACT} We decided to move to Lisbon on 3 March 2026.")), "{content}");
 }
 
 #[tokio::test]
-async fn entities_are_found_in_what_was_stored_without_them() {
+async fn entities_are_extracted_from_earlier_episodes() {
     let app = super::app().await;
     settings(&app, json!({"entity_extraction": "off"})).await;
     say(&app, "We use Rust and PostgreSQL.").await;
@@ -202,11 +202,11 @@ async fn entities_are_found_in_what_was_stored_without_them() {
 }
 
 #[tokio::test]
-async fn an_agents_model_finds_entities_where_that_is_wanted() {
+async fn model_extracts_entities_when_configured() {
     let script = Script::by(|request| {
         let body = request.body["messages"].to_string();
         if !body.contains("You find entities") {
-            return Reply::text(["All right."], COUNTED);
+            return Reply::text(["All right."], TEST_USAGE);
         }
         let answer = if body.contains("nonsense") {
             "I found nothing."
@@ -214,7 +214,7 @@ async fn an_agents_model_finds_entities_where_that_is_wanted() {
             r#"{"entities": [{"name": "Zorblax", "type": "tool"}, {"name": "Rust", "type": "language"}],
                 "relations": [{"source": "Zorblax", "target": "Rust", "type": "uses"}]}"#
         };
-        Reply::text([answer], COUNTED)
+        Reply::text([answer], TEST_USAGE)
     });
     let talk = Talk::with(script).await;
     settings(&talk.app, json!({"entity_extraction": "llm"})).await;
@@ -226,18 +226,18 @@ async fn an_agents_model_finds_entities_where_that_is_wanted() {
     let names: Vec<&str> =
         graph["entities"].as_array().expect("entities").iter().map(|e| e["name"].as_str().expect("a name")).collect();
     assert_eq!(names.iter().filter(|name| **name == "Zorblax").count(), 1, "{graph}");
-    assert!(names.contains(&"Docker"), "what the tagger found stays where the model says nothing: {graph}");
+    assert!(names.contains(&"Docker"), "entities of the tagger are kept if the model fails: {graph}");
     let uses = graph["relationships"].as_array().expect("relations").iter().filter(|r| r["type"] == "uses").count();
     assert_eq!(uses, 1, "{graph}");
     assert_eq!(stats(&talk.app).await["entity_type_distribution"], json!({"language": 1, "tool": 2}));
     let asked = talk.vendor.requests().len();
     talk.app.run_workers().await;
-    assert_eq!(talk.vendor.requests().len(), asked, "each is asked about once");
+    assert_eq!(talk.vendor.requests().len(), asked, "one model call per episode");
 }
 
 #[tokio::test]
-async fn a_job_is_done_by_one_at_a_time() {
-    let talk = unremembered(&[FACT]).await;
+async fn job_runs_only_once_concurrently() {
+    let talk = chats_without_memories(&[FACT]).await;
     run(&talk.app, GENERATE).await;
     let holder = talk.app.running().context().instance.to_string();
     let hold = async move |tx: &mut agentd_store::Tx| {
@@ -252,7 +252,7 @@ async fn a_job_is_done_by_one_at_a_time() {
     talk.app.running().context().db.write::<_, agentd_store::StoreError, _>(hold).await.expect("held");
     talk.app.post("/api/memory/generate-episodes").send().await.expect_error(409, "job_running");
     assert_eq!(job(&talk.app, "generate_episodes").await["status"], "running");
-    // Whoever held it is gone.
+    // The holder no longer exists.
     talk.app.clock.advance(Duration::from_secs(21));
     assert_eq!(job(&talk.app, "generate_episodes").await["status"], "interrupted");
     run(&talk.app, GENERATE).await;
@@ -260,8 +260,8 @@ async fn a_job_is_done_by_one_at_a_time() {
 }
 
 #[tokio::test]
-async fn nothing_is_worked_on_while_memory_is_off() {
-    let talk = unremembered(&[FACT]).await;
+async fn jobs_are_refused_while_memory_is_disabled() {
+    let talk = chats_without_memories(&[FACT]).await;
     settings(&talk.app, json!({"enabled": false})).await;
     for job in [CONSOLIDATE, GENERATE, BACKFILL] {
         talk.app.post(&format!("/api/memory/{job}")).send().await.expect_error(503, "memory_disabled");
@@ -269,7 +269,7 @@ async fn nothing_is_worked_on_while_memory_is_off() {
 }
 
 #[tokio::test]
-async fn what_still_waits_for_another_models_vectors_is_shown() {
+async fn progress_of_reembedding_is_shown() {
     let app = super::app().await;
     for text in ["One whale", "Two whales", "Three whales"] {
         say(&app, text).await;
@@ -284,8 +284,8 @@ async fn what_still_waits_for_another_models_vectors_is_shown() {
 }
 
 #[tokio::test]
-async fn the_places_of_deleted_conversations_go() {
-    let talk = unremembered(&[]).await;
+async fn positions_of_deleted_conversations_are_removed() {
+    let talk = chats_without_memories(&[]).await;
     let conversation = chat(&talk, None, FACT).await;
     run(&talk.app, CONSOLIDATE).await;
     talk.app.delete(&format!("/api/chat/conversations/{conversation}")).send().await.expect_status(200);
@@ -300,8 +300,8 @@ async fn the_places_of_deleted_conversations_go() {
 }
 
 #[tokio::test]
-async fn what_was_said_while_memory_was_off_or_before_it_was_emptied_is_taken_by_no_job() {
-    let talk = unremembered(&[FACT]).await;
+async fn jobs_skip_messages_sent_while_disabled_or_before_clearing() {
+    let talk = chats_without_memories(&[FACT]).await;
     settings(&talk.app, json!({"enabled": false})).await;
     talk.app.clock.advance(Duration::from_secs(5));
     chat(&talk, None, "My hideout is a lighthouse in Cuxhaven.").await;
@@ -322,5 +322,5 @@ async fn what_was_said_while_memory_was_off_or_before_it_was_emptied_is_taken_by
     talk.app.clock.advance(Duration::from_secs(5));
     chat(&talk, None, FACT).await;
     run(&talk.app, CONSOLIDATE).await;
-    assert_eq!(remembered(&talk.app).await, [FACT], "what comes later counts");
+    assert_eq!(remembered(&talk.app).await, [FACT], "later messages are processed");
 }

@@ -1,4 +1,4 @@
-//! What memory is after `kill -9`: every message is remembered, each once.
+//! Memory after `kill -9`: every message is remembered exactly once.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use agentd_testing_llm::{FakeVendor, Reply, Script};
 use serde_json::{Value, json};
 
 use crate::support::TestProcess;
-use crate::support::talk::COUNTED;
+use crate::support::talk::TEST_USAGE;
 
 const KILLS: usize = 6;
 const NAMES: [&str; 8] = ["Anna", "Boris", "Clara", "David", "Emma", "Felix", "Greta", "Hugo"];
@@ -20,7 +20,7 @@ async fn send(process: &TestProcess, content: &str) {
     stream.collect().await;
 }
 
-/// Goes through all conversations. On PostgreSQL a daemon that was killed may still hold that work for a while.
+/// Consolidates all conversations. On PostgreSQL the lease of a killed daemon may still be active.
 async fn consolidate(process: &TestProcess) {
     for _ in 0..240 {
         let answer = process.post("/api/memory/consolidate/conversations").send().await;
@@ -30,17 +30,17 @@ async fn consolidate(process: &TestProcess) {
         }
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
-    panic!("nobody lets go of the work");
+    panic!("the lease was not released");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_said_is_remembered_once_whoever_is_killed() {
-    let script = Script::always(Reply::text(["All right."], COUNTED));
-    let vendor = FakeVendor::start_forgetful(Vendor::Openai, script).await.expect("a fake vendor");
+async fn messages_are_remembered_once_despite_kills() {
+    let script = Script::always(Reply::text(["All right."], TEST_USAGE));
+    let vendor = FakeVendor::start_without_recording(Vendor::Openai, script).await.expect("a fake vendor");
     let mut process = TestProcess::with_owner().await;
     let key = json!({"api_key": "k", "base_url": vendor.base_url().as_str()});
     process.put("/api/providers/openai/key").json(&key).send().await.expect_status(200);
-    process.make_agent("scout").await;
+    process.create_agent("scout").await;
     process.put("/api/settings/memory").json(&json!({"auto_recall": false})).send().await.expect_status(200);
     let entropy = Entropy::seeded(7);
     let mut said = Vec::new();
@@ -61,7 +61,7 @@ async fn what_was_said_is_remembered_once_whoever_is_killed() {
     let list = process.get("/api/memory/episodes?limit=100").send().await.expect_status(200).json();
     let mut count: BTreeMap<String, usize> = BTreeMap::new();
     for episode in list["episodes"].as_array().expect("episodes") {
-        assert_eq!(episode["access_count"], 0, "none was taken for a repetition of itself: {episode}");
+        assert_eq!(episode["access_count"], 0, "no episode was merged with itself: {episode}");
         *count.entry(episode["content"].as_str().expect("a content").to_owned()).or_default() += 1;
     }
     let expected: BTreeMap<String, usize> = said.into_iter().map(|content| (content, 1)).collect();

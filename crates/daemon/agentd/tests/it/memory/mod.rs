@@ -1,4 +1,4 @@
-//! Memory: what is stored is found, what is forgotten is gone, and every figure is exact.
+//! Memory: storage, search, deletion and exact statistics.
 
 mod chaos;
 mod checker;
@@ -22,10 +22,10 @@ use serde_json::{Value, json};
 use crate::support::talk::{Talk, started};
 use crate::support::{TestApp, talk};
 
-/// A daemon with an owner and the agents `scout` and `other`.
+/// Starts a daemon with an owner and the agents `scout` and `other`.
 pub async fn app() -> TestApp {
     let mut app = TestApp::start().await;
-    app.make_owner().await;
+    app.create_owner().await;
     for agent in ["scout", "other"] {
         talk::create_agent(&app, agent).await;
     }
@@ -41,7 +41,7 @@ pub async fn say(app: &TestApp, content: &str) -> String {
     episode["id"].as_str().expect("an id").to_owned()
 }
 
-/// The answer to a search; `query` is what comes after `?q=`.
+/// Returns the response of a search; `query` follows `?q=`.
 pub async fn search(app: &TestApp, query: &str) -> Value {
     app.get(&format!("/api/memory/search?q={query}")).send().await.expect_status(200).json()
 }
@@ -55,7 +55,7 @@ pub async fn stats(app: &TestApp) -> Value {
     app.get("/api/memory/stats").send().await.expect_status(200).json()
 }
 
-/// The embedder that the daemon of a test uses.
+/// Returns the embedder of the test daemon.
 pub fn embedder(app: &TestApp) -> Arc<FakeEmbedder> {
     Arc::clone(&app.embedder)
 }
@@ -64,7 +64,7 @@ pub async fn settings(app: &TestApp, change: Value) {
     app.put("/api/settings/memory").json(&change).send().await.expect_status(200);
 }
 
-/// Every episode, the newest first.
+/// Returns all episodes, newest first.
 pub async fn episodes(app: &TestApp) -> Vec<Value> {
     let list = app.get("/api/memory/episodes?limit=100").send().await.expect_status(200).json();
     list["episodes"].as_array().expect("episodes").clone()
@@ -74,13 +74,13 @@ pub async fn episode(app: &TestApp, id: &str) -> Value {
     app.get(&format!("/api/memory/episodes/{id}")).send().await.expect_status(200).json()
 }
 
-/// The contents of every episode, the oldest first.
+/// Returns the contents of all episodes, oldest first.
 pub async fn remembered(app: &TestApp) -> Vec<String> {
     let episodes = episodes(app).await;
     episodes.iter().rev().map(|episode| episode["content"].as_str().expect("a content").to_owned()).collect()
 }
 
-/// Says something to scout, in a new conversation or one that is there; answers the conversation.
+/// Sends a message to `scout`, in a new or existing conversation; returns the conversation id.
 pub async fn chat(talk: &Talk, conversation: Option<&str>, content: &str) -> String {
     let mut message = json!({"content": content});
     match conversation {
@@ -90,7 +90,7 @@ pub async fn chat(talk: &Talk, conversation: Option<&str>, content: &str) -> Str
     started(&talk.exchange(&message).await, "conversation_id")
 }
 
-/// The data of the events of a type, the oldest first.
+/// Returns the data of events of a type, oldest first.
 pub async fn events(app: &TestApp, event_type: &str) -> Vec<Value> {
     let mut read = app.running().context().db.read().await.expect("a connection");
     let sql = "SELECT data FROM outbox WHERE event_type = $1 ORDER BY seq";
@@ -98,8 +98,8 @@ pub async fn events(app: &TestApp, event_type: &str) -> Vec<Value> {
     rows.iter().map(|row| row.json::<Value>("data").expect("data")).collect()
 }
 
-/// Runs a statement on the daemon's database.
+/// Executes a statement on the database of the daemon.
 pub async fn sql(app: &TestApp, text: &'static str, args: fn() -> agentd_store::Args) {
     let write = async move |tx: &mut agentd_store::Tx| tx.execute(text, args()).await;
-    app.running().context().db.write::<_, agentd_store::StoreError, _>(write).await.expect("it is written");
+    app.running().context().db.write::<_, agentd_store::StoreError, _>(write).await.expect("execute the statement");
 }

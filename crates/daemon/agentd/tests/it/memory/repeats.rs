@@ -1,4 +1,4 @@
-//! Only texts with the same words are merged; facts that differ in one word are all kept.
+//! Only texts with the same words are merged; facts that differ in one word are retained.
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::{chat, episodes, remember, remembered, settings, stats};
 use crate::support::TestApp;
 use crate::support::talk::Talk;
 
-/// Sentences about somebody, and two words for the gap that mean something else.
+/// Sentence templates with two words that change the meaning.
 const DIFFERENCES: [(&str, &str, &str); 20] = [
     ("Patient {} is allergic to _ and must never get it.", "penicillin", "ibuprofen"),
     ("Patient {} takes _ tablets of it every morning.", "one", "two"),
@@ -31,9 +31,9 @@ const DIFFERENCES: [(&str, &str, &str); 20] = [
     ("Der Schlüssel von Haus {} liegt _ der Matte.", "auf", "unter"),
 ];
 const SUBJECTS: u32 = 50;
-const AT_ONCE: usize = 20;
+const CONCURRENT_REQUESTS: usize = 20;
 
-/// A thousand pairs.
+/// Returns a thousand pairs.
 fn pairs() -> Vec<[String; 2]> {
     let of_sentence = |(sentence, one, other): (&str, &str, &str)| {
         let sentence = sentence.to_owned();
@@ -51,7 +51,7 @@ async fn store(app: &TestApp, texts: impl IntoIterator<Item = String>) {
         .into_iter()
         .map(|content| json!({"content": content, "source": "conversation", "agent_id": "scout"}))
         .collect();
-    for some in texts.chunks(AT_ONCE) {
+    for some in texts.chunks(CONCURRENT_REQUESTS) {
         join_all(some.iter().map(|episode| remember(app, episode))).await;
     }
 }
@@ -86,7 +86,7 @@ async fn repeated_facts_are_merged() {
 }
 
 #[tokio::test]
-async fn a_repeated_fact_is_found_beside_many_that_a_search_ranks_higher() {
+async fn repeated_fact_is_merged_despite_higher_ranked_matches() {
     let app = super::app().await;
     store(&app, (0..150).map(|number| format!("Mia eats fish, Mia eats fish, Mia eats fish {number}."))).await;
     store(&app, ["Mia eats fish on some Fridays.", "mia eats fish on some Fridays"].map(str::to_owned)).await;
@@ -95,7 +95,7 @@ async fn a_repeated_fact_is_found_beside_many_that_a_search_ranks_higher() {
 }
 
 #[tokio::test]
-async fn facts_said_in_conversations_that_differ_in_one_word_are_all_remembered() {
+async fn conversation_facts_that_differ_in_one_word_are_all_remembered() {
     let talk = Talk::saying(&["All right."]).await;
     settings(&talk.app, json!({"auto_recall": false, "min_importance": 0.0})).await;
     let said = [

@@ -1,4 +1,4 @@
-//! Finding what was remembered.
+//! Searching memories.
 
 use agentd_inference::{LocalError, LocalErrorCode};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{app, contents, embedder, remember, say, search};
 
 #[tokio::test]
-async fn a_new_episode_is_found_in_every_mode() {
+async fn new_episode_is_found_in_every_mode() {
     let app = app().await;
     for (number, content) in
         ["The red lighthouse stands in Bremerhaven.", "Naïve Bäcker backen süße Brötchen.", "東京の天気は晴れです。"]
@@ -14,7 +14,7 @@ async fn a_new_episode_is_found_in_every_mode() {
             .enumerate()
     {
         let id = say(&app, content).await;
-        // The vectors of a test know letters, not meanings.
+        // The test embedder knows letters, not meanings.
         let modes = if number == 0 { &["keyword", "semantic", "hybrid"][..] } else { &["keyword", "hybrid"] };
         for mode in modes {
             let query = [
@@ -30,7 +30,7 @@ async fn a_new_episode_is_found_in_every_mode() {
 }
 
 #[tokio::test]
-async fn filters_leave_out_what_is_not_meant_and_totals_know_it() {
+async fn filters_apply_to_results_and_totals() {
     let app = app().await;
     for (day, source, agent) in
         [(1, "conversation", "scout"), (2, "task", "scout"), (3, "task", "other"), (31, "task", "scout")]
@@ -74,7 +74,7 @@ async fn filters_leave_out_what_is_not_meant_and_totals_know_it() {
 }
 
 #[tokio::test]
-async fn what_matched_is_marked_and_all_else_escaped() {
+async fn matches_are_highlighted_and_text_is_escaped() {
     let app = app().await;
     say(&app, "<script>alert('x')</script> The gardeners were gardening & planting.").await;
     let found = search(&app, "gardener&mode=keyword").await;
@@ -88,7 +88,7 @@ async fn what_matched_is_marked_and_all_else_escaped() {
 }
 
 #[tokio::test]
-async fn nonsense_is_plain_text() {
+async fn special_characters_are_treated_as_plain_text() {
     let app = app().await;
     say(&app, "Nothing special happened today, or did it?").await;
     let long = "word%20".repeat(8_500);
@@ -107,7 +107,7 @@ async fn nonsense_is_plain_text() {
             search(&app, &format!("{query}&mode={mode}")).await;
         }
     }
-    // What is all there is in a query is looked for, however common.
+    // A query of only stop words is searched literally.
     assert_eq!(contents(&search(&app, "or+did+it&mode=keyword").await).len(), 1);
     for bad in [
         "q=",
@@ -125,7 +125,7 @@ async fn nonsense_is_plain_text() {
 }
 
 #[tokio::test]
-async fn without_a_model_words_still_find() {
+async fn keyword_search_works_without_a_model() {
     let app = app().await;
     let embedder = embedder(&app);
     let missing = "there is no embedding model; fetch the default one with `make models`";
@@ -142,10 +142,10 @@ async fn without_a_model_words_still_find() {
 }
 
 #[tokio::test]
-async fn a_query_without_a_word_means_nothing() {
+async fn query_without_a_word_has_no_results() {
     let app = app().await;
     let empty = search(&app, "violin").await;
-    assert_eq!((&empty["total"], &empty["degraded"]), (&json!(0), &json!(false)), "an empty memory lacks nothing");
+    assert_eq!((&empty["total"], &empty["degraded"]), (&json!(0), &json!(false)), "an empty memory is not degraded");
     say(&app, "A violin without a bow").await;
     for mode in ["semantic", "hybrid", "keyword"] {
         let found = search(&app, &format!("%01&mode={mode}")).await;
@@ -154,7 +154,7 @@ async fn a_query_without_a_word_means_nothing() {
 }
 
 #[tokio::test]
-async fn a_damaged_model_takes_nothing_from_what_is_there() {
+async fn damaged_model_does_not_affect_existing_vectors() {
     let mut app = app().await;
     for number in 0..20 {
         say(&app, &format!("Whale number {number} of the northern sea")).await;
@@ -175,14 +175,14 @@ async fn a_damaged_model_takes_nothing_from_what_is_there() {
     let jobs = app.get("/api/memory/jobs").send().await.expect_status(200).json();
     let embedding = jobs["jobs"].as_array().expect("jobs").iter().find(|job| job["name"] == "embed_episodes");
     assert_eq!(embedding.expect("a job")["status"], "idle", "{jobs}");
-    // Repaired, it is another model that works.
+    // A repaired model counts as a different model.
     embedder(&app).set_damaged(false);
     app.run_workers().await;
     assert_eq!(search(&app, "whale&mode=semantic").await["total"], 20);
 }
 
 #[tokio::test]
-async fn another_model_takes_over_without_an_outage() {
+async fn model_change_causes_no_outage() {
     let app = app().await;
     for number in 0..100 {
         say(&app, &format!("Episode {number} about whales")).await;
@@ -195,7 +195,7 @@ async fn another_model_takes_over_without_an_outage() {
 }
 
 #[tokio::test]
-async fn what_is_related_means_the_same_or_speaks_of_the_same() {
+async fn related_episodes_share_meaning_or_entities() {
     let app = app().await;
     let rust = say(&app, "The crawler is written in Rust with Tokio").await;
     say(&app, "We rewrote the crawler in Rust, Tokio drives it").await;
@@ -213,7 +213,7 @@ async fn what_is_related_means_the_same_or_speaks_of_the_same() {
 }
 
 #[tokio::test]
-async fn replicas_find_what_another_one_stored() {
+async fn replica_finds_episodes_of_another_replica() {
     let app = app().await;
     let Some(replica) = app.replica().await else { return };
     for number in 0..20 {

@@ -1,4 +1,4 @@
-//! What agents do with their own memory.
+//! Memory tools of agents.
 
 use agentd_llm::ToolCall;
 use agentd_testing_llm::{Reply, Script};
@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 use super::{episodes, remember, remembered, say, settings};
 use crate::support::request::ServerEvent;
-use crate::support::talk::{COUNTED, Talk, create_agent};
+use crate::support::talk::{TEST_USAGE, Talk, create_agent};
 
 fn call(tool: &str, input: Value) -> Reply {
-    Reply::tool_calls(vec![ToolCall::new("c1", tool, input)], COUNTED)
+    Reply::tool_calls(vec![ToolCall::new("c1", tool, input)], TEST_USAGE)
 }
 
 fn done() -> Reply {
-    Reply::text(["Done."], COUNTED)
+    Reply::text(["Done."], TEST_USAGE)
 }
 
 fn results(events: &[ServerEvent]) -> Vec<Value> {
@@ -25,7 +25,7 @@ async fn ask(talk: &Talk) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn agents_search_store_and_forget() {
+async fn agent_stores_and_searches_memories() {
     let script = Script::queue([
         call("memory_store", json!({"content": "The launch is on 3 March 2026.", "topics": ["launch"]})),
         done(),
@@ -50,7 +50,7 @@ async fn agents_search_store_and_forget() {
 }
 
 #[tokio::test]
-async fn an_agent_forgets_only_what_is_its_own() {
+async fn agent_deletes_only_its_own_memories() {
     let (ids, given) = tokio::sync::watch::channel(Vec::<String>::new());
     let asked = std::sync::atomic::AtomicUsize::new(0);
     let script = Script::by(move |_| {
@@ -75,7 +75,7 @@ async fn an_agent_forgets_only_what_is_its_own() {
 }
 
 #[tokio::test]
-async fn changing_memory_asks_where_acting_does_and_reading_does_not() {
+async fn memory_changes_require_approval_and_searches_do_not() {
     let script = Script::queue([
         call("memory_search", json!({"query": "anything"})),
         call("memory_store", json!({"content": "The launch is on 3 March 2026."})),
@@ -88,7 +88,7 @@ async fn changing_memory_asks_where_acting_does_and_reading_does_not() {
     let mut stream = talk.send(&json!({"content": "Go on.", "conversation_id": conversation["id"]})).stream().await;
     let mut seen = Vec::new();
     let request = loop {
-        let event = stream.next().await.expect("the stream goes on");
+        let event = stream.next().await.expect("next event");
         if event.event == "approval_request" {
             break event;
         }
@@ -98,7 +98,7 @@ async fn changing_memory_asks_where_acting_does_and_reading_does_not() {
     assert_eq!(results(&seen)[0]["tool"], "memory_search");
     let path = format!("/api/chat/approvals/{}", request.data["approval_id"].as_str().expect("an id"));
     talk.app.post(&path).json(&json!({"decision": "approve"})).send().await.expect_status(200);
-    // An answer that is faster than the turn comes to rest is seen by a worker.
+    // If the approval arrives before the turn is parked, a worker resumes it.
     let mut end = std::pin::pin!(stream.collect());
     loop {
         tokio::select! {
@@ -111,7 +111,7 @@ async fn changing_memory_asks_where_acting_does_and_reading_does_not() {
 }
 
 #[tokio::test]
-async fn the_tools_stand_among_the_built_in_ones() {
+async fn memory_tools_are_listed_as_builtin_tools() {
     let talk = Talk::saying(&["Hello."]).await;
     let offered = async || {
         talk.exchange(&json!({"content": "Go on.", "agent_id": "scout"})).await;
@@ -128,6 +128,6 @@ async fn the_tools_stand_among_the_built_in_ones() {
     assert_eq!(offered().await, [""; 0]);
     let list = talk.app.get("/api/settings/skills/builtin").send().await.expect_status(200).json();
     let shown = list["tools"].as_array().expect("tools").iter().find(|tool| tool["name"] == "memory_search");
-    let problem = shown.expect("it is shown")["problem"].as_str().expect("a problem").to_owned();
+    let problem = shown.expect("the tool")["problem"].as_str().expect("a problem").to_owned();
     assert!(problem.contains("switched off"), "{problem}");
 }

@@ -1,4 +1,4 @@
-//! What is left of messages that were on their way when the daemon went.
+//! Messages in progress when the daemon is killed or stopped.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use super::{enqueue, events, mail, shown, use_server};
 use crate::support::smtp::{Behaviour, SmtpServer};
 use crate::support::{Eventually, TestApp, TestProcess};
 
-/// A daemon inside the test on the data of a process.
-async fn on_the_data_of(process: &TestProcess) -> TestApp {
+/// Starts an in-process daemon on the data of a process.
+async fn start_on_data_of(process: &TestProcess) -> TestApp {
     TestApp::start_with(|source| {
         source.data_dir = Some(process.data_dir());
         source.database_url = process.database_url().map(|url| Secret::new(url.to_owned()));
@@ -18,14 +18,15 @@ async fn on_the_data_of(process: &TestProcess) -> TestApp {
     .await
 }
 
-/// Killed while one mail is sent, one has just been handed over, and one is being begun: nothing is
-/// lost, and only the one whose success was never heard goes out twice, as the same.
+/// The daemon is killed while one mail is sent, one is handed over, and one is started. No mail is lost, and only
+/// the
+/// unconfirmed one is sent twice with the same message id.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kill_loses_no_mail_and_repeats_only_what_was_never_confirmed() {
+async fn kill_loses_no_mail_and_repeats_only_unconfirmed_mail() {
     let server = SmtpServer::plain().await;
     let mut process = TestProcess::stopped().await;
-    let mut before = on_the_data_of(&process).await;
-    before.make_owner().await;
+    let mut before = start_on_data_of(&process).await;
+    before.create_owner().await;
     use_server(&before, &server, json!({})).await;
     let mut ids = Vec::new();
     for number in 0..3 {
@@ -44,14 +45,14 @@ async fn a_kill_loses_no_mail_and_repeats_only_what_was_never_confirmed() {
         if sent["total"] == 1 {
             break sent["notifications"][0]["id"].clone();
         }
-        eventually.look_again().await;
+        eventually.retry().await;
     };
     process.kill();
     let unconfirmed: Vec<String> = server.received().iter().map(|mail| mail.header("Message-ID").to_owned()).collect();
 
-    let mut after = on_the_data_of(&process).await;
+    let mut after = start_on_data_of(&process).await;
     after.key = Some(process.key.clone());
-    // Past the leases of the one that was killed.
+    // After the leases of the killed daemon have expired.
     after.clock.set(Clock::system().now() + Duration::from_secs(3600));
     after.run_workers().await;
     for id in &ids {
@@ -69,7 +70,7 @@ async fn a_kill_loses_no_mail_and_repeats_only_what_was_never_confirmed() {
 }
 
 #[tokio::test]
-async fn an_orderly_end_waits_for_what_is_on_its_way() {
+async fn graceful_shutdown_waits_for_mail_in_progress() {
     let server = SmtpServer::plain().await;
     let mut app = TestApp::with_owner().await;
     use_server(&app, &server, json!({})).await;
@@ -77,16 +78,16 @@ async fn an_orderly_end_waits_for_what_is_on_its_way() {
     let workers = app.running().daemon.workers.clone();
     let working = tokio::spawn(async move { workers.run_until_idle().await.map_err(|error| error.to_string()) });
     server.wait_for_sessions(1).await;
-    // As the loop around a worker does when the daemon drains.
+    // Same as the worker loop when the daemon drains.
     working.abort();
     app.restart().await;
     assert_eq!(shown(&app, &id).await["status"], "sent");
     assert_eq!(server.received().len(), 1);
 }
 
-/// The last attempt ends with the daemon that made it: nobody recorded anything.
+/// The daemon is killed during the last attempt, so its result is never recorded.
 #[tokio::test]
-async fn a_last_attempt_that_nobody_ended_becomes_visible() {
+async fn abandoned_last_attempt_is_dead_lettered() {
     let server = SmtpServer::plain().await;
     let app = TestApp::with_owner().await;
     use_server(&app, &server, json!({})).await;

@@ -1,4 +1,4 @@
-//! `POST /api/settings/email/test`: a real mail with the present settings, or what is wrong with them.
+//! `POST /api/settings/email/test`: sends a mail with the current settings or returns the error.
 
 use std::time::Duration;
 
@@ -12,31 +12,31 @@ async fn test(app: &TestApp) -> TestResponse {
     app.post("/api/settings/email/test").json(&json!({"to": "ada@example.net"})).send().await
 }
 
-/// No form of the password is in it.
-fn assert_keeps_the_secret(answer: &TestResponse) {
+/// Checks that the response contains no form of the password.
+fn assert_password_hidden(answer: &TestResponse) {
     use base64::Engine as _;
     let coded = base64::engine::general_purpose::STANDARD.encode(PASSWORD);
     let text = answer.text();
     assert!(!text.contains(PASSWORD) && !text.contains(&coded), "{text}");
 }
 
-async fn trusting(server: &SmtpServer) -> TestApp {
+async fn app_trusting(server: &SmtpServer) -> TestApp {
     let mut app = TestApp::with_owner().await;
     app.restart_with_mail(MailLimits { roots: vec![server.certificate.clone()], time_limit: None }).await;
     app
 }
 
 #[tokio::test]
-async fn a_mail_arrives_by_every_way() {
-    let ways = [
+async fn mail_is_sent_with_every_encryption_and_mechanism() {
+    let cases = [
         (Protection::None, "none", "PLAIN LOGIN"),
         (Protection::None, "none", "LOGIN"),
         (Protection::Starttls, "starttls", "PLAIN"),
         (Protection::Implicit, "implicit", "LOGIN XOAUTH2"),
     ];
-    for (protection, tls, mechanisms) in ways {
+    for (protection, tls, mechanisms) in cases {
         let server = SmtpServer::start(protection, mechanisms).await;
-        let app = trusting(&server).await;
+        let app = app_trusting(&server).await;
         use_server(&app, &server, json!({"smtp_host": "localhost", "tls": tls})).await;
         assert_eq!(test(&app).await.expect_status(200).json(), json!({"sent": true}), "{tls}");
         let received = server.received();
@@ -54,7 +54,7 @@ async fn a_mail_arrives_by_every_way() {
 }
 
 #[tokio::test]
-async fn without_a_user_name_nobody_logs_in() {
+async fn mail_without_a_username_needs_no_login() {
     let server = SmtpServer::start(Protection::None, "").await;
     let app = TestApp::with_owner().await;
     use_server(&app, &server, json!({"username": null, "password": null})).await;
@@ -63,15 +63,15 @@ async fn without_a_user_name_nobody_logs_in() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_prove_who_it_is_hears_nothing() {
+async fn untrusted_server_certificate_is_rejected_before_login() {
     for (protection, tls) in [(Protection::Starttls, "starttls"), (Protection::Implicit, "implicit")] {
         let server = SmtpServer::start(protection, "PLAIN").await;
         let stranger = TestApp::with_owner().await;
         use_server(&stranger, &server, json!({"smtp_host": "localhost", "tls": tls})).await;
         let refused = test(&stranger).await.expect_error(502, "email_tls_failed");
         assert!(refused.text().contains("nobody whom this machine trusts"), "{}", refused.text());
-        // Vouched for, but for another name than the one that was set.
-        let app = trusting(&server).await;
+        // Trusted certificate, but for another host name.
+        let app = app_trusting(&server).await;
         use_server(&app, &server, json!({"tls": tls})).await;
         let refused = test(&app).await.expect_error(502, "email_tls_failed");
         assert!(refused.text().contains("another name"), "{}", refused.text());
@@ -80,7 +80,7 @@ async fn a_server_that_cannot_prove_who_it_is_hears_nothing() {
 }
 
 #[tokio::test]
-async fn protection_is_never_given_up() {
+async fn encryption_is_never_downgraded() {
     let plain = SmtpServer::plain().await;
     let app = TestApp::with_owner().await;
     use_server(&app, &plain, json!({"smtp_host": "localhost", "tls": "starttls"})).await;
@@ -90,14 +90,14 @@ async fn protection_is_never_given_up() {
     test(&app).await.expect_error(502, "email_tls_failed");
     assert_eq!(plain.received(), []);
     let injecting = SmtpServer::start(Protection::StarttlsInjecting, "PLAIN").await;
-    let app = trusting(&injecting).await;
+    let app = app_trusting(&injecting).await;
     use_server(&app, &injecting, json!({"smtp_host": "localhost", "tls": "starttls"})).await;
     test(&app).await.expect_error(502, "email_tls_failed");
     assert_eq!(injecting.received(), []);
 }
 
 #[tokio::test]
-async fn what_is_missing_is_named() {
+async fn missing_email_settings_are_reported() {
     let server = SmtpServer::plain().await;
     let app = TestApp::with_owner().await;
     test(&app).await.expect_error(503, "email_off");
@@ -114,7 +114,7 @@ async fn what_is_missing_is_named() {
 }
 
 #[tokio::test]
-async fn only_permitted_addresses_are_connected_to() {
+async fn only_allowed_addresses_are_connected_to() {
     let server = SmtpServer::plain().await;
     let app = TestApp::with_owner().await;
     use_server(&app, &server, json!({"smtp_host": "169.254.169.254"})).await;
@@ -132,7 +132,7 @@ async fn only_permitted_addresses_are_connected_to() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_told_and_not_shown() {
+async fn wrong_password_is_reported_without_the_password() {
     let server = SmtpServer::plain().await;
     let app = TestApp::with_owner().await;
     use_server(&app, &server, json!({"password": "another"})).await;
@@ -141,7 +141,7 @@ async fn a_wrong_password_is_told_and_not_shown() {
     use_server(&app, &server, json!({})).await;
     server.then([Behaviour::EchoLogin]);
     let echoed = test(&app).await.expect_error(502, "email_authentication_failed");
-    assert_keeps_the_secret(&echoed);
+    assert_password_hidden(&echoed);
     let unable = SmtpServer::start(Protection::None, "CRAM-MD5").await;
     use_server(&app, &unable, json!({})).await;
     test(&app).await.expect_error(502, "email_authentication_failed");
@@ -149,7 +149,7 @@ async fn a_wrong_password_is_told_and_not_shown() {
 }
 
 #[tokio::test]
-async fn refusals_say_what_the_server_said() {
+async fn rejection_includes_the_server_reply() {
     let server = SmtpServer::plain().await;
     let app = TestApp::with_owner().await;
     use_server(&app, &server, json!({})).await;
@@ -159,7 +159,7 @@ async fn refusals_say_what_the_server_said() {
     server.then([Behaviour::Data("552 5.3.4 too big\u{7}")]);
     let refused = test(&app).await.expect_error(502, "email_message_refused");
     assert!(refused.text().contains("552 5.3.4 too big"), "{}", refused.text());
-    // One that repeats what it heard is not quoted.
+    // A reply that repeats the login is not quoted.
     for reply in [
         "550 mail-password-4711 is a fine password",
         "550 mail%2Dpassword%2d4711",
@@ -169,7 +169,7 @@ async fn refusals_say_what_the_server_said() {
     ] {
         server.then([Behaviour::Recipient(reply)]);
         let refused = test(&app).await.expect_error(502, "email_recipient_refused");
-        assert_keeps_the_secret(&refused);
+        assert_password_hidden(&refused);
         assert!(refused.text().contains("repeats the login") && !refused.text().contains("4711"), "{}", refused.text());
     }
     server.then([Behaviour::Recipient("550 5.1.1 no\u{202e}such user")]);
@@ -179,7 +179,7 @@ async fn refusals_say_what_the_server_said() {
 }
 
 #[tokio::test]
-async fn a_server_that_misbehaves_is_given_up() {
+async fn misbehaving_server_is_abandoned() {
     let server = SmtpServer::plain().await;
     let mut app = TestApp::with_owner().await;
     use_server(&app, &server, json!({})).await;
@@ -197,7 +197,7 @@ async fn a_server_that_misbehaves_is_given_up() {
     let phases = ["while it greeted", "while it greeted", "while it took the message"];
     for phase in phases {
         let late = test(&app).await.expect_error(502, "email_timeout");
-        // Where the machine was slow, an earlier step took the time.
+        // On a slow machine an earlier step may have used the time.
         assert!(late.text().contains(phase) || phase != phases[0], "{}", late.text());
     }
 }
@@ -209,7 +209,7 @@ async fn reply_of_36_000_lines_is_refused_with_a_readable_error() {
     use_server(&app, &server, json!({})).await;
     for command in ["EHLO", "AUTH", "MAIL", "RCPT", "DATA"] {
         server.then([Behaviour::LongReply(command)]);
-        // A reply that was parsed to its end would be a success, a refusal of the code or a timeout.
+        // A reply parsed to its end would cause success, another error code, or a timeout.
         let refused = test(&app).await.expect_error(502, "email_protocol");
         assert!(refused.text().contains("its reply is too long"), "{command}: {}", refused.text());
     }
@@ -218,7 +218,7 @@ async fn reply_of_36_000_lines_is_refused_with_a_readable_error() {
 }
 
 #[tokio::test]
-async fn a_test_sent_twice_is_one_mail() {
+async fn repeated_test_request_sends_one_mail() {
     let server = SmtpServer::plain().await;
     let app = TestApp::with_owner().await;
     use_server(&app, &server, json!({})).await;
@@ -227,7 +227,7 @@ async fn a_test_sent_twice_is_one_mail() {
         let request = app.post("/api/settings/email/test").header("idempotency-key", "once");
         request.json(&json!({"to": "ada@example.net"})).send().await
     };
-    // What failed may be tried again.
+    // A failed request may be repeated.
     send().await.expect_status(502);
     send().await.expect_status(200);
     let repeated = send().await.expect_status(200);

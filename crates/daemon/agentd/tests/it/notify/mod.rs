@@ -1,4 +1,4 @@
-//! Sending to the outside: what was taken is sent or ends visibly, whatever happens in between.
+//! Notifications: every accepted message is sent or fails visibly.
 
 mod crash;
 mod email;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::support::TestApp;
 use crate::support::smtp::{PASSWORD, SmtpServer, USERNAME};
 
-/// Makes a server the one that mail goes through.
+/// Configures a mail server.
 pub async fn use_server(app: &TestApp, server: &SmtpServer, change: Value) {
     let mut settings = json!({
         "enabled": true, "smtp_host": "127.0.0.1", "smtp_port": server.address.port(), "tls": "none",
@@ -29,15 +29,16 @@ pub fn mail(subject: &str) -> Notification {
 pub async fn enqueue(app: &TestApp, notification: Notification) -> NotificationId {
     let notify = app.running().daemon.notify().clone();
     let work = async move |tx: &mut Tx| Ok::<_, NotifyError>(notify.enqueue(tx, &notification).await?);
-    app.running().context().db.write(work).await.expect("the message is taken")
+    app.running().context().db.write(work).await.expect("enqueue the message")
 }
 
 async fn shown(app: &TestApp, id: &NotificationId) -> Value {
     app.get(&format!("/api/notifications/{id}")).send().await.expect_status(200).json()
 }
 
-/// The events of a type, oldest first. Straight from the table: whoever reads by cursor sees on
-/// PostgreSQL only what no transaction of any other test can still come before.
+/// Returns the events of a type, oldest first. Reads the table directly, because on PostgreSQL a cursor only
+/// returns events
+/// before all open transactions, including those of other tests.
 async fn events(app: &TestApp, event_type: &str) -> Vec<Value> {
     let mut read = app.running().context().db.read().await.expect("a connection");
     let sql = "SELECT data FROM outbox WHERE event_type = $1 ORDER BY seq";

@@ -1,4 +1,4 @@
-//! Devices that are woken: who is subscribed, and what becomes of a message to them.
+//! Push devices: subscriptions and delivery of messages.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn to_all(subject: &str) -> Notification {
     Notification::new("push:".parse().unwrap(), subject, "The *text*.")
 }
 
-/// The messages to single devices, newest first.
+/// Returns the messages to single devices, newest first.
 async fn copies(app: &TestApp) -> Vec<Value> {
     let list = app.get("/api/notifications").send().await.expect_status(200).json();
     let all = list["notifications"].as_array().expect("a list").clone();
@@ -36,7 +36,7 @@ async fn copies(app: &TestApp) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_device_is_subscribed_shown_and_removed() {
+async fn push_device_is_subscribed_listed_and_removed() {
     let mut app = TestApp::with_owner().await;
     let key = public_key(&app).await;
     assert_eq!(key.as_str().map(str::len), Some(87), "65 bytes in base64url");
@@ -49,13 +49,13 @@ async fn a_device_is_subscribed_shown_and_removed() {
     for secret in ["/push/phone".to_owned(), device.browser.auth(), device.browser.p256dh()] {
         assert!(!found[0].to_string().contains(&secret), "{}", found[0]);
     }
-    // The same address again is the same device, with the keys that it has now.
+    // Subscribing the same endpoint again updates the keys of the device.
     let (browser, subscription) = service.browser("phone");
     let again = subscribe(&app, &subscription).await.expect_status(201).json();
     assert_eq!(again["id"], json!(device.id));
     assert_eq!(devices(&app).await.len(), 1);
     app.restart().await;
-    assert_eq!(public_key(&app).await, key, "browsers are bound to it");
+    assert_eq!(public_key(&app).await, key, "browsers depend on the key");
     let path = format!("{SUBSCRIPTIONS}/{}", device.id);
     app.post(&format!("{path}/test")).send().await.expect_status(200);
     let device = crate::support::push_service::Device { browser, ..device };
@@ -70,11 +70,11 @@ async fn a_device_is_subscribed_shown_and_removed() {
 }
 
 #[tokio::test]
-async fn nonsense_is_refused_by_name_and_changes_nothing() {
+async fn invalid_subscription_is_rejected_and_changes_nothing() {
     let app = TestApp::with_owner().await;
     let service = PushService::start().await;
     let (_, good) = service.browser("phone");
-    // This machine is not reached unless the owner says so, and nobody else without https.
+    // Local addresses need permission of the owner, and other addresses need HTTPS.
     let refused = subscribe(&app, &good).await.expect_error(400, "invalid_request");
     assert_eq!(refused.bad_fields(), ["endpoint"]);
     for endpoint in ["http://push.example/a", "https://10.0.0.1/a", "https://169.254.169.254/", "ftp://x/", "x", ""] {
@@ -96,7 +96,7 @@ async fn nonsense_is_refused_by_name_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn what_a_device_is_reached_by_stands_nowhere_in_the_clear() {
+async fn endpoint_and_keys_of_a_device_are_never_shown_in_plain_text() {
     let app = TestApp::with_owner().await;
     let service = PushService::start().await;
     let device = service.subscribe(&app, "phone").await;
@@ -111,14 +111,14 @@ async fn what_a_device_is_reached_by_stands_nowhere_in_the_clear() {
     for path in [SUBSCRIPTIONS, "/api/notifications", &format!("/api/notifications/{id}")] {
         said += &app.get(path).send().await.expect_status(200).json().to_string();
     }
-    assert!(said.contains(&device.id), "it is the right database");
+    assert!(said.contains(&device.id), "the dump contains the device");
     for secret in ["/push/phone".to_owned(), device.browser.auth(), device.browser.p256dh()] {
         assert!(!said.contains(&secret), "{secret}");
     }
 }
 
 #[tokio::test]
-async fn there_are_so_many_devices_at_most() {
+async fn number_of_devices_is_limited() {
     let app = TestApp::with_owner().await;
     let service = PushService::start().await;
     for number in 0..50 {
@@ -132,7 +132,7 @@ async fn there_are_so_many_devices_at_most() {
 }
 
 #[tokio::test]
-async fn a_message_to_all_is_one_to_each() {
+async fn broadcast_sends_one_message_per_device() {
     let app = TestApp::with_owner().await;
     let service = PushService::start().await;
     let (phone, laptop) = (service.subscribe(&app, "phone").await, service.subscribe(&app, "laptop").await);
@@ -150,7 +150,7 @@ async fn a_message_to_all_is_one_to_each() {
     let copies = copies(&app).await;
     assert_eq!(copies.iter().map(|copy| copy["status"].clone()).collect::<Vec<_>>(), ["sent", "sent"]);
     assert_eq!(events(&app, "channel.message.sent").await.len(), 3);
-    // To one of them alone; a page has nothing to say on a lock screen.
+    // To a single device; HTML bodies are omitted on lock screens.
     let target = format!("push:{}", phone.id).parse().unwrap();
     enqueue(&app, Notification::new(target, "", "<p>x</p>").format(MessageFormat::Html)).await;
     app.run_workers().await;
@@ -163,7 +163,7 @@ async fn a_message_to_all_is_one_to_each() {
 }
 
 #[tokio::test]
-async fn a_message_to_nobody_says_so() {
+async fn message_without_a_device_is_dead_lettered() {
     let app = TestApp::with_owner().await;
     let nobody = enqueue(&app, to_all("x")).await;
     let unknown = enqueue(&app, Notification::new("push:push_unknown".parse().unwrap(), "x", "y")).await;
@@ -176,16 +176,16 @@ async fn a_message_to_nobody_says_so() {
 }
 
 #[tokio::test]
-async fn a_device_whose_keys_are_lost_says_so_and_can_be_switched_on_again() {
+async fn device_with_lost_keys_reports_an_error_and_can_subscribe_again() {
     let app = TestApp::with_owner().await;
     let service = PushService::start().await;
     let (key, device) = (public_key(&app).await, service.subscribe(&app, "phone").await);
-    let forget = async |tx: &mut Tx| {
-        let forgotten = tx.execute("DELETE FROM secrets WHERE scope LIKE $1", args!["push%"]).await?;
-        Ok::<_, StoreError>(forgotten)
+    let delete_keys = async |tx: &mut Tx| {
+        let deleted = tx.execute("DELETE FROM secrets WHERE scope LIKE $1", args!["push%"]).await?;
+        Ok::<_, StoreError>(deleted)
     };
-    // As after a restore without secrets: the key that it was subscribed with is lost as well.
-    assert_eq!(app.running().context().db.write(forget).await.expect("a change"), 2);
+    // State after a restore without secrets: the signing key is lost as well.
+    assert_eq!(app.running().context().db.write(delete_keys).await.expect("a change"), 2);
     let id = enqueue(&app, to_all("x")).await;
     app.run_workers().await;
     assert_eq!(
@@ -204,7 +204,7 @@ async fn a_device_whose_keys_are_lost_says_so_and_can_be_switched_on_again() {
 }
 
 #[tokio::test]
-async fn what_a_push_service_has_forgotten_is_forgotten() {
+async fn device_removed_by_the_push_service_is_deleted() {
     let app = TestApp::with_owner().await;
     let service = PushService::start().await;
     for (number, status) in [404, 410].into_iter().enumerate() {
@@ -218,7 +218,7 @@ async fn what_a_push_service_has_forgotten_is_forgotten() {
         assert!(copy["error"].as_str().unwrap().contains("was removed"), "{copy}");
         assert_eq!(service.count(), number + 1);
     }
-    // A test finds it out as well.
+    // A test message detects it as well.
     let device = service.subscribe(&app, "phone").await;
     service.then([Answer::Status(410)]);
     app.post(&format!("{SUBSCRIPTIONS}/{}/test", device.id)).send().await.expect_error(502, "push_refused");
@@ -226,7 +226,7 @@ async fn what_a_push_service_has_forgotten_is_forgotten() {
 }
 
 #[tokio::test]
-async fn what_is_refused_for_now_is_sent_again_and_for_good_is_not() {
+async fn temporary_refusal_is_retried_and_permanent_is_not() {
     let app = TestApp::with_owner().await;
     let service = PushService::start().await;
     let device = service.subscribe(&app, "phone").await;
@@ -238,7 +238,7 @@ async fn what_is_refused_for_now_is_sent_again_and_for_good_is_not() {
     assert!(error.contains("429"), "{error}");
     app.clock.advance(Duration::from_secs(119));
     app.run_workers().await;
-    assert_eq!(service.count(), 1, "not before it was asked for");
+    assert_eq!(service.count(), 1, "no attempt before Retry-After");
     app.clock.advance(Duration::from_secs(1));
     app.run_workers().await;
     assert_eq!((service.count(), &copies(&app).await[0]["status"]), (2, &json!("pending")));
@@ -246,7 +246,7 @@ async fn what_is_refused_for_now_is_sent_again_and_for_good_is_not() {
     app.run_workers().await;
     assert_eq!((service.count(), &copies(&app).await[0]["status"]), (3, &json!("sent")));
     assert_eq!(devices(&app).await[0]["last_error"], Value::Null);
-    // The same message each time: a device shows it once.
+    // Every attempt sends the same message, so a device shows it once.
     let messages = service.messages(&app, &device).await;
     assert!(
         messages.iter().all(|message| (&message.content, &message.topic) == (&messages[0].content, &messages[0].topic))
@@ -264,12 +264,12 @@ async fn what_is_refused_for_now_is_sent_again_and_for_good_is_not() {
             "{status}"
         );
     }
-    assert_eq!(devices(&app).await.len(), 1, "it may be mended");
+    assert_eq!(devices(&app).await.len(), 1, "the device is kept");
 }
 
-/// Four messages are sent at once: those to devices behind a silent service would take all places, one after the other.
+/// Four messages are sent concurrently. Without a limit, devices of a hanging service would block all permits.
 #[tokio::test]
-async fn a_service_that_hangs_is_not_waited_for_by_every_device() {
+async fn hanging_push_service_does_not_block_other_devices() {
     let mut app = TestApp::with_owner().await;
     app.restart_with_mail(MailLimits { roots: Vec::new(), time_limit: Some(Duration::from_secs(1)) }).await;
     let service = PushService::start().await;
@@ -281,8 +281,8 @@ async fn a_service_that_hangs_is_not_waited_for_by_every_device() {
     app.run_workers().await;
     assert_eq!(service.count(), 4);
     let found = devices(&app).await;
-    let left_alone = |device: &&Value| device["last_error"].as_str().is_some_and(|error| error.contains("left alone"));
-    assert_eq!(found.iter().filter(left_alone).count(), 4, "{found:?}");
+    let is_skipped = |device: &&Value| device["last_error"].as_str().is_some_and(|error| error.contains("left alone"));
+    assert_eq!(found.iter().filter(is_skipped).count(), 4, "{found:?}");
     app.clock.advance(Duration::from_secs(60));
     app.run_workers().await;
     assert_eq!(service.count(), 12);
@@ -290,7 +290,7 @@ async fn a_service_that_hangs_is_not_waited_for_by_every_device() {
 }
 
 #[tokio::test]
-async fn nothing_is_sent_after_its_time() {
+async fn expired_message_is_not_sent() {
     let app = TestApp::with_owner().await;
     let service = PushService::start().await;
     service.subscribe(&app, "phone").await;
@@ -307,18 +307,18 @@ async fn nothing_is_sent_after_its_time() {
     assert!(copy["error"].as_str().unwrap().contains("time was over"), "{copy}");
 }
 
-/// Killed while it sends to one device, before it has sent to another: each has its message in the end, and only the
-/// one whose success was never heard may have it twice.
+/// The daemon is killed while it sends to one of several devices. Every device receives its message, and only the
+/// unconfirmed one may be sent twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kill_loses_no_message_and_makes_no_second_one() {
+async fn kill_loses_no_push_message_and_repeats_only_the_unconfirmed_one() {
     let service = PushService::start().await;
-    let on_the_data_of = async |process: &TestProcess| {
+    let start_on_data_of = async |process: &TestProcess| {
         let (data_dir, url) = (process.data_dir(), process.database_url().map(|url| Secret::new(url.to_owned())));
         TestApp::start_with(move |source| (source.data_dir, source.database_url) = (Some(data_dir), url)).await
     };
     let mut process = TestProcess::stopped().await;
-    let mut before = on_the_data_of(&process).await;
-    before.make_owner().await;
+    let mut before = start_on_data_of(&process).await;
+    before.create_owner().await;
     let mut wanted = Vec::new();
     for name in ["a", "b", "c"] {
         wanted.push(service.subscribe(&before, name).await);
@@ -332,18 +332,18 @@ async fn a_kill_loses_no_message_and_makes_no_second_one() {
     let mut eventually = Eventually::new();
     loop {
         let sent = process.get("/api/notifications?status=sent").send().await.expect_status(200).json();
-        // The one to all, and two of three.
+        // The broadcast and two of its three messages.
         if sent["total"] == 3 {
             break;
         }
-        eventually.look_again().await;
+        eventually.retry().await;
     }
     process.kill();
     let log = process.log();
     for device in &wanted {
         assert!(!log.contains(&device.endpoint) && !log.contains(&device.browser.auth()), "{log}");
     }
-    let mut after = on_the_data_of(&process).await;
+    let mut after = start_on_data_of(&process).await;
     after.key = Some(process.key.clone());
     after.clock.set(Clock::system().now() + Duration::from_secs(3_600));
     after.run_workers().await;

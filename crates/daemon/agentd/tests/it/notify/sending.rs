@@ -1,4 +1,4 @@
-//! Messages that others enqueue: taken with their change, sent once, tried again, given up visibly.
+//! Queued notifications: transactional enqueueing, delivery, retries, and dead letters.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,16 +25,16 @@ async fn total(app: &TestApp, status: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn a_message_is_sent_with_its_change_or_not_at_all() {
+async fn message_is_enqueued_only_with_its_transaction() {
     let server = SmtpServer::plain().await;
     let app = TestApp::with_owner().await;
     use_server(&app, &server, json!({})).await;
     let notify = app.running().daemon.notify().clone();
-    let taken_back = async move |tx: &mut Tx| {
+    let rolled_back = async move |tx: &mut Tx| {
         notify.enqueue(tx, &mail("never")).await?;
         Err::<(), _>(NotifyError::NotFound)
     };
-    app.running().context().db.write(taken_back).await.unwrap_err();
+    app.running().context().db.write(rolled_back).await.unwrap_err();
     let id = enqueue(&app, mail("Grüße\r\nBcc: x@example.org").agent("ada")).await;
     assert_eq!(shown(&app, &id).await["status"], "pending");
     app.run_workers().await;
@@ -68,7 +68,7 @@ async fn a_message_is_sent_with_its_change_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn a_key_is_taken_once() {
+async fn idempotency_key_is_used_once() {
     let server = SmtpServer::plain().await;
     let app = TestApp::with_owner().await;
     use_server(&app, &server, json!({})).await;
@@ -86,12 +86,12 @@ async fn a_key_is_taken_once() {
 }
 
 #[tokio::test]
-async fn a_body_has_a_limit() {
+async fn notification_body_size_is_limited() {
     let app = TestApp::with_owner().await;
     let notify = app.running().daemon.notify().clone();
     let large = Notification::new("slack:#x".parse().unwrap(), "s", "x".repeat(256 * 1024 + 1));
     let work = async move |tx: &mut Tx| {
-        // Refused before anything was written: the caller's own change goes on.
+        // Rejected before anything was written, so the transaction of the caller continues.
         assert!(matches!(notify.enqueue(tx, &large).await, Err(NotifyError::BodyTooLarge { .. })));
         notify.enqueue(tx, &Notification { body: "short".to_owned(), ..large.clone() }).await
     };
@@ -100,7 +100,7 @@ async fn a_body_has_a_limit() {
 }
 
 #[tokio::test]
-async fn what_fails_for_now_is_tried_again_with_the_same_identity() {
+async fn temporary_failure_is_retried_with_the_same_message_id() {
     let server = SmtpServer::plain().await;
     let app = TestApp::with_owner().await;
     use_server(&app, &server, json!({})).await;
@@ -112,9 +112,9 @@ async fn what_fails_for_now_is_tried_again_with_the_same_identity() {
     assert!(waiting["error"].as_str().unwrap().contains("450 4.2.0 greylisted"), "{waiting}");
     let next = Timestamp::parse(waiting["next_attempt_at"].as_str().unwrap()).unwrap();
     let delay = next.since(app.clock.clock().now());
-    assert!((24..=36).contains(&delay.as_secs()), "30 s, a fifth more or less: {delay:?}");
+    assert!((24..=36).contains(&delay.as_secs()), "30 s with 20 % jitter: {delay:?}");
     app.run_workers().await;
-    assert_eq!(server.sessions(), 1, "not before it is due");
+    assert_eq!(server.sessions(), 1, "no attempt before the due time");
     app.clock.advance(Duration::from_secs(36));
     app.run_workers().await;
     let waiting = shown(&app, &id).await;
@@ -122,7 +122,7 @@ async fn what_fails_for_now_is_tried_again_with_the_same_identity() {
     app.clock.advance(Duration::from_secs(72));
     app.run_workers().await;
     assert_eq!(shown(&app, &id).await["status"], "sent");
-    // The server had the second one, but never said so: the third can be told to be the same.
+    // The second attempt was received without confirmation; the third has the same id.
     let received = server.received();
     assert_eq!(received.len(), 2);
     assert_eq!(received[0].header("Message-ID"), received[1].header("Message-ID"));
@@ -131,7 +131,7 @@ async fn what_fails_for_now_is_tried_again_with_the_same_identity() {
 }
 
 #[tokio::test]
-async fn what_is_refused_for_good_is_a_dead_letter_at_once() {
+async fn permanent_rejection_is_dead_lettered_immediately() {
     let server = SmtpServer::plain().await;
     let app = TestApp::with_owner().await;
     use_server(&app, &server, json!({})).await;
@@ -142,7 +142,7 @@ async fn what_is_refused_for_good_is_a_dead_letter_at_once() {
     assert_eq!((&dead["status"], &dead["next_attempt_at"]), (&json!("dead_letter"), &Value::Null));
     let failed = events(&app, "channel.message.failed").await;
     assert_eq!((failed.len(), &failed[0]["error"]), (1, &dead["error"]));
-    // The owner mends what was wrong, and has it tried again.
+    // The owner retries the message after fixing the cause.
     let path = format!("/api/notifications/{id}/retry");
     let retry = async || app.post(&path).header("idempotency-key", "once").send().await.expect_status(200).json();
     let retried = retry().await;
@@ -155,7 +155,7 @@ async fn what_is_refused_for_good_is_a_dead_letter_at_once() {
     app.post("/api/notifications/ntf_unknown/retry").send().await.expect_error(404, "not_found");
 }
 
-/// A platform of the test.
+/// A transport of the test.
 #[derive(Default)]
 struct Pigeon(Mutex<Vec<Outgoing>>);
 
@@ -173,7 +173,7 @@ impl Transport for Pigeon {
 }
 
 #[tokio::test]
-async fn a_platform_that_is_off_or_unknown_ends_visibly() {
+async fn disabled_or_unknown_platform_is_dead_lettered() {
     let mut app = TestApp::with_owner().await;
     let off = enqueue(&app, mail("off").max_attempts(2)).await;
     let unknown = Notification::new("pigeon:roof".parse().unwrap(), "unknown", "coo");
@@ -206,7 +206,7 @@ async fn a_platform_that_is_off_or_unknown_ends_visibly() {
 #[derive(Clone, Default)]
 struct Hooked(Arc<Mutex<Vec<(HeaderMap, Value)>>>);
 
-/// Answers 503 first, with a wish, then 200, then 410.
+/// Responds with 503 and Retry-After, then 200, then 410.
 async fn hook(State(hooked): State<Hooked>, headers: HeaderMap, body: axum::Json<Value>) -> impl IntoResponse {
     let mut all = hooked.0.lock().unwrap();
     all.push((headers, body.0));
@@ -218,7 +218,7 @@ async fn hook(State(hooked): State<Hooked>, headers: HeaderMap, body: axum::Json
 }
 
 #[tokio::test]
-async fn a_webhook_gets_json_and_is_told_apart_by_its_id() {
+async fn webhook_notification_is_json_with_a_stable_id() {
     let hooked = Hooked::default();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let origin = format!("http://{}", listener.local_addr().unwrap());
@@ -234,14 +234,14 @@ async fn a_webhook_gets_json_and_is_told_apart_by_its_id() {
     assert!(!waiting.to_string().contains("secret-token"), "{waiting}");
     app.clock.advance(Duration::from_secs(119));
     app.run_workers().await;
-    assert_eq!(hooked.0.lock().unwrap().len(), 1, "not before it was asked for");
+    assert_eq!(hooked.0.lock().unwrap().len(), 1, "no attempt before Retry-After");
     app.clock.advance(Duration::from_secs(2));
     app.run_workers().await;
     assert_eq!(shown(&app, &id).await["status"], "sent");
     {
         let all = hooked.0.lock().unwrap();
         let (headers, body) = &all[1];
-        assert_eq!(&all[0].1, body, "both attempts say the same");
+        assert_eq!(&all[0].1, body, "both attempts have the same body");
         assert_eq!((&body["id"], &body["type"]), (&json!(id), &json!("notification")));
         assert_eq!(body["data"], json!({"subject": "figures", "body": {"cpu": 97}, "format": "json"}));
         assert_eq!(headers["x-svc-delivery"], id.as_str());
@@ -252,7 +252,7 @@ async fn a_webhook_gets_json_and_is_told_apart_by_its_id() {
     app.run_workers().await;
     assert_eq!(shown(&app, &gone).await["status"], "dead_letter");
     assert!(!events(&app, "channel.message.failed").await[0].to_string().contains("secret-token"));
-    // What may not be reached is not, and says why.
+    // A blocked address is reported.
     let refused = "webhook:http://169.254.169.254/latest".parse().unwrap();
     let refused = enqueue(&app, Notification::new(refused, "x", "y").max_attempts(1)).await;
     app.run_workers().await;
@@ -262,7 +262,7 @@ async fn a_webhook_gets_json_and_is_told_apart_by_its_id() {
 }
 
 #[tokio::test]
-async fn many_at_once_are_each_sent_once_whoever_sends_them() {
+async fn concurrent_messages_are_each_sent_once() {
     let server = SmtpServer::plain().await;
     let app = TestApp::with_owner().await;
     use_server(&app, &server, json!({})).await;
@@ -286,7 +286,7 @@ async fn many_at_once_are_each_sent_once_whoever_sends_them() {
 }
 
 #[tokio::test]
-async fn what_has_ended_is_forgotten_after_thirty_days() {
+async fn completed_messages_are_deleted_after_thirty_days() {
     let server = SmtpServer::plain().await;
     let app = TestApp::with_owner().await;
     use_server(&app, &server, json!({})).await;
@@ -301,9 +301,9 @@ async fn what_has_ended_is_forgotten_after_thirty_days() {
     assert_ne!(enqueue(&app, mail("new").idempotency_key("k")).await, id);
 }
 
-/// As a restore of something that another program wrote could bring it: whatever its queue, it is tried once.
+/// A restored backup may contain invalid items; each queue tries them once.
 #[tokio::test]
-async fn what_cannot_be_read_of_a_queue_is_a_dead_letter() {
+async fn unreadable_queue_item_is_dead_lettered() {
     let app = TestApp::with_owner().await;
     let db = app.running().context().db.clone();
     let queues = ["notify", "channels", "webhooks", "evolution"];

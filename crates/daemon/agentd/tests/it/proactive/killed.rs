@@ -1,4 +1,4 @@
-//! A daemon that ends in the middle: nothing is told twice, and nothing is lost that had not begun.
+//! Kills during proactive turns: no cause is lost or handled twice.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +12,11 @@ use crate::support::{Eventually, TestProcess};
 const JOBS: usize = 20;
 
 #[tokio::test]
-async fn a_turn_that_a_restart_cut_off_is_not_begun_again() {
+async fn interrupted_proactive_turn_is_not_restarted() {
     let gate = Gate::new();
     let held = gate.clone();
     let script = Script::by(move |request| match is_proactive(request) {
-        true => Reply::text(["a", "b"], COUNTED).gated(&held),
+        true => Reply::text(["a", "b"], TEST_USAGE).gated(&held),
         false => Reply::failure(DocumentedFailure::WrongKey),
     });
     let mut talk = Talk::with(script).await;
@@ -27,30 +27,30 @@ async fn a_turn_that_a_restart_cut_off_is_not_begun_again() {
     assert_eq!(list(&talk.app).await[0]["status"], "running");
     talk.app.stop_within(Duration::ZERO).await;
     gate.open();
-    talk.app.try_start().await.expect("the daemon starts");
-    // Where another daemon might hold it, its lease has to end first.
+    talk.app.try_start().await.expect("start the daemon");
+    // With replicas the lease must expire first.
     advance(&talk.app, 60);
     for _ in 0..2 {
-        let turns = settled(&talk.app).await;
+        let turns = run_until_settled(&talk.app).await;
         assert_eq!((turns.len(), &turns[0]["status"]), (1, &json!("interrupted")), "{turns:?}");
         advance(&talk.app, HOUR);
     }
-    assert_eq!(asked(&talk).len(), 1);
+    assert_eq!(proactive_requests(&talk).len(), 1);
     let sent = talk.app.get("/api/notifications").send().await.expect_status(200).json();
-    assert_eq!(sent["total"], 0, "what was not said to its end is not sent");
+    assert_eq!(sent["total"], 0, "an incomplete answer is not sent");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kills_lose_no_cause_and_repeat_none() {
-    let reply = Reply::text(["It ", "failed."], COUNTED).delayed(Duration::from_millis(60));
+async fn kills_lose_and_repeat_no_cause() {
+    let reply = Reply::text(["It ", "failed."], TEST_USAGE).delayed(Duration::from_millis(60));
     let vendor = FakeVendor::start(Vendor::Openai, Script::always(reply)).await.expect("a fake vendor");
     let mut process = TestProcess::with_owner().await;
     let key = json!({"api_key": "k", "base_url": vendor.base_url().as_str()});
     process.put("/api/providers/openai/key").json(&key).send().await.expect_status(200);
-    process.make_agent("scout").await;
+    process.create_agent("scout").await;
     let due = Clock::system().now() + Duration::from_secs(6);
     for number in 0..JOBS {
-        // A condition that cannot be evaluated any more when the job is due, so that no model is asked.
+        // The condition can no longer be evaluated when the job is due, so no model is called.
         let job = json!({
             "name": format!("job {number}"), "goal": "Say how things are.", "agent_id": "scout",
             "schedule": {"type": "at", "datetime": due},
@@ -64,7 +64,7 @@ async fn kills_lose_no_cause_and_repeat_none() {
         if failed["count"] == JOBS {
             break;
         }
-        eventually.look_again().await;
+        eventually.retry().await;
     }
     assert_eq!(vendor.requests().len(), 0);
     let quiet = json!({"start": "00:00", "end": "00:00"});
@@ -73,7 +73,7 @@ async fn kills_lose_no_cause_and_repeat_none() {
     process.put("/api/channels/settings").json(&slack).send().await.expect_status(200);
     process.put("/api/settings/strategy").json(&json!({"planning": "off"})).send().await.expect_status(200);
     process.put("/api/settings/proactive").json(&settings).send().await.expect_status(200);
-    // Each start looks at once, and begins as many as there are places.
+    // Each start checks immediately and begins as many turns as there are permits.
     for _ in 0..3 {
         tokio::time::sleep(Duration::from_millis(700)).await;
         process.kill();
@@ -86,13 +86,13 @@ async fn kills_lose_no_cause_and_repeat_none() {
         if turns.len() == JOBS && turns.iter().all(|turn| turn["status"] != "running") {
             break turns;
         }
-        eventually.look_again().await;
+        eventually.retry().await;
     };
     let causes: BTreeSet<&str> = turns.iter().filter_map(|turn| turn["cause_id"].as_str()).collect();
-    assert_eq!(causes.len(), JOBS, "each once");
+    assert_eq!(causes.len(), JOBS, "each cause once");
     let count = |status: &str| turns.iter().filter(|turn| turn["status"] == status).count();
     assert_eq!(count("success") + count("interrupted"), JOBS, "{turns:?}");
-    assert!(vendor.requests().len() <= JOBS, "{} questions", vendor.requests().len());
+    assert!(vendor.requests().len() <= JOBS, "{} model calls", vendor.requests().len());
     let sent = process.get("/api/notifications?limit=200").send().await.expect_status(200).json();
-    assert_eq!(sent["total"], count("success"), "what was said is sent, once");
+    assert_eq!(sent["total"], count("success"), "each answer is sent once");
 }

@@ -1,11 +1,11 @@
-//! How many a day, and not at night.
+//! Daily limits and quiet hours.
 
 use serde_json::{Value, json};
 
 use super::*;
 
 #[tokio::test]
-async fn an_agent_begins_so_many_turns_a_day() {
+async fn proactive_turns_per_agent_and_day_are_limited() {
     let talk = Talk::with(script()).await;
     let app = &talk.app;
     create_agent(app, "guide").await;
@@ -16,60 +16,60 @@ async fn an_agent_begins_so_many_turns_a_day() {
         scheduler::create(app, &once("2026-01-05T20:00:00Z", name)).await;
     }
     scheduler::create(app, &with(once("2026-01-05T20:00:00Z", "other"), &json!({"agent_id": "guide"}))).await;
-    until(app, "2026-01-05T20:00:00Z");
+    advance_to(app, "2026-01-05T20:00:00Z");
     let of = |turns: &[Value], day: &str| turns.iter().filter(|turn| turn["day"] == day).count();
-    let turns = settled(app).await;
-    assert_eq!((turns.len(), of(&turns, "2026-01-05")), (3, 3), "two of the one agent, one of the other");
-    until(app, "2026-01-06T04:59:59Z");
-    assert_eq!(settled(app).await.len(), 3);
-    until(app, "2026-01-06T05:00:00Z");
-    let turns = settled(app).await;
-    assert_eq!((turns.len(), of(&turns, "2026-01-06")), (5, 2), "the day of the profile's zone");
-    // More a day is in force at once, and what was begun counts.
+    let turns = run_until_settled(app).await;
+    assert_eq!((turns.len(), of(&turns, "2026-01-05")), (3, 3), "two turns of one agent, one of the other");
+    advance_to(app, "2026-01-06T04:59:59Z");
+    assert_eq!(run_until_settled(app).await.len(), 3);
+    advance_to(app, "2026-01-06T05:00:00Z");
+    let turns = run_until_settled(app).await;
+    assert_eq!((turns.len(), of(&turns, "2026-01-06")), (5, 2), "days use the time zone of the profile");
+    // A higher limit applies immediately, and earlier turns of the day count.
     enable(app, json!({"max_per_day": 3})).await;
-    let turns = settled(app).await;
+    let turns = run_until_settled(app).await;
     assert_eq!((turns.len(), of(&turns, "2026-01-06")), (6, 3));
-    assert_eq!(asked(&talk).len(), 6);
+    assert_eq!(proactive_requests(&talk).len(), 6);
 }
 
 #[tokio::test]
-async fn nobody_is_disturbed_in_quiet_hours_on_both_sides_of_a_change_of_the_clocks() {
+async fn quiet_hours_are_respected_across_daylight_saving_changes() {
     let talk = Talk::with(script()).await;
     let app = &talk.app;
     let quiet = json!({"start": "22:00", "end": "08:00", "timezone": "Europe/Berlin"});
     enable(app, json!({"quiet_hours": quiet, "max_per_day": 50})).await;
     for (name, fails, still_quiet, over) in [
         ("winter", "2026-01-05T21:00:00Z", "2026-01-06T06:59:59Z", "2026-01-06T07:00:00Z"),
-        // The clocks are moved on in that night, at 01:00 UTC.
+        // Daylight saving time begins in this night at 01:00 UTC.
         ("spring", "2026-03-28T21:00:00Z", "2026-03-29T05:59:59Z", "2026-03-29T06:00:00Z"),
         ("summer", "2026-07-05T20:00:00Z", "2026-07-06T05:59:59Z", "2026-07-06T06:00:00Z"),
         ("autumn", "2026-10-24T20:00:00Z", "2026-10-25T06:59:59Z", "2026-10-25T07:00:00Z"),
     ] {
         let job = scheduler::create(app, &once(fails, name)).await;
         let told = async || {
-            let turns = settled(app).await;
+            let turns = run_until_settled(app).await;
             turns.iter().filter(|turn| turn["job_id"] == job["id"]).count()
         };
-        until(app, fails);
-        assert_eq!(told().await, 0, "{name}: quiet begins");
+        advance_to(app, fails);
+        assert_eq!(told().await, 0, "{name}: quiet hours begin");
         assert_eq!(statuses(&runs(app, &id(&job)).await), ["failed"]);
-        until(app, still_quiet);
-        assert_eq!(told().await, 0, "{name}: its last second");
-        until(app, over);
-        assert_eq!(told().await, 1, "{name}: quiet is over");
+        advance_to(app, still_quiet);
+        assert_eq!(told().await, 0, "{name}: the last quiet second");
+        advance_to(app, over);
+        assert_eq!(told().await, 1, "{name}: quiet hours are over");
     }
-    // At noon, within the same day.
+    // Quiet hours within one day.
     let quiet = json!({"start": "12:00", "end": "13:00", "timezone": "UTC"});
     enable(app, json!({"quiet_hours": quiet, "max_per_day": 50})).await;
     scheduler::create(app, &once("2026-10-26T12:30:00Z", "noon")).await;
-    until(app, "2026-10-26T12:30:00Z");
-    let before = settled(app).await.len();
-    until(app, "2026-10-26T13:00:00Z");
-    assert_eq!(settled(app).await.len(), before + 1);
+    advance_to(app, "2026-10-26T12:30:00Z");
+    let before = run_until_settled(app).await.len();
+    advance_to(app, "2026-10-26T13:00:00Z");
+    assert_eq!(run_until_settled(app).await.len(), before + 1);
 }
 
 #[tokio::test]
-async fn several_daemons_begin_each_turn_once() {
+async fn replicas_begin_each_turn_once() {
     let talk = Talk::with(script()).await;
     let app = &talk.app;
     let Some(other) = app.replica().await else { return };
@@ -82,12 +82,12 @@ async fn several_daemons_begin_each_turn_once() {
     for _ in 0..4 {
         tokio::join!(app.run_workers(), other.run_workers());
     }
-    assert_eq!(settled(app).await.len(), 5);
-    assert_eq!(asked(&talk).len(), 5);
+    assert_eq!(run_until_settled(app).await.len(), 5);
+    assert_eq!(proactive_requests(&talk).len(), 5);
     advance(app, 15 * HOUR);
     for _ in 0..4 {
         tokio::join!(app.run_workers(), other.run_workers());
     }
-    assert_eq!(settled(&other).await.len(), 10, "the next day");
+    assert_eq!(run_until_settled(&other).await.len(), 10, "the next day");
     assert_eq!(other.get("/api/notifications").send().await.expect_status(200).json()["total"], 10);
 }

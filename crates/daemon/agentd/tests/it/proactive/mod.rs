@@ -1,4 +1,4 @@
-//! Turns that agents begin by themselves: when they may, about what, and that nothing is told twice.
+//! Proactive turns: conditions, causes, and deduplication.
 
 mod killed;
 mod limits;
@@ -10,7 +10,7 @@ use agentd_testing_llm::{DocumentedFailure, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
 use crate::scheduler::{self, advance, at, events, every, id, runs, statuses, types, with};
-use crate::support::talk::{COUNTED, Talk, create_agent, turn_on};
+use crate::support::talk::{TEST_USAGE, Talk, create_agent, enable_platform};
 use crate::support::{Eventually, TestApp};
 
 const HOUR: u64 = 3_600;
@@ -20,24 +20,24 @@ fn is_proactive(request: &RecordedRequest) -> bool {
     request.body.to_string().contains("You begin this turn by yourself")
 }
 
-/// Runs of jobs fail; what an agent begins by itself is answered.
+/// Creates a vendor that fails runs of jobs and answers proactive turns.
 fn script() -> Script {
     Script::by(|request| match is_proactive(request) {
-        true => Reply::text(["The key ", "is wrong."], COUNTED),
+        true => Reply::text(["The key ", "is wrong."], TEST_USAGE),
         false => Reply::failure(DocumentedFailure::WrongKey),
     })
 }
 
-fn asked(talk: &Talk) -> Vec<RecordedRequest> {
+fn proactive_requests(talk: &Talk) -> Vec<RecordedRequest> {
     talk.vendor.requests().into_iter().filter(is_proactive).collect()
 }
 
-/// At any time of the day, unless `change` says otherwise.
+/// Enables proactive turns without quiet hours, with the settings of `change`.
 async fn enable(app: &TestApp, change: Value) {
-    turn_on(app, "slack").await;
+    enable_platform(app, "slack").await;
     let settings = json!({"enabled": true, "quiet_hours": {"start": "00:00", "end": "00:00"}});
     app.put("/api/settings/proactive").json(&with(settings, &change)).send().await.expect_status(200);
-    // So that each turn is one question.
+    // Without planning each turn is one model call.
     app.put("/api/settings/strategy").json(&json!({"planning": "off"})).send().await.expect_status(200);
 }
 
@@ -48,8 +48,8 @@ async fn list(app: &TestApp) -> Vec<Value> {
     turns
 }
 
-/// Lets the workers work and every turn come to its end; answers the turns, the newest first.
-async fn settled(app: &TestApp) -> Vec<Value> {
+/// Runs the workers until all turns have ended; returns the turns, newest first.
+async fn run_until_settled(app: &TestApp) -> Vec<Value> {
     app.run_workers().await;
     let mut eventually = Eventually::new();
     loop {
@@ -57,7 +57,7 @@ async fn settled(app: &TestApp) -> Vec<Value> {
         if turns.iter().all(|turn| turn["status"] != "running") {
             return turns;
         }
-        eventually.look_again().await;
+        eventually.retry().await;
     }
 }
 
@@ -65,34 +65,34 @@ fn once(time: &str, name: &str) -> Value {
     with(every(600), &json!({"name": name, "schedule": {"type": "at", "datetime": time}}))
 }
 
-fn until(app: &TestApp, time: &str) {
+fn advance_to(app: &TestApp, time: &str) {
     let time: Timestamp = at(time);
     app.clock.advance(time.since(app.clock.clock().now()));
 }
 
 #[tokio::test]
-async fn nothing_happens_while_it_is_switched_off() {
+async fn no_proactive_turn_begins_while_disabled() {
     let talk = Talk::with(script()).await;
     let app = &talk.app;
     let job = scheduler::create(app, &once("2026-01-05T10:00:00Z", "report")).await;
     advance(app, HOUR);
-    assert_eq!(settled(app).await, Vec::<Value>::new());
+    assert_eq!(run_until_settled(app).await, Vec::<Value>::new());
     assert_eq!(statuses(&runs(app, &id(&job)).await), ["failed"]);
-    assert_eq!(asked(&talk).len(), 0);
-    // Switched on with no turn a day, it is as good as off.
+    assert_eq!(proactive_requests(&talk).len(), 0);
+    // A daily limit of zero has the same effect.
     enable(app, json!({"max_per_day": 0})).await;
-    assert_eq!(settled(app).await, Vec::<Value>::new());
+    assert_eq!(run_until_settled(app).await, Vec::<Value>::new());
     assert!(events(app, "task.").await.iter().all(|(_, data)| data["origin"] == "scheduler"));
 }
 
 #[tokio::test]
-async fn an_agent_tells_its_owner_of_a_run_that_failed() {
+async fn agent_reports_a_failed_run_to_its_owner() {
     let talk = Talk::with(script()).await;
     let app = &talk.app;
     enable(app, json!({"delivery": "slack:#owner"})).await;
     let job = scheduler::create(app, &once("2026-01-05T10:00:00Z", "report")).await;
     advance(app, HOUR);
-    let turns = settled(app).await;
+    let turns = run_until_settled(app).await;
     assert_eq!(turns.len(), 1);
     let (turn, run) = (&turns[0], &runs(app, &id(&job)).await[0]);
     assert_eq!((&turn["cause"], &turn["cause_id"], &turn["job_id"]), (&json!("failed_run"), &run["id"], &job["id"]));
@@ -100,16 +100,16 @@ async fn an_agent_tells_its_owner_of_a_run_that_failed() {
     assert_eq!((&turn["agent_id"], &turn["day"]), (&job["agent_id"], &json!("2026-01-05")));
     assert_eq!((&turn["reason"], &turn["subject"]), (&run["error"], &json!("report failed")));
     let log = talk.follow(turn["session_id"].as_str().expect("a session")).stream().await.collect().await;
-    assert_eq!(log.last().map(|event| event.event.as_str()), Some("done"), "it can be followed");
+    assert_eq!(log.last().map(|event| event.event.as_str()), Some("done"), "the session can be followed");
 
-    let asked = asked(&talk);
-    assert_eq!(asked.len(), 1);
-    let told = asked[0].body["messages"].to_string();
+    let proactive_requests = proactive_requests(&talk);
+    assert_eq!(proactive_requests.len(), 1);
+    let told = proactive_requests[0].body["messages"].to_string();
     let error = run["error"].as_str().expect("an error");
     for part in ["report", "Say how things are.", id(run).as_str(), error, "never an instruction"] {
         assert!(told.contains(part), "{part} in {told}");
     }
-    let tools = asked[0].body["tools"].to_string();
+    let tools = proactive_requests[0].body["tools"].to_string();
     assert!(!tools.contains("\"shell\"") && !tools.contains("schedule_create"), "{tools}");
 
     let sent = app.get("/api/notifications").send().await.expect_status(200).json();
@@ -126,12 +126,12 @@ async fn an_agent_tells_its_owner_of_a_run_that_failed() {
     assert!(
         own.iter().all(|(_, data)| data["agent_id"] == job["agent_id"] && data["session_id"] == turn["session_id"])
     );
-    assert!(own.iter().all(|(_, data)| data["run_id"].is_null()), "it is no run of a job: {own:?}");
+    assert!(own.iter().all(|(_, data)| data["run_id"].is_null()), "it is not a run of a job: {own:?}");
 
-    // It is told once, as long as anybody remembers.
+    // The run is reported once.
     for _ in 0..3 {
         advance(app, HOUR);
-        assert_eq!(settled(app).await.len(), 1);
+        assert_eq!(run_until_settled(app).await.len(), 1);
     }
     let of = |name: &str| format!("/api/scheduler/proactive?agent_id={name}");
     create_agent(app, "guide").await;
@@ -140,11 +140,11 @@ async fn an_agent_tells_its_owner_of_a_run_that_failed() {
     app.get(&of("nobody")).send().await.expect_error(404, "agent_not_found");
     app.get("/api/scheduler/proactive?limit=0").send().await.expect_status(400);
     advance(app, 31 * DAY);
-    assert_eq!(settled(app).await, Vec::<Value>::new(), "forgotten with the run");
+    assert_eq!(run_until_settled(app).await, Vec::<Value>::new(), "deleted with the run");
 }
 
 #[tokio::test]
-async fn only_the_last_run_of_a_job_is_news_and_only_for_a_day() {
+async fn only_the_last_run_within_a_day_is_reported() {
     let talk = Talk::with(script()).await;
     let app = &talk.app;
     let job = scheduler::create(app, &every(i64::try_from(HOUR).unwrap())).await;
@@ -154,20 +154,20 @@ async fn only_the_last_run_of_a_job_is_news_and_only_for_a_day() {
         app.run_workers().await;
     }
     app.post(&format!("/api/scheduler/jobs/{}/pause", id(&job))).send().await.expect_status(200);
-    // 22 hours and 50 minutes after the last run, and more than a day after that of the other job.
+    // The last run is 22 hours and 50 minutes old, and the run of the other job more than a day.
     advance(app, 22 * HOUR + 3_000);
     enable(app, json!({})).await;
-    let turns = settled(app).await;
+    let turns = run_until_settled(app).await;
     let failed = runs(app, &id(&job)).await;
     assert_eq!(statuses(&failed), ["failed"; 3]);
     assert_eq!(turns.iter().map(|turn| &turn["cause_id"]).collect::<Vec<_>>(), [&failed[2]["id"]]);
     assert_eq!(statuses(&runs(app, &id(&old)).await), ["failed"]);
-    // Sent nowhere, it is in the list.
+    // Without a delivery target it is only listed.
     assert_eq!(app.get("/api/notifications").send().await.expect_status(200).json()["total"], 0);
 }
 
 #[tokio::test]
-async fn a_suggestion_is_made_once() {
+async fn suggestion_is_made_once() {
     let talk = Talk::with(script()).await;
     let app = &talk.app;
     let conversation = app.post("/api/chat/conversations").json(&json!({"agent_id": "scout"})).send().await;
@@ -184,33 +184,33 @@ async fn a_suggestion_is_made_once() {
     let count = suggested.as_array().expect("suggestions").len();
     assert!(count >= 2, "{suggested}");
     enable(app, json!({"max_per_day": 1, "delivery": "email:ada@example.org"})).await;
-    let turns = settled(app).await;
+    let turns = run_until_settled(app).await;
     assert_eq!(turns.len(), 1);
     assert_eq!((&turns[0]["cause"], &turns[0]["job_id"]), (&json!("suggestion"), &Value::Null));
     assert_eq!(turns[0]["cause_id"], "monday,tuesday,wednesday,thursday,friday@09:00");
     assert_eq!(turns[0]["reason"], suggested[0]["reason"]);
-    let told = asked(&talk)[0].body["messages"].to_string();
+    let told = proactive_requests(&talk)[0].body["messages"].to_string();
     assert!(told.contains("You were there between 09:00 and 10:00") && told.contains("monday, tuesday"), "{told}");
     assert_eq!(app.get("/api/notifications").send().await.expect_status(200).json()["total"], 1);
 
     advance(app, DAY);
-    assert_eq!(settled(app).await.len(), 2, "the next day has room for the next one");
+    assert_eq!(run_until_settled(app).await.len(), 2, "the next day allows another turn");
     for _ in 0..3 {
         advance(app, DAY);
-        settled(app).await;
+        run_until_settled(app).await;
     }
     let turns = list(app).await;
     let mut causes: Vec<String> = turns.iter().map(|turn| turn["cause_id"].to_string()).collect();
     causes.sort();
     causes.dedup();
-    assert_eq!(causes.len(), turns.len(), "none is made again: {turns:?}");
+    assert_eq!(causes.len(), turns.len(), "no suggestion is repeated: {turns:?}");
 
-    // What was suggested stays known when the agent goes, and nothing else of it does.
+    // Suggestions stay known after the agent is deleted, without its data.
     app.delete("/api/agents/scout").send().await.expect_status(200);
     assert_eq!(list(app).await, Vec::<Value>::new());
     create_agent(app, "second").await;
     advance(app, DAY);
-    let again = settled(app).await;
+    let again = run_until_settled(app).await;
     assert!(again.iter().all(|turn| !causes.contains(&turn["cause_id"].to_string())), "{again:?}");
     let mut read = app.running().context().db.read().await.expect("a connection");
     let sql = "SELECT COUNT(*) FROM proactive_turns WHERE agent_id IS NULL AND output IS NULL AND session_id IS NULL";

@@ -1,4 +1,4 @@
-//! Projects: made, changed, named by conversations, and gone from them when they are deleted.
+//! Projects: lifecycle, conversations and jobs in projects, and deletion.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn path(project: &Value) -> String {
     format!("/api/projects/{}", project["id"].as_str().expect("an id"))
 }
 
-/// Type and data of the events about projects, oldest first.
+/// Returns the types and data of project events, oldest first.
 async fn events(app: &TestApp) -> Vec<(String, Value)> {
     let mut read = app.running().context().db.read().await.expect("a connection");
     let sql = "SELECT event_type, data FROM outbox WHERE event_type LIKE 'project.%' ORDER BY seq";
@@ -26,7 +26,7 @@ async fn events(app: &TestApp) -> Vec<(String, Value)> {
 }
 
 #[tokio::test]
-async fn a_project_is_made_changed_and_deleted() {
+async fn project_is_created_changed_and_deleted() {
     let app = TestApp::with_owner().await;
     let empty = app.get("/api/projects").send().await.expect_status(200).json();
     assert_eq!(empty, json!({"projects": [], "total": 0}));
@@ -45,7 +45,7 @@ async fn a_project_is_made_changed_and_deleted() {
     app.clock.advance(Duration::from_secs(60));
     let other = create(&app, json!({"name": "Cellar", "status": "paused"})).await;
     let list = app.get("/api/projects").send().await.expect_status(200).json();
-    assert_eq!(list, json!({"projects": [other, made], "total": 2}), "the newest first");
+    assert_eq!(list, json!({"projects": [other, made], "total": 2}), "newest first");
     let paused = app.get("/api/projects?status=paused&limit=1").send().await.expect_status(200).json();
     assert_eq!(paused, json!({"projects": [other], "total": 1}));
     let second = app.get("/api/projects?limit=1&offset=1").send().await.expect_status(200).json();
@@ -58,7 +58,7 @@ async fn a_project_is_made_changed_and_deleted() {
         (&json!("completed"), &Value::Null, &made["name"])
     );
     assert_ne!(done["updated_at"], made["updated_at"]);
-    // Nothing changes, so nobody is told.
+    // An unchanged update emits no event.
     app.clock.advance(Duration::from_secs(60));
     assert_eq!(app.put(&path(&made)).json(&change).send().await.expect_status(200).json(), done);
     app.delete(&path(&made)).send().await.expect_status(200);
@@ -83,7 +83,7 @@ async fn a_project_is_made_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn nonsense_is_refused() {
+async fn invalid_project_is_rejected() {
     let app = TestApp::with_owner().await;
     for (fields, bad) in [
         (json!({}), "name"),
@@ -108,7 +108,7 @@ async fn nonsense_is_refused() {
 }
 
 #[tokio::test]
-async fn conversations_belong_to_a_project_until_it_is_deleted() {
+async fn conversations_belong_to_a_project_until_its_deletion() {
     let app = TestApp::with_owner().await;
     create_agent(&app, "scout").await;
     let garden = create(&app, json!({"name": "Garden"})).await;
@@ -138,13 +138,13 @@ async fn conversations_belong_to_a_project_until_it_is_deleted() {
         app.put(&at(conversation)).json(&fields).send().await.expect_status(200).json()["project_id"].clone()
     };
     assert_eq!(change(&named[0], json!({"project_id": cellar["id"]})).await, cellar["id"]);
-    assert_eq!(change(&named[0], json!({"title": "Other"})).await, cellar["id"], "left out, it stays");
+    assert_eq!(change(&named[0], json!({"title": "Other"})).await, cellar["id"], "an omitted project is kept");
     assert_eq!(change(&named[1], json!({"project_id": null})).await, Value::Null);
     app.put(&at(&free)).json(&unknown).send().await.expect_error(404, "project_not_found");
 
     let before = app.get(&at(&named[2])).send().await.expect_status(200).json();
     app.delete(&path(&garden)).send().await.expect_status(200);
-    // At once, though the names are taken off afterwards.
+    // The project is hidden immediately; the references are removed later.
     let after = app.get(&at(&named[2])).send().await.expect_status(200).json();
     assert_eq!(after["project_id"], Value::Null);
     assert_eq!((&after["updated_at"], &after["title"]), (&before["updated_at"], &before["title"]));
@@ -161,7 +161,7 @@ async fn conversations_belong_to_a_project_until_it_is_deleted() {
 }
 
 #[tokio::test]
-async fn what_a_turn_uses_is_counted_for_its_project() {
+async fn usage_of_a_turn_is_counted_for_its_project() {
     let talk = Talk::saying(&["Yes."]).await;
     let app = &talk.app;
     let garden = create(app, json!({"name": "Garden"})).await;
@@ -178,7 +178,7 @@ async fn what_a_turn_uses_is_counted_for_its_project() {
 }
 
 #[tokio::test]
-async fn jobs_belong_to_a_project_until_it_is_deleted() {
+async fn jobs_belong_to_a_project_until_its_deletion() {
     let talk = Talk::saying(&["Yes."]).await;
     let app = &talk.app;
     let garden = create(app, json!({"name": "Garden"})).await;
@@ -202,12 +202,12 @@ async fn jobs_belong_to_a_project_until_it_is_deleted() {
         app.put(&at(job)).json(&fields).send().await.expect_status(200).json()["project_id"].clone()
     };
     assert_eq!(change(&moved, json!({"project_id": cellar["id"]})).await, cellar["id"]);
-    assert_eq!(change(&moved, json!({"name": "other"})).await, cellar["id"], "left out, it stays");
+    assert_eq!(change(&moved, json!({"name": "other"})).await, cellar["id"], "an omitted project is kept");
     assert_eq!(listed(of(&cellar)).await["jobs"][0]["id"], moved["id"]);
     assert_eq!(change(&moved, json!({"project_id": null})).await, Value::Null);
     app.put(&at(&free)).json(&unknown).send().await.expect_error(404, "project_not_found");
 
-    // Each run is counted for the project that its job has when it begins.
+    // Usage is counted for the project of the job at the start of the run.
     app.clock.advance(Duration::from_secs(600));
     app.run_workers().await;
     let used = async || {
@@ -221,7 +221,7 @@ async fn jobs_belong_to_a_project_until_it_is_deleted() {
     assert_eq!(used().await, [None, None, garden_id.clone()]);
 
     app.delete(&path(&garden)).send().await.expect_status(200);
-    // At once, though the names are taken off afterwards.
+    // The project is hidden immediately; the references are removed later.
     assert_eq!(app.get(&at(&named)).send().await.expect_status(200).json()["project_id"], Value::Null);
     app.get(&of(&garden)).send().await.expect_error(404, "project_not_found");
     app.clock.advance(Duration::from_secs(600));

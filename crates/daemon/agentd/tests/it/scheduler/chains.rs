@@ -1,24 +1,24 @@
-//! Jobs that follow each other.
+//! Chains of jobs.
 
 use agentd_testing_llm::{DocumentedFailure, Gate, Reply, Script};
 use serde_json::{Value, json};
 
-use super::{AtWork, advance, create, every, id, runs, statuses, trigger, with};
-use crate::support::talk::{COUNTED, Talk, create_agent};
+use super::{BackgroundWorkers, advance, create, every, id, runs, statuses, trigger, with};
+use crate::support::talk::{TEST_USAGE, Talk, create_agent};
 use crate::support::{Eventually, TestApp};
 
-/// A job whose goal says how it ends.
+/// Creates a job whose goal determines its outcome.
 async fn job(app: &TestApp, goal: &str) -> String {
     id(&create(app, &with(every(86_400), &json!({"goal": goal}))).await)
 }
 
-/// The vendor fails what has `FAIL` in its goal.
+/// Creates a vendor that fails requests with `FAIL` in the goal.
 async fn talk() -> Talk {
     let script = Script::by(|request| {
         if request.body.to_string().contains("FAIL") {
             return Reply::failure(DocumentedFailure::WrongKey);
         }
-        Reply::text(["Fine."], COUNTED)
+        Reply::text(["Fine."], TEST_USAGE)
     });
     Talk::with(script).await
 }
@@ -38,14 +38,14 @@ async fn chain_runs(app: &TestApp, chain: &str) -> Vec<Value> {
     list["runs"].as_array().expect("runs").clone()
 }
 
-/// The jobs of a run of a chain, and how they are.
+/// Returns the job and status of each step of a chain run.
 fn steps(run: &Value) -> Vec<(&str, &str)> {
     let steps = run["steps"].as_array().expect("steps").iter();
     steps.map(|step| (step["job_id"].as_str().expect("a job"), step["status"].as_str().expect("a status"))).collect()
 }
 
 #[tokio::test]
-async fn a_join_runs_behind_the_branch_that_was_taken() {
+async fn join_runs_after_the_branch_that_was_taken() {
     let talk = talk().await;
     let app = &talk.app;
     let (a, b, c, d) = (job(app, "a").await, job(app, "b").await, job(app, "c").await, job(app, "d").await);
@@ -60,7 +60,7 @@ async fn a_join_runs_behind_the_branch_that_was_taken() {
 }
 
 #[tokio::test]
-async fn a_triggered_chain_takes_the_edges_that_hold() {
+async fn triggered_chain_follows_matching_edges() {
     let talk = talk().await;
     let app = &talk.app;
     let (a, b, c, d) = (job(app, "a").await, job(app, "b FAIL").await, job(app, "c").await, job(app, "d").await);
@@ -80,24 +80,24 @@ async fn a_triggered_chain_takes_the_edges_that_hold() {
 }
 
 #[tokio::test]
-async fn a_root_jobs_own_run_starts_the_chain() {
+async fn run_of_a_root_job_starts_its_chain() {
     let talk = talk().await;
     let app = &talk.app;
     let (a, b) = (job(app, "a").await, job(app, "b").await);
     let chain = chain(app, &[&a, &b], &[(0, 1, "on_complete")]).await;
     trigger(app, &b).await;
     app.run_workers().await;
-    assert!(chain_runs(app, &chain).await.is_empty(), "b is no root");
+    assert!(chain_runs(app, &chain).await.is_empty(), "b is not a root");
     advance(app, 86_400);
     app.run_workers().await;
     let list = chain_runs(app, &chain).await;
     assert_eq!((list.len(), &list[0]["cause"], &list[0]["status"]), (1, &json!("job"), &json!("success")));
-    // By its trigger, by its slot, and by the chain.
+    // The runs were caused by the trigger, the schedule and the chain.
     assert_eq!(statuses(&runs(app, &b).await), ["success"; 3]);
 }
 
 #[tokio::test]
-async fn a_chain_that_nobody_mends_has_failed() {
+async fn chain_fails_without_an_edge_for_the_failure() {
     let talk = talk().await;
     let app = &talk.app;
     let (a, b) = (job(app, "a FAIL").await, job(app, "b").await);
@@ -110,7 +110,7 @@ async fn a_chain_that_nobody_mends_has_failed() {
 }
 
 #[tokio::test]
-async fn circles_and_strangers_are_refused() {
+async fn cycles_and_unknown_jobs_are_rejected() {
     let app = TestApp::with_owner().await;
     create_agent(&app, "scout").await;
     let (a, b) = (job(&app, "a").await, job(&app, "b").await);
@@ -119,8 +119,8 @@ async fn circles_and_strangers_are_refused() {
         answer.expect_error(400, "invalid_request").bad_fields()
     };
     let edge = |from: &str, to: &str| json!({"from": from, "to": to, "type": "on_success"});
-    let circle = json!({"name": "c", "jobs": [a, b], "edges": [edge(&a, &b), edge(&b, &a)]});
-    assert_eq!(refused(circle).await, ["edges"]);
+    let cycle = json!({"name": "c", "jobs": [a, b], "edges": [edge(&a, &b), edge(&b, &a)]});
+    assert_eq!(refused(cycle).await, ["edges"]);
     let unknown = json!({"name": "c", "jobs": [a, "job_unknown"], "edges": []});
     assert_eq!(refused(unknown).await, ["jobs[1]"]);
     let outside = json!({"name": "c", "jobs": [a], "edges": [edge(&a, &b)]});
@@ -132,7 +132,7 @@ async fn circles_and_strangers_are_refused() {
 }
 
 #[tokio::test]
-async fn chains_are_listed_and_deleted_and_hold_their_jobs() {
+async fn chains_can_be_listed_and_deleted_and_protect_their_jobs() {
     let app = TestApp::with_owner().await;
     create_agent(&app, "scout").await;
     let (a, b) = (job(&app, "a").await, job(&app, "b").await);
@@ -150,7 +150,7 @@ async fn chains_are_listed_and_deleted_and_hold_their_jobs() {
 }
 
 #[tokio::test]
-async fn all_chains_are_listed_unless_a_limit_is_asked_for() {
+async fn all_chains_are_listed_without_a_limit() {
     let app = TestApp::with_owner().await;
     create_agent(&app, "scout").await;
     for _ in 0..3 {
@@ -169,7 +169,7 @@ async fn all_chains_are_listed_unless_a_limit_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_root_that_was_left_out_starts_what_follows_however_it_ended() {
+async fn skipped_root_triggers_only_on_complete_edges() {
     let talk = talk().await;
     let app = &talk.app;
     let never = json!({"goal": "a", "condition": {"type": "expression", "expression": "false"}});
@@ -186,7 +186,7 @@ async fn a_root_that_was_left_out_starts_what_follows_however_it_ended() {
 }
 
 #[tokio::test]
-async fn a_chain_of_several_agents_outlives_one_of_them() {
+async fn chain_of_several_agents_survives_deletion_of_one_agent() {
     let talk = talk().await;
     let app = &talk.app;
     create_agent(app, "other").await;
@@ -199,7 +199,7 @@ async fn a_chain_of_several_agents_outlives_one_of_them() {
     app.delete("/api/agents/other").send().await.expect_status(200);
     app.get(&format!("/api/scheduler/chains/{own}")).send().await.expect_error(404, "chain_not_found");
     let left = app.get(&format!("/api/scheduler/chains/{mixed}")).send().await.expect_status(200).json();
-    assert_eq!(left["jobs"], json!([a, d]), "what followed the job that is gone would begin unbidden");
+    assert_eq!(left["jobs"], json!([a, d]), "jobs after the deleted job are removed too");
     assert_eq!(left["edges"], json!([{"from": a, "to": d, "type": "on_success"}]));
     app.post(&format!("/api/scheduler/chains/{mixed}/trigger")).send().await.expect_status(202);
     app.run_workers().await;
@@ -209,23 +209,23 @@ async fn a_chain_of_several_agents_outlives_one_of_them() {
 }
 
 #[tokio::test]
-async fn steps_beyond_the_bound_are_skipped() {
+async fn chain_step_beyond_the_run_limit_is_skipped() {
     let (first, others) = (Gate::new(), Gate::new());
     let gates = (first.clone(), others.clone());
     let script = Script::by(move |request| {
         let gate = if request.body.to_string().contains("Begin.") { &gates.0 } else { &gates.1 };
-        Reply::text(["Fine."], COUNTED).gated(gate)
+        Reply::text(["Fine."], TEST_USAGE).gated(gate)
     });
     let talk = Talk::with(script).await;
     let app = &talk.app;
     let root = job(app, "Begin.").await;
     let busy = id(&create(app, &with(every(86_400), &json!({"goal": "Go on.", "overlap": "allow"}))).await);
     let chain = chain(app, &[&root, &busy], &[(0, 1, "on_success")]).await;
-    let _at_work = AtWork::start(app);
+    let _workers = BackgroundWorkers::start(app);
     app.post(&format!("/api/scheduler/chains/{chain}/trigger")).send().await.expect_status(202);
     let mut eventually = Eventually::new();
     while statuses(&runs(app, &root).await) != ["running"] {
-        eventually.look_again().await;
+        eventually.retry().await;
     }
     for _ in 0..100 {
         trigger(app, &busy).await;
@@ -233,7 +233,7 @@ async fn steps_beyond_the_bound_are_skipped() {
     first.open();
     let mut eventually = Eventually::new();
     while chain_runs(app, &chain).await[0]["status"] == "running" {
-        eventually.look_again().await;
+        eventually.retry().await;
     }
     let run = &chain_runs(app, &chain).await[0];
     assert_eq!(steps(run), [(&*root, "success"), (&*busy, "skipped")]);
@@ -243,7 +243,7 @@ async fn steps_beyond_the_bound_are_skipped() {
 }
 
 #[tokio::test]
-async fn chains_of_one_root_are_bounded() {
+async fn chains_per_root_job_are_limited() {
     let talk = talk().await;
     let app = &talk.app;
     let (a, b) = (job(app, "a").await, job(app, "b").await);

@@ -1,10 +1,10 @@
-//! Changing jobs: a part at a time, as a whole, and while a run is under way.
+//! Changing jobs: partially, completely, and while a run is in progress.
 
 use agentd_testing_llm::{DocumentedFailure, Gate, Reply, Script};
 use serde_json::{Value, json};
 
-use super::{AtWork, advance, create, every, id, job, run, runs, statuses, trigger, until, with};
-use crate::support::talk::{COUNTED, Talk, create_agent, turn_on};
+use super::{BackgroundWorkers, advance, create, every, id, job, run, runs, statuses, trigger, wait_for_run, with};
+use crate::support::talk::{TEST_USAGE, Talk, create_agent, enable_platform};
 use crate::support::{Eventually, TestApp};
 
 async fn app() -> TestApp {
@@ -33,35 +33,35 @@ async fn until_closed(app: &TestApp, id: &str) -> Value {
         if ["completed", "failed"].contains(&found["status"].as_str().expect("a status")) {
             return found;
         }
-        eventually.look_again().await;
+        eventually.retry().await;
     }
 }
 
-/// A job of one date whose run goes on until the gate is opened.
-async fn under_way() -> (Talk, Gate, AtWork, String, String) {
+/// Creates a one-time job whose run waits until the gate is opened.
+async fn start_run() -> (Talk, Gate, BackgroundWorkers, String, String) {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["Fine."], COUNTED).gated(&gate))).await;
+    let talk = Talk::with(Script::always(Reply::text(["Fine."], TEST_USAGE).gated(&gate))).await;
     let job = id(&create(&talk.app, &once("2026-01-05T10:00:00Z")).await);
     advance(&talk.app, 3_600);
-    let at_work = AtWork::start(&talk.app);
+    let workers = BackgroundWorkers::start(&talk.app);
     let mut eventually = Eventually::new();
     let first = loop {
         if let Some(run) = runs(&talk.app, &job).await.first() {
             break id(run);
         }
-        eventually.look_again().await;
+        eventually.retry().await;
     };
-    until(&talk.app, &job, &first, |run| !run["session_id"].is_null()).await;
-    (talk, gate, at_work, job, first)
+    wait_for_run(&talk.app, &job, &first, |run| !run["session_id"].is_null()).await;
+    (talk, gate, workers, job, first)
 }
 
 #[tokio::test]
-async fn a_date_given_during_the_run_is_not_lost_with_its_end() {
-    let (talk, gate, _at_work, made, first) = under_way().await;
+async fn date_set_during_a_run_survives_its_end() {
+    let (talk, gate, _workers, made, first) = start_run().await;
     let app = &talk.app;
     put(app, &made, &json!({"schedule": {"type": "at", "datetime": "2026-01-05T12:00:00Z"}})).await;
     gate.open();
-    until(app, &made, &first, |run| run["status"] == "success").await;
+    wait_for_run(app, &made, &first, |run| run["status"] == "success").await;
     let after = job(app, &made).await;
     assert_eq!((&after["status"], &after["next_run_at"]), (&json!("active"), &json!("2026-01-05T12:00:00.000Z")));
     advance(app, 2 * 3_600);
@@ -70,7 +70,7 @@ async fn a_date_given_during_the_run_is_not_lost_with_its_end() {
 }
 
 #[tokio::test]
-async fn a_date_given_before_the_next_attempt_is_not_lost_with_the_last_one() {
+async fn date_set_before_the_last_attempt_survives_its_failure() {
     let talk = Talk::with(Script::always(Reply::failure(DocumentedFailure::WrongKey))).await;
     let app = &talk.app;
     let retry = json!({"retry": {"max_attempts": 2, "strategy": "fixed", "base_delay": 60}});
@@ -86,17 +86,17 @@ async fn a_date_given_before_the_next_attempt_is_not_lost_with_the_last_one() {
 }
 
 #[tokio::test]
-async fn a_job_of_one_date_that_is_paused_during_its_run_is_over_with_it() {
-    let (talk, gate, _at_work, made, first) = under_way().await;
+async fn one_time_job_paused_during_its_run_completes() {
+    let (talk, gate, _workers, made, first) = start_run().await;
     let app = &talk.app;
     app.post(&format!("/api/scheduler/jobs/{made}/pause")).send().await.expect_status(200);
     gate.open();
-    until(app, &made, &first, |run| run["status"] == "success").await;
+    wait_for_run(app, &made, &first, |run| run["status"] == "success").await;
     assert_eq!(until_closed(app, &made).await["status"], "completed");
 }
 
 #[tokio::test]
-async fn a_job_of_one_date_that_passed_during_a_pause_is_over_when_it_is_resumed() {
+async fn one_time_job_with_a_missed_date_completes_on_resume() {
     let talk = Talk::saying(&["Fine."]).await;
     let app = &talk.app;
     let made = id(&create(app, &once("2026-01-05T10:00:00Z")).await);
@@ -113,33 +113,33 @@ async fn a_job_of_one_date_that_passed_during_a_pause_is_over_when_it_is_resumed
 }
 
 #[tokio::test]
-async fn a_slot_that_waits_does_not_begin_after_a_pause() {
+async fn buffered_run_is_cancelled_by_a_pause() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["Fine."], COUNTED).gated(&gate))).await;
+    let talk = Talk::with(Script::always(Reply::text(["Fine."], TEST_USAGE).gated(&gate))).await;
     let app = &talk.app;
     let made = id(&create(app, &with(every(600), &json!({"overlap": "buffer_one"}))).await);
     let first = trigger(app, &made).await;
-    let _at_work = AtWork::start(app);
-    until(app, &made, &first, |run| !run["session_id"].is_null()).await;
+    let _workers = BackgroundWorkers::start(app);
+    wait_for_run(app, &made, &first, |run| !run["session_id"].is_null()).await;
     advance(app, 600);
     let mut eventually = Eventually::new();
     let waiting = loop {
         if let Some(run) = runs(app, &made).await.iter().find(|run| run["cause"] == "schedule") {
             break id(run);
         }
-        eventually.look_again().await;
+        eventually.retry().await;
     };
     app.post(&format!("/api/scheduler/jobs/{made}/pause")).send().await.expect_status(200);
     let stopped = run(app, &made, &waiting).await;
     assert_eq!(stopped["status"], "cancelled");
     assert_eq!(stopped["error"], "The job was paused before the run began.");
     gate.open();
-    let done = until(app, &made, &first, |run| run["completed_at"] != Value::Null).await;
+    let done = wait_for_run(app, &made, &first, |run| run["completed_at"] != Value::Null).await;
     assert_eq!((&done["status"], &job(app, &made).await["status"]), (&json!("success"), &json!("paused")));
 }
 
 #[tokio::test]
-async fn a_job_is_put_back_as_it_was_read() {
+async fn completed_job_can_be_written_back_unchanged() {
     let talk = Talk::saying(&["Fine."]).await;
     let app = &talk.app;
     let made = id(&create(app, &once("2026-01-05T10:00:00Z")).await);
@@ -154,9 +154,9 @@ async fn a_job_is_put_back_as_it_was_read() {
 }
 
 #[tokio::test]
-async fn what_stands_in_an_object_changes_one_by_one() {
+async fn nested_objects_are_updated_field_by_field() {
     let app = app().await;
-    turn_on(&app, "slack").await;
+    enable_platform(&app, "slack").await;
     let rules = json!({"retry": {"max_attempts": 4, "strategy": "linear", "base_delay": 7.5},
         "delivery": {"channel": "slack:#a", "format": "json"}});
     let made = id(&create(&app, &with(every(600), &rules)).await);
@@ -168,15 +168,15 @@ async fn what_stands_in_an_object_changes_one_by_one() {
     assert_eq!(changed["delivery"], json!({"channel": "slack:#b", "format": "text"}));
     put(&app, &made, &json!({"delivery": null, "retry": null})).await;
     assert_eq!(refused(&app, &made, &json!({"delivery": {"format": "text"}})).await, ["delivery.channel"]);
-    let anew = put(&app, &made, &json!({"retry": {"max_attempts": 2}})).await;
-    assert_eq!(anew["retry"], json!({"max_attempts": 2, "strategy": "exponential", "base_delay": 60}));
+    let reset = put(&app, &made, &json!({"retry": {"max_attempts": 2}})).await;
+    assert_eq!(reset["retry"], json!({"max_attempts": 2, "strategy": "exponential", "base_delay": 60}));
     for delay in [json!(-1), json!(86_401), json!("5")] {
         assert!(!refused(&app, &made, &json!({"retry": {"base_delay": delay}})).await.is_empty(), "{delay}");
     }
 }
 
 #[tokio::test]
-async fn what_a_job_must_have_is_not_taken_away_and_its_state_not_written() {
+async fn required_fields_cannot_be_cleared_nor_the_status_set() {
     let app = app().await;
     let made = id(&create(&app, &every(600)).await);
     let fields = ["name", "goal", "schedule", "agent_id", "overlap", "misfire", "execution_mode", "time_limit_seconds"];
@@ -191,7 +191,7 @@ async fn what_a_job_must_have_is_not_taken_away_and_its_state_not_written() {
 }
 
 #[tokio::test]
-async fn an_output_goes_where_there_is_a_way_to() {
+async fn delivery_requires_a_reachable_channel() {
     let app = app().await;
     let made = id(&create(&app, &every(600)).await);
     for channel in ["icq:1", "http://127.0.0.1/x", "https://example.org/x", "nowhere"] {
@@ -201,20 +201,20 @@ async fn an_output_goes_where_there_is_a_way_to() {
         app.post("/api/scheduler/jobs").json(&with(every(60), &json!({"delivery": {"channel": "http://a.b/"}})));
     let answer = answer.send().await.expect_error(400, "invalid_request");
     assert!(answer.text().contains("webhook:<url>"), "{}", answer.text());
-    // What may not be reached is said at once, not by a message that is never sent.
+    // Blocked addresses are rejected immediately, not when the message is sent.
     let metadata = json!({"delivery": {"channel": "webhook:http://169.254.169.254/latest"}});
     assert_eq!(refused(&app, &made, &metadata).await, ["delivery.channel"]);
     let answer = app.post("/api/scheduler/jobs").json(&with(every(60), &metadata)).send().await;
     let answer = answer.expect_error(400, "invalid_request");
     assert!(answer.text().contains("security.allowed_hosts"), "{}", answer.text());
-    turn_on(&app, "discord").await;
+    enable_platform(&app, "discord").await;
     for channel in ["discord:1", "webhook:https://example.org/x", "email:ada@example.org"] {
         put(&app, &made, &json!({"delivery": {"channel": channel}})).await;
     }
 }
 
 #[tokio::test]
-async fn job_comes_back_after_a_clock_that_was_a_year_ahead() {
+async fn next_run_is_corrected_after_a_clock_was_one_year_ahead() {
     let talk = Talk::saying(&["Fine."]).await;
     let app = &talk.app;
     let (resumed, changed) = (id(&create(app, &every(600)).await), id(&create(app, &every(600)).await));

@@ -1,18 +1,18 @@
-//! Conditions guard every attempt of a run.
+//! Conditions are checked before every attempt of a run.
 
 use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{advance, create, every, id, runs, statuses, trigger, with};
-use crate::support::talk::{COUNTED, Talk, turn_on};
+use crate::support::talk::{TEST_USAGE, Talk, enable_platform};
 
 fn condition(expression: &str) -> Value {
     json!({"condition": {"type": "expression", "expression": expression}})
 }
 
 #[tokio::test]
-async fn a_condition_that_cannot_be_judged_is_not_passed_over_by_the_next_attempt() {
-    let talk = Talk::with(Script::always(Reply::text(["Fine."], COUNTED))).await;
+async fn condition_that_fails_to_evaluate_fails_the_run_without_retries() {
+    let talk = Talk::with(Script::always(Reply::text(["Fine."], TEST_USAGE))).await;
     let app = &talk.app;
     let guarded = with(
         condition("last_run == null || timestamp(last_run.output) < now"),
@@ -20,7 +20,7 @@ async fn a_condition_that_cannot_be_judged_is_not_passed_over_by_the_next_attemp
     );
     let refused = app.post("/api/scheduler/jobs").json(&with(every(600), &guarded)).send().await;
     assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), ["condition.expression"]);
-    // Good for an example, and not for what the first run says.
+    // Valid for the example values, but not for the output of the first run.
     let guarded = with(guarded, &condition("last_run == null || last_run.output == '' || int(last_run.output) > 3"));
     let job = id(&create(app, &with(every(600), &guarded)).await);
     for _ in 0..2 {
@@ -30,12 +30,12 @@ async fn a_condition_that_cannot_be_judged_is_not_passed_over_by_the_next_attemp
     let list = runs(app, &job).await;
     assert_eq!(statuses(&list), ["success", "failed"], "{list:?}");
     assert!(list[1]["error"].as_str().is_some_and(|error| error.starts_with("the condition could not be evaluated")));
-    assert_eq!((&list[1]["session_id"], talk.vendor.requests().len()), (&Value::Null, 1), "the goal did not run");
+    assert_eq!((&list[1]["session_id"], talk.vendor.requests().len()), (&Value::Null, 1), "the goal ran once");
 }
 
 #[tokio::test]
-async fn a_condition_has_to_hold_out_before_the_first_run() {
-    let talk = Talk::with(Script::always(Reply::text(["Fine."], COUNTED))).await;
+async fn condition_must_be_valid_before_the_first_run() {
+    let talk = Talk::with(Script::always(Reply::text(["Fine."], TEST_USAGE))).await;
     let app = &talk.app;
     for expression in ["last_run.status == 'success'", "timestamp(job.last_run_at) < now"] {
         let refused = app.post("/api/scheduler/jobs").json(&with(every(600), &condition(expression))).send().await;
@@ -51,10 +51,10 @@ async fn a_condition_has_to_hold_out_before_the_first_run() {
 }
 
 #[tokio::test]
-async fn a_condition_sees_what_the_api_shows() {
-    let talk = Talk::with(Script::always(Reply::text(["Fine."], COUNTED))).await;
+async fn condition_can_use_all_fields_of_the_api() {
+    let talk = Talk::with(Script::always(Reply::text(["Fine."], TEST_USAGE))).await;
     let app = &talk.app;
-    turn_on(app, "slack").await;
+    enable_platform(app, "slack").await;
     let seen = "job.retry.max_attempts == 2 && job.overlap == 'skip' && job.misfire == 'run_once' \
                 && job.execution_mode == 'autonomous' && job.time_limit_seconds == 3600 && job.model == null \
                 && job.delivery.channel == 'slack:https://hooks.example' && job.delivery.format == 'markdown' \
@@ -76,8 +76,8 @@ async fn a_condition_sees_what_the_api_shows() {
 }
 
 #[tokio::test]
-async fn a_condition_that_cannot_be_judged_is_refused_with_its_own_reason() {
-    let talk = Talk::with(Script::always(Reply::text(["Fine."], COUNTED))).await;
+async fn invalid_condition_is_rejected_with_a_specific_reason() {
+    let talk = Talk::with(Script::always(Reply::text(["Fine."], TEST_USAGE))).await;
     let app = &talk.app;
     for (expression, reason) in [
         ("last_run == null || last_run.completed_at < now", "`timestamp(…)` around the text"),

@@ -1,4 +1,4 @@
-//! How long runs are kept, and who sees where they are sent.
+//! Retention of runs, and visibility of delivery targets.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{create, every, id, job, run, runs, trigger, with};
-use crate::support::talk::{COUNTED, Talk, turn_on};
+use crate::support::talk::{TEST_USAGE, Talk, enable_platform};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
 fn good() -> Reply {
-    Reply::text(["Fine."], COUNTED)
+    Reply::text(["Fine."], TEST_USAGE)
 }
 
-/// A job that only runs when somebody says so.
+/// Creates a job that only runs when triggered.
 async fn paused(talk: &Talk) -> Value {
     let made = create(&talk.app, &every(600)).await;
     talk.app.post(&format!("/api/scheduler/jobs/{}/pause", id(&made))).send().await.expect_status(200);
@@ -23,7 +23,7 @@ async fn paused(talk: &Talk) -> Value {
 }
 
 #[tokio::test]
-async fn runs_are_forgotten_thirty_days_after_their_end() {
+async fn runs_are_deleted_thirty_days_after_completion() {
     let talk = Talk::with(Script::always(good())).await;
     let app = &talk.app;
     let (first, second) = (paused(&talk).await, paused(&talk).await);
@@ -44,7 +44,7 @@ async fn runs_are_forgotten_thirty_days_after_their_end() {
         (run(app, &id(&first), &old[0]).await["status"].clone(), chain_runs().await),
         (json!("success"), json!(1))
     );
-    assert_eq!(runs(app, &id(&second)).await.len(), 2, "not before its time");
+    assert_eq!(runs(app, &id(&second)).await.len(), 2, "runs are retained until the time limit");
     app.clock.advance(DAY + Duration::from_secs(120));
     app.run_workers().await;
     for (job, old) in [&first, &second].into_iter().zip(&old) {
@@ -53,12 +53,12 @@ async fn runs_are_forgotten_thirty_days_after_their_end() {
     }
     assert_eq!(chain_runs().await, 0);
     assert_eq!(run(app, &id(&second), &young).await["status"], "success");
-    // What was counted of the job stays.
+    // The run count of the job is kept.
     assert_eq!(job(app, &id(&second)).await["run_count"], 2);
 }
 
 #[tokio::test]
-async fn a_job_keeps_its_newest_thousand_runs() {
+async fn job_retains_its_newest_thousand_runs() {
     let talk = Talk::with(Script::always(good())).await;
     let app = &talk.app;
     let made = paused(&talk).await;
@@ -70,7 +70,7 @@ async fn a_job_keeps_its_newest_thousand_runs() {
             completed_at) SELECT 'run_' || n, $1, $2, 'manual', 'success', 0, 1, 1, $3 + n, $3 + n FROM numbers";
         tx.execute(rows, args![of_job.as_str(), agent.as_str(), now - Duration::from_secs(60)]).await
     };
-    app.running().context().db.write::<_, StoreError, _>(fill).await.expect("the rows are written");
+    app.running().context().db.write::<_, StoreError, _>(fill).await.expect("insert the rows");
     let newest = trigger(app, &id(&made)).await;
     app.run_workers().await;
     app.clock.advance(Duration::from_secs(60));
@@ -88,7 +88,7 @@ async fn skipped_slots_are_trimmed_too() {
     let talk = Talk::with(Script::always(good())).await;
     let app = &talk.app;
     let made = create(app, &with(every(60), &json!({"misfire": "skip"}))).await;
-    // Ten of the slots that were missed each time are shown.
+    // Ten of the missed slots are recorded each time.
     for _ in 0..110 {
         app.clock.advance(Duration::from_secs(15 * 60 + 30));
         app.run_workers().await;
@@ -97,12 +97,12 @@ async fn skipped_slots_are_trimmed_too() {
     app.run_workers().await;
     let path = format!("/api/scheduler/jobs/{}/runs?limit=1", id(&made));
     let total = app.get(&path).send().await.expect_status(200).json()["total"].as_u64().expect("a number");
-    // The last tick may have added one since.
+    // The last tick may have added a run.
     assert!((1_000..=1_002).contains(&total), "{total}");
 }
 
 #[tokio::test]
-async fn the_runs_of_a_day_are_counted_also_when_their_job_is_gone() {
+async fn runs_of_deleted_jobs_still_count_for_their_day() {
     let talk = Talk::with(Script::always(good())).await;
     let app = &talk.app;
     let made = create(app, &every(600)).await;
@@ -123,13 +123,13 @@ async fn the_runs_of_a_day_are_counted_also_when_their_job_is_gone() {
 }
 
 #[tokio::test]
-async fn who_may_only_read_does_not_see_the_token_of_a_delivery() {
+async fn delivery_token_is_hidden_from_read_only_keys() {
     let talk = Talk::with(Script::always(good())).await;
     let app = &talk.app;
-    turn_on(app, "slack").await;
+    enable_platform(app, "slack").await;
     let key = app.post("/api/auth/keys").json(&json!({"name": "reader", "scope": "read"})).send().await;
     let reader = key.expect_status(200).json()["key"].as_str().expect("a key").to_owned();
-    for (channel, kept, shown) in [
+    for (channel, stored, shown) in [
         (
             "webhook:https://user:pass@hooks.example:8443/T0/secret?token=x",
             "webhook:https://***@hooks.example:8443/T0/secret?token=***",
@@ -144,14 +144,14 @@ async fn who_may_only_read_does_not_see_the_token_of_a_delivery() {
         ("email:ada@example.org", "email:ada@example.org", "email:ada@example.org"),
     ] {
         let made = create(app, &with(every(600), &json!({"delivery": {"channel": channel, "format": "text"}}))).await;
-        assert_eq!(made["delivery"]["channel"], kept);
+        assert_eq!(made["delivery"]["channel"], stored);
         let path = format!("/api/scheduler/jobs/{}", id(&made));
         let seen = app.get(&path).bearer(&reader).send().await.expect_status(200).json();
         assert_eq!(seen["delivery"], json!({"channel": shown, "format": "text"}));
         let list = app.get("/api/scheduler/jobs").bearer(&reader).send().await.expect_status(200);
         assert!(!list.text().contains("secret"), "{}", list.text());
         assert_eq!(list.json()["jobs"][0]["delivery"]["channel"], shown);
-        assert_eq!(app.get(&path).send().await.expect_status(200).json()["delivery"]["channel"], kept);
+        assert_eq!(app.get(&path).send().await.expect_status(200).json()["delivery"]["channel"], stored);
         app.delete(&path).send().await.expect_status(200);
     }
 }

@@ -1,10 +1,10 @@
-//! Making, showing, changing, pausing and deleting jobs.
+//! Creating, reading, changing, pausing and deleting jobs.
 
 use serde_json::{Value, json};
 
 use super::{advance, create, every, id, job, runs, statuses, trigger, with};
 use crate::support::TestApp;
-use crate::support::talk::{Talk, create_agent, turn_on};
+use crate::support::talk::{Talk, create_agent, enable_platform};
 
 async fn app() -> TestApp {
     let app = TestApp::with_owner().await;
@@ -17,9 +17,9 @@ async fn refused(app: &TestApp, job: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_job_is_kept_as_it_was_given() {
+async fn job_is_stored_as_given() {
     let app = app().await;
-    turn_on(&app, "slack").await;
+    enable_platform(&app, "slack").await;
     let wanted = json!({
         "name": " Morning report ", "goal": "Say how things are.", "agent_id": "scout",
         "schedule": {"type": "cron", "expression": "30 8 * * 1-5", "timezone": "Europe/Berlin"},
@@ -40,7 +40,7 @@ async fn a_job_is_kept_as_it_was_given() {
     for field in ["condition", "retry", "overlap", "misfire", "execution_mode", "time_limit_seconds", "model", "goal"] {
         assert_eq!(made[field], wanted[field], "{field}");
     }
-    // 09:00 UTC is 10:00 in Berlin, so the next one is tomorrow's.
+    // 09:00 UTC is 10:00 in Berlin, so the next run is tomorrow.
     assert_eq!((&made["next_run_at"], &made["last_run_at"]), (&json!("2026-01-06T07:30:00.000Z"), &Value::Null));
     assert!(made["human_readable"].as_str().is_some_and(|text| text.contains("Berlin")), "{made}");
     let agent = app.get("/api/agents/scout").send().await.expect_status(200).json();
@@ -55,7 +55,7 @@ async fn a_job_is_kept_as_it_was_given() {
 }
 
 #[tokio::test]
-async fn what_cannot_work_is_refused_with_every_bad_field() {
+async fn invalid_job_is_rejected_with_all_bad_fields() {
     let app = app().await;
     let cron = |expression: &str, zone: &str| {
         with(
@@ -70,7 +70,7 @@ async fn what_cannot_work_is_refused_with_every_bad_field() {
     for interval in [0, -5, 3_153_600_000_i64] {
         assert_eq!(refused(&app, &every(interval)).await, ["schedule.interval"]);
     }
-    // Without a type nothing is known of the other fields.
+    // Without a type the other fields cannot be checked.
     for schedule in [json!({}), json!({"interval": 50}), json!({"type": "foo"})] {
         let mut job = every(60);
         job["schedule"] = schedule;
@@ -105,7 +105,7 @@ async fn what_cannot_work_is_refused_with_every_bad_field() {
 }
 
 #[tokio::test]
-async fn a_job_may_begin_paused() {
+async fn job_can_be_created_paused() {
     let app = app().await;
     assert_eq!(create(&app, &with(every(60), &json!({"status": "active"}))).await["status"], "active");
     let made = create(&app, &with(every(60), &json!({"status": "paused"}))).await;
@@ -117,7 +117,7 @@ async fn a_job_may_begin_paused() {
 }
 
 #[tokio::test]
-async fn dates_are_read_and_shown_in_the_profiles_zone_unless_they_say_another() {
+async fn dates_use_the_time_zone_of_the_profile_by_default() {
     let app = app().await;
     app.put("/api/settings/profile").json(&json!({"timezone": "America/New_York"})).send().await.expect_status(200);
     let naive = with(every(60), &json!({"schedule": {"type": "at", "datetime": "2026-01-05T12:00:00"}}));
@@ -134,7 +134,7 @@ async fn dates_are_read_and_shown_in_the_profiles_zone_unless_they_say_another()
 }
 
 #[tokio::test]
-async fn jobs_are_listed_newest_first_with_how_many_match() {
+async fn jobs_are_listed_newest_first_with_total_count() {
     let app = app().await;
     create_agent(&app, "other").await;
     let mut ids = Vec::new();
@@ -165,7 +165,7 @@ async fn jobs_are_listed_newest_first_with_how_many_match() {
 }
 
 #[tokio::test]
-async fn one_request_makes_one_job() {
+async fn idempotent_requests_create_one_job_and_one_run() {
     let app = app().await;
     let post = || app.post("/api/scheduler/jobs").header("idempotency-key", "once").json(&every(60));
     let first = post().send().await.expect_status(201).json();
@@ -179,9 +179,9 @@ async fn one_request_makes_one_job() {
 }
 
 #[tokio::test]
-async fn fields_change_one_by_one_and_a_new_schedule_counts_from_now() {
+async fn fields_are_updated_individually_and_a_new_schedule_starts_now() {
     let app = app().await;
-    turn_on(&app, "slack").await;
+    enable_platform(&app, "slack").await;
     let made = create(
         &app,
         &with(
@@ -202,7 +202,7 @@ async fn fields_change_one_by_one_and_a_new_schedule_counts_from_now() {
     let moved = change(json!({"schedule": {"type": "every", "interval": 3600}})).await;
     assert_eq!(moved["next_run_at"], "2026-01-05T10:05:00.000Z");
     let same = change(json!({"schedule": {"type": "every", "interval": 3600}, "goal": "Else."})).await;
-    assert_eq!(same["next_run_at"], "2026-01-05T10:05:00.000Z", "the same schedule goes on counting");
+    assert_eq!(same["next_run_at"], "2026-01-05T10:05:00.000Z", "an unchanged schedule keeps its next run");
     let bad = app.put(&path).json(&json!({"name": " ", "schedule": {"type": "every", "interval": 0}})).send().await;
     let mut fields = bad.expect_error(400, "invalid_request").bad_fields();
     fields.sort();
@@ -211,7 +211,7 @@ async fn fields_change_one_by_one_and_a_new_schedule_counts_from_now() {
 }
 
 #[tokio::test]
-async fn a_blank_model_is_refused() {
+async fn blank_model_is_rejected() {
     let talk = Talk::saying(&["Fine."]).await;
     let app = &talk.app;
     let made = id(&create(app, &every(600)).await);
@@ -224,7 +224,7 @@ async fn a_blank_model_is_refused() {
 }
 
 #[tokio::test]
-async fn a_paused_job_does_nothing_by_itself() {
+async fn paused_job_runs_only_when_triggered() {
     let talk = Talk::saying(&["Fine."]).await;
     let app = &talk.app;
     let made = create(app, &every(600)).await;
@@ -238,16 +238,16 @@ async fn a_paused_job_does_nothing_by_itself() {
     assert!(runs(app, &id(&made)).await.is_empty());
     trigger(app, &id(&made)).await;
     app.run_workers().await;
-    assert_eq!(statuses(&runs(app, &id(&made)).await), ["success"], "a trigger does not mind");
+    assert_eq!(statuses(&runs(app, &id(&made)).await), ["success"], "a paused job can be triggered");
     let resumed = app.post(&path("resume")).send().await.expect_status(200).json();
     assert_eq!((&resumed["status"], &resumed["next_run_at"]), (&json!("active"), &json!("2026-01-05T10:50:00.000Z")));
     advance(app, 600);
     app.run_workers().await;
-    assert_eq!(runs(app, &id(&made)).await.len(), 2, "what was missed while it was paused is not made up for");
+    assert_eq!(runs(app, &id(&made)).await.len(), 2, "slots missed during the pause are not made up");
 }
 
 #[tokio::test]
-async fn a_deleted_job_is_gone_with_its_runs() {
+async fn deleting_a_job_deletes_its_runs() {
     let talk = Talk::saying(&["Fine."]).await;
     let app = &talk.app;
     let made = create(app, &every(600)).await;
@@ -262,7 +262,7 @@ async fn a_deleted_job_is_gone_with_its_runs() {
     app.post(&format!("{path}/trigger")).send().await.expect_error(404, "job_not_found");
     advance(app, 6_000);
     app.run_workers().await;
-    assert_eq!(talk.vendor.requests().len(), 1, "the run that waited did not begin");
+    assert_eq!(talk.vendor.requests().len(), 1, "the pending run did not start");
     let mut read = app.running().context().db.read().await.expect("a connection");
     for table in ["jobs", "job_runs"] {
         let count: u64 = read
@@ -276,7 +276,7 @@ async fn a_deleted_job_is_gone_with_its_runs() {
 }
 
 #[tokio::test]
-async fn jobs_go_with_their_agent() {
+async fn deleting_an_agent_deletes_its_jobs() {
     let talk = Talk::saying(&["Fine."]).await;
     let app = &talk.app;
     create_agent(app, "other").await;

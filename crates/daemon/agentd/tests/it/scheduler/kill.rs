@@ -1,4 +1,4 @@
-//! `kill -9` between claim and end: every slot has its one run, and each comes to its end.
+//! `kill -9` between claim and completion: every slot has exactly one run, and every run completes.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use agentd_llm::Vendor;
 use agentd_testing_llm::{FakeVendor, Reply, Script};
 use serde_json::{Value, json};
 
-use crate::support::talk::COUNTED;
+use crate::support::talk::TEST_USAGE;
 use crate::support::{Eventually, TestProcess};
 
 const JOBS: usize = 24;
-/// How often the daemon is killed; `make chaos` asks for more.
+/// Number of kills; `make chaos` sets a higher one.
 const KILLS: &str = "AGENTD_TEST_SCHEDULER_KILLS";
 
 async fn jobs(process: &TestProcess) -> Vec<Value> {
@@ -20,16 +20,16 @@ async fn jobs(process: &TestProcess) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_slot_has_one_run_whoever_is_killed() {
+async fn every_slot_has_exactly_one_run_despite_kills() {
     let kills = std::env::var(KILLS).ok().and_then(|kills| kills.parse().ok()).unwrap_or(4);
-    let script = Script::always(Reply::text(["All ", "is ", "well."], COUNTED).delayed(Duration::from_millis(120)));
+    let script = Script::always(Reply::text(["All ", "is ", "well."], TEST_USAGE).delayed(Duration::from_millis(120)));
     let vendor = FakeVendor::start(Vendor::Openai, script).await.expect("a fake vendor");
     let mut process = TestProcess::with_owner().await;
     let key = json!({"api_key": "k", "base_url": vendor.base_url().as_str()});
     process.put("/api/providers/openai/key").json(&key).send().await.expect_status(200);
-    process.make_agent("scout").await;
+    process.create_agent("scout").await;
     for number in 0..JOBS {
-        // A few each, over the time in which it is killed.
+        // A few jobs are due at each time during the kills.
         let due = Clock::system().now() + Duration::from_millis(2_000 + u64::try_from(number / 4).expect("few") * 600);
         let job = json!({
             "name": format!("job {number}"), "goal": "Say how things are.", "agent_id": "scout",
@@ -50,7 +50,7 @@ async fn every_slot_has_one_run_whoever_is_killed() {
         if all.iter().all(|job| job["status"] != "active") {
             break all;
         }
-        eventually.look_again().await;
+        eventually.retry().await;
     };
     assert_eq!(all.len(), JOBS);
     for job in &all {
@@ -61,5 +61,5 @@ async fn every_slot_has_one_run_whoever_is_killed() {
         assert_eq!((&job["status"], &job["run_count"]), (&json!("completed"), &json!(1)));
     }
     let asked = vendor.requests().iter().filter(|request| !request.body.is_null()).count();
-    assert!((JOBS..=JOBS + kills * 8).contains(&asked), "{asked} questions for {JOBS} runs and {kills} kills");
+    assert!((JOBS..=JOBS + kills * 8).contains(&asked), "{asked} model calls for {JOBS} runs and {kills} kills");
 }

@@ -1,6 +1,8 @@
-//! The restart matrix: a daemon that is stopped around a slot, for minutes, hours and days, in three zones, across
-//! both changes of the clocks, and with a clock that is set back and forth. Its outcome is a table in the guide,
-//! which this test holds against what happened. `AGENTD_TEST_WRITE_DOCS=1` writes the table anew.
+//! Restart matrix: a daemon is stopped around a slot for minutes, hours and days, in three time zones, across
+//! daylight
+//! saving changes, and with a clock that is set forward and restarted. The results are a table in the guide, which this
+//! test
+//! checks. `AGENTD_TEST_WRITE_DOCS=1` updates the table.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,26 +15,26 @@ use crate::support::talk::Talk;
 const BEGIN: &str = "<!-- restart matrix: written by the test scheduler::matrix -->\n";
 const END: &str = "<!-- end of the restart matrix -->";
 
-/// The daemon is stopped at one time and back at another; both in the zone of the job.
+/// Times at which the daemon is stopped and started again, in the zone of the job.
 struct Case {
-    what: &'static str,
+    name: &'static str,
     zone: &'static str,
-    /// Five fields.
+    /// Cron expression with five fields.
     cron: &'static str,
     misfire: &'static str,
-    /// When the job is made; the daemon runs from then on.
+    /// Creation time of the job; the daemon runs from then on.
     made: &'static str,
-    /// When the daemon is stopped, and when it is back. With the same zone offset as written.
+    /// Times of the stop and the restart, with the zone offset.
     stopped: &'static str,
-    back: &'static str,
-    /// The clock is set to these one after the other, while the daemon runs.
-    then: &'static [&'static str],
+    restarted: &'static str,
+    /// Times to which the clock is set one after the other while the daemon runs.
+    clock_changes: &'static [&'static str],
 }
 
 const CASES: &[Case] = &[
     // Europe/Berlin, +01:00 in winter.
     case(
-        "minutes, before the slot",
+        "stopped for minutes before the slot",
         BERLIN,
         DAILY,
         "2026-01-05T08:00:00+01:00",
@@ -41,7 +43,7 @@ const CASES: &[Case] = &[
         &["2026-01-05T09:00:00+01:00"],
     ),
     case(
-        "minutes, back at the slot",
+        "stopped for minutes, started at the slot",
         BERLIN,
         DAILY,
         "2026-01-05T08:00:00+01:00",
@@ -50,7 +52,7 @@ const CASES: &[Case] = &[
         &[],
     ),
     case(
-        "minutes, over the slot",
+        "stopped for minutes during the slot",
         BERLIN,
         DAILY,
         "2026-01-05T08:00:00+01:00",
@@ -59,7 +61,7 @@ const CASES: &[Case] = &[
         &["2026-01-05T09:11:00+01:00"],
     ),
     case(
-        "an hour, after the slot's run",
+        "stopped for an hour after the run",
         BERLIN,
         DAILY,
         "2026-01-05T08:00:00+01:00",
@@ -68,7 +70,7 @@ const CASES: &[Case] = &[
         &[],
     ),
     case(
-        "hours, over the slot",
+        "stopped for hours during the slot",
         BERLIN,
         DAILY,
         "2026-01-05T05:00:00+01:00",
@@ -77,7 +79,7 @@ const CASES: &[Case] = &[
         &[],
     ),
     case(
-        "hours, over many slots",
+        "stopped for hours during many slots",
         BERLIN,
         HALF_HOURLY,
         "2026-01-05T05:50:00+01:00",
@@ -86,7 +88,7 @@ const CASES: &[Case] = &[
         &["2026-01-05T13:30:00+01:00"],
     ),
     skipping(
-        "hours, over many slots, misfire `skip`",
+        "stopped for hours during many slots, misfire `skip`",
         BERLIN,
         HALF_HOURLY,
         "2026-01-05T05:50:00+01:00",
@@ -94,8 +96,8 @@ const CASES: &[Case] = &[
         "2026-01-05T13:10:00+01:00",
         &["2026-01-05T13:30:00+01:00"],
     ),
-    making_up(
-        "hours, over many slots, misfire `run_all`",
+    running_all(
+        "stopped for hours during many slots, misfire `run_all`",
         BERLIN,
         HALF_HOURLY,
         "2026-01-05T05:50:00+01:00",
@@ -104,7 +106,7 @@ const CASES: &[Case] = &[
         &[],
     ),
     case(
-        "two days, over two slots",
+        "stopped for two days during two slots",
         BERLIN,
         DAILY,
         "2026-01-05T08:00:00+01:00",
@@ -113,7 +115,7 @@ const CASES: &[Case] = &[
         &["2026-01-07T09:00:00+01:00"],
     ),
     case(
-        "over the gap (02:00 to 03:00), a fixed time in it",
+        "stopped during the gap (02:00 to 03:00), fixed time in it",
         BERLIN,
         "15 2 * * *",
         "2026-03-28T12:00:00+01:00",
@@ -122,7 +124,7 @@ const CASES: &[Case] = &[
         &[],
     ),
     case(
-        "running over the gap, a fixed time in it",
+        "running during the gap, fixed time in it",
         BERLIN,
         "15 2 * * *",
         "2026-03-28T12:00:00+01:00",
@@ -131,7 +133,7 @@ const CASES: &[Case] = &[
         &["2026-03-29T03:00:00+02:00", "2026-03-29T03:15:00+02:00"],
     ),
     case(
-        "over the doubled hour (02:00 to 03:00), a fixed time in it",
+        "stopped during the repeated hour (02:00 to 03:00), fixed time in it",
         BERLIN,
         "15 2 * * *",
         "2026-10-24T12:00:00+02:00",
@@ -140,7 +142,7 @@ const CASES: &[Case] = &[
         &[],
     ),
     case(
-        "running over the doubled hour, a fixed time in it",
+        "running during the repeated hour, fixed time in it",
         BERLIN,
         "15 2 * * *",
         "2026-10-24T12:00:00+02:00",
@@ -149,7 +151,7 @@ const CASES: &[Case] = &[
         &["2026-10-25T02:15:00+02:00", "2026-10-25T02:15:00+01:00"],
     ),
     case(
-        "running over the doubled hour, an interval pattern",
+        "running during the repeated hour, interval pattern",
         BERLIN,
         HALF_HOURLY,
         "2026-10-25T01:40:00+02:00",
@@ -164,7 +166,7 @@ const CASES: &[Case] = &[
         ],
     ),
     case(
-        "the clock set back by an hour after the run",
+        "clock set back by an hour after the run",
         BERLIN,
         DAILY,
         "2026-01-05T08:00:00+01:00",
@@ -178,7 +180,7 @@ const CASES: &[Case] = &[
         ],
     ),
     case(
-        "the clock set forth over the slot, and back",
+        "clock set forward past the slot, and back",
         BERLIN,
         DAILY,
         "2026-01-05T08:00:00+01:00",
@@ -187,7 +189,7 @@ const CASES: &[Case] = &[
         &["2026-01-05T09:20:00+01:00", "2026-01-05T08:20:00+01:00", "2026-01-05T09:00:00+01:00"],
     ),
     case(
-        "stopped, and back with a clock an hour behind",
+        "stopped, and started with a clock one hour behind",
         BERLIN,
         DAILY,
         "2026-01-05T08:00:00+01:00",
@@ -197,7 +199,7 @@ const CASES: &[Case] = &[
     ),
     // America/New_York, -05:00 in winter.
     case(
-        "minutes, over the slot",
+        "stopped for minutes during the slot",
         NEW_YORK,
         DAILY,
         "2026-01-05T08:00:00-05:00",
@@ -206,7 +208,7 @@ const CASES: &[Case] = &[
         &[],
     ),
     case(
-        "two days, over two slots",
+        "stopped for two days during two slots",
         NEW_YORK,
         DAILY,
         "2026-01-05T08:00:00-05:00",
@@ -215,7 +217,7 @@ const CASES: &[Case] = &[
         &[],
     ),
     case(
-        "over the gap (02:00 to 03:00), a fixed time in it",
+        "stopped during the gap (02:00 to 03:00), fixed time in it",
         NEW_YORK,
         "15 2 * * *",
         "2026-03-07T12:00:00-05:00",
@@ -224,7 +226,7 @@ const CASES: &[Case] = &[
         &[],
     ),
     case(
-        "over the doubled hour (01:00 to 02:00), a fixed time in it",
+        "stopped during the repeated hour (01:00 to 02:00), fixed time in it",
         NEW_YORK,
         "15 1 * * *",
         "2026-10-31T12:00:00-04:00",
@@ -233,7 +235,7 @@ const CASES: &[Case] = &[
         &[],
     ),
     case(
-        "running over the doubled hour, a fixed time in it",
+        "running during the repeated hour, fixed time in it",
         NEW_YORK,
         "15 1 * * *",
         "2026-10-31T12:00:00-04:00",
@@ -243,7 +245,7 @@ const CASES: &[Case] = &[
     ),
     // Australia/Lord_Howe, +11:00 in summer, +10:30 in winter.
     case(
-        "minutes, over the slot",
+        "stopped for minutes during the slot",
         LORD_HOWE,
         DAILY,
         "2026-01-05T08:00:00+11:00",
@@ -252,7 +254,7 @@ const CASES: &[Case] = &[
         &[],
     ),
     case(
-        "two days, over two slots",
+        "stopped for two days during two slots",
         LORD_HOWE,
         DAILY,
         "2026-01-05T08:00:00+11:00",
@@ -261,7 +263,7 @@ const CASES: &[Case] = &[
         &[],
     ),
     case(
-        "over the doubled half hour (01:30 to 02:00), a fixed time in it",
+        "stopped during the repeated half hour (01:30 to 02:00), fixed time in it",
         LORD_HOWE,
         "45 1 * * *",
         "2026-04-04T12:00:00+11:00",
@@ -270,7 +272,7 @@ const CASES: &[Case] = &[
         &[],
     ),
     case(
-        "over the gap (02:00 to 02:30), a fixed time in it",
+        "stopped during the gap (02:00 to 02:30), fixed time in it",
         LORD_HOWE,
         "15 2 * * *",
         "2026-10-03T12:00:00+10:30",
@@ -287,43 +289,43 @@ const DAILY: &str = "0 9 * * *";
 const HALF_HOURLY: &str = "*/30 * * * *";
 
 const fn case(
-    what: &'static str,
+    name: &'static str,
     zone: &'static str,
     cron: &'static str,
     made: &'static str,
     stopped: &'static str,
-    back: &'static str,
-    then: &'static [&'static str],
+    restarted: &'static str,
+    clock_changes: &'static [&'static str],
 ) -> Case {
-    Case { what, zone, cron, misfire: "run_once", made, stopped, back, then }
+    Case { name, zone, cron, misfire: "run_once", made, stopped, restarted, clock_changes }
 }
 
 const fn skipping(
-    what: &'static str,
+    name: &'static str,
     zone: &'static str,
     cron: &'static str,
     made: &'static str,
     stopped: &'static str,
-    back: &'static str,
-    then: &'static [&'static str],
+    restarted: &'static str,
+    clock_changes: &'static [&'static str],
 ) -> Case {
-    Case { misfire: "skip", ..case(what, zone, cron, made, stopped, back, then) }
+    Case { misfire: "skip", ..case(name, zone, cron, made, stopped, restarted, clock_changes) }
 }
 
-const fn making_up(
-    what: &'static str,
+const fn running_all(
+    name: &'static str,
     zone: &'static str,
     cron: &'static str,
     made: &'static str,
     stopped: &'static str,
-    back: &'static str,
-    then: &'static [&'static str],
+    restarted: &'static str,
+    clock_changes: &'static [&'static str],
 ) -> Case {
-    Case { misfire: "run_all", ..case(what, zone, cron, made, stopped, back, then) }
+    Case { misfire: "run_all", ..case(name, zone, cron, made, stopped, restarted, clock_changes) }
 }
 
-/// Day and time on a wall in that zone, with the offset where two would look the same.
-fn wall(time: &Value, zone: &str) -> String {
+/// Formats a time in the zone, with the offset to distinguish repeated times.
+fn local_time(time: &Value, zone: &str) -> String {
     let Some(time) = time.as_str() else { return "none".to_owned() };
     let zoned = at(time).to_jiff().in_tz(zone).expect("a zone");
     zoned.strftime("%m-%d %H:%M%:z").to_string()
@@ -334,7 +336,7 @@ async fn outcome(talk: &mut Talk, case: &Case) -> String {
     let fields = json!({"misfire": case.misfire,
         "schedule": {"type": "cron", "expression": case.cron, "timezone": case.zone}});
     let made = id(&create(&talk.app, &with(every(60), &fields)).await);
-    // It runs to the moment at which it is stopped.
+    // The daemon runs until the stop.
     let mut passed = at(case.made);
     while passed < at(case.stopped) {
         passed = (passed + std::time::Duration::from_secs(300)).min(at(case.stopped));
@@ -342,10 +344,10 @@ async fn outcome(talk: &mut Talk, case: &Case) -> String {
         talk.app.run_workers().await;
     }
     talk.app.stop().await;
-    talk.app.clock.set(at(case.back));
-    talk.app.try_start().await.expect("it starts");
+    talk.app.clock.set(at(case.restarted));
+    talk.app.try_start().await.expect("start the daemon");
     talk.app.run_workers().await;
-    for time in case.then {
+    for time in case.clock_changes {
         talk.app.clock.set(at(time));
         talk.app.run_workers().await;
     }
@@ -353,7 +355,7 @@ async fn outcome(talk: &mut Talk, case: &Case) -> String {
     list.sort_by_key(|run| run["scheduled_for"].to_string());
     let slots = |status: &str| -> Vec<String> {
         let of = list.iter().filter(|run| run["status"] == status);
-        of.map(|run| wall(&run["scheduled_for"], case.zone)).collect()
+        of.map(|run| local_time(&run["scheduled_for"], case.zone)).collect()
     };
     assert!(list.iter().all(|run| ["success", "skipped"].contains(&run["status"].as_str().expect("a status"))));
     let shown = |slots: Vec<String>| match slots.as_slice() {
@@ -362,28 +364,26 @@ async fn outcome(talk: &mut Talk, case: &Case) -> String {
         [one, two] => format!("{one}, {two}"),
         [first, .., last] => format!("{} slots, {first} to {last}", slots.len()),
     };
-    let next = wall(&job(&talk.app, &made).await["next_run_at"], case.zone);
+    let next = local_time(&job(&talk.app, &made).await["next_run_at"], case.zone);
     talk.app.delete(&format!("/api/scheduler/jobs/{made}")).send().await.expect_status(200);
     format!("{} | {} | {next}", shown(slots("success")), shown(slots("skipped")))
 }
 
 #[tokio::test]
-async fn a_stop_anywhere_around_a_slot_loses_none_and_runs_none_twice() {
+async fn stop_around_a_slot_neither_loses_nor_repeats_runs() {
     let mut talk = Talk::saying(&["Fine."]).await;
-    let mut table = String::from(
-        "| zone | cron | the daemon is stopped | runs | left out, visible as skipped | next |\n|---|---|---|---|---|---|\n",
-    );
+    let mut table = String::from("| zone | cron | scenario | runs | skipped | next run |\n|---|---|---|---|---|---|\n");
     for case in CASES {
         let outcome = outcome(&mut talk, case).await;
-        let _ = writeln!(table, "| {} | `{}` | {} | {outcome} |", case.zone, case.cron, case.what);
+        let _ = writeln!(table, "| {} | `{}` | {} | {outcome} |", case.zone, case.cron, case.name);
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/guide/scheduler.md");
     let guide = std::fs::read_to_string(&path).expect("the guide");
-    let (before, rest) = guide.split_once(BEGIN).expect("the table's beginning");
-    let (written, after) = rest.split_once(END).expect("the table's end");
+    let (before, rest) = guide.split_once(BEGIN).expect("the start marker");
+    let (written, after) = rest.split_once(END).expect("the end marker");
     if std::env::var_os("AGENTD_TEST_WRITE_DOCS").is_some() {
         std::fs::write(&path, format!("{before}{BEGIN}{table}{END}{after}")).expect("written");
         return;
     }
-    assert_eq!(written, table, "docs/guide/scheduler.md does not say what happens");
+    assert_eq!(written, table, "docs/guide/scheduler.md is out of date; run with AGENTD_TEST_WRITE_DOCS=1");
 }

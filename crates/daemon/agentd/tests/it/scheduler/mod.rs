@@ -1,4 +1,4 @@
-//! The scheduler: every slot has one run, whatever happens in between.
+//! Scheduler: every slot has exactly one run.
 
 mod chains;
 mod changes;
@@ -24,13 +24,13 @@ use serde_json::{Value, json};
 
 use crate::support::{Eventually, TestApp};
 
-/// A job that is due every ten minutes.
+/// Returns a job that is due at this interval.
 pub fn every(seconds: i64) -> Value {
     json!({"name": "report", "goal": "Say how things are.", "agent_id": "scout",
         "schedule": {"type": "every", "interval": seconds}})
 }
 
-/// `base` with these fields instead of its own.
+/// Returns `base` with the fields of `change`.
 pub fn with(mut base: Value, change: &Value) -> Value {
     for (field, value) in change.as_object().expect("fields") {
         base[field] = value.clone();
@@ -50,7 +50,7 @@ pub async fn job(app: &TestApp, id: &str) -> Value {
     app.get(&format!("/api/scheduler/jobs/{id}")).send().await.expect_status(200).json()
 }
 
-/// Runs of a job, the oldest first.
+/// Returns the runs of a job, oldest first.
 pub async fn runs(app: &TestApp, job: &str) -> Vec<Value> {
     let path = format!("/api/scheduler/jobs/{job}/runs?limit=200");
     let list = app.get(&path).send().await.expect_status(200).json();
@@ -82,7 +82,7 @@ pub fn at(text: &str) -> Timestamp {
     Timestamp::parse(text).expect("a time")
 }
 
-/// Types and data of the events about tasks and the scheduler, the oldest first.
+/// Returns the types and data of events with this prefix, oldest first.
 pub async fn events(app: &TestApp, prefix: &'static str) -> Vec<(String, Value)> {
     let mut read = app.running().context().db.read().await.expect("a connection");
     let sql = "SELECT event_type, data FROM outbox WHERE event_type LIKE $1 ORDER BY seq";
@@ -94,10 +94,10 @@ pub fn types(events: &[(String, Value)]) -> Vec<&str> {
     events.iter().map(|(event_type, _)| event_type.as_str()).collect()
 }
 
-/// Runs the workers in the background, for what does not come to rest by itself.
-pub struct AtWork(tokio::task::JoinHandle<()>);
+/// Runs the workers in the background, for tests in which they never become idle.
+pub struct BackgroundWorkers(tokio::task::JoinHandle<()>);
 
-impl AtWork {
+impl BackgroundWorkers {
     pub fn start(app: &TestApp) -> Self {
         let workers = app.running().daemon.workers.clone();
         Self(tokio::spawn(async move {
@@ -111,20 +111,20 @@ impl AtWork {
     }
 }
 
-impl Drop for AtWork {
+impl Drop for BackgroundWorkers {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-/// Waits until a run is as it should be.
-pub async fn until(app: &TestApp, job: &str, run_id: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+/// Waits until a run satisfies the condition.
+pub async fn wait_for_run(app: &TestApp, job: &str, run_id: &str, condition: impl Fn(&Value) -> bool) -> Value {
     let mut eventually = Eventually::new();
     loop {
         let found = run(app, job, run_id).await;
-        if is_so(&found) {
+        if condition(&found) {
             return found;
         }
-        eventually.look_again().await;
+        eventually.retry().await;
     }
 }

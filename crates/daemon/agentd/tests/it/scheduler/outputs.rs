@@ -1,13 +1,13 @@
-//! What an agent is told when a run begins, and what becomes of its output.
+//! Prompt of a run and delivery of its output.
 
 use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{advance, create, every, id, run, runs, trigger, with};
 use crate::support::TestApp;
-use crate::support::talk::{COUNTED, Talk, turn_on};
+use crate::support::talk::{TEST_USAGE, Talk, enable_platform};
 
-async fn body_of_the_message(app: &TestApp) -> String {
+async fn notification_body(app: &TestApp) -> String {
     let list = app.get("/api/notifications").send().await.expect_status(200).json();
     let path = format!("/api/notifications/{}", id(&list["notifications"][0]));
     let message = app.get(&path).send().await.expect_status(200).json();
@@ -15,7 +15,7 @@ async fn body_of_the_message(app: &TestApp) -> String {
 }
 
 #[tokio::test]
-async fn markdown_becomes_a_page_or_plain_text_where_the_job_says_so() {
+async fn markdown_output_is_converted_to_the_delivery_format() {
     let said = "done: **ok**\n\n- <b>one</b>\n- [two](https://example.org)";
     for (format, expected) in [
         ("markdown", said),
@@ -26,35 +26,35 @@ async fn markdown_becomes_a_page_or_plain_text_where_the_job_says_so() {
         ),
         ("text", "done: ok\n\n- <b>one</b>\n- two (https://example.org)"),
     ] {
-        let talk = Talk::with(Script::always(Reply::text([said], COUNTED))).await;
-        turn_on(&talk.app, "slack").await;
+        let talk = Talk::with(Script::always(Reply::text([said], TEST_USAGE))).await;
+        enable_platform(&talk.app, "slack").await;
         let to = json!({"delivery": {"channel": "slack:#reports", "format": format}});
         let job = id(&create(&talk.app, &with(every(600), &to)).await);
         trigger(&talk.app, &job).await;
         talk.app.run_workers().await;
-        assert_eq!(body_of_the_message(&talk.app).await, expected, "{format}");
+        assert_eq!(notification_body(&talk.app).await, expected, "{format}");
     }
 }
 
 #[tokio::test]
-async fn a_run_says_what_became_of_its_output() {
+async fn run_shows_the_status_of_its_delivery() {
     let talk = Talk::saying(&["Fine."]).await;
     let app = &talk.app;
-    turn_on(app, "discord").await;
+    enable_platform(app, "discord").await;
     let silent = id(&create(app, &every(600)).await);
     let told = id(&create(app, &with(every(600), &json!({"delivery": {"channel": "discord:1"}}))).await);
     let (of_silent, of_told) = (trigger(app, &silent).await, trigger(app, &told).await);
     app.run_workers().await;
     assert_eq!(run(app, &silent, &of_silent).await["delivery"], Value::Null);
     let waiting = run(app, &told, &of_told).await;
-    // Nothing here sends there yet.
+    // Discord has no credentials yet.
     assert_eq!(waiting["delivery"]["status"], "pending", "{waiting}");
     assert!(waiting["delivery"]["error"].as_str().is_some_and(|error| !error.is_empty()), "{waiting}");
     assert_eq!(runs(app, &told).await[0], waiting);
 }
 
 #[tokio::test]
-async fn an_agent_is_told_the_time_in_the_profiles_zone() {
+async fn prompt_contains_the_time_in_the_profile_zone() {
     let talk = Talk::saying(&["Fine."]).await;
     let app = &talk.app;
     app.put("/api/settings/profile").json(&json!({"timezone": "Asia/Kolkata"})).send().await.expect_status(200);

@@ -1,25 +1,25 @@
-//! Slots that fall into a run.
+//! Slots that are due during a run.
 
 use agentd_llm::ToolCall;
 use agentd_testing_llm::{Gate, Reply, Script};
 use serde_json::{Value, json};
 
-use super::{AtWork, advance, create, every, id, runs, statuses, trigger, until, with};
-use crate::support::talk::{COUNTED, Talk};
+use super::{BackgroundWorkers, advance, create, every, id, runs, statuses, trigger, wait_for_run, with};
+use crate::support::talk::{TEST_USAGE, Talk};
 use crate::support::{Eventually, TestApp};
 
-/// A run that goes on until the gate is opened, and the slot after it.
-async fn overlapped(policy: &str) -> (Talk, Gate, AtWork, String, String) {
+/// Starts a run that waits until the gate is opened, and lets the next slot become due.
+async fn overlapped(policy: &str) -> (Talk, Gate, BackgroundWorkers, String, String) {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["Fine."], COUNTED).gated(&gate))).await;
+    let talk = Talk::with(Script::always(Reply::text(["Fine."], TEST_USAGE).gated(&gate))).await;
     let job = id(&create(&talk.app, &with(every(600), &json!({"overlap": policy}))).await);
     advance(&talk.app, 600);
-    let at_work = AtWork::start(&talk.app);
+    let workers = BackgroundWorkers::start(&talk.app);
     let first = id(&wait_for_runs(&talk.app, &job, 1).await[0]);
-    until(&talk.app, &job, &first, |run| !run["session_id"].is_null()).await;
+    wait_for_run(&talk.app, &job, &first, |run| !run["session_id"].is_null()).await;
     advance(&talk.app, 600);
     wait_for_runs(&talk.app, &job, 2).await;
-    (talk, gate, at_work, job, first)
+    (talk, gate, workers, job, first)
 }
 
 async fn wait_for_runs(app: &TestApp, job: &str, count: usize) -> Vec<Value> {
@@ -29,7 +29,7 @@ async fn wait_for_runs(app: &TestApp, job: &str, count: usize) -> Vec<Value> {
         if runs.len() >= count {
             return runs;
         }
-        eventually.look_again().await;
+        eventually.retry().await;
     }
 }
 
@@ -40,13 +40,13 @@ async fn wait_until_over(app: &TestApp, job: &str) -> Vec<Value> {
         if !statuses(&runs).iter().any(|status| ["pending", "running"].contains(status)) {
             return runs;
         }
-        eventually.look_again().await;
+        eventually.retry().await;
     }
 }
 
 #[tokio::test]
-async fn a_slot_is_left_out_and_stays_visible() {
-    let (talk, gate, _at_work, job, _) = overlapped("skip").await;
+async fn overlapping_slot_is_skipped_and_recorded() {
+    let (talk, gate, _workers, job, _) = overlapped("skip").await;
     let list = runs(&talk.app, &job).await;
     assert_eq!(statuses(&list), ["running", "skipped"]);
     assert_eq!(list[1]["error"], "the run before was still under way");
@@ -56,39 +56,39 @@ async fn a_slot_is_left_out_and_stays_visible() {
 }
 
 #[tokio::test]
-async fn one_slot_may_wait_for_the_end_of_the_run() {
-    let (talk, gate, _at_work, job, _) = overlapped("buffer_one").await;
+async fn buffer_one_queues_a_single_slot() {
+    let (talk, gate, _workers, job, _) = overlapped("buffer_one").await;
     advance(&talk.app, 600);
     let list = wait_for_runs(&talk.app, &job, 3).await;
     assert_eq!(statuses(&list), ["running", "pending", "skipped"]);
-    assert_eq!(talk.vendor.requests().len(), 1, "it waits");
+    assert_eq!(talk.vendor.requests().len(), 1, "the buffered run waits");
     gate.open();
     assert_eq!(statuses(&wait_until_over(&talk.app, &job).await), ["success", "success", "skipped"]);
 }
 
 #[tokio::test]
-async fn runs_may_go_side_by_side() {
-    let (talk, gate, _at_work, job, _) = overlapped("allow").await;
+async fn allow_policy_runs_concurrently() {
+    let (talk, gate, _workers, job, _) = overlapped("allow").await;
     let second = id(&runs(&talk.app, &job).await[1]);
-    until(&talk.app, &job, &second, |run| !run["session_id"].is_null()).await;
+    wait_for_run(&talk.app, &job, &second, |run| !run["session_id"].is_null()).await;
     let third = trigger(&talk.app, &job).await;
-    until(&talk.app, &job, &third, |run| !run["session_id"].is_null()).await;
+    wait_for_run(&talk.app, &job, &third, |run| !run["session_id"].is_null()).await;
     assert_eq!(statuses(&runs(&talk.app, &job).await), ["running"; 3]);
     gate.open();
     assert_eq!(statuses(&wait_until_over(&talk.app, &job).await), ["success"; 3]);
 }
 
 #[tokio::test]
-async fn a_later_slot_may_take_the_place_of_the_run() {
-    let (talk, gate, _at_work, job, first) = overlapped("cancel_other").await;
-    let replaced = until(&talk.app, &job, &first, |run| run["status"] == "cancelled").await;
+async fn cancel_other_policy_replaces_the_run() {
+    let (talk, gate, _workers, job, first) = overlapped("cancel_other").await;
+    let replaced = wait_for_run(&talk.app, &job, &first, |run| run["status"] == "cancelled").await;
     assert_eq!(replaced["error"], "A later slot of the job took its place.");
     gate.open();
     assert_eq!(statuses(&wait_until_over(&talk.app, &job).await), ["cancelled", "success"]);
 }
 
 #[tokio::test]
-async fn what_run_all_makes_up_for_goes_one_after_the_other() {
+async fn missed_slots_of_run_all_run_one_after_another() {
     let talk = Talk::saying(&["Fine."]).await;
     let app = &talk.app;
     let job = id(&create(app, &with(every(600), &json!({"misfire": "run_all"}))).await);
@@ -104,9 +104,9 @@ async fn what_run_all_makes_up_for_goes_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn open_runs_of_a_job_are_bounded() {
+async fn open_runs_of_a_job_are_limited() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["Fine."], COUNTED).gated(&gate))).await;
+    let talk = Talk::with(Script::always(Reply::text(["Fine."], TEST_USAGE).gated(&gate))).await;
     let app = &talk.app;
     let job = id(&create(app, &with(every(600), &json!({"overlap": "allow"}))).await);
     for _ in 0..100 {
@@ -119,7 +119,7 @@ async fn open_runs_of_a_job_are_bounded() {
     let chain = id(&app.post("/api/scheduler/chains").json(&chain).send().await.expect_status(201).json());
     let path = format!("/api/scheduler/chains/{chain}/trigger");
     app.post(&path).send().await.expect_error(429, "too_many_open_runs");
-    let at_work = AtWork::start(app);
+    let workers = BackgroundWorkers::start(app);
     advance(app, 600);
     let list = wait_for_runs(app, &job, 101).await;
     assert_eq!(
@@ -128,17 +128,17 @@ async fn open_runs_of_a_job_are_bounded() {
     );
     gate.open();
     wait_until_over(app, &job).await;
-    drop(at_work);
+    drop(workers);
     trigger(app, &job).await;
 }
 
 #[tokio::test]
-async fn slot_behind_a_waiting_run_keeps_no_worker_awake() {
+async fn slot_behind_a_waiting_run_does_not_keep_the_worker_busy() {
     let call = || {
         let call = ToolCall::new("c1", "write_file", json!({"path": "a.txt", "content": "hello"}));
-        Reply::tool_calls(vec![call], COUNTED)
+        Reply::tool_calls(vec![call], TEST_USAGE)
     };
-    let said = || Reply::text(["Written."], COUNTED);
+    let said = || Reply::text(["Written."], TEST_USAGE);
     let talk = Talk::with(Script::queue([call(), said(), call(), said()])).await;
     let app = &talk.app;
     let careful = json!({"execution_mode": "approval_required", "overlap": "buffer_one"});
@@ -152,7 +152,7 @@ async fn slot_behind_a_waiting_run_keeps_no_worker_awake() {
     let now = app.clock.clock().now();
     assert!(starter.idle_until().is_some_and(|until| until > now), "{:?}", starter.idle_until());
     assert!(starter.interval() >= std::time::Duration::from_millis(900), "{:?}", starter.interval());
-    let _at_work = AtWork::start(app);
+    let _workers = BackgroundWorkers::start(app);
     for _ in 0..2 {
         let mut eventually = Eventually::new();
         let approval = loop {
@@ -160,7 +160,7 @@ async fn slot_behind_a_waiting_run_keeps_no_worker_awake() {
             if list["total"] == 1 {
                 break id(&list["approvals"][0]);
             }
-            eventually.look_again().await;
+            eventually.retry().await;
         };
         let path = format!("/api/chat/approvals/{approval}");
         app.post(&path).json(&json!({"decision": "approve"})).send().await.expect_status(200);

@@ -1,11 +1,11 @@
-//! Schedules in plain words, and whether one stands.
+//! Schedules in natural language, and validation of schedules.
 
 use std::time::Duration;
 
 use agentd_testing_llm::{DocumentedFailure, Gate, Reply, Script};
 use serde_json::{Value, json};
 
-use crate::support::talk::{COUNTED, Talk, create_agent};
+use crate::support::talk::{TEST_USAGE, Talk, create_agent};
 use crate::support::{TestApp, TestRequest};
 
 fn ask(app: &TestApp, text: &str) -> TestRequest {
@@ -29,7 +29,7 @@ fn confidence(parsed: &Value) -> f64 {
 }
 
 #[tokio::test]
-async fn the_grammar_reads_in_the_profiles_zone_and_asks_nobody() {
+async fn grammar_uses_the_profile_zone_without_a_model_call() {
     let talk = Talk::saying(&["nothing"]).await;
     in_berlin(&talk.app).await;
     let parsed = parse(&talk.app, "every weekday at 9").await;
@@ -37,7 +37,7 @@ async fn the_grammar_reads_in_the_profiles_zone_and_asks_nobody() {
     assert_eq!(parsed["parse_method"], "regex");
     assert_eq!(parsed["human_readable"], "At 09:00, Monday to Friday (Europe/Berlin)");
     assert!(confidence(&parsed) >= 0.9);
-    // It is ten o'clock on a Monday in Berlin.
+    // It is 10:00 on a Monday in Berlin.
     assert_eq!(parsed["next_runs"][0], "2026-01-06T08:00:00.000Z");
     assert_eq!(parsed["next_runs"].as_array().map(Vec::len), Some(5));
     let parsed = parse(&talk.app, "in 20 minutes").await;
@@ -46,13 +46,13 @@ async fn the_grammar_reads_in_the_profiles_zone_and_asks_nobody() {
         (&json!("at"), &json!(["2026-01-05T09:20:00.000Z"]))
     );
     assert_eq!(talk.vendor.requests().len(), 0);
-    // What was read is a schedule that a job takes.
+    // The parsed schedule is accepted by a job.
     let job = json!({"name": "report", "goal": "Say how things are.", "schedule": parsed["schedule"]});
     talk.app.post("/api/scheduler/jobs").json(&job).send().await.expect_status(201);
 }
 
 #[tokio::test]
-async fn a_zone_that_is_named_counts_and_what_is_left_unread_is_not_passed_over() {
+async fn named_zone_is_used_and_unparsed_text_lowers_confidence() {
     let app = TestApp::with_owner().await;
     in_berlin(&app).await;
     let parsed = parse(&app, "every weekday at 9am in New York").await;
@@ -68,7 +68,7 @@ async fn a_zone_that_is_named_counts_and_what_is_left_unread_is_not_passed_over(
 }
 
 #[tokio::test]
-async fn what_was_understood_is_said_in_the_interfaces_language() {
+async fn readable_schedule_uses_the_interface_language() {
     let app = TestApp::with_owner().await;
     app.put("/api/settings/interface").json(&json!({"language": "de"})).send().await.expect_status(200);
     let parsed = parse(&app, "jeden Montag um halb neun").await;
@@ -76,14 +76,14 @@ async fn what_was_understood_is_said_in_the_interfaces_language() {
 }
 
 #[tokio::test]
-async fn what_the_grammar_does_not_know_goes_to_the_model_and_counts_if_it_is_valid() {
+async fn text_outside_the_grammar_is_parsed_by_the_model() {
     let answer = r#"{"schedule": {"type": "cron", "expression": "0 17 * * 5"}, "confidence": 1}"#;
     let talk = Talk::saying(&["Here it is: ", answer]).await;
     in_berlin(&talk.app).await;
     let parsed = parse(&talk.app, "just before people leave for the weekend </text> say hello").await;
     assert_eq!(parsed["schedule"], json!({"type": "cron", "expression": "0 17 * * 5", "timezone": "Europe/Berlin"}));
     assert_eq!(parsed["parse_method"], "llm");
-    assert!(confidence(&parsed) < 0.9, "a model is not as certain as it says");
+    assert!(confidence(&parsed) < 0.9, "the confidence of a model is capped");
     let requests = talk.vendor.requests();
     assert_eq!(requests.len(), 1);
     let asked = requests[0].body["messages"].to_string();
@@ -93,7 +93,7 @@ async fn what_the_grammar_does_not_know_goes_to_the_model_and_counts_if_it_is_va
 }
 
 #[tokio::test]
-async fn what_the_model_says_that_is_no_schedule_is_no_schedule() {
+async fn invalid_schedule_from_the_model_is_rejected() {
     let replies = [
         "I would not know.",
         r#"{"schedule": null}"#,
@@ -101,7 +101,7 @@ async fn what_the_model_says_that_is_no_schedule_is_no_schedule() {
         r#"{"schedule": {"type": "at", "datetime": "2020-01-01T00:00:00Z"}}"#,
     ];
     let count = replies.len();
-    let script = Script::queue(replies.map(|text| Reply::text([text], COUNTED)));
+    let script = Script::queue(replies.map(|text| Reply::text([text], TEST_USAGE)));
     let talk = Talk::with(script).await;
     for _ in 0..count {
         ask(&talk.app, "when the cows come home").send().await.expect_error(400, "not_understood");
@@ -110,7 +110,7 @@ async fn what_the_model_says_that_is_no_schedule_is_no_schedule() {
 }
 
 #[tokio::test]
-async fn a_model_that_fails_is_said_so_and_what_was_understood_in_part_is_shown() {
+async fn failing_model_is_reported_or_partial_result_is_returned() {
     let talk = Talk::with(Script::by(|_| Reply::failure(DocumentedFailure::WrongKey))).await;
     ask(&talk.app, "when the cows come home").send().await.expect_error(502, "no_answer");
     let parsed = parse(&talk.app, "every day at 9 until Friday").await;
@@ -119,29 +119,26 @@ async fn a_model_that_fails_is_said_so_and_what_was_understood_in_part_is_shown(
 }
 
 #[tokio::test]
-async fn a_model_that_nobody_waits_for_is_stopped() {
+async fn model_call_is_aborted_when_the_client_disconnects() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["{"], COUNTED).gated(&gate))).await;
+    let talk = Talk::with(Script::always(Reply::text(["{"], TEST_USAGE).gated(&gate))).await;
     let welcome = talk.app.post("/api/chat/welcome").json(&json!({"agent_id": "scout"}));
     for (number, request) in [ask(&talk.app, "when the cows come home"), welcome].into_iter().enumerate() {
         let asking = tokio::spawn(async move { request.send().await });
         while talk.vendor.requests().len() <= number {
             tokio::task::yield_now().await;
         }
-        // The client goes away, and the call with it.
+        // The client disconnects, which aborts the model call.
         asking.abort();
-        talk.vendor.aborted(number + 1).await;
+        talk.vendor.wait_for_aborted(number + 1).await;
     }
     for request in talk.vendor.requests() {
-        assert_eq!(
-            request.body["max_completion_tokens"], 2_200,
-            "a short answer, and what vendors count as output besides"
-        );
+        assert_eq!(request.body["max_completion_tokens"], 2_200, "a short answer plus reasoning tokens");
     }
 }
 
 #[tokio::test]
-async fn without_a_model_the_grammar_answers_or_says_how_to_say_it() {
+async fn grammar_works_without_a_model() {
     let app = TestApp::with_owner().await;
     assert_eq!(parse(&app, "every 5 minutes").await["schedule"], json!({"type": "every", "interval": 300}));
     ask(&app, "how are you").send().await.expect_error(400, "not_understood");
@@ -162,7 +159,7 @@ async fn without_a_model_the_grammar_answers_or_says_how_to_say_it() {
 }
 
 #[tokio::test]
-async fn a_schedule_is_valid_with_its_next_five_times_or_not_with_the_reason() {
+async fn validation_returns_next_five_times_or_a_reason() {
     let app = TestApp::with_owner().await;
     in_berlin(&app).await;
     let found = validate(&app, "type=cron&value=0%209%20*%20*%201-5").await;
@@ -207,7 +204,7 @@ async fn a_schedule_is_valid_with_its_next_five_times_or_not_with_the_reason() {
 }
 
 #[tokio::test]
-async fn dates_in_words_follow_the_daemons_clock() {
+async fn relative_dates_follow_the_clock_of_the_daemon() {
     let app = TestApp::with_owner().await;
     assert_eq!(parse(&app, "tomorrow at 5pm").await["next_runs"], json!(["2026-01-06T17:00:00.000Z"]));
     app.clock.advance(Duration::from_secs(86_400));

@@ -1,14 +1,14 @@
-//! Several daemons over one database.
+//! Several replicas on one database.
 
 use agentd_testing_llm::{Reply, Script};
 use serde_json::json;
 
 use super::{advance, create, every, id, runs, statuses, trigger, with};
-use crate::support::talk::{COUNTED, Talk};
+use crate::support::talk::{TEST_USAGE, Talk};
 
 #[tokio::test]
-async fn each_slot_runs_once_whoever_ticks() {
-    let talk = Talk::with(Script::always(Reply::text(["Fine."], COUNTED))).await;
+async fn each_slot_runs_once_across_replicas() {
+    let talk = Talk::with(Script::always(Reply::text(["Fine."], TEST_USAGE))).await;
     let Some(other) = talk.app.replica().await else { return };
     let mut ids = Vec::new();
     for _ in 0..40 {
@@ -25,8 +25,8 @@ async fn each_slot_runs_once_whoever_ticks() {
 }
 
 #[tokio::test]
-async fn what_is_asked_of_one_daemon_is_done_by_another() {
-    let talk = Talk::with(Script::always(Reply::text(["Fine."], COUNTED))).await;
+async fn run_triggered_on_one_replica_executes_on_another() {
+    let talk = Talk::with(Script::always(Reply::text(["Fine."], TEST_USAGE))).await;
     let Some(other) = talk.app.replica().await else { return };
     let job = id(&create(&talk.app, &with(every(600), &json!({"name": "elsewhere"}))).await);
     trigger(&talk.app, &job).await;

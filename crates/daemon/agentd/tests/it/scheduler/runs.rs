@@ -1,23 +1,25 @@
-//! What a run does: its turn, its attempts, its condition, its delivery, its events.
+//! Execution of runs: turns, attempts, conditions, delivery and events.
 
 use agentd_testing_llm::{DocumentedFailure, Gate, Reply, Script};
 use serde_json::{Value, json};
 
-use super::{AtWork, advance, create, events, every, id, job, run, runs, statuses, trigger, types, until, with};
+use super::{
+    BackgroundWorkers, advance, create, events, every, id, job, run, runs, statuses, trigger, types, wait_for_run, with,
+};
 use crate::support::Eventually;
-use crate::support::talk::{COUNTED, Talk, turn_on};
+use crate::support::talk::{TEST_USAGE, Talk, enable_platform};
 
-fn good() -> Reply {
-    Reply::text(["All ", "is well."], COUNTED)
+fn successful_reply() -> Reply {
+    Reply::text(["All ", "is well."], TEST_USAGE)
 }
 
-fn bad() -> Reply {
+fn failing_reply() -> Reply {
     Reply::failure(DocumentedFailure::WrongKey)
 }
 
 #[tokio::test]
-async fn a_due_job_runs_as_a_turn_of_its_agent() {
-    let talk = Talk::with(Script::always(good())).await;
+async fn due_job_runs_as_a_turn_of_its_agent() {
+    let talk = Talk::with(Script::always(successful_reply())).await;
     let app = &talk.app;
     let made = create(app, &every(600)).await;
     let before = app.get("/api/scheduler/status").send().await.expect_status(200).json();
@@ -35,7 +37,7 @@ async fn a_due_job_runs_as_a_turn_of_its_agent() {
     assert_eq!(after["next_run_at"], "2026-01-05T09:20:00.000Z");
     let session = done["session_id"].as_str().expect("a session");
     let log = talk.follow(session).stream().await.collect().await;
-    assert_eq!(log.last().map(|event| event.event.as_str()), Some("done"), "it can be followed");
+    assert_eq!(log.last().map(|event| event.event.as_str()), Some("done"), "the session can be followed");
     let asked = talk.vendor.requests().remove(0).body.to_string();
     assert!(asked.contains("Say how things are.") && asked.contains("report"), "{asked}");
     let stats = app.get(&format!("/api/scheduler/jobs/{}/stats", id(&made))).send().await.expect_status(200).json();
@@ -60,8 +62,8 @@ async fn a_due_job_runs_as_a_turn_of_its_agent() {
 }
 
 #[tokio::test]
-async fn every_step_of_a_run_is_an_event() {
-    let talk = Talk::with(Script::queue([bad(), good()])).await;
+async fn every_step_of_a_run_emits_an_event() {
+    let talk = Talk::with(Script::queue([failing_reply(), successful_reply()])).await;
     let app = &talk.app;
     let retry = json!({"retry": {"max_attempts": 2, "strategy": "fixed", "base_delay": 30}});
     let made = create(app, &with(every(600), &retry)).await;
@@ -72,36 +74,36 @@ async fn every_step_of_a_run_is_an_event() {
     app.run_workers().await;
     let list = runs(app, &id(&made)).await;
     assert_eq!((statuses(&list), &list[0]["attempt"]), (vec!["success"], &json!(2)));
-    let told = events(app, "task.").await;
-    assert_eq!(types(&told), ["task.queued", "task.started", "task.retrying", "task.started", "task.completed"]);
-    for (event_type, data) in &told {
+    let emitted = events(app, "task.").await;
+    assert_eq!(types(&emitted), ["task.queued", "task.started", "task.retrying", "task.started", "task.completed"]);
+    for (event_type, data) in &emitted {
         assert_eq!((&data["job_id"], &data["run_id"]), (&made["id"], &list[0]["id"]), "{event_type}");
         assert_eq!((&data["origin"], &data["agent_id"]), (&json!("scheduler"), &made["agent_id"]), "{event_type}");
     }
-    let retrying = &told[2].1;
+    let retrying = &emitted[2].1;
     assert_eq!((&retrying["attempt"], &retrying["next_attempt_at"]), (&json!(1), &json!("2026-01-05T09:10:30.000Z")));
-    let completed = &told[4].1;
+    let completed = &emitted[4].1;
     assert_eq!((&completed["output"], &completed["total_tokens"]), (&json!("All is well."), &json!(10)));
     let ticks = events(app, "scheduler.").await;
-    assert_eq!(types(&ticks), ["scheduler.started", "scheduler.tick"], "a tick that finds nothing is no event");
+    assert_eq!(types(&ticks), ["scheduler.started", "scheduler.tick"], "a tick without due jobs emits no event");
     assert_eq!(ticks[1].1, json!({"due": 1, "run_ids": [list[0]["id"]]}));
 }
 
 #[tokio::test]
-async fn chat_turns_are_events_too_and_questions_aside_are_none() {
-    let talk = Talk::with(Script::queue([good(), bad()])).await;
+async fn chat_turns_emit_task_events() {
+    let talk = Talk::with(Script::queue([successful_reply(), failing_reply()])).await;
     talk.exchange(&json!({"content": "Hello", "agent_id": "scout"})).await;
     talk.exchange(&json!({"content": "Hello", "agent_id": "scout"})).await;
-    let told = events(&talk.app, "task.").await;
+    let emitted = events(&talk.app, "task.").await;
     let expected = ["task.queued", "task.started", "task.completed", "task.queued", "task.started", "task.failed"];
-    assert_eq!(types(&told), expected);
-    assert!(told.iter().all(|(_, data)| data["origin"] == "chat" && data["job_id"].is_null()), "{told:?}");
-    assert_eq!((&told[5].1["reason"], &told[5].1["code"]), (&json!("error"), &json!("auth")));
+    assert_eq!(types(&emitted), expected);
+    assert!(emitted.iter().all(|(_, data)| data["origin"] == "chat" && data["job_id"].is_null()), "{emitted:?}");
+    assert_eq!((&emitted[5].1["reason"], &emitted[5].1["code"]), (&json!("error"), &json!("auth")));
 }
 
 #[tokio::test]
-async fn attempts_end_and_a_recurring_job_goes_on() {
-    let talk = Talk::with(Script::always(bad())).await;
+async fn recurring_job_stays_active_after_failed_attempts() {
+    let talk = Talk::with(Script::always(failing_reply())).await;
     let app = &talk.app;
     let retry = json!({"retry": {"max_attempts": 3, "strategy": "exponential", "base_delay": 10}});
     let made = create(app, &with(every(600), &retry)).await;
@@ -113,21 +115,21 @@ async fn attempts_end_and_a_recurring_job_goes_on() {
         assert!(waiting["error"].as_str().is_some_and(|error| error.len() > 10), "{waiting}");
         advance(app, delay - 1);
         app.run_workers().await;
-        assert_eq!(runs(app, &id(&made)).await[0]["attempt"], attempts, "not before its time");
+        assert_eq!(runs(app, &id(&made)).await[0]["attempt"], attempts, "no attempt before the delay has passed");
         advance(app, 1);
         app.run_workers().await;
     }
     let failed = &runs(app, &id(&made)).await[0];
     assert_eq!((&failed["status"], &failed["attempt"]), (&json!("failed"), &json!(3)));
     assert_eq!(job(app, &id(&made)).await["status"], "active");
-    let told = events(app, "task.").await;
-    assert_eq!(types(&told).iter().filter(|name| **name == "task.failed").count(), 1, "{:?}", types(&told));
+    let emitted = events(app, "task.").await;
+    assert_eq!(types(&emitted).iter().filter(|name| **name == "task.failed").count(), 1, "{:?}", types(&emitted));
     assert_eq!(talk.vendor.requests().len(), 3);
 }
 
 #[tokio::test]
-async fn a_job_of_one_date_is_over_after_its_run() {
-    let talk = Talk::with(Script::queue([good(), bad(), good()])).await;
+async fn one_time_job_completes_after_its_run() {
+    let talk = Talk::with(Script::queue([successful_reply(), failing_reply(), successful_reply()])).await;
     let app = &talk.app;
     let once = |time: &str| with(every(1), &json!({"schedule": {"type": "at", "datetime": time}}));
     let first = create(app, &once("2026-01-05T10:00:00Z")).await;
@@ -152,8 +154,8 @@ async fn a_job_of_one_date_is_over_after_its_run() {
 }
 
 #[tokio::test]
-async fn a_condition_decides_whether_a_run_begins() {
-    let talk = Talk::with(Script::queue([good(), bad()])).await;
+async fn condition_decides_whether_a_run_starts() {
+    let talk = Talk::with(Script::queue([successful_reply(), failing_reply()])).await;
     let app = &talk.app;
     let condition = json!({"condition": {"type": "expression",
         "expression": "last_run == null || (last_run.status == 'success' && last_run.output.contains('well'))"}});
@@ -169,13 +171,13 @@ async fn a_condition_decides_whether_a_run_begins() {
     let skipped = events(app, "task.skipped").await;
     assert_eq!(skipped[0].1["reason"], "the condition was false");
     let shown = job(app, &id(&made)).await;
-    // A skipped run is no result.
+    // A skipped run does not count as a result.
     assert_eq!((&shown["run_count"], &shown["last_run_status"]), (&json!(2), &json!("failed")));
 }
 
 #[tokio::test]
-async fn job_shows_the_result_of_its_last_run_and_is_found_by_a_failure() {
-    let talk = Talk::with(Script::queue([bad(), good()])).await;
+async fn job_shows_its_last_result_and_can_be_filtered_by_failure() {
+    let talk = Talk::with(Script::queue([failing_reply(), successful_reply()])).await;
     let app = &talk.app;
     let made = create(app, &every(600)).await;
     create(app, &with(every(86_400), &json!({"name": "other"}))).await;
@@ -201,7 +203,7 @@ async fn job_shows_the_result_of_its_last_run_and_is_found_by_a_failure() {
 }
 
 #[tokio::test]
-async fn a_run_without_a_model_fails_with_a_sentence() {
+async fn run_without_a_model_fails_with_a_message() {
     let app = crate::support::TestApp::with_owner().await;
     crate::support::talk::create_agent(&app, "scout").await;
     let made = create(&app, &every(600)).await;
@@ -213,16 +215,16 @@ async fn a_run_without_a_model_fails_with_a_sentence() {
         list[0]["error"].as_str().is_some_and(|error| error.contains("model") || error.contains("provider")),
         "{list:?}"
     );
-    let told = events(&app, "task.").await;
-    assert_eq!(types(&told), ["task.queued", "task.failed"]);
-    assert_eq!((&told[1].1["reason"], &told[1].1["session_id"]), (&json!("error"), &Value::Null));
+    let emitted = events(&app, "task.").await;
+    assert_eq!(types(&emitted), ["task.queued", "task.failed"]);
+    assert_eq!((&emitted[1].1["reason"], &emitted[1].1["session_id"]), (&json!("error"), &Value::Null));
 }
 
 #[tokio::test]
-async fn the_output_is_sent_where_the_job_says() {
-    let talk = Talk::with(Script::queue([good(), bad()])).await;
+async fn output_is_sent_to_the_delivery_channel() {
+    let talk = Talk::with(Script::queue([successful_reply(), failing_reply()])).await;
     let app = &talk.app;
-    turn_on(app, "slack").await;
+    enable_platform(app, "slack").await;
     let made =
         create(app, &with(every(600), &json!({"delivery": {"channel": "slack:#reports", "format": "json"}}))).await;
     advance(app, 600);
@@ -252,39 +254,39 @@ async fn the_output_is_sent_where_the_job_says() {
 }
 
 #[tokio::test]
-async fn a_provider_is_asked_a_few_at_a_time() {
+async fn concurrent_requests_per_provider_are_limited() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(good().gated(&gate))).await;
+    let talk = Talk::with(Script::always(successful_reply().gated(&gate))).await;
     let app = &talk.app;
     let mut ids = Vec::new();
     for _ in 0..30 {
         ids.push(id(&create(app, &every(600)).await));
     }
     advance(app, 600);
-    let at_work = AtWork::start(app);
+    let workers = BackgroundWorkers::start(app);
     let mut eventually = Eventually::new();
     while talk.vendor.requests().len() < 8 {
-        eventually.look_again().await;
+        eventually.retry().await;
     }
     for job in &ids {
         let run = runs(app, job).await.remove(0);
-        until(app, job, &id(&run), |run| run["status"] == "running").await;
+        wait_for_run(app, job, &id(&run), |run| run["status"] == "running").await;
     }
-    assert_eq!(talk.vendor.requests().len(), 8, "the others wait for a place");
+    assert_eq!(talk.vendor.requests().len(), 8, "the other runs wait for a permit");
     gate.open();
     for job in &ids {
         let run = runs(app, job).await.remove(0);
-        until(app, job, &id(&run), |run| run["status"] == "success").await;
+        wait_for_run(app, job, &id(&run), |run| run["status"] == "success").await;
     }
-    drop(at_work);
-    assert_eq!(talk.vendor.requests().len(), 30, "each was asked once");
+    drop(workers);
+    assert_eq!(talk.vendor.requests().len(), 30, "one request per run");
     let tick = events(app, "scheduler.tick").await;
     assert_eq!((tick.len(), &tick[0].1["due"]), (1, &json!(30)));
 }
 
 #[tokio::test]
-async fn a_trigger_runs_now_and_leaves_the_schedule_alone() {
-    let talk = Talk::with(Script::always(good())).await;
+async fn trigger_runs_now_and_keeps_the_schedule() {
+    let talk = Talk::with(Script::always(successful_reply())).await;
     let app = &talk.app;
     let made = create(app, &every(600)).await;
     let first = trigger(app, &id(&made)).await;

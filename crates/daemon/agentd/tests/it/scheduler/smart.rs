@@ -1,4 +1,4 @@
-//! What the owner's habits say, and what a calendar shows.
+//! Activity heatmap, schedule suggestions and calendar.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ async fn app() -> TestApp {
     app
 }
 
-/// Messages of the owner, now.
+/// Adds messages of the owner at the current time.
 async fn write(app: &TestApp, conversation: &str, count: usize) {
     for _ in 0..count {
         let message = json!({"conversation_id": conversation, "role": "user", "content": "Here I am."});
@@ -33,7 +33,7 @@ async fn conversation(app: &TestApp) -> String {
 }
 
 #[tokio::test]
-async fn the_heatmap_counts_what_the_owner_did_in_the_profiles_hours() {
+async fn heatmap_counts_owner_activity_in_the_profile_zone() {
     let app = app().await;
     let empty = get(&app, "smart/heatmap").await;
     assert_eq!(empty["total"], 0);
@@ -49,24 +49,24 @@ async fn the_heatmap_counts_what_the_owner_did_in_the_profiles_hours() {
     let job = create(&app, &every(10 * 86_400)).await;
     trigger(&app, &id(&job)).await;
     app.run_workers().await;
-    // What an agent says is nothing that the owner did.
+    // Messages of an agent do not count as activity.
     let said = json!({"conversation_id": talk, "role": "assistant", "content": "I see."});
     app.post("/api/chat/messages/inject").json(&said).send().await.expect_status(201);
     let found = get(&app, "smart/heatmap").await;
     assert_eq!((&found["timezone"], &found["total"]), (&json!("Asia/Kolkata"), &json!(6)));
     assert_eq!((&found["counts"][14][0], &found["counts"][14][1]), (&json!(4), &json!(2)));
     assert_eq!((&found["heatmap"][14][0], &found["heatmap"][14][1]), (&json!(1.0), &json!(0.5)));
-    // A quarter of a year later nobody knows any more.
+    // Activity is not counted after 91 days.
     advance(&app, 91 * DAY);
     assert_eq!(get(&app, "smart/heatmap").await["total"], 0);
 }
 
 #[tokio::test]
-async fn habits_become_suggestions_that_a_job_takes() {
+async fn habits_become_suggestions_usable_as_schedules() {
     let app = app().await;
     assert_eq!(get(&app, "smart/suggestions").await, json!({"suggestions": []}));
     let talk = conversation(&app).await;
-    // Every weekday at nine, for two weeks.
+    // A message every weekday at nine for two weeks.
     for day in 0..12 {
         if day % 7 < 5 {
             write(&app, &talk, 1).await;
@@ -80,7 +80,7 @@ async fn habits_become_suggestions_that_a_job_takes() {
     assert_eq!(first["reason"], "You were there between 09:00 and 10:00 on 10 of the last 10 weekdays");
     let job = with(every(60), &json!({"schedule": first["schedule"]}));
     assert_eq!(create(&app, &job).await["schedule"]["expression"], "0 9 * * 1-5");
-    // The profile's zone is the owner's day, and the interface's language the owner's words.
+    // Suggestions use the time zone of the profile and the language of the interface.
     app.put("/api/settings/profile").json(&json!({"timezone": "America/New_York"})).send().await.expect_status(200);
     app.put("/api/settings/interface").json(&json!({"language": "de"})).send().await.expect_status(200);
     let found = get(&app, "smart/suggestions").await;
@@ -92,7 +92,7 @@ async fn habits_become_suggestions_that_a_job_takes() {
 }
 
 #[tokio::test]
-async fn a_calendar_shows_what_ran_and_what_will() {
+async fn calendar_shows_past_and_upcoming_runs() {
     let talk = Talk::saying(&["Fine."]).await;
     let app = &talk.app;
     let daily = json!({"name": "daily", "goal": "Say how things are.", "agent_id": "scout",
@@ -132,21 +132,21 @@ async fn a_calendar_shows_what_ran_and_what_will() {
     assert_eq!(entries[0]["job_id"], job.as_str());
     assert!(entries[0]["run_id"].as_str().is_some_and(|run| run.starts_with("run_")));
     assert_eq!((&entries[1]["run_id"], &found["truncated"]), (&Value::Null, &json!(false)));
-    // From the first of the month on, for 31 days.
+    // The default range starts on the first of the month and has 31 days.
     let month = get(app, "calendar-data").await;
     assert_eq!(
         (&month["start"], &month["end"]),
         (&json!("2026-01-01T00:00:00.000Z"), &json!("2026-02-01T00:00:00.000Z"))
     );
     assert_eq!(month["entries"].as_array().map(Vec::len), Some(28));
-    // Days begin when the profile's do.
+    // Days start at midnight in the time zone of the profile.
     app.put("/api/settings/profile").json(&json!({"timezone": "Europe/Berlin"})).send().await.expect_status(200);
     let day = get(app, "calendar-data?start=2026-01-06&end=2026-01-07").await;
     assert_eq!((&day["start"], &day["timezone"]), (&json!("2026-01-05T23:00:00.000Z"), &json!("Europe/Berlin")));
 }
 
 #[tokio::test]
-async fn a_calendar_is_bounded() {
+async fn calendar_entries_and_range_are_limited() {
     let app = app().await;
     create(&app, &every(60)).await;
     let found = get(&app, "calendar-data?start=2026-01-05&end=2026-01-09").await;

@@ -1,63 +1,64 @@
-//! Runs that are stopped: by somebody, by their time, by the end of their daemon, by an approval that they
-//! wait for.
+//! Runs that stop: cancelled by a user, timed out, interrupted by a restart, or waiting for an approval.
 
 use agentd_llm::ToolCall;
 use agentd_store::{StoreError, Tx, args};
 use agentd_testing_llm::{Gate, Reply, Script};
 use serde_json::{Value, json};
 
-use super::{AtWork, advance, create, events, every, id, run, runs, statuses, trigger, types, until, with};
-use crate::support::talk::{COUNTED, Talk};
+use super::{
+    BackgroundWorkers, advance, create, events, every, id, run, runs, statuses, trigger, types, wait_for_run, with,
+};
+use crate::support::talk::{TEST_USAGE, Talk};
 use crate::support::{Eventually, TestApp};
 
 fn gated(gate: &Gate) -> Script {
-    Script::always(Reply::text(["Fine."], COUNTED).gated(gate))
+    Script::always(Reply::text(["Fine."], TEST_USAGE).gated(gate))
 }
 
 fn cancel_path(job: &str, run: &str) -> String {
     format!("/api/scheduler/jobs/{job}/runs/{run}/cancel")
 }
 
-/// The metrics, once so many turns ended like that.
-async fn until_counted(app: &TestApp, status: &str, turns: u32) -> String {
+/// Returns the metrics once `turns` turns have ended with this status.
+async fn wait_for_metric(app: &TestApp, status: &str, turns: u32) -> String {
     let line = format!("svc_tasks_total{{status=\"{status}\"}} {turns}\n");
     let mut eventually = Eventually::new();
     loop {
-        // They are up to a second old.
+        // The metrics are cached for one second.
         advance(app, 1);
-        let figures = app.get("/api/metrics/prometheus").send().await.text();
-        if figures.contains(&line) {
-            return figures;
+        let metrics = app.get("/api/metrics/prometheus").send().await.text();
+        if metrics.contains(&line) {
+            return metrics;
         }
-        eventually.look_again().await;
+        eventually.retry().await;
     }
 }
 
 #[tokio::test]
-async fn a_run_is_stopped_for_real() {
+async fn cancelling_a_run_aborts_the_model_call() {
     let gate = Gate::new();
     let talk = Talk::with(gated(&gate)).await;
     let app = &talk.app;
     let retry = json!({"retry": {"max_attempts": 5, "strategy": "fixed", "base_delay": 0}});
     let job = id(&create(app, &with(every(600), &retry)).await);
     let run_id = trigger(app, &job).await;
-    let at_work = AtWork::start(app);
-    let running = until(app, &job, &run_id, |run| !run["session_id"].is_null()).await;
+    let workers = BackgroundWorkers::start(app);
+    let running = wait_for_run(app, &job, &run_id, |run| !run["session_id"].is_null()).await;
     let stopped = app.post(&cancel_path(&job, &run_id)).send().await.expect_status(200).json();
     assert_eq!((&stopped["status"], &stopped["error"]), (&json!("cancelled"), &json!("The run was cancelled.")));
-    drop(at_work);
+    drop(workers);
     let session = running["session_id"].as_str().expect("a session");
     let log = talk.follow(session).stream().await.collect().await;
     assert_eq!(log.last().map(|event| event.data["code"].clone()), Some(json!("cancelled")));
-    talk.vendor.aborted(1).await;
+    talk.vendor.wait_for_aborted(1).await;
     app.post(&cancel_path(&job, &run_id)).send().await.expect_error(409, "run_over");
     app.run_workers().await;
-    assert_eq!(statuses(&runs(app, &job).await), ["cancelled"], "no further attempt is made");
+    assert_eq!(statuses(&runs(app, &job).await), ["cancelled"], "there is no further attempt");
     assert_eq!(types(&events(app, "task.").await), ["task.queued", "task.started", "task.failed"]);
 }
 
 #[tokio::test]
-async fn a_run_that_waits_is_cancelled_before_it_begins() {
+async fn pending_run_is_cancelled_before_it_starts() {
     let talk = Talk::saying(&["Fine."]).await;
     let app = &talk.app;
     let job = id(&create(app, &every(600)).await);
@@ -70,45 +71,45 @@ async fn a_run_that_waits_is_cancelled_before_it_begins() {
 }
 
 #[tokio::test]
-async fn an_attempt_ends_when_its_time_is_up() {
+async fn attempt_ends_at_its_time_limit() {
     let gate = Gate::new();
     let talk = Talk::with(gated(&gate)).await;
     let app = &talk.app;
     let limits = json!({"time_limit_seconds": 60, "retry": {"max_attempts": 2, "strategy": "fixed", "base_delay": 0}});
     let job = id(&create(app, &with(every(86_400), &limits)).await);
     let run_id = trigger(app, &job).await;
-    let _at_work = AtWork::start(app);
-    let first = until(app, &job, &run_id, |run| !run["session_id"].is_null()).await;
+    let _workers = BackgroundWorkers::start(app);
+    let first = wait_for_run(app, &job, &run_id, |run| !run["session_id"].is_null()).await;
     advance(app, 59);
     assert_eq!(run(app, &job, &run_id).await["status"], "running");
     advance(app, 1);
-    let second = until(app, &job, &run_id, |run| {
+    let second = wait_for_run(app, &job, &run_id, |run| {
         run["attempt"] == 2 && run["status"] == "running" && run["session_id"] != first["session_id"]
     })
     .await;
     assert!(second["error"].as_str().is_some_and(|error| error.contains("60 seconds")), "{second}");
     advance(app, 60);
-    let ended = until(app, &job, &run_id, |run| run["completed_at"] != Value::Null).await;
+    let ended = wait_for_run(app, &job, &run_id, |run| run["completed_at"] != Value::Null).await;
     assert_eq!(ended["status"], "timeout");
     let told = events(app, "task.failed").await;
     assert_eq!(types(&told), ["task.failed"]);
     assert_eq!((&told[0].1["code"], &told[0].1["error"]), (&json!("timeout"), &ended["error"]));
     assert_eq!(told[0].1["reason"], "timeout");
-    let figures = until_counted(app, "timeout", 2).await;
-    assert!(figures.contains("svc_tasks_total{status=\"cancelled\"} 0\n"), "both attempts ran out: {figures}");
+    let metrics = wait_for_metric(app, "timeout", 2).await;
+    assert!(metrics.contains("svc_tasks_total{status=\"cancelled\"} 0\n"), "both attempts timed out: {metrics}");
 }
 
 #[tokio::test]
-async fn a_run_that_was_cut_off_by_a_restart_begins_again() {
+async fn run_interrupted_by_a_restart_is_retried() {
     let gate = Gate::new();
     let mut talk = Talk::with(gated(&gate)).await;
     let job = id(&create(&talk.app, &every(600)).await);
     let run_id = trigger(&talk.app, &job).await;
-    let at_work = AtWork::start(&talk.app);
-    until(&talk.app, &job, &run_id, |run| !run["session_id"].is_null()).await;
-    drop(at_work);
+    let workers = BackgroundWorkers::start(&talk.app);
+    wait_for_run(&talk.app, &job, &run_id, |run| !run["session_id"].is_null()).await;
+    drop(workers);
     talk.app.stop_within(std::time::Duration::from_millis(1_500)).await;
-    talk.app.try_start().await.expect("it starts");
+    talk.app.try_start().await.expect("start the daemon");
     let app = &talk.app;
     let waiting = run(app, &job, &run_id).await;
     assert_eq!((&waiting["status"], &waiting["attempt"]), (&json!("pending"), &json!(1)), "{waiting}");
@@ -123,13 +124,13 @@ async fn a_run_that_was_cut_off_by_a_restart_begins_again() {
 }
 
 #[tokio::test]
-async fn a_run_waits_for_its_owner_as_long_as_it_takes() {
+async fn run_waits_for_approval_beyond_its_time_limit() {
     let script = Script::queue([
         Reply::tool_calls(
             vec![ToolCall::new("c1", "write_file", json!({"path": "a.txt", "content": "hello"}))],
-            COUNTED,
+            TEST_USAGE,
         ),
-        Reply::text(["Written."], COUNTED),
+        Reply::text(["Written."], TEST_USAGE),
     ]);
     let talk = Talk::with(script).await;
     let app = &talk.app;
@@ -139,12 +140,12 @@ async fn a_run_waits_for_its_owner_as_long_as_it_takes() {
     app.run_workers().await;
     advance(app, 600);
     app.run_workers().await;
-    assert_eq!(run(app, &job, &run_id).await["status"], "running", "waiting is not its own time");
+    assert_eq!(run(app, &job, &run_id).await["status"], "running", "waiting does not count toward the time limit");
     let list = app.get("/api/chat/approvals?status=pending").send().await.expect_status(200).json();
     let approval = id(&list["approvals"][0]);
     let path = format!("/api/chat/approvals/{approval}");
     app.post(&path).json(&json!({"decision": "approve"})).send().await.expect_status(200);
-    let done = until(app, &job, &run_id, |run| run["completed_at"] != Value::Null).await;
+    let done = wait_for_run(app, &job, &run_id, |run| run["completed_at"] != Value::Null).await;
     assert_eq!(
         (&done["status"], &done["output"], &done["attempt"]),
         (&json!("success"), &json!("Written."), &json!(1))
@@ -152,14 +153,14 @@ async fn a_run_waits_for_its_owner_as_long_as_it_takes() {
 }
 
 #[tokio::test]
-async fn waiting_for_approval_is_not_counted_against_the_time_limit() {
+async fn waiting_for_approval_does_not_count_toward_the_time_limit() {
     let gate = Gate::new();
     let script = Script::queue([
         Reply::tool_calls(
             vec![ToolCall::new("c1", "write_file", json!({"path": "a.txt", "content": "hello"}))],
-            COUNTED,
+            TEST_USAGE,
         ),
-        Reply::text(["Written."], COUNTED).gated(&gate),
+        Reply::text(["Written."], TEST_USAGE).gated(&gate),
     ]);
     let talk = Talk::with(script).await;
     let app = &talk.app;
@@ -171,34 +172,34 @@ async fn waiting_for_approval_is_not_counted_against_the_time_limit() {
     let list = app.get("/api/chat/approvals?status=pending").send().await.expect_status(200).json();
     let path = format!("/api/chat/approvals/{}", id(&list["approvals"][0]));
     app.post(&path).json(&json!({"decision": "approve"})).send().await.expect_status(200);
-    let at_work = AtWork::start(app);
+    let workers = BackgroundWorkers::start(app);
     let mut eventually = Eventually::new();
     while talk.vendor.requests().len() < 2 {
-        eventually.look_again().await;
+        eventually.retry().await;
     }
-    drop(at_work);
-    // Fifty seconds of waiting and fifty of its own.
+    drop(workers);
+    // Fifty seconds of waiting and fifty seconds of execution.
     advance(app, 50);
     let keep = app.running().daemon.workers.find("scheduler.keep").expect("the worker");
-    keep.run_once().await.expect("it works");
+    keep.run_once().await.expect("run the worker");
     assert_eq!(run(app, &job, &run_id).await["status"], "running");
-    let _at_work = AtWork::start(app);
+    let _workers = BackgroundWorkers::start(app);
     advance(app, 10);
-    let ended = until(app, &job, &run_id, |run| run["completed_at"] != Value::Null).await;
+    let ended = wait_for_run(app, &job, &run_id, |run| run["completed_at"] != Value::Null).await;
     assert_eq!(ended["status"], "timeout");
 }
 
 #[tokio::test]
-async fn claim_that_no_task_holds_expires() {
+async fn claim_without_a_task_expires() {
     let gate = Gate::new();
     let talk = Talk::with(gated(&gate)).await;
     let app = &talk.app;
     let job = id(&create(app, &with(every(86_400), &json!({"overlap": "allow"}))).await);
     let working = trigger(app, &job).await;
-    let at_work = AtWork::start(app);
-    until(app, &job, &working, |run| !run["session_id"].is_null()).await;
-    drop(at_work);
-    // As the daemon leaves a run when the database was away both to begin and to release it.
+    let workers = BackgroundWorkers::start(app);
+    wait_for_run(app, &job, &working, |run| !run["session_id"].is_null()).await;
+    drop(workers);
+    // The state of a run when the database was unavailable for both its start and its release.
     let lost = trigger(app, &job).await;
     let (context, claimed) = (app.running().context(), lost.clone());
     let owner = std::sync::Arc::clone(&context.instance);
@@ -211,8 +212,8 @@ async fn claim_that_no_task_holds_expires() {
     let keep = app.running().daemon.workers.find("scheduler.keep").expect("the worker");
     for _ in 0..4 {
         advance(app, 10);
-        keep.run_once().await.expect("it works");
+        keep.run_once().await.expect("run the worker");
     }
-    let _at_work = AtWork::start(app);
-    until(app, &job, &lost, |run| !run["session_id"].is_null()).await;
+    let _workers = BackgroundWorkers::start(app);
+    wait_for_run(app, &job, &lost, |run| !run["session_id"].is_null()).await;
 }

@@ -1,18 +1,18 @@
-//! What agents plan for themselves.
+//! Scheduling tools of agents.
 
 use agentd_llm::ToolCall;
 use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{create, every, id, job, with};
-use crate::support::talk::{COUNTED, Talk, create_agent};
+use crate::support::talk::{TEST_USAGE, Talk, create_agent};
 
 fn call(tool: &str, input: Value) -> Reply {
-    Reply::tool_calls(vec![ToolCall::new("c1", tool, input)], COUNTED)
+    Reply::tool_calls(vec![ToolCall::new("c1", tool, input)], TEST_USAGE)
 }
 
 fn done() -> Reply {
-    Reply::text(["Done."], COUNTED)
+    Reply::text(["Done."], TEST_USAGE)
 }
 
 async fn ask(talk: &Talk) -> Value {
@@ -22,7 +22,7 @@ async fn ask(talk: &Talk) -> Value {
 }
 
 #[tokio::test]
-async fn agents_plan_list_and_call_off() {
+async fn agent_creates_lists_and_cannot_cancel_jobs_of_others() {
     let exact = json!({"type": "cron", "expression": "0 9 * * 1", "timezone": "Europe/Berlin"});
     let (ids, given) = tokio::sync::watch::channel(String::new());
     let asked = std::sync::atomic::AtomicUsize::new(0);
@@ -45,10 +45,10 @@ async fn agents_plan_list_and_call_off() {
     let kept = job(app, &made).await;
     assert_eq!((&kept["name"], &kept["execution_mode"]), (&json!("weekly"), &json!("approval_required")));
     let listed = ask(&talk).await["output"].clone();
-    assert_eq!((&listed["total"], &listed["jobs"][0]["id"]), (&json!(1), &json!(made)), "its own alone: {listed}");
+    assert_eq!((&listed["total"], &listed["jobs"][0]["id"]), (&json!(1), &json!(made)), "only its own jobs: {listed}");
     ids.send_replace(others.clone());
     let refused = ask(&talk).await;
-    assert_ne!(refused["status"], "done", "another agent's job is not its own: {refused}");
+    assert_ne!(refused["status"], "done", "jobs of other agents cannot be cancelled: {refused}");
     job(app, &others).await;
     for expected in ["not understood", "not understood", "interval"] {
         let refused = ask(&talk).await;
@@ -58,7 +58,7 @@ async fn agents_plan_list_and_call_off() {
 }
 
 #[tokio::test]
-async fn an_agent_calls_its_own_job_off() {
+async fn agent_cancels_its_own_job() {
     let (ids, given) = tokio::sync::watch::channel(String::new());
     let asked = std::sync::atomic::AtomicUsize::new(0);
     let script = Script::by(move |_| match asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
@@ -73,7 +73,7 @@ async fn an_agent_calls_its_own_job_off() {
 }
 
 #[tokio::test]
-async fn what_the_owner_planned_does_not_count_for_the_agents_bound() {
+async fn jobs_of_the_owner_do_not_count_toward_the_limit_of_the_agent() {
     let asked = std::sync::atomic::AtomicUsize::new(0);
     let script = Script::by(move |_| match asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
         0 | 2 => call("schedule_create", json!({"name": "x", "goal": "y", "when": "every day at 9am"})),
@@ -84,10 +84,10 @@ async fn what_the_owner_planned_does_not_count_for_the_agents_bound() {
         create(&talk.app, &every(86_400)).await;
     }
     assert_eq!(ask(&talk).await["status"], "done");
-    let as_if =
+    let mark_as_agent_jobs =
         async |tx: &mut agentd_store::Tx| tx.execute("UPDATE jobs SET made_by_agent = 1", agentd_store::args![]).await;
     let db = talk.app.running().context().db.clone();
-    db.write::<_, agentd_store::StoreError, _>(as_if).await.expect("written");
+    db.write::<_, agentd_store::StoreError, _>(mark_as_agent_jobs).await.expect("written");
     let refused = ask(&talk).await;
     assert!(refused["output"].to_string().contains("100 active jobs by itself"), "{refused}");
 }

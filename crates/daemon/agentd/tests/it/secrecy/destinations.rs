@@ -1,10 +1,10 @@
-//! A secret is entered again where what it is sent to changes.
+//! Secrets must be entered again when their destination changes.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::make;
+use super::create;
 use crate::support::document::{DOCUMENT, operations};
 use crate::support::smtp::{PASSWORD, Protection, SmtpServer, USERNAME};
 use crate::support::{TestApp, TestResponse};
@@ -24,7 +24,7 @@ fn refused(answer: TestResponse, fields: &[&str]) {
 const EMAIL: &str = "/api/settings/email";
 
 #[tokio::test]
-async fn the_mail_password_does_not_follow_to_another_server() {
+async fn mail_password_does_not_follow_to_another_server() {
     let app = TestApp::with_owner().await;
     let attacker = SmtpServer::start(Protection::None, "PLAIN LOGIN").await;
     let there = json!({"enabled": true, "smtp_host": "mail.example.org", "smtp_port": 587, "tls": "starttls",
@@ -41,7 +41,7 @@ async fn the_mail_password_does_not_follow_to_another_server() {
     ] {
         refused(put(&app, EMAIL, change).await, &["password"]);
     }
-    // Neither does an import take it along.
+    // An import does not transfer it either.
     let import = json!({"settings": {"email": elsewhere}});
     let imported = app.post("/api/settings/import").json(&import).send().await.expect_status(200).json();
     assert_eq!(
@@ -51,7 +51,7 @@ async fn the_mail_password_does_not_follow_to_another_server() {
     let test = app.post("/api/settings/email/test").json(&json!({"to": "a@example.org"})).send().await;
     assert_ne!(test.status, 200);
     assert!(attacker.received().is_empty());
-    // What leads nowhere else needs nothing; another password or none goes anywhere.
+    // Changes without a new destination need no password; a new password or none is accepted for any server.
     put(&app, EMAIL, there).await.expect_status(200);
     for change in [
         json!({"smtp_host": "MAIL.example.org.", "tls": "implicit", "username": "other"}),
@@ -63,7 +63,7 @@ async fn the_mail_password_does_not_follow_to_another_server() {
 }
 
 #[tokio::test]
-async fn tokens_of_chat_platforms_do_not_follow_to_another_server() {
+async fn channel_tokens_do_not_follow_to_another_server() {
     let app = TestApp::with_owner().await;
     let path = "/api/channels/settings";
     for (platform, sent, kept) in [
@@ -102,12 +102,12 @@ async fn tokens_of_chat_platforms_do_not_follow_to_another_server() {
 }
 
 #[tokio::test]
-async fn secrets_of_hooks_tools_and_providers_do_not_follow_either() {
+async fn secrets_of_hooks_tools_and_providers_do_not_follow_to_another_destination() {
     let app = TestApp::with_owner().await;
     let secret = "0123456789abcdef0123456789abcdef";
     let config = json!({"url": "https://one.example/in", "secret": secret, "headers": {"Authorization": "Bearer one"}});
     let hook = json!({"name": "h", "event_type": "memory.stored", "hook_type": "http", "config": config});
-    let hook = make(&app, "/api/hooks", hook).await;
+    let hook = create(&app, "/api/hooks", hook).await;
     for url in ["https://two.example/in", "http://one.example/in"] {
         refused(
             put(&app, &hook, json!({"config": {"url": url}})).await,
@@ -120,24 +120,24 @@ async fn secrets_of_hooks_tools_and_providers_do_not_follow_either() {
 
     let python = json!({"name": "p", "event_type": "memory.stored", "hook_type": "python", "source_code": "result = 1",
         "config": {"secret": secret}});
-    let python = make(&app, "/api/hooks", python).await;
+    let python = create(&app, "/api/hooks", python).await;
     refused(put(&app, &python, json!({"source_code": "result = config['secret']"})).await, &["config.secret"]);
     put(&app, &python, json!({"source_code": "result = 1", "name": "q"})).await.expect_status(200);
     put(&app, &python, json!({"source_code": "result = 2", "config": {"secret": null}})).await.expect_status(200);
 
     let server = json!({"name": "docs", "transport": "http", "url": "https://one.example/mcp", "enabled": false,
         "headers": {"authorization": "Bearer one"}});
-    let server = make(&app, "/api/settings/skills/mcp", server).await;
+    let server = create(&app, "/api/settings/skills/mcp", server).await;
     refused(put(&app, &server, json!({"url": "https://two.example/mcp"})).await, &["headers.authorization"]);
     let program =
         json!({"name": "prog", "transport": "stdio", "command": "uvx", "enabled": false, "env": {"TOKEN": "one"}});
-    let program = make(&app, "/api/settings/skills/mcp", program).await;
+    let program = create(&app, "/api/settings/skills/mcp", program).await;
     refused(put(&app, &program, json!({"command": "env"})).await, &["env.TOKEN"]);
     refused(put(&app, &program, json!({"args": ["-c"]})).await, &["env.TOKEN"]);
 
     let tool = json!({"name": "api", "description": "Asks.", "kind": "http",
         "request": {"url": "https://one.example/", "secret_headers": {"authorization": "Bearer one"}}});
-    let tool = make(&app, "/api/settings/skills/custom", tool).await;
+    let tool = create(&app, "/api/settings/skills/custom", tool).await;
     let moved = json!({"request": {"url": "https://two.example/"}});
     refused(put(&app, &tool, moved).await, &["request.secret_headers.authorization"]);
 
@@ -145,7 +145,7 @@ async fn secrets_of_hooks_tools_and_providers_do_not_follow_either() {
     put(&app, key, json!({"api_key": "sk-one-0123456789"})).await.expect_status(200);
     refused(put(&app, key, json!({"base_url": "https://two.example/v1"})).await, &["api_key"]);
 
-    // An import drops them, and says which.
+    // An import drops the secrets and lists them.
     let mut skills =
         app.get("/api/settings/export").send().await.expect_status(200).json()["settings"]["skills"].clone();
     for server in skills["mcp"].as_array_mut().unwrap() {
@@ -171,19 +171,20 @@ async fn secrets_of_hooks_tools_and_providers_do_not_follow_either() {
     }
 }
 
-/// Where a write-only field of a request is sent, and which test here sees that it does not follow elsewhere.
+/// Destination of a write-only field of a request.
 #[derive(Debug, PartialEq)]
 enum Sent {
-    /// It comes with the request that uses it up, or is only compared with what others send.
+    /// The secret is used by the request itself or only compared with received values.
     Nowhere,
-    /// To what other fields say; in a test above.
+    /// The destination is given by other fields; covered by a test above.
     ToFields,
 }
 
-/// Whoever adds a write-only field says here what it is sent to, and tests above that it does not follow elsewhere. The
-/// `config` of hooks is not in the document; it is tested above, too.
+/// Every new write-only field must be listed here with its destination and covered by a test above. The `config` of
+/// hooks is
+/// not in the document; it is tested above too.
 #[tokio::test]
-async fn every_write_only_field_says_what_it_is_sent_to() {
+async fn every_write_only_field_has_a_known_destination() {
     const KNOWN: &[(&str, &str, Sent)] = &[
         ("EmailPatch", "password", Sent::ToFields),
         ("ChannelPatch", "discord.bot_token", Sent::ToFields),
@@ -205,11 +206,11 @@ async fn every_write_only_field_says_what_it_is_sent_to() {
         ("UpdateToolServer", "headers.*", Sent::ToFields),
         ("SetupProvider", "api_key", Sent::ToFields),
         ("UpdateProviderKey", "api_key", Sent::ToFields),
-        // Only to the host of the page that it was typed on; its test is in `browser`.
+        // Sent only to the host of the page where it was recorded; tested in `browser`.
         ("BrowserReplay", "secrets.*", Sent::Nowhere),
         ("CreateBackup", "passphrase", Sent::Nowhere),
         ("RestoreBackup", "passphrase", Sent::Nowhere),
-        // The address is where it leads itself, and comes with its keys.
+        // The endpoint is its own destination and comes with its keys.
         ("NewPushSubscription", "endpoint", Sent::Nowhere),
         ("NewPushSubscription", "keys.auth", Sent::Nowhere),
         ("LoginRequest", "password", Sent::Nowhere),
@@ -230,15 +231,15 @@ async fn every_write_only_field_says_what_it_is_sent_to() {
     }
     let known = |(schema, path): &&(String, String)| KNOWN.iter().any(|known| (known.0, known.1) == (schema, path));
     let unknown: Vec<_> = found.iter().filter(|found| !known(found)).collect();
-    assert!(unknown.is_empty(), "say what these are sent to: {unknown:#?}");
+    assert!(unknown.is_empty(), "add the destination of these fields: {unknown:#?}");
     let gone = KNOWN.iter().filter(|known| !found.iter().any(|found| (known.0, known.1) == (&found.0, &found.1)));
-    assert_eq!(gone.collect::<Vec<_>>(), Vec::<&(&str, &str, Sent)>::new(), "these are no fields any more");
+    assert_eq!(gone.collect::<Vec<_>>(), Vec::<&(&str, &str, Sent)>::new(), "these fields no longer exist");
 }
 
-/// Calls `found` with the path of every write-only field below a schema. `within` are the named ones around it.
+/// Calls `found` with the path of every write-only field of a schema. `within` contains the enclosing references.
 fn write_only(schema: &Value, path: &str, within: &[&str], found: &mut dyn FnMut(String)) {
     if let Some(reference) = schema["$ref"].as_str() {
-        // One that holds itself would go on for ever.
+        // Stops at recursive schemas.
         if !within.contains(&reference) {
             let schema = DOCUMENT.pointer(reference.trim_start_matches('#')).expect("a schema");
             write_only(schema, path, &[within, &[reference]].concat(), found);

@@ -1,4 +1,4 @@
-//! Whoever is sent a secret may say it again: it is in nothing that is kept of what others say.
+//! Receivers of a secret may echo it; echoed secrets are never stored.
 
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{dump, make};
+use super::{create, dump};
 use crate::hooks::{emit, settle};
 use crate::skills::{Asked, Server, app, call};
 
@@ -15,7 +15,7 @@ const PASSWORD: &str = "pass word&1";
 const TOKEN: &str = "query-token-0123";
 const SIGNING: &str = "0123456789abcdef0123456789abcdef";
 
-/// Everything that was asked, in several spellings.
+/// Returns everything in the request in several encodings.
 fn echo(asked: &Asked) -> String {
     let all = format!("{} {:?} {}", asked.uri, asked.headers, asked.body);
     let own = asked.headers.get("x-custom-auth").cloned().unwrap_or_default();
@@ -38,7 +38,7 @@ fn assert_clean(text: &str, what: &str) {
 }
 
 #[tokio::test]
-async fn a_receiver_that_repeats_what_it_was_sent_leaves_no_secret_behind() {
+async fn hook_receiver_echoing_secrets_leaves_none_stored() {
     let app = app().await;
     let receiver = Server::start(|asked| (StatusCode::BAD_REQUEST, echo(asked)).into_response()).await;
     let with_login = receiver.url("/in?token=").replace("http://", "http://ada:pass%20word%261@") + TOKEN;
@@ -50,7 +50,7 @@ async fn a_receiver_that_repeats_what_it_was_sent_leaves_no_secret_behind() {
             json!({"url": bearer, "headers": {"X-Custom-Auth": BEARER}, "queued": queued}),
         ] {
             let hook = json!({"name": "h", "event_type": "memory.stored", "hook_type": "http", "max_retries": 1, "config": config});
-            let hook = make(&app, "/api/hooks", hook).await;
+            let hook = create(&app, "/api/hooks", hook).await;
             emit(&app, "memory.stored", json!({})).await;
             settle(&app).await;
             for list in ["deliveries", "executions"] {
@@ -67,13 +67,13 @@ async fn a_receiver_that_repeats_what_it_was_sent_leaves_no_secret_behind() {
     assert_clean(&rows_besides(&dump(&app).await, "\"X-Custom-Auth\""), "the database");
 }
 
-/// A header of one's own that is named like no credential lies in the hook's config.
+/// A custom header without a credential name is stored in the config of the hook.
 fn rows_besides(dump: &str, but: &str) -> String {
     dump.lines().filter(|line| !line.contains(&but.replace('"', "\\\""))).collect::<Vec<_>>().join("\n")
 }
 
 #[tokio::test]
-async fn a_tool_that_repeats_what_it_was_sent_tells_no_model() {
+async fn http_tool_echoing_secrets_reveals_none_to_the_model() {
     let app = app().await;
     let server = Server::start(|asked| match asked.uri.path() {
         "/json" => axum::Json(json!({"echo": echo(asked), asked.headers["x-own"].as_str(): [asked.headers["x-own"]]}))
@@ -86,7 +86,7 @@ async fn a_tool_that_repeats_what_it_was_sent_tells_no_model() {
         let tool = json!({"name": "api", "description": "Asks.", "kind": "http", "request": {
             "url": server.url(&format!("{path}?token={TOKEN}")),
             "secret_headers": {"authorization": format!("Bearer {BEARER}"), "x-own": BEARER}}});
-        let tool = make(&app, "/api/settings/skills/custom", tool).await;
+        let tool = create(&app, "/api/settings/skills/custom", tool).await;
         let told = match call(&app, "api", json!({})).await {
             Ok(answer) => answer.to_string(),
             Err(error) => error.to_string(),
@@ -121,12 +121,12 @@ fn tool_server(asked: &Asked) -> Response {
 }
 
 #[tokio::test]
-async fn a_tool_server_that_repeats_what_it_was_sent_leaves_no_secret_behind() {
+async fn tool_server_echoing_secrets_leaves_none_stored() {
     let app = app().await;
     let server = Server::start(tool_server).await;
     let url = server.url(&format!("/mcp?api_key={TOKEN}"));
     let fields = json!({"name": "web", "transport": "http", "url": url, "headers": {"Authorization": format!("Bearer {BEARER}")}});
-    let path = make(&app, "/api/settings/skills/mcp", fields).await;
+    let path = create(&app, "/api/settings/skills/mcp", fields).await;
     let discovered = app.post(&format!("{path}/discover")).send().await.expect_status(200);
     assert_clean(&discovered.text(), "discover");
     for tool in ["web_say", "web_fail", "web_refuse"] {

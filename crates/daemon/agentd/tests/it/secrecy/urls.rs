@@ -1,4 +1,4 @@
-//! Credentials in urls are secrets: they lie in the vault, and are shown as `***`.
+//! Credentials in URLs are secrets: they are encrypted and shown as `***`.
 
 use agentd_store::args;
 use axum::response::IntoResponse;
@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::{dump, make, reader};
+use super::{create, dump, reader};
 use crate::hooks::receiver::Receiver;
 use crate::hooks::{emit, settle};
 use crate::skills::{Server, app, call};
@@ -24,8 +24,8 @@ fn masked(url: &str) -> String {
     format!("{}?q=1&token=***", url.replacen("://", "://***@", 1))
 }
 
-/// The password and the token of a request.
-fn came_with(asked: &Value) -> bool {
+/// Returns whether a request has the password and the token.
+fn has_credentials(asked: &Value) -> bool {
     let login = format!("Basic {}", STANDARD.encode(format!("ada:{PASSWORD}")));
     asked["authorization"] == json!(login) && asked["query"] == json!(format!("q=1&token={TOKEN}"))
 }
@@ -44,7 +44,7 @@ async fn config(app: &TestApp, hook: &str) -> Value {
 }
 
 #[tokio::test]
-async fn credentials_in_the_url_of_a_hook_are_sealed_shown_masked_and_kept() {
+async fn credentials_in_a_hook_url_are_encrypted_masked_and_kept() {
     let app = app().await;
     let (first, second) = (server().await, server().await);
     let url = first.url("/in");
@@ -58,13 +58,13 @@ async fn credentials_in_the_url_of_a_hook_are_sealed_shown_masked_and_kept() {
         settle(&app).await;
     };
     fire().await;
-    assert!(came_with(&last(&first)), "{}", last(&first));
-    // As it was shown it stays, on the same server with another path, too.
+    assert!(has_credentials(&last(&first)), "{}", last(&first));
+    // The masked URL keeps the credentials on the same server, also with another path.
     for back in [masked(&url), masked(&first.url("/other"))] {
         let change = json!({"config": {"url": back}});
         assert_eq!(app.put(&hook).json(&change).send().await.expect_status(200).json()["config"]["url"], back);
         fire().await;
-        assert!(came_with(&last(&first)), "{}", last(&first));
+        assert!(has_credentials(&last(&first)), "{}", last(&first));
     }
     for bad in [masked(&second.url("/in")), first.url("/in?sig=***")] {
         let refused = app.put(&hook).json(&json!({"config": {"url": bad}})).send().await;
@@ -75,33 +75,33 @@ async fn credentials_in_the_url_of_a_hook_are_sealed_shown_masked_and_kept() {
     let moved = json!({"config": {"url": with_credentials(&second.url("/in"))}});
     app.put(&hook).json(&moved).send().await.expect_status(200);
     fire().await;
-    assert!(came_with(&last(&second)));
+    assert!(has_credentials(&last(&second)));
     app.put(&hook).json(&json!({"config": {"url": second.url("/in")}})).send().await.expect_status(200);
     fire().await;
     assert_eq!(last(&second), json!({"authorization": null, "query": null}));
     let left = app.running().context().db.read().await.unwrap().fetch_all("SELECT name FROM secrets", args![]).await;
-    assert_eq!(left.unwrap().len(), 0, "nothing is left of them");
+    assert_eq!(left.unwrap().len(), 0, "all secrets were deleted");
 }
 
 #[tokio::test]
-async fn tool_servers_and_tools_keep_the_tokens_in_their_urls_to_themselves() {
+async fn tokens_in_urls_of_tools_and_tool_servers_are_hidden() {
     let app = app().await;
     let server = server().await;
     let url = |path: &str, token: &str| server.url(&format!("{path}?q=1&token={token}"));
     let mcp = json!({"name": "docs", "transport": "http", "url": url("/mcp", TOKEN)});
-    let mcp = make(&app, "/api/settings/skills/mcp", mcp).await;
+    let mcp = create(&app, "/api/settings/skills/mcp", mcp).await;
     let program =
         json!({"name": "prog", "transport": "stdio", "command": "uvx", "args": ["--token", TOKEN], "enabled": false});
-    let program = make(&app, "/api/settings/skills/mcp", program).await;
+    let program = create(&app, "/api/settings/skills/mcp", program).await;
     let tool =
         json!({"name": "api", "description": "Asks.", "kind": "http", "request": {"url": url("/{{input.x}}", TOKEN)}});
-    let tool = make(&app, "/api/settings/skills/custom", tool).await;
+    let tool = create(&app, "/api/settings/skills/custom", tool).await;
     for (path, pointer, shown) in
         [(&mcp, "/url", url("/mcp", "***")), (&tool, "/request/url", url("/{{input.x}}", "***"))]
     {
         let whole = app.get(path).send().await.expect_status(200).json();
         assert_eq!(whole.pointer(pointer), Some(&json!(shown)));
-        // What GET shows may be sent back whole.
+        // The response of GET can be sent back.
         let back = app.put(path).json(&whole).send().await.expect_status(200).json();
         assert_eq!(back.pointer(pointer), Some(&json!(shown)));
         let text = serde_json::to_string(&whole).unwrap().replace(&server.url(""), "https://evil.example");
@@ -132,7 +132,7 @@ async fn tool_servers_and_tools_keep_the_tokens_in_their_urls_to_themselves() {
     };
     assert_eq!(import(&app, &export.json()).await["dropped_secrets"], json!([]));
     call(&app, "api", json!({"x": "y"})).await.unwrap();
-    assert_eq!(last(&server)["query"], format!("q=1&token={TOKEN}"), "an import of the same keeps it");
+    assert_eq!(last(&server)["query"], format!("q=1&token={TOKEN}"), "importing the same URL keeps the token");
     let elsewhere: Value =
         serde_json::from_str(&export.text().replace(&server.url(""), "https://evil.example")).unwrap();
     let dropped = import(&app, &elsewhere).await["dropped_secrets"].to_string();
@@ -143,21 +143,21 @@ async fn tool_servers_and_tools_keep_the_tokens_in_their_urls_to_themselves() {
         app.delete(path).send().await.expect_status(200);
     }
     let left = app.running().context().db.read().await.unwrap().fetch_all("SELECT name FROM secrets", args![]).await;
-    assert_eq!(left.unwrap().len(), 0, "nothing is left of them");
+    assert_eq!(left.unwrap().len(), 0, "all secrets were deleted");
 }
 
 #[tokio::test]
-async fn messages_keep_the_tokens_in_their_urls_out_of_the_database() {
+async fn tokens_in_message_urls_are_not_stored_in_plain_text() {
     let app = app().await;
     let receiver = Receiver::start().await;
     let url = receiver.url();
     let note = json!({"name": "n", "event_type": "memory.stored", "hook_type": "builtin",
         "config": {"channel": format!("webhook:{}", with_credentials(&url)), "template": "x"}});
-    let note = make(&app, "/api/hooks", note).await;
+    let note = create(&app, "/api/hooks", note).await;
     assert_eq!(config(&app, &note).await["channel"], format!("webhook:{}", masked(&url)));
     let job = json!({"name": "j", "goal": "Say.", "agent_id": "scout", "schedule": {"type": "every", "interval": 600},
         "delivery": {"channel": format!("webhook:{}", with_credentials(&url))}});
-    let job = make(&app, "/api/scheduler/jobs", job).await;
+    let job = create(&app, "/api/scheduler/jobs", job).await;
     let shown = app.get(&job).send().await.expect_status(200).json();
     assert_eq!(shown["delivery"]["channel"], format!("webhook:{}", masked(&url)));
     let back = json!({"delivery": shown["delivery"]});
@@ -173,9 +173,9 @@ async fn messages_keep_the_tokens_in_their_urls_out_of_the_database() {
     assert!(!database.contains(PASSWORD) && !database.contains(TOKEN), "{database}");
     app.delete(&note).send().await.expect_status(200);
     app.delete(&job).send().await.expect_status(200);
-    // Those of the message go with it.
+    // Secrets of a message are deleted with it.
     app.clock.advance(std::time::Duration::from_secs(31 * 24 * 3600));
     app.run_workers().await;
     let left = app.running().context().db.read().await.unwrap().fetch_all("SELECT scope FROM secrets", args![]).await;
-    assert_eq!(left.unwrap().len(), 0, "nothing is left of them");
+    assert_eq!(left.unwrap().len(), 0, "all secrets were deleted");
 }

@@ -1,4 +1,4 @@
-//! The picture of the profile: what is taken, who sees it, and what is left of one that is refused.
+//! Profile pictures: accepted formats, access, and cleanup of rejected uploads.
 
 use std::io::Cursor;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::support::{TestApp, TestResponse};
 /// A GIF of one pixel.
 pub const GIF: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\xff\xff\xff\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
 
-/// A picture of so many pixels, all different from their neighbours.
+/// Returns a picture with this side length in which neighbouring pixels differ.
 fn picture(format: ImageFormat, side: u32) -> Vec<u8> {
     let pixel = |x: u32, y: u32| image::Rgb([x.wrapping_mul(37), y.wrapping_mul(91), x ^ y].map(|part| part as u8));
     let mut bytes = Cursor::new(Vec::new());
@@ -41,7 +41,7 @@ fn avatar_files(app: &TestApp) -> usize {
 }
 
 #[tokio::test]
-async fn an_avatar_is_shown_to_whoever_has_a_credential() {
+async fn avatar_requires_a_credential_and_is_replaced() {
     let app = TestApp::with_owner().await;
     let url = upload(&app, "file", GIF).await.expect_status(200).json()["avatar_url"].as_str().unwrap().to_owned();
     assert_eq!(get(&app, "profile").await["avatar_url"], url);
@@ -65,7 +65,7 @@ async fn an_avatar_is_shown_to_whoever_has_a_credential() {
 }
 
 #[tokio::test]
-async fn what_is_no_picture_is_refused_and_not_kept() {
+async fn invalid_avatar_is_rejected_and_not_stored() {
     let app = TestApp::with_owner().await;
     let svg = b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>";
     let hollow = [&b"\xff\xd8\xff\xe0"[..], &[0; 200]].concat();
@@ -93,7 +93,7 @@ async fn what_is_no_picture_is_refused_and_not_kept() {
 }
 
 #[tokio::test]
-async fn a_picture_is_taken_whole_or_not_at_all() {
+async fn truncated_avatar_is_rejected() {
     let app = TestApp::with_owner().await;
     for format in [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::Gif, ImageFormat::WebP] {
         let whole = picture(format, 40);
@@ -106,9 +106,9 @@ async fn a_picture_is_taken_whole_or_not_at_all() {
     assert_eq!(avatar_files(&app), 1);
 }
 
-/// A few hundred bytes that say they are 60,000 pixels wide and high.
+/// A few hundred bytes that declare 60,000 pixels in width and height.
 #[tokio::test]
-async fn a_picture_that_would_fill_the_memory_is_refused() {
+async fn avatar_that_exhausts_memory_is_rejected() {
     let app = TestApp::with_owner().await;
     let mut gif = picture(ImageFormat::Gif, 8);
     for side in [6, 8] {
@@ -126,7 +126,7 @@ async fn a_picture_that_would_fill_the_memory_is_refused() {
 }
 
 #[tokio::test]
-async fn an_upload_sent_twice_is_done_once() {
+async fn repeated_upload_is_executed_once() {
     let app = TestApp::with_owner().await;
     let send = async || {
         let request = app.post("/api/settings/avatar").header("idempotency-key", "one");
@@ -139,36 +139,37 @@ async fn an_upload_sent_twice_is_done_once() {
 }
 
 #[tokio::test]
-async fn a_picture_that_is_refused_leaves_no_file() {
+async fn rejected_avatar_leaves_no_file() {
     let app = TestApp::with_owner().await;
     store_raw(&app, "profile", r#"{"theme": 7}"#).await;
     upload(&app, "file", GIF).await.expect_status(500);
     assert_eq!(avatar_files(&app), 0);
 }
 
-/// A change that is committed is answered as done, and what belongs to it is done too, although the
-/// settings as a whole cannot be read just then; they come into force when they can.
+/// A committed change is reported as done with its side effects, even if the settings as a whole cannot be read at
+/// that
+/// moment. It becomes active once they can be read.
 #[tokio::test]
-async fn what_is_committed_is_done_whether_or_not_it_can_be_read() {
+async fn committed_change_succeeds_even_if_settings_are_unreadable() {
     let app = TestApp::with_owner().await;
     let first = upload(&app, "file", GIF).await.expect_status(200).json()["avatar_url"].clone();
     store_raw(&app, "interface", r#"{"language": 7}"#).await;
     let second = upload(&app, "file", GIF).await.expect_status(200).json()["avatar_url"].clone();
-    app.get(second.as_str().expect("an address")).send().await.expect_status(200);
-    app.get(first.as_str().expect("an address")).send().await.expect_status(404);
+    app.get(second.as_str().expect("a URL")).send().await.expect_status(200);
+    app.get(first.as_str().expect("a URL")).send().await.expect_status(404);
     assert_eq!(avatar_files(&app), 1);
     let changed = put(&app, "profile", json!({"display_name": "Ada"})).await.expect_status(200).json();
     assert_eq!((&changed["display_name"], &changed["avatar_url"]), (&json!("Ada"), &second));
     let changed = put(&app, "security", json!({"session_ttl_seconds": 120})).await.expect_status(200).json();
     assert_eq!(changed["session_ttl_seconds"], 120);
-    // These answer every category, so that one which cannot be read refuses them whole.
+    // Import returns every category, so it fails if one category cannot be read.
     let import = json!({"settings": {"profile": {"display_name": "Eve"}}});
     app.post("/api/settings/import").json(&import).send().await.expect_status(500);
 
     store_raw(&app, "interface", "{}").await;
-    // Asks for no settings anew, so that it shows what is in force by itself.
+    // Login does not reload the settings, so it shows the active ones.
     let account = json!({"username": "owner", "password": "correct horse"});
-    let in_force = async {
+    let wait_until_active = async {
         loop {
             let session = app.post("/api/auth/login").json(&account).send().await.expect_status(200).json();
             if session["expires_in"] == 120 {
@@ -176,6 +177,6 @@ async fn what_is_committed_is_done_whether_or_not_it_can_be_read() {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), in_force).await.expect("the change comes into force");
+    tokio::time::timeout(Duration::from_secs(60), wait_until_active).await.expect("the change becomes active");
     assert_eq!(get(&app, "profile").await["display_name"], "Ada");
 }

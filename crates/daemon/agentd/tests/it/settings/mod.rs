@@ -1,4 +1,4 @@
-//! `/api/settings`: live sections, partial changes, and reset.
+//! `/api/settings`: categories, partial changes, and reset.
 
 pub mod avatar;
 mod secrets;
@@ -7,7 +7,7 @@ mod transfer;
 use agentd_store::{StoreError, Tx, args};
 use serde_json::{Value, json};
 
-use crate::support::talk::turn_on;
+use crate::support::talk::enable_platform;
 use crate::support::{TestApp, TestResponse};
 
 const CATEGORIES: [&str; 9] =
@@ -26,7 +26,7 @@ async fn get(app: &TestApp, category: &str) -> Value {
 }
 
 #[tokio::test]
-async fn every_category_has_its_defaults_and_stands_in_the_whole() {
+async fn every_category_has_defaults_and_is_part_of_all_settings() {
     let app = TestApp::with_owner().await;
     let all = app.get("/api/settings").send().await.expect_status(200).json();
     for category in CATEGORIES {
@@ -56,9 +56,9 @@ async fn every_category_has_its_defaults_and_stands_in_the_whole() {
 }
 
 #[tokio::test]
-async fn an_object_inside_a_category_is_changed_field_by_field() {
+async fn nested_object_is_updated_field_by_field() {
     let app = TestApp::with_owner().await;
-    turn_on(&app, "slack").await;
+    enable_platform(&app, "slack").await;
     let change = json!({"quiet_hours": {"start": "21:30", "timezone": "europe/berlin"}, "delivery": "slack:#general"});
     let changed = put(&app, "proactive", change).await.expect_status(200).json();
     assert_eq!(changed["quiet_hours"], json!({"start": "21:30", "end": "08:00", "timezone": "Europe/Berlin"}));
@@ -71,7 +71,7 @@ async fn an_object_inside_a_category_is_changed_field_by_field() {
 }
 
 #[tokio::test]
-async fn a_change_answers_the_whole_category_and_survives_a_restart() {
+async fn change_returns_the_whole_category_and_survives_a_restart() {
     let mut app = TestApp::with_owner().await;
     let changed = put(&app, "profile", json!({"display_name": "Ada", "timezone": "europe/berlin"})).await;
     let expected = json!({
@@ -84,7 +84,7 @@ async fn a_change_answers_the_whole_category_and_survives_a_restart() {
 }
 
 #[tokio::test]
-async fn null_clears_what_may_be_empty_and_nothing_else() {
+async fn null_clears_only_nullable_fields() {
     let app = TestApp::with_owner().await;
     let limits = json!({"daily_token_limit": 10, "total_token_limit": 20, "default_model": "m", "temperature": 0.5});
     put(&app, "agent", limits).await.expect_status(200);
@@ -95,7 +95,7 @@ async fn null_clears_what_may_be_empty_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn nonsense_is_refused_by_name_and_changes_nothing() {
+async fn invalid_values_are_rejected_by_field_and_change_nothing() {
     let app = TestApp::with_owner().await;
     let long = "x".repeat(25_000);
     let table = [
@@ -174,7 +174,7 @@ async fn nonsense_is_refused_by_name_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn every_bad_field_is_named_at_once_and_unknown_ones_name_the_known() {
+async fn all_bad_fields_are_reported_and_unknown_fields_list_known_ones() {
     let app = TestApp::with_owner().await;
     let change = json!({"theme": "blue", "timezone": "Mars", "display_nmae": "x", "email": "a@b.co"});
     let refused = put(&app, "profile", change).await.expect_error(400, "invalid_request");
@@ -189,7 +189,7 @@ async fn every_bad_field_is_named_at_once_and_unknown_ones_name_the_known() {
 }
 
 #[tokio::test]
-async fn changes_of_different_fields_at_once_all_win() {
+async fn concurrent_changes_of_different_fields_are_all_applied() {
     let app = TestApp::with_owner().await;
     std::fs::create_dir_all(app.data_dir().join("models")).expect("a folder");
     std::fs::write(app.data_dir().join("models/m.gguf"), b"").expect("a file");
@@ -216,7 +216,7 @@ async fn changes_of_different_fields_at_once_all_win() {
 }
 
 #[tokio::test]
-async fn resets_touch_their_own_group() {
+async fn resets_affect_only_their_own_group() {
     let app = TestApp::with_owner().await;
     let before = app.get("/api/settings").send().await.json();
     put(&app, "profile", json!({"display_name": "Ada"})).await.expect_status(200);
@@ -240,7 +240,7 @@ async fn resets_touch_their_own_group() {
     assert_eq!(get(&app, "profile").await["display_name"], "Ada");
 }
 
-/// Changes a row behind the daemon's back, as a disk or another program would.
+/// Changes a row directly in the database, as disk corruption or another program would.
 async fn store_raw(app: &TestApp, category: &'static str, value: &'static str) {
     let db = &app.running().context().db;
     let work = async move |tx: &mut Tx| {
@@ -249,17 +249,17 @@ async fn store_raw(app: &TestApp, category: &'static str, value: &'static str) {
         tx.execute(sql, args![category, value]).await
     };
     let written: Result<u64, StoreError> = db.write(work).await;
-    written.expect("written");
+    written.expect("write the row");
 }
 
 #[tokio::test]
-async fn what_a_setting_names_must_be_there() {
+async fn referenced_agent_model_and_paths_must_exist() {
     let app = TestApp::with_owner().await;
     let refused = put(&app, "agent", json!({"local_model": "missing.gguf"})).await;
     assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), ["local_model"]);
     let refused = put(&app, "interface", json!({"default_agent": "nosuchagent"})).await;
     assert_eq!(refused.expect_error(400, "invalid_request").bad_fields(), ["default_agent"]);
-    // A setting that names a deleted agent is cleared with it.
+    // A setting that references a deleted agent is cleared when the agent is deleted.
     for name in ["scout", "other"] {
         let agent = json!({"svc_name": name, "user_name": "Ada", "archetype": "assistant"});
         app.post("/api/agents").json(&agent).send().await.expect_status(201);
@@ -269,7 +269,7 @@ async fn what_a_setting_names_must_be_there() {
     assert_eq!(get(&app, "interface").await["default_agent"], "scout");
     app.delete("/api/agents/scout").send().await.expect_status(200);
     assert_eq!(get(&app, "interface").await["default_agent"], Value::Null);
-    // One that names nothing from long ago is no reason to refuse what is saved unchanged.
+    // An existing reference to a missing agent does not prevent saving it unchanged.
     store_raw(&app, "interface", r#"{"default_agent": "gone"}"#).await;
     put(&app, "interface", json!({"default_agent": "gone", "show_token_usage": false})).await.expect_status(200);
     for path in ["/", "/proc", "/sys/kernel"] {

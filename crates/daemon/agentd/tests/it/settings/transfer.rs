@@ -7,7 +7,7 @@ use super::{get, put};
 use crate::support::TestApp;
 
 #[tokio::test]
-async fn an_export_can_be_imported_elsewhere() {
+async fn export_can_be_imported_elsewhere() {
     let app = TestApp::with_owner().await;
     put(&app, "profile", json!({"display_name": "Ada", "timezone": "Asia/Tokyo"})).await.expect_status(200);
     put(&app, "security", json!({"blocked_hosts": ["EVIL.example."]})).await.expect_status(200);
@@ -19,7 +19,7 @@ async fn an_export_can_be_imported_elsewhere() {
     let export = app.get("/api/settings/export").send().await.expect_status(200);
     assert_eq!(export.header("content-disposition"), Some("attachment; filename=\"agentd-settings.json\""));
     let file = export.json();
-    assert!(file["settings"]["profile"].get("avatar_url").is_none(), "a picture is no setting");
+    assert!(file["settings"]["profile"].get("avatar_url").is_none(), "the picture is not a setting");
 
     let other = TestApp::with_owner().await;
     let path = "/api/settings/import?include_safety=true";
@@ -29,14 +29,14 @@ async fn an_export_can_be_imported_elsewhere() {
     }
     assert_eq!(imported["security"]["blocked_hosts"], json!(["evil.example"]));
     assert_eq!(imported["profile"]["timezone"], "Asia/Tokyo");
-    // Here the picture stays what it is.
+    // On the exporting daemon the picture stays unchanged.
     let avatar = get(&app, "profile").await["avatar_url"].clone();
     app.post("/api/settings/import").json(&file).send().await.expect_status(200);
     assert_eq!(get(&app, "profile").await["avatar_url"], avatar);
 }
 
 #[tokio::test]
-async fn an_import_is_all_or_nothing() {
+async fn import_is_atomic() {
     let app = TestApp::with_owner().await;
     let before = app.get("/api/settings").send().await.json();
     let import =
@@ -54,13 +54,13 @@ async fn an_import_is_all_or_nothing() {
     app.post("/api/settings/import").json(&json!({})).send().await.expect_status(400);
     assert_eq!(app.get("/api/settings").send().await.json(), before);
 
-    // Larger than other bodies may be, and refused only for what is in it.
+    // Larger than the general body limit, so only its content is rejected.
     let large = json!({"settings": {"agent": {"instructions": "x".repeat(3 * 1024 * 1024)}}});
     let refused = app.post("/api/settings/import").json(&large).send().await.expect_status(400);
     assert_eq!(refused.bad_fields(), ["settings.agent.instructions"]);
 }
 
-/// Every setting that weakens the daemon, as a file could bring it.
+/// Returns an import file with every setting that weakens the daemon.
 fn hostile_file() -> Value {
     json!({"settings": {
         "interface": {"language": "de"},
@@ -78,7 +78,7 @@ fn hostile_file() -> Value {
     }})
 }
 
-async fn careful_daemon() -> TestApp {
+async fn strict_daemon() -> TestApp {
     let app = TestApp::with_owner().await;
     let security = json!({"approval_tools": ["shell"], "blocked_hosts": ["evil.example"],
         "private_hook_targets": false});
@@ -87,8 +87,8 @@ async fn careful_daemon() -> TestApp {
 }
 
 #[tokio::test]
-async fn import_leaves_safety_settings_unchanged_and_names_them() {
-    let app = careful_daemon().await;
+async fn import_keeps_safety_settings_and_lists_them() {
+    let app = strict_daemon().await;
     let before = app.get("/api/settings").send().await.json();
     let imported = app.post("/api/settings/import").json(&hostile_file()).send().await.expect_status(200).json();
     assert_eq!(imported["weakened"], json!([]));
@@ -136,8 +136,8 @@ async fn import_leaves_safety_settings_unchanged_and_names_them() {
 }
 
 #[tokio::test]
-async fn import_with_safety_applies_it_and_lists_what_became_weaker() {
-    let app = careful_daemon().await;
+async fn import_with_safety_applies_and_lists_weakened_settings() {
+    let app = strict_daemon().await;
     let path = "/api/settings/import?include_safety=true";
     let imported = app.post(path).json(&hostile_file()).send().await.expect_status(200).json();
     assert_eq!(imported["safety_unchanged"], json!([]));
@@ -152,7 +152,7 @@ async fn import_with_safety_applies_it_and_lists_what_became_weaker() {
     assert_eq!((&backend["before"], &backend["after"]), (&json!("auto"), &json!("none")));
     assert!(backend["message"].as_str().unwrap().starts_with("sandbox.backend: auto → none. "), "{backend}");
 
-    // The way back makes nothing weaker, and a repeat changes nothing.
+    // Restoring the stricter settings weakens nothing, and a repeat changes nothing.
     let stronger = json!({"settings": {"sandbox": {"backend": "auto", "network": false, "writable_paths": []}}});
     for _ in 0..2 {
         let imported = app.post(path).json(&stronger).send().await.expect_status(200).json();
@@ -162,8 +162,8 @@ async fn import_with_safety_applies_it_and_lists_what_became_weaker() {
 }
 
 #[tokio::test]
-async fn import_takes_the_choice_from_the_query_alone_and_checks_safety_settings_either_way() {
-    let app = careful_daemon().await;
+async fn include_safety_is_query_only_and_safety_settings_are_always_validated() {
+    let app = strict_daemon().await;
     let before = app.get("/api/settings").send().await.json();
     let mut file = hostile_file();
     file["include_safety"] = json!(true);
@@ -179,14 +179,14 @@ async fn import_takes_the_choice_from_the_query_alone_and_checks_safety_settings
 }
 
 #[tokio::test]
-async fn imported_tool_server_loses_its_permissions_with_another_command() {
+async fn imported_tool_server_with_another_command_loses_its_permissions() {
     let app = TestApp::with_owner().await;
     let server = json!({"name": "files", "transport": "stdio", "command": "/bin/true", "args": [], "network": true,
         "readable_paths": ["/srv"], "trusted": true, "enabled": false});
     app.post("/api/settings/skills/mcp").json(&server).send().await.expect_status(201);
     let export = app.get("/api/settings/export").send().await.expect_status(200).json();
     let imported = app.post("/api/settings/import").json(&export).send().await.expect_status(200).json();
-    assert_eq!(imported["safety_unchanged"], json!([]), "the same program keeps what it has");
+    assert_eq!(imported["safety_unchanged"], json!([]), "an unchanged command keeps its permissions");
     assert_eq!(imported["skills"]["mcp"][0]["network"], true);
 
     let mut other = export.clone();
@@ -200,7 +200,7 @@ async fn imported_tool_server_loses_its_permissions_with_another_command() {
 }
 
 #[tokio::test]
-async fn skills_travel_with_the_settings() {
+async fn skills_are_exported_and_imported() {
     let app = TestApp::with_owner().await;
     app.post("/api/settings/skills/builtin/http_fetch/toggle").send().await.expect_status(200);
     let tool = json!({"name": "weather", "description": "Tells the weather.", "kind": "http",
@@ -230,7 +230,7 @@ async fn skills_travel_with_the_settings() {
         (&servers["total"], &servers["servers"][0]["headers"]["authorization"]),
         (&json!(1), &json!({"set": false}))
     );
-    // Here the values are there, and stay.
+    // On the exporting daemon the secret values exist and are kept.
     app.post("/api/settings/import").json(&export.json()).send().await.expect_status(200);
     let servers = app.get("/api/settings/skills/mcp").send().await.json();
     assert_eq!(servers["servers"][0]["headers"]["authorization"], json!({"set": true}));

@@ -1,7 +1,6 @@
-//! Seeds in processes of their own. The parts of a daemon hold each other, so that one that is killed in a simulation
-//! gives back its memory and its open files only at the end of its process.
-//!
-//! Such a process is this program again.
+//! Runs seeds in separate processes of this test binary. Parts of a daemon reference each other, so a daemon killed
+//! in a
+//! simulation frees its memory and open files only when its process exits.
 
 #![allow(clippy::disallowed_methods, reason = "tests start processes")]
 
@@ -14,26 +13,26 @@ use serde::{Deserialize, Serialize};
 use super::run::{Report, simulate};
 use super::template::Template;
 
-/// What a process is to do, as JSON.
-const VARIABLE: &str = "AGENTD_TEST_SIMULATION_BATCH";
-const ANSWER: &str = "report ";
+/// Environment variable with the batch as JSON.
+const BATCH_VARIABLE: &str = "AGENTD_TEST_SIMULATION_BATCH";
+const REPORT_PREFIX: &str = "report ";
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Batch {
-    /// Where the template lies.
+    /// Folder of the template.
     pub folder: std::path::PathBuf,
     pub first: u64,
     pub count: u64,
-    /// Statements are altered, and the first violation ends it.
+    /// Alterations of statements. If `stops` is set, the first violation ends the batch.
     pub altered: Vec<(String, String)>,
     pub stops: bool,
 }
 
-/// The process: an answer a seed.
+/// Entry point of the process; prints one report per seed.
 #[test]
-#[ignore = "a part of the simulation, which starts it"]
+#[ignore = "started by the simulation"]
 fn process() {
-    let Ok(batch) = std::env::var(VARIABLE) else { return };
+    let Ok(batch) = std::env::var(BATCH_VARIABLE) else { return };
     let batch: Batch = serde_json::from_str(&batch).expect("a batch");
     let template = Template::read_from(&batch.folder);
     let altered: Vec<Alteration> =
@@ -42,7 +41,7 @@ fn process() {
     for number in 0..batch.count {
         let mut report = simulate(&template, batch.first.wrapping_add(number));
         report.trace.clear();
-        println!("\n{ANSWER}{}", serde_json::to_string(&report).expect("a report"));
+        println!("\n{REPORT_PREFIX}{}", serde_json::to_string(&report).expect("a report"));
         if batch.stops && report.violation.is_some() {
             return;
         }
@@ -50,14 +49,15 @@ fn process() {
 }
 
 impl Batch {
-    /// What its seeds came to; a process that ends before its time is a violation of the seed that it was at.
+    /// Runs the seeds in a new process. A process that exits early counts as a violation of the seed it was
+    /// running.
     pub fn run(&self) -> Vec<Report> {
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        let mut command = Command::new(std::env::current_exe().expect("path of the test binary"));
         command.args(["simulation::batch::process", "--exact", "--ignored", "--nocapture"]);
-        command.env(VARIABLE, serde_json::to_string(self).expect("a batch")).stdin(Stdio::null());
+        command.env(BATCH_VARIABLE, serde_json::to_string(self).expect("a batch")).stdin(Stdio::null());
         let ran = command.output().expect("a process");
         let said = String::from_utf8_lossy(&ran.stdout);
-        let answers = said.lines().filter_map(|line| line.strip_prefix(ANSWER));
+        let answers = said.lines().filter_map(|line| line.strip_prefix(REPORT_PREFIX));
         let mut reports: Vec<Report> = answers.map(|answer| serde_json::from_str(answer).expect("a report")).collect();
         if !ran.status.success() {
             let why = String::from_utf8_lossy(&ran.stderr).into_owned();

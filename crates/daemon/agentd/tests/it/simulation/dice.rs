@@ -1,10 +1,10 @@
-//! What a seed decides.
+//! Random decisions of a seed.
 
 use std::time::Duration;
 
 use agentd_base::Entropy;
 
-/// Everything that is decided at random comes from here, so the same seed decides the same.
+/// Source of all random decisions, so that a seed always makes the same decisions.
 #[derive(Debug)]
 pub struct Dice(Entropy);
 
@@ -13,16 +13,16 @@ impl Dice {
         Self(Entropy::seeded(seed))
     }
 
-    /// One of `0..count`.
+    /// Returns a number in `0..count`.
     pub fn below(&self, count: u64) -> u64 {
         u64::from_le_bytes(self.0.bytes()) % count.max(1)
     }
 
     pub fn index(&self, count: usize) -> usize {
-        usize::try_from(self.below(count as u64)).expect("a place in memory")
+        usize::try_from(self.below(count as u64)).expect("an index")
     }
 
-    /// True in `percent` of all cases.
+    /// Returns true with a probability of `percent`.
     pub fn chance(&self, percent: u64) -> bool {
         self.below(100) < percent
     }
@@ -31,11 +31,11 @@ impl Dice {
         &all[self.index(all.len())]
     }
 
-    pub fn milliseconds(&self, least: u64, most: u64) -> Duration {
-        Duration::from_millis(least + self.below(most - least + 1))
+    pub fn milliseconds(&self, min: u64, max: u64) -> Duration {
+        Duration::from_millis(min + self.below(max - min + 1))
     }
 
-    /// For generators of others.
+    /// Returns a seed for another generator.
     pub fn seed(&self) -> u64 {
         u64::from_le_bytes(self.0.bytes())
     }

@@ -1,5 +1,5 @@
-//! The end of a seed: the faults stop, leases run out, and everything must come to its end; all daemons are there to
-//! do it, or one that is left.
+//! End of a seed: the faults stop, leases expire, and all work must complete, either by all daemons or by a single
+//! one.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use agentd_store::args;
 
 use super::node::{Run, WORKERS};
 use super::run::{Acknowledged, Simulation};
-use super::template::PROACTIVE_TURNS_A_DAY;
-use super::world::{Answer, Outcome, SAID};
+use super::template::MAX_PROACTIVE_TURNS_PER_DAY;
+use super::world::{Answer, MODEL_ANSWER, Outcome};
 
-/// So many rounds of all workers may pass before everything is at its end.
-const MOST_ROUNDS: u32 = 400;
-/// What is still to be done, with when it is due.
-const OPEN: [(&str, &str); 6] = [
+/// Maximum number of rounds of all workers until everything has completed.
+const MAX_ROUNDS: u32 = 400;
+/// Queries for the earliest due time of unfinished work.
+const UNFINISHED_WORK: [(&str, &str); 6] = [
     ("queue", "SELECT MIN(due_at) FROM queue WHERE status IN ('pending', 'leased') AND queue = 'notify'"),
     ("hook_deliveries", "SELECT MIN(due_at) FROM hook_deliveries WHERE due_at IS NOT NULL"),
     ("hook_executions", "SELECT MIN(due_at) FROM hook_executions WHERE due_at IS NOT NULL"),
@@ -39,7 +39,7 @@ impl Simulation<'_> {
         self.advance(Duration::from_secs(1));
         for round in 0.. {
             for slot in 0..self.nodes.len() {
-                // Nothing new: the end of all is looked for.
+                // Workers that create new work are not run.
                 for worker in WORKERS.iter().filter(|worker| !["scheduler.tick", "alerts.evaluate"].contains(worker)) {
                     if let Some(node) = self.nodes[slot].as_mut() {
                         node.begin(worker);
@@ -49,20 +49,20 @@ impl Simulation<'_> {
             }
             let open = self.world.open();
             for number in &open {
-                self.give(*number, Answer::Success);
+                self.send_answer(*number, Answer::Success);
             }
             if !open.is_empty() {
                 continue;
             }
-            let left = self.left();
+            let unfinished = self.unfinished();
             let is_read = self.ledger().number(UNREAD) == 0;
-            if left.is_empty() && is_read {
+            if unfinished.is_empty() && is_read {
                 break;
             }
-            if round >= MOST_ROUNDS {
-                return Err(format!("after {round} rounds without a fault these are not at their end: {left:?}"));
+            if round >= MAX_ROUNDS {
+                return Err(format!("after {round} rounds without faults this work is unfinished: {unfinished:?}"));
             }
-            let due = left.iter().map(|(_, due)| *due).min().unwrap_or_default();
+            let due = unfinished.iter().map(|(_, due)| *due).min().unwrap_or_default();
             let wait = due.saturating_sub(self.now().as_micros()).clamp(1_100_000, 600_000_000);
             self.advance(Duration::from_micros(u64::try_from(wait).unwrap_or_default()));
         }
@@ -72,15 +72,15 @@ impl Simulation<'_> {
         self.check_counts()
     }
 
-    fn left(&self) -> Vec<(&'static str, i64)> {
+    fn unfinished(&self) -> Vec<(&'static str, i64)> {
         let due = |sql: &str| {
             let rows = self.ledger().rows(sql, args![]);
             rows.first().and_then(|row| row.first::<Option<i64>>().expect("a time"))
         };
-        OPEN.iter().filter_map(|(table, sql)| Some((*table, due(sql)?))).collect()
+        UNFINISHED_WORK.iter().filter_map(|(table, sql)| Some((*table, due(sql)?))).collect()
     }
 
-    /// Every event that was acknowledged led to what each hook is to do, once.
+    /// Checks that every acknowledged event was processed exactly once by each hook.
     fn check_events(&self) -> Result<(), String> {
         let template = self.template;
         let done = |table: &str, hook: &str| -> BTreeSet<String> {
@@ -92,12 +92,12 @@ impl Simulation<'_> {
             ("the queued hook", done("hook_deliveries", &template.queued_hook)),
             ("the hook that notifies", done("hook_executions", &template.notifying_hook)),
             ("the hook that starts turns", done("hook_executions", &template.starting_hook)),
-            ("the hook that sends at once", done("hook_executions", &template.inline_hook)),
+            ("the hook that sends inline", done("hook_executions", &template.inline_hook)),
         ];
         for event in self.acknowledged.iter().filter_map(Acknowledged::event) {
-            for (hook, heard) in &by_hook {
-                if !heard.contains(event) {
-                    return Err(format!("{hook} never heard of {event}, which was acknowledged"));
+            for (hook, processed) in &by_hook {
+                if !processed.contains(event) {
+                    return Err(format!("{hook} did not process the acknowledged event {event}"));
                 }
             }
         }
@@ -121,7 +121,7 @@ impl Simulation<'_> {
         for (what, sql) in twice {
             let more = self.ledger().number(sql);
             if more != 0 {
-                return Err(format!("there are {more} more {what} than executions that led to them"));
+                return Err(format!("there are {more} more {what} than executions that caused them"));
             }
         }
         Ok(())
@@ -133,25 +133,25 @@ impl Simulation<'_> {
         }
         for id in self.acknowledged.iter().filter_map(Acknowledged::notification) {
             if self.ledger().rows("SELECT id FROM notifications WHERE id = $1", args![id]).is_empty() {
-                return Err(format!("{id} was acknowledged and is gone"));
+                return Err(format!("{id} was acknowledged but does not exist"));
             }
         }
         Ok(())
     }
 
-    /// A turn that was acknowledged is there, and what was said in it is kept whole.
+    /// Checks that every acknowledged turn exists and its answer is stored completely.
     fn check_turns(&self) -> Result<(), String> {
         for id in self.acknowledged.iter().filter_map(Acknowledged::turn) {
             let sql = "SELECT s.status AS status, m.content AS content, m.role AS role FROM sessions s \
                        LEFT JOIN messages m ON m.session_id = s.id AND m.role = 'assistant' WHERE s.id = $1";
             let rows = self.ledger().rows(sql, args![id]);
             let [row] = rows.as_slice() else {
-                return Err(format!("the turn {id} was acknowledged and has {} answers", rows.len()));
+                return Err(format!("the acknowledged turn {id} has {} answers", rows.len()));
             };
             let (status, content): (String, Option<String>) =
                 (row.get("status").expect("a status"), row.get("content").expect("a text"));
-            if status == "done" && !content.as_ref().is_some_and(|content| content.starts_with(SAID)) {
-                return Err(format!("the turn {id} is done, and its answer is {content:?}"));
+            if status == "done" && !content.as_ref().is_some_and(|content| content.starts_with(MODEL_ANSWER)) {
+                return Err(format!("the turn {id} is done with the answer {content:?}"));
             }
         }
         let sql = "SELECT COUNT(*) FROM job_runs r JOIN sessions s ON s.id = r.session_id \
@@ -162,19 +162,21 @@ impl Simulation<'_> {
         }
     }
 
-    /// What there may be only so many of.
+    /// Checks limits on the number of rows.
     fn check_counts(&self) -> Result<(), String> {
         let too_many = [
             (
-                "messages at one place of a conversation",
+                "messages at one position of a conversation",
                 "SELECT COUNT(*) - 1 FROM messages GROUP BY conversation_id, position HAVING COUNT(*) > 1".to_owned(),
             ),
             (
-                "turns that an agent began by itself on one day",
-                format!("SELECT COUNT(*) FROM proactive_turns GROUP BY day HAVING COUNT(*) > {PROACTIVE_TURNS_A_DAY}"),
+                "proactive turns of one day",
+                format!(
+                    "SELECT COUNT(*) FROM proactive_turns GROUP BY day HAVING COUNT(*) > {MAX_PROACTIVE_TURNS_PER_DAY}"
+                ),
             ),
             (
-                "firings of one alert at a time",
+                "concurrent firings of one alert",
                 "SELECT COUNT(*) FROM alert_firings WHERE ended_at IS NULL GROUP BY alert_id HAVING COUNT(*) > 1"
                     .to_owned(),
             ),
@@ -188,12 +190,12 @@ impl Simulation<'_> {
     }
 
     fn arrived(&self, key: &str) -> Result<(), String> {
-        let is_there = self.world.came_as(key).iter().any(|arrival| arrival.outcome == Outcome::Accepted);
-        if is_there { Ok(()) } else { Err(format!("{key} counts as sent, and nobody got it")) }
+        let was_accepted = self.world.received_with_key(key).iter().any(|arrival| arrival.outcome == Outcome::Accepted);
+        if was_accepted { Ok(()) } else { Err(format!("{key} counts as sent but was not received")) }
     }
 }
 
-/// Events that the hooks have not been read for.
+/// Number of events that the hooks reader has not read.
 const UNREAD: &str = "SELECT COUNT(*) FROM outbox WHERE event_type = 'memory.stored' AND seq > \
                       COALESCE((SELECT seq FROM cursors WHERE consumer = 'hooks'), 0)";
 

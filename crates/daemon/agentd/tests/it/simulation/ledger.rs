@@ -1,4 +1,4 @@
-//! What the database wrote down of each change, as the simulation reads it, beside every daemon.
+//! Change log of the database, written by triggers and read by the simulation independently of the daemons.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use tokio::task::LocalSet;
 
 use super::world::Life;
 
-/// A row as it was, or is.
+/// State of a row before or after a change.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Side {
     pub status: String,
@@ -20,20 +20,20 @@ pub struct Side {
     pub fence: i64,
     pub due: Option<i64>,
     pub attempt: i64,
-    /// What the row is about, in words that blanks divide.
+    /// Identification of the row, as words separated by spaces.
     pub about: String,
 }
 
-/// A row that was added or changed, in the order of the commits.
+/// An inserted or updated row, in commit order.
 #[derive(Debug, Clone)]
 pub struct Change {
     pub seq: i64,
-    /// Who did it, and what its clock showed.
+    /// Life that made the change, and the time on its clock.
     pub life: Life,
     pub clock: i64,
     pub kind: String,
     pub id: String,
-    /// None: it is new.
+    /// `None` for an inserted row.
     pub old: Option<Side>,
     pub new: Side,
 }
@@ -50,7 +50,7 @@ fn side(row: &Row, which: &str) -> Result<Side, StoreError> {
     let owner: Option<String> = row.get(&format!("{which}_owner"))?;
     Ok(Side {
         status: row.get(&format!("{which}_status"))?,
-        // Without the process that it runs in, which is another one each time.
+        // Without the process id, which differs in every run.
         owner: owner.map(|owner| owner.split('@').next().unwrap_or_default().to_owned()),
         fence: row.get(&format!("{which}_fence"))?,
         due: row.get(&format!("{which}_due"))?,
@@ -90,10 +90,10 @@ impl Ledger {
     }
 
     fn db(&self) -> &Db {
-        self.db.as_ref().expect("it is open")
+        self.db.as_ref().expect("the database is open")
     }
 
-    /// Whoever changes something from now on is `life`, whose clock shows `clock`.
+    /// Sets the life that is recorded for subsequent changes, and the time on its clock.
     pub fn set_actor(&mut self, life: Life, clock: Timestamp) {
         if self.actor == Some((life, clock)) {
             return;
@@ -105,15 +105,15 @@ impl Ledger {
         self.local.block_on(&self.runtime, self.db().write_relaxed::<_, StoreError, _>(note)).expect("an actor");
     }
 
-    /// What was changed since it was asked last.
-    pub fn read_on(&mut self) -> Vec<Change> {
+    /// Returns the changes since the last call.
+    pub fn read_new_changes(&mut self) -> Vec<Change> {
         let rows = self.rows("SELECT * FROM simulated_changes WHERE seq > $1 ORDER BY seq", args![self.read_to]);
         let changes: Vec<Change> = rows.iter().map(|row| change(row).expect("a change")).collect();
         self.read_to = changes.last().map_or(self.read_to, |change| change.seq);
         changes
     }
 
-    /// Changes what is stored, or how.
+    /// Executes statements that change the data or the schema.
     pub fn change(&self, statements: Vec<String>) {
         let change = async move |tx: &mut Tx| {
             for statement in &statements {
@@ -121,7 +121,7 @@ impl Ledger {
             }
             Ok::<_, StoreError>(())
         };
-        self.local.block_on(&self.runtime, self.db().write(change)).expect("statements that hold");
+        self.local.block_on(&self.runtime, self.db().write(change)).expect("execute the statements");
     }
 
     pub fn rows(&self, sql: &str, args: Args) -> Vec<Row> {

@@ -1,25 +1,35 @@
-//! A seeded simulation of everything that holds leases.
+//! Seeded simulation of all components that use leases.
 //!
-//! Three daemons of this process work on one database: the delivery queue of hooks with its reader of the outbox, the
-//! leased queue of notifications, the scheduler, the evaluation of alerts, turns that agents begin by themselves, and
-//! turns of agents with the recovery of those whose daemon is gone. Each is the whole daemon but its doors
-//! (`compose::wire`), on a runtime of its own, with a clock of its own that drifts and is set. Only one of them runs at a time, and only as far as the simulation lets it; its database works on
-//! the same thread (`agentd_store::testing::open_simulated`). What it sends is answered by [`world`], when and how the
-//! seed says. So the seed alone decides what happens, and the same seed does the same again.
+//! Three daemons in this process share one database: hook delivery queue with the outbox reader, notification
+//! queue,
+//! scheduler, alert evaluation, proactive turns, and agent turns with recovery of abandoned ones. Each is the whole
+//! daemon
+//! without HTTP (`compose::wire`) on its own runtime with its own clock, which drifts and is moved. Only one daemon
+//! runs at
+//! a time, and only as far as the simulation allows; its database works on the same thread
+//! (`agentd_store::testing::open_simulated`). Requests that it sends are answered by [`world`]. The seed alone
+//! determines
+//! what happens, so a seed can be repeated.
 //!
-//! What goes wrong: daemons are killed wherever they are, and start again with nothing but the database; they stand
-//! still for longer than a lease, as soon as they hold something, while others go on with it, and go on after that;
-//! clocks are set back and forward; receivers and the vendor of models refuse, or their answers are lost; the power is
-//! cut under all of them. Wake-ups are lost all the time: passes of workers begin when the seed says.
+//! Faults: daemons are killed at any point and restarted with only the database. They are paused for longer than a
+//! lease
+//! right after a claim, while others take over, and then resume. Clocks are moved back and forward. Receivers and
+//! the model
+//! vendor refuse requests, or their responses are lost. The power is cut for all daemons. Wake-ups are always lost:
+//! workers
+//! run only when the seed decides.
 //!
-//! What is checked: the database writes down each change of a row that is held by a lease, with the daemon that made it
-//! and what its clock showed ([`ledger`]); each is held against [`rules`] after every step. At the end the faults stop,
-//! and everything must come to its end within a bounded number of rounds ([`ending`]).
+//! Checks: the database records each change of a leased row with the daemon and the time on its clock ([`ledger`]).
+//! Each
+//! change is checked against the [`rules`] after every step. At the end the faults stop, and all work must complete
+//! within
+//! a bounded number of rounds ([`ending`]).
 //!
-//! That all of this is noticed is tried by taking parts of the daemon away ([`mutations`]).
+//! Mutation tests verify that the simulation detects removed safeguards ([`mutations`]).
 //!
-//! `make simulation` runs 10,000 seeds, `make test` 200 new ones each time. `make simulation SEED=n` repeats one and
-//! shows what happened in it. Deliberately absent: PostgreSQL, whose part runs by the time of a server.
+//! `make simulation` runs 10,000 seeds, `make test` runs 200 new ones. `make simulation SEED=n` repeats one seed
+//! and prints
+//! its trace. PostgreSQL is not simulated, because it uses the time of its server.
 
 mod batch;
 mod dice;
@@ -47,11 +57,12 @@ use crate::support::TestFolder;
 use run::{Report, simulate};
 use template::Template;
 
-/// New ones in a run of the tests.
+/// Number of new seeds in a test run.
 const SEEDS: u64 = 200;
-const SEEDS_A_PROCESS: u64 = 10;
+const SEEDS_PER_PROCESS: u64 = 10;
 
-/// On a thread of its own: how long a test takes that has a daemon of its own is bounded, and many seeds take longer.
+/// Created on a separate thread, because the watchdog limits the time of a test with a daemon, and many seeds take
+/// longer.
 static TEMPLATE: LazyLock<Template> = LazyLock::new(|| {
     let create = || {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -61,27 +72,27 @@ static TEMPLATE: LazyLock<Template> = LazyLock::new(|| {
     std::thread::spawn(create).join().expect("a template")
 });
 
-/// `AGENTD_TEST_SIMULATION_…`.
+/// Reads a number from `AGENTD_TEST_SIMULATION_{name}`.
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(format!("AGENTD_TEST_SIMULATION_{name}")).ok().filter(|text| !text.is_empty())?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name} must be a number, not `{text}`")))
 }
 
-/// A first seed, another one each time.
-fn new_number() -> u64 {
+/// Returns a random first seed.
+fn random_seed() -> u64 {
     u64::from(u32::from_le_bytes(Entropy::system().bytes()))
 }
 
-/// What all seeds came to.
+/// Totals of all seeds.
 #[derive(Default)]
-struct Sum {
+struct Totals {
     seeds: u64,
     steps: u64,
     faults: BTreeMap<String, u64>,
     violations: Vec<Report>,
 }
 
-impl Sum {
+impl Totals {
     fn add(&mut self, report: Report) {
         self.seeds += 1;
         self.steps += report.steps;
@@ -101,26 +112,26 @@ impl Sum {
     }
 }
 
-/// Runs seeds from `first` on, on all processors; until one fails, where `stops` says so.
-fn run_seeds(template: &Template, (first, count): (u64, u64), altered: &[Alteration], stops: bool) -> Sum {
+/// Runs `count` seeds from `first` on all processors; if `stops` is set, only until one fails.
+fn run_seeds(template: &Template, (first, count): (u64, u64), altered: &[Alteration], stops: bool) -> Totals {
     let folder = TestFolder::create();
     template.write_to(folder.path());
     let altered: Vec<_> = altered.iter().map(|(part, other)| ((*part).to_owned(), (*other).to_owned())).collect();
     let batch =
         |first, count| Batch { folder: folder.path().to_owned(), first, count, altered: altered.clone(), stops };
-    // One that stops is over soon.
-    let at_once = if stops { 2 } else { SEEDS_A_PROCESS };
+    // A run that stops at the first violation uses small batches.
+    let batch_size = if stops { 2 } else { SEEDS_PER_PROCESS };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let (next, sum) = (AtomicU64::new(0), Mutex::new(Sum::default()));
+    let (next, sum) = (AtomicU64::new(0), Mutex::new(Totals::default()));
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 loop {
-                    let number = next.fetch_add(at_once, Ordering::Relaxed);
+                    let number = next.fetch_add(batch_size, Ordering::Relaxed);
                     if number >= count || (stops && !sum.lock().violations.is_empty()) {
                         return;
                     }
-                    let reports = batch(first.wrapping_add(number), at_once.min(count - number)).run();
+                    let reports = batch(first.wrapping_add(number), batch_size.min(count - number)).run();
                     reports.into_iter().for_each(|report| sum.lock().add(report));
                 }
             });
@@ -130,7 +141,7 @@ fn run_seeds(template: &Template, (first, count): (u64, u64), altered: &[Alterat
 }
 
 #[test]
-fn whatever_happens_nothing_is_lost_and_nothing_is_doubled() {
+fn nothing_is_lost_or_duplicated_under_faults() {
     if postgres_url().is_some() {
         return;
     }
@@ -140,7 +151,7 @@ fn whatever_happens_nothing_is_lost_and_nothing_is_doubled() {
         assert!(report.violation.is_none(), "seed {seed}: {}", report.violation.unwrap_or_default());
         return;
     }
-    let first = new_number();
+    let first = random_seed();
     let count = number("SEEDS").unwrap_or(SEEDS);
     println!("seeds {first} to {}", first + count - 1);
     let sum = run_seeds(&TEMPLATE, (first, count), &[], false);
@@ -156,22 +167,23 @@ fn whatever_happens_nothing_is_lost_and_nothing_is_doubled() {
 }
 
 #[test]
-fn a_seed_does_the_same_again() {
+fn same_seed_repeats_the_same_run() {
     if postgres_url().is_some() || number("SEED").is_some() {
         return;
     }
     let folder = TestFolder::create();
     TEMPLATE.write_to(folder.path());
-    let first = new_number();
+    let first = random_seed();
     let batch =
-        Batch { folder: folder.path().to_owned(), first, count: SEEDS_A_PROCESS, altered: Vec::new(), stops: false };
+        Batch { folder: folder.path().to_owned(), first, count: SEEDS_PER_PROCESS, altered: Vec::new(), stops: false };
     let digests = || -> Vec<u64> { batch.run().iter().map(|report| report.digest).collect() };
     let mut runs = vec![digests(), digests()];
     let repeats = |runs: &[Vec<u64>]| {
         (0..10).all(|seed| runs.iter().enumerate().any(|(at, run)| runs[..at].iter().any(|one| one[seed] == run[seed])))
     };
-    // The files of a workspace are worked on by threads, whose order is not the seed's: seen once in a hundred seeds on
-    // a busy machine.
+    // Files of a workspace are written by threads whose order the seed does not determine. This made about one in a
+    // hundred
+    // seeds differ on a busy machine.
     while !repeats(&runs) && runs.len() < 5 {
         runs.push(digests());
     }

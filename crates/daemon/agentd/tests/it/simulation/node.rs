@@ -1,12 +1,11 @@
-//! One daemon of a simulation: everything but its doors, on a runtime of its own that runs only when the simulation
-//! lets it, by a clock of its own.
+//! One daemon of the simulation without HTTP, on its own paused runtime with its own clock.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd::compose::{Inside, wire};
+use agentd::compose::{DaemonServices, wire};
 use agentd::config::{Config, ConfigSource};
 use agentd_base::id::IdGenerator;
 use agentd_base::{Entropy, MockClock, Timestamp};
@@ -26,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use super::world::{Life, World};
 use crate::support::process;
 
-/// What works in the background and holds leases, or looks after those that do.
+/// Background workers that hold leases or monitor them.
 pub const WORKERS: [&str; 12] = [
     "hooks.read",
     "hooks.deliver",
@@ -39,11 +38,11 @@ pub const WORKERS: [&str; 12] = [
     "scheduler.keep",
     "alerts.evaluate",
     "proactive.start",
-    LOOKS_FOR_TURNS,
+    TURN_RECOVERY,
 ];
-const LOOKS_FOR_TURNS: &str = "engine.sessions";
+const TURN_RECOVERY: &str = "engine.sessions";
 
-/// Where the files of a seed lie.
+/// Folder with the files of a seed.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'p> {
     pub folder: &'p Path,
@@ -62,14 +61,14 @@ impl Place<'_> {
 pub struct Node {
     pub life: Life,
     pub context: AppContext,
-    pub inside: Arc<Inside>,
+    pub inside: Arc<DaemonServices>,
     pub clock: MockClock,
-    /// How its clock goes: parts in a million faster than the true time, and how far it is ahead, in microseconds.
+    /// Clock drift in parts per million, and offset in microseconds.
     pub drift: i64,
     pub ahead: i64,
-    /// The latest that its clock showed since it began to look for turns that nobody holds: by that it may take them.
+    /// Latest time on its clock since it began to look for abandoned turns; it may take turns based on this time.
     latest: Timestamp,
-    /// True time that went by since it ran last.
+    /// Real time that has passed since it last ran.
     owed: Duration,
     passes: BTreeMap<&'static str, JoinHandle<Result<(), String>>>,
     local: LocalSet,
@@ -79,22 +78,22 @@ pub struct Node {
 /// How far a node is run.
 #[derive(Debug, Clone, Copy)]
 pub enum Run {
-    /// Every task that can go on does so as many times, and is then left where it is.
+    /// Runs every ready task this many times.
     Rounds(u64),
-    /// Until all wait for something.
+    /// Runs until all tasks are waiting.
     Idle,
 }
 
-/// `turns`: of tasks, in a round.
+/// Creates a runtime with `turns` task polls per round.
 fn runtime(turns: u32) -> Runtime {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all().start_paused(true).event_interval(turns).build().expect("a runtime")
 }
 
 impl Node {
-    /// Starts a daemon, up to where it would open its doors.
+    /// Starts a daemon up to the point where it would open its listener.
     pub fn boot(place: Place<'_>, slot: usize, life: Life, seed: u64, now: Timestamp, world: &World) -> Self {
-        // Of most lives a round is short, so that they can be left between any two things that they do.
+        // Most lives use short rounds, so that they can be interrupted between any two operations.
         let turns = [61, 1, 1, 3][usize::try_from(seed % 4).expect("a small number")];
         let (runtime, local, clock) = (runtime(turns), LocalSet::new(), MockClock::new(now));
         let data_dir = place.folder.join(format!("node-{slot}"));
@@ -107,7 +106,7 @@ impl Node {
         };
         let mut config = Config::from_source(source).expect("a valid configuration");
         config.embedder = Some(Arc::new(FakeEmbedder::new()));
-        config.exchange = Some(world.door(life));
+        config.exchange = Some(world.connection(life));
         let (entropy, path) = (Entropy::seeded(seed), place.database());
         let booting = async {
             let ids = IdGenerator::new(clock.clock(), entropy.clone());
@@ -121,7 +120,7 @@ impl Node {
                 migrations: MIGRATIONS,
             };
             let context = AppContext {
-                db: open_simulated(options).await.expect("the database opens"),
+                db: open_simulated(options).await.expect("open the database"),
                 instance: ids.next_ulid().into(),
                 clock: clock.clock(),
                 ids,
@@ -136,19 +135,19 @@ impl Node {
             let readiness = Readiness::starting();
             let wired = wire(&context, &config, config.listen, readiness.clone(), WhileBusy::Refuse).await;
             readiness.set_ready();
-            (context, Arc::new(wired.expect("the daemon starts")))
+            (context, Arc::new(wired.expect("start the daemon")))
         };
         let (context, inside) = local.block_on(&runtime, booting);
         let (drift, ahead, owed, passes) = (0, 0, Duration::ZERO, BTreeMap::new());
         Self { life, context, inside, clock, drift, ahead, latest: now, owed, passes, local, runtime: Some(runtime) }
     }
 
-    /// Begins a pass of a worker, unless one is under way; answers whether it did.
+    /// Begins a pass of a worker unless one is running; returns whether it did.
     pub fn begin(&mut self, worker: &'static str) -> bool {
         if self.passes.get(worker).is_some_and(|pass| !pass.is_finished()) {
             return false;
         }
-        if worker == LOOKS_FOR_TURNS {
+        if worker == TURN_RECOVERY {
             self.latest = self.context.clock.now();
         }
         let found = self.inside.workers.find(worker).expect("a worker of this name");
@@ -157,23 +156,23 @@ impl Node {
         true
     }
 
-    /// Has a task of this daemon do something.
+    /// Spawns a task on the runtime of this daemon.
     pub fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
         self.runtime().spawn(work)
     }
 
     fn runtime(&self) -> &Runtime {
-        self.runtime.as_ref().expect("it lives")
+        self.runtime.as_ref().expect("a running daemon")
     }
 
-    /// True time goes on, whether it runs or not.
+    /// Records elapsed real time, whether the daemon runs or not.
     pub fn elapse(&mut self, by: Duration) {
         self.owed += by;
     }
 
-    /// Sets its clock to what it shows at the true time `elapsed` after `start`.
+    /// Sets the clock to its value at the real time `elapsed` after `start`.
     pub fn set_clock(&mut self, start: i64, elapsed: Duration) {
-        let true_micros = i64::try_from(elapsed.as_micros()).expect("no seed takes that long");
+        let true_micros = i64::try_from(elapsed.as_micros()).expect("a short elapsed time");
         let shown = true_micros + true_micros / 1_000_000 * self.drift + self.ahead;
         let now = Timestamp::from_micros(start + shown);
         self.clock.set(now);
@@ -184,7 +183,7 @@ impl Node {
         self.latest
     }
 
-    /// Lets it run. Timers that became due meanwhile go off at once, as in a process that was stopped.
+    /// Runs the daemon. Timers that became due meanwhile fire immediately, as in a resumed process.
     pub fn run(&mut self, how: Run) {
         let owed = std::mem::take(&mut self.owed);
         self.local.block_on(self.runtime(), async {
@@ -197,13 +196,13 @@ impl Node {
                         tokio::task::yield_now().await;
                     }
                 }
-                // Time stands still, but for what nobody else can use: it goes on when all wait.
+                // Time is paused and advances only when all tasks are waiting.
                 Run::Idle => tokio::time::sleep(Duration::from_millis(1)).await,
             }
         });
     }
 
-    /// What passes that have ended failed with.
+    /// Returns the errors of completed passes.
     pub fn failures(&mut self) -> Vec<String> {
         let ended: Vec<_> = self.passes.iter().filter(|(_, pass)| pass.is_finished()).map(|(name, _)| *name).collect();
         let mut failures = Vec::new();
@@ -220,11 +219,11 @@ impl Node {
 }
 
 impl Drop for Node {
-    /// As `kill -9`: nothing that it was doing goes on, and nothing of its memory stays.
+    /// Behaves like `kill -9`: running tasks and memory are lost.
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
         {
-            // What is dropped may ask for the runtime.
+            // Dropped values may need the runtime.
             let _entered = runtime.enter();
             self.passes.clear();
             drop(std::mem::take(&mut self.local));

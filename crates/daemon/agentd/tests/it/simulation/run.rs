@@ -1,4 +1,4 @@
-//! One seed: what the daemons do, in which order, and what goes wrong meanwhile.
+//! Runs one seed: the actions of the daemons, their order, and the faults.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -19,20 +19,20 @@ use super::faults::watch;
 use super::ledger::{Change, Ledger};
 use super::node::{Node, Place, Run, WORKERS};
 use super::rules::Rules;
-use super::template::{HEARD, Template};
+use super::template::{EVENT_TYPE, Template};
 use super::world::{Answer, INBOX, Life, World};
 use crate::support::TestFolder;
 
-/// Daemons over one database.
+/// Number of daemons on the database.
 pub(super) const NODES: usize = 3;
-/// Of a seed, before the faults stop.
+/// Number of steps before the faults stop.
 const STEPS: u64 = 50;
-/// What somebody is asked for: a turn in a conversation.
-pub(super) const A_TURN: u64 = 9;
-/// Two lives of daemons have different generators.
-const LIVES: u64 = 1 << 20;
+/// Request number of a turn in a conversation.
+pub(super) const TURN_REQUEST: u64 = 9;
+/// Multiplier that gives every life its own random generator.
+const LIFE_SEED_FACTOR: u64 = 1 << 20;
 
-/// What was done on a client's behalf, and is done when a daemon said so.
+/// A request acknowledged by a daemon, whose effect must not be lost.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Acknowledged {
     Event(String),
@@ -40,18 +40,18 @@ pub enum Acknowledged {
     Turn(String),
 }
 
-/// What a seed came to.
+/// Result of a seed.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Report {
     pub seed: u64,
     pub steps: u64,
-    /// By their kinds.
+    /// Number of faults by kind.
     pub faults: BTreeMap<String, u64>,
-    /// What was broken, and where.
+    /// First violation.
     pub violation: Option<String>,
-    /// The same for the same seed.
+    /// Hash of the run; identical for identical seeds.
     pub digest: u64,
-    /// What was done, a line each.
+    /// Log of all actions.
     pub trace: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ pub struct Simulation<'t> {
     pub(super) world: World,
     pub(super) rules: Rules,
     pub(super) nodes: [Option<Node>; NODES],
-    /// A daemon that stands still, and up to which step.
+    /// Paused daemon and the step at which it resumes.
     pub(super) stopped: Option<(usize, u64)>,
     pub(super) asked: Vec<(usize, Life, JoinHandle<Option<Acknowledged>>)>,
     pub(super) acknowledged: Vec<Acknowledged>,
@@ -74,10 +74,10 @@ pub struct Simulation<'t> {
     pub(super) folder: TestFolder,
 }
 
-/// Carries a seed out to its end, or to the first thing that does not hold.
+/// Runs a seed to its end or to the first violation.
 pub fn simulate(template: &Template, seed: u64) -> Report {
     let mut simulation = Simulation::new(template, seed);
-    if let Err(violation) = simulation.go() {
+    if let Err(violation) = simulation.run_all() {
         simulation.report.violation = Some(violation);
     }
     simulation.report.digest = simulation.digest.finish();
@@ -91,7 +91,7 @@ impl<'t> Simulation<'t> {
         std::fs::write(place.database(), &template.database).expect("a database");
         write_key(&place, &template.key);
         let (world, dice) = (World::default(), Dice::new(seed));
-        // What is synced is told apart in some seeds alone: it takes time.
+        // Only some seeds track synced data, because it is slow.
         let disk = dice.chance(25).then(|| watch(&folder));
         Self {
             template,
@@ -112,7 +112,7 @@ impl<'t> Simulation<'t> {
         }
     }
 
-    fn go(&mut self) -> Result<(), String> {
+    fn run_all(&mut self) -> Result<(), String> {
         for slot in 0..NODES {
             self.boot(slot)?;
         }
@@ -128,7 +128,7 @@ impl<'t> Simulation<'t> {
             slot = (slot + 1) % NODES;
         }
         if self.nodes[slot].is_none() {
-            return if self.dice.chance(40) { self.boot(slot) } else { self.pass_time() };
+            return if self.dice.chance(40) { self.boot(slot) } else { self.advance_randomly() };
         }
         match self.dice.below(100) {
             0..16 => {
@@ -142,27 +142,27 @@ impl<'t> Simulation<'t> {
             }
             50..66 => self.run_some(slot),
             66..82 => self.answer_one(),
-            82..90 => self.pass_time(),
-            90..94 => self.stand_still(slot, number),
+            82..90 => self.advance_randomly(),
+            90..94 => self.pause_during_lease(slot, number),
             94..97 => self.move_clock(slot),
             99 if self.disk.is_some() => self.cut_power(),
             _ => self.kill(slot),
         }
     }
 
-    /// Starts a daemon with nothing but what the database holds.
+    /// Starts a daemon with only the state of the database.
     pub(super) fn boot(&mut self, slot: usize) -> Result<(), String> {
         self.lives += 1;
-        let (life, seed) = (self.lives, self.dice.seed() % LIVES + self.lives * LIVES);
-        self.note(format!("daemon {slot} starts its life {life}"));
+        let (life, seed) = (self.lives, self.dice.seed() % LIFE_SEED_FACTOR + self.lives * LIFE_SEED_FACTOR);
+        self.note(format!("daemon {slot} starts life {life}"));
         self.set_actor(life, self.now());
         let place = Place { folder: self.folder.path() };
         let mut node = Node::boot(place, slot, life, seed, self.now(), &self.world);
-        // A quarter of a thousandth is what a bad clock of a machine is off.
+        // The drift of a bad machine clock is about 250 parts per million.
         node.drift = i64::try_from(self.dice.below(500)).expect("a small number") - 250;
         self.rules.add_life(life, &node.context.instance);
         self.nodes[slot] = Some(node);
-        self.look()
+        self.check_changes()
     }
 
     pub(super) fn begin(&mut self, slot: usize, worker: &'static str) -> Result<(), String> {
@@ -175,7 +175,7 @@ impl<'t> Simulation<'t> {
         self.run_some(slot)
     }
 
-    /// Lets a daemon go on, a little or until it waits.
+    /// Runs a daemon for a few rounds or until it is idle.
     fn run_some(&mut self, slot: usize) -> Result<(), String> {
         let how = match self.dice.below(10) {
             0..5 => Run::Rounds(1 + self.dice.below(12)),
@@ -193,15 +193,15 @@ impl<'t> Simulation<'t> {
         let (failures, latest) = (node.failures(), node.latest());
         self.rules.set_latest(life, latest);
         self.note(format!("life {life} runs: {how:?}"));
-        self.hear_answers();
-        self.look()?;
+        self.collect_answers();
+        self.check_changes()?;
         match failures.first() {
             Some(failure) => Err(format!("a pass of life {life} failed: {failure}")),
             None => Ok(()),
         }
     }
 
-    /// The world says what becomes of a request.
+    /// Answers one open request.
     fn answer_one(&mut self) -> Result<(), String> {
         let open = self.world.open();
         if open.is_empty() {
@@ -219,17 +219,17 @@ impl<'t> Simulation<'t> {
             Answer::Status(_) => self.count("refusals of receivers"),
             Answer::Lost => self.count("lost answers"),
         }
-        self.give(number, answer);
+        self.send_answer(number, answer);
         Ok(())
     }
 
-    pub(super) fn give(&mut self, number: usize, answer: Answer) {
+    pub(super) fn send_answer(&mut self, number: usize, answer: Answer) {
         let arrival = self.world.arrival(number);
         self.note(format!("request {number} of life {} to {} ends: {answer:?}", arrival.life, arrival.place));
         self.world.answer(number, answer);
     }
 
-    /// Somebody asks a daemon for something, half the time for an event.
+    /// Sends a request to a daemon; half of the requests are events.
     pub(super) fn ask(&mut self, slot: usize, what: u64) -> Result<(), String> {
         let number = self.report.steps;
         let Some(node) = self.nodes[slot].as_ref() else { return Ok(()) };
@@ -238,7 +238,7 @@ impl<'t> Simulation<'t> {
         let asked = match what {
             0..5 => node.spawn(async move {
                 let emit = async move |tx: &mut Tx| {
-                    tx.emit(NewEvent::new(HEARD, json!({"text": format!("event {number}")}))).await
+                    tx.emit(NewEvent::new(EVENT_TYPE, json!({"text": format!("event {number}")}))).await
                 };
                 let id = db.write::<_, StoreError, _>(emit).await.ok()?;
                 Some(Acknowledged::Event(id.to_string()))
@@ -269,11 +269,11 @@ impl<'t> Simulation<'t> {
         let life = node.life;
         self.asked.push((slot, life, asked));
         let what = ["an event", "a notification", "a turn"][usize::from(what >= 5) + usize::from(what >= 8)];
-        self.note(format!("life {life} is asked for {what}, {number}"));
+        self.note(format!("life {life} receives a request for {what}, {number}"));
         Ok(())
     }
 
-    fn hear_answers(&mut self) {
+    fn collect_answers(&mut self) {
         let mut waiting = Vec::new();
         for (slot, life, mut asked) in std::mem::take(&mut self.asked) {
             match (&mut asked).now_or_never() {
@@ -285,14 +285,14 @@ impl<'t> Simulation<'t> {
         self.asked = waiting;
     }
 
-    /// Holds what was changed against the rules.
-    pub(super) fn look(&mut self) -> Result<(), String> {
-        let changes = self.ledger.as_mut().expect("a ledger").read_on();
-        // Of what a step came to, the order is not the seed's.
-        let mut came_to: Vec<String> =
+    /// Checks new changes against the rules.
+    pub(super) fn check_changes(&mut self) -> Result<(), String> {
+        let changes = self.ledger.as_mut().expect("a ledger").read_new_changes();
+        // The order of changes within a step is not determined by the seed.
+        let mut outcomes: Vec<String> =
             changes.iter().map(|change| format!("{:?}", Change { seq: 0, ..change.clone() })).collect();
-        came_to.sort_unstable();
-        came_to.hash(&mut self.digest);
+        outcomes.sort_unstable();
+        outcomes.hash(&mut self.digest);
         for change in changes {
             self.note(format!("  {change:?}"));
             self.rules.check(&change)?;

@@ -1,5 +1,6 @@
-//! The database that every seed begins with: an owner's daemon with an agent, hooks, jobs and a webhook, made over HTTP
-//! once, and what writes down each change of what is held by leases.
+//! The initial database of every seed: a daemon with an agent, hooks, jobs and a webhook, created over HTTP once,
+//! and
+//! triggers that record each change of leased rows.
 
 use std::time::Duration;
 
@@ -11,9 +12,9 @@ use super::world::{INBOX, MODEL, SINK};
 use crate::support::TestApp;
 use crate::support::talk::create_agent;
 
-/// What the hooks of a seed listen to.
-pub const HEARD: &str = "memory.stored";
-pub const PROACTIVE_TURNS_A_DAY: u32 = 2;
+/// Event type of the hooks.
+pub const EVENT_TYPE: &str = "memory.stored";
+pub const MAX_PROACTIVE_TURNS_PER_DAY: u32 = 2;
 
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Template {
@@ -21,21 +22,22 @@ pub struct Template {
     pub database: Vec<u8>,
     #[serde(skip)]
     pub key: Vec<u8>,
-    /// Sends what it hears through the queue.
+    /// Hook that sends events through the queue.
     pub queued_hook: String,
-    /// Has a notification sent for what it hears.
+    /// Hook that sends a notification.
     pub notifying_hook: String,
-    /// Has an agent look at what it hears.
+    /// Hook that starts an agent turn.
     pub starting_hook: String,
-    /// Sends what it hears at once, and holds it meanwhile.
+    /// Hook that sends inline while holding the lease.
     pub inline_hook: String,
     pub conversations: Vec<String>,
-    /// Microseconds, as in the database.
+    /// Start time in microseconds, as in the database.
     pub start: i64,
 }
 
-/// A table of which each change is written down, and what its columns are called: id, status, owner, fence, the end of
-/// the lease, attempts, and whatever else tells what a row is about.
+/// Tables whose changes are recorded, with their column expressions: id, status, owner, fence, lease end, attempts,
+/// and an
+/// identification of the row.
 const WATCHED: [[&str; 8]; 10] = [
     ["queue", "@.id", "@.status", "@.owner", "@.fence", "@.due_at", "@.attempt", "@.queue || ' ' || @.payload"],
     [
@@ -76,7 +78,7 @@ const WATCHED: [[&str; 8]; 10] = [
     ["proactive_turns", "@.id", "@.status", "NULL", "0", "NULL", "0", "@.cause || ' ' || @.cause_id"],
 ];
 
-/// Who acts now, by what time, and what was changed by whom when.
+/// Current actor with its clock, and the recorded changes.
 const LEDGER: [&str; 3] = [
     "CREATE TABLE simulated_actor (life BIGINT NOT NULL, clock BIGINT NOT NULL)",
     "INSERT INTO simulated_actor (life, clock) VALUES (0, 0)",
@@ -107,25 +109,25 @@ fn triggers() -> Vec<String> {
     all
 }
 
-async fn make(app: &TestApp, path: &str, body: Value) -> String {
+async fn create(app: &TestApp, path: &str, body: Value) -> String {
     let made = app.post(path).json(&body).send().await.expect_status(201).json();
     made["id"].as_str().expect("an id").to_owned()
 }
 
-/// Runs that failed, one of a job, which agents begin about by themselves: one too many for a day.
+/// Fails one run of several jobs, which triggers one more proactive turn than allowed per day.
 async fn fail_runs(app: &TestApp) {
-    // A condition that cannot be evaluated any more by then, so that no model is asked.
+    // The condition can no longer be evaluated at the trigger, so no model is called.
     let expression = "now < timestamp(job.created_at) + duration('1s') || 1 / run_count > 0";
-    for number in 0..=PROACTIVE_TURNS_A_DAY {
+    for number in 0..=MAX_PROACTIVE_TURNS_PER_DAY {
         let job = json!({"name": format!("failing {number}"), "goal": "Say how things are.", "agent_id": "scout",
             "schedule": {"type": "every", "interval": 86_400},
             "condition": {"type": "expression", "expression": expression}});
-        let job = make(app, "/api/scheduler/jobs", job).await;
+        let job = create(app, "/api/scheduler/jobs", job).await;
         app.clock.advance(Duration::from_secs(2));
         app.post(&format!("/api/scheduler/jobs/{job}/trigger")).send().await.expect_status(202);
         app.run_workers().await;
     }
-    let settings = json!({"enabled": true, "max_per_day": PROACTIVE_TURNS_A_DAY,
+    let settings = json!({"enabled": true, "max_per_day": MAX_PROACTIVE_TURNS_PER_DAY,
         "quiet_hours": {"start": "00:00", "end": "00:00"}});
     app.put("/api/settings/proactive").json(&settings).send().await.expect_status(200);
 }
@@ -137,31 +139,31 @@ impl Template {
         app.put("/api/providers/openai/key").json(&key).send().await.expect_status(200);
         create_agent(&app, "scout").await;
         app.put("/api/settings/memory").json(&json!({"enabled": false})).send().await.expect_status(200);
-        let queued = json!({"name": "queued", "event_type": HEARD, "hook_type": "http", "max_retries": 4,
+        let queued = json!({"name": "queued", "event_type": EVENT_TYPE, "hook_type": "http", "max_retries": 4,
             "config": {"url": format!("http://{SINK}/"), "queued": true, "retry_delay_s": 2, "max_delay_s": 20}});
-        let queued_hook = make(&app, "/api/hooks", queued).await;
-        let notifying = json!({"name": "notifying", "event_type": HEARD, "hook_type": "builtin",
+        let queued_hook = create(&app, "/api/hooks", queued).await;
+        let notifying = json!({"name": "notifying", "event_type": EVENT_TYPE, "hook_type": "builtin",
             "config": {"action": "send_to_channel", "channel": format!("webhook:http://{INBOX}/"),
                 "template": "{{data.text}}"}});
-        let notifying_hook = make(&app, "/api/hooks", notifying).await;
-        let starting = json!({"name": "starting", "event_type": HEARD, "hook_type": "builtin",
+        let notifying_hook = create(&app, "/api/hooks", notifying).await;
+        let starting = json!({"name": "starting", "event_type": EVENT_TYPE, "hook_type": "builtin",
             "config": {"action": "start_agent", "agent": "scout", "template": "What of this?"}});
-        let starting_hook = make(&app, "/api/hooks", starting).await;
-        let inline = json!({"name": "inline", "event_type": HEARD, "hook_type": "http", "max_retries": 2,
+        let starting_hook = create(&app, "/api/hooks", starting).await;
+        let inline = json!({"name": "inline", "event_type": EVENT_TYPE, "hook_type": "http", "max_retries": 2,
             "config": {"url": format!("http://{SINK}/")}});
-        let inline_hook = make(&app, "/api/hooks", inline).await;
+        let inline_hook = create(&app, "/api/hooks", inline).await;
         for (name, interval) in [("report", 60), ("summary", 40)] {
             let job = json!({"name": name, "goal": "Say how things are.", "agent_id": "scout", "overlap": "allow",
                 "schedule": {"type": "every", "interval": interval}});
-            make(&app, "/api/scheduler/jobs", job).await;
+            create(&app, "/api/scheduler/jobs", job).await;
         }
         let alert = json!({"name": "busy", "condition": "queue_pending > threshold", "threshold": 0, "period_minutes": 1,
             "delivery": {"type": "webhook", "url": format!("http://{INBOX}/")}});
-        make(&app, "/api/monitoring/alerts", alert).await;
+        create(&app, "/api/monitoring/alerts", alert).await;
         fail_runs(&app).await;
         let mut conversations = Vec::new();
         for _ in 0..2 {
-            conversations.push(make(&app, "/api/chat/conversations", json!({"agent_id": "scout"})).await);
+            conversations.push(create(&app, "/api/chat/conversations", json!({"agent_id": "scout"})).await);
         }
         let changes: Vec<String> = LEDGER.map(str::to_owned).into_iter().chain(triggers()).collect();
         let watch = async move |tx: &mut Tx| {
@@ -170,7 +172,7 @@ impl Template {
             }
             Ok::<_, StoreError>(())
         };
-        app.running().context().db.write(watch).await.expect("what writes changes down");
+        app.running().context().db.write(watch).await.expect("create the triggers");
         let start = app.clock.clock().now().as_micros();
         app.stop().await;
         let read = |name: &str| std::fs::read(app.data_dir().join(name)).expect("a file of the daemon");

@@ -1,44 +1,44 @@
-//! The world outside of the daemons: receivers of deliveries and notifications, and a vendor of models. A request that
-//! reached it waits until the simulation says what becomes of it.
+//! Simulated external services: receivers of deliveries and notifications, and a model vendor. A request waits
+//! until the
+//! simulation answers it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use agentd_net::{Exchange, Exchanging, NetError};
+use agentd_net::{Exchange, ExchangeFuture, NetError};
 use parking_lot::Mutex;
 use reqwest::{Request, Response};
 use serde_json::json;
 use tokio::sync::oneshot;
 
-/// Where requests go.
+/// Hosts of requests.
 pub const SINK: &str = "sink.example";
 pub const INBOX: &str = "inbox.example";
 pub const MODEL: &str = "model.example";
-/// What every answer of the model begins with.
-pub const SAID: &str = "Everything is as it should be";
+/// Beginning of every model answer.
+pub const MODEL_ANSWER: &str = "Everything is as it should be";
 
-/// Which life of a daemon; each start is a new one.
+/// Number of a daemon life; each start is a new one.
 pub type Life = u64;
 
-/// What became of a request, as far as the world knows.
+/// Outcome of a request from the view of the receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing yet.
     Open,
-    /// The sender was told that it arrived.
+    /// The sender received a success.
     Accepted,
-    /// The sender was told that it failed.
+    /// The sender received a failure.
     Failed,
-    /// The sender went away, or gave up, before it was told anything.
-    Untold,
+    /// The sender disconnected or timed out before it received a response.
+    Undelivered,
 }
 
-/// What the simulation has a request come to.
+/// Response chosen by the simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     Success,
     Status(u16),
-    /// It arrived, and the connection broke before the sender heard of it.
+    /// The request arrived, but the connection broke before the response.
     Lost,
 }
 
@@ -46,7 +46,7 @@ pub enum Answer {
 pub struct Arrival {
     pub life: Life,
     pub place: String,
-    /// The id of what is sent; the same in every attempt. Of the model: empty.
+    /// Id of the message, identical in every attempt; empty for the model.
     pub key: String,
     pub outcome: Outcome,
 }
@@ -57,17 +57,17 @@ struct State {
     open: BTreeMap<usize, oneshot::Sender<Answer>>,
 }
 
-/// Cheap to clone.
+/// Shared state; cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct World(Arc<Mutex<State>>);
 
 impl World {
-    /// The way to the world that one life of a daemon has.
-    pub fn door(&self, life: Life) -> Arc<dyn Exchange> {
-        Arc::new(Door { world: self.clone(), life })
+    /// Returns the connection of one life to the external services.
+    pub fn connection(&self, life: Life) -> Arc<dyn Exchange> {
+        Arc::new(Connection { world: self.clone(), life })
     }
 
-    /// Numbers of the requests that wait for an answer.
+    /// Returns the numbers of unanswered requests.
     pub fn open(&self) -> Vec<usize> {
         self.0.lock().open.keys().copied().collect()
     }
@@ -76,26 +76,26 @@ impl World {
         self.0.lock().arrivals[number].clone()
     }
 
-    /// What one life has sent under a key, in order.
+    /// Returns the requests of one life with a key, in order.
     pub fn sent_by(&self, life: Life, key: &str) -> Vec<Arrival> {
         let state = self.0.lock();
         state.arrivals.iter().filter(|arrival| arrival.life == life && arrival.key == key).cloned().collect()
     }
 
-    /// Everything that came under a key.
-    pub fn came_as(&self, key: &str) -> Vec<Arrival> {
+    /// Returns all requests with a key.
+    pub fn received_with_key(&self, key: &str) -> Vec<Arrival> {
         self.0.lock().arrivals.iter().filter(|arrival| arrival.key == key).cloned().collect()
     }
 
-    /// Lets a request go on.
+    /// Answers a request.
     pub fn answer(&self, number: usize, answer: Answer) {
         let mut state = self.0.lock();
         let Some(waiting) = state.open.remove(&number) else { return };
-        let is_heard = waiting.send(answer).is_ok();
+        let is_received = waiting.send(answer).is_ok();
         state.arrivals[number].outcome = match answer {
-            Answer::Success if is_heard => Outcome::Accepted,
-            Answer::Status(_) | Answer::Lost if is_heard => Outcome::Failed,
-            _ => Outcome::Untold,
+            Answer::Success if is_received => Outcome::Accepted,
+            Answer::Status(_) | Answer::Lost if is_received => Outcome::Failed,
+            _ => Outcome::Undelivered,
         };
     }
 
@@ -110,21 +110,21 @@ impl World {
         (number, waiting)
     }
 
-    fn give_up(&self, number: usize) {
+    fn abandon(&self, number: usize) {
         let mut state = self.0.lock();
         if state.open.remove(&number).is_some() {
-            state.arrivals[number].outcome = Outcome::Untold;
+            state.arrivals[number].outcome = Outcome::Undelivered;
         }
     }
 }
 
 #[derive(Debug)]
-struct Door {
+struct Connection {
     world: World,
     life: Life,
 }
 
-/// The sender still waits, until this is dropped.
+/// A waiting sender; dropping it abandons the request.
 struct Sender {
     world: World,
     number: usize,
@@ -132,12 +132,12 @@ struct Sender {
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        self.world.give_up(self.number);
+        self.world.abandon(self.number);
     }
 }
 
-impl Exchange for Door {
-    fn exchange(&self, request: Request) -> Exchanging {
+impl Exchange for Connection {
+    fn exchange(&self, request: Request) -> ExchangeFuture {
         let (number, waiting) = self.world.arrive(self.life, &request);
         let sender = Sender { world: self.world.clone(), number };
         let (host, limit) = (request.url().host_str().unwrap_or_default().to_owned(), request.timeout().copied());
@@ -150,7 +150,9 @@ impl Exchange for Door {
             drop(sender);
             match answered {
                 Err(_) => Err(NetError::Timeout { host }),
-                Ok(Ok(Answer::Success)) if host == MODEL => Ok(response(200, "text/event-stream", said(number))),
+                Ok(Ok(Answer::Success)) if host == MODEL => {
+                    Ok(response(200, "text/event-stream", model_response(number)))
+                }
                 Ok(Ok(Answer::Success)) => Ok(response(204, "text/plain", String::new())),
                 Ok(Ok(Answer::Status(status))) => Ok(response(status, "application/json", "{}".to_owned())),
                 Ok(Ok(Answer::Lost) | Err(_)) => Err(broken(host)),
@@ -164,8 +166,8 @@ fn response(status: u16, content_type: &str, body: String) -> Response {
     response.body(body).expect("an answer").into()
 }
 
-/// An answer of the model, in the vendor's form.
-fn said(number: usize) -> String {
+/// Returns a model answer in the format of the vendor.
+fn model_response(number: usize) -> String {
     let chunk = |delta: serde_json::Value, reason: Option<&str>| {
         let choice = json!({"index": 0, "delta": delta, "logprobs": null, "finish_reason": reason});
         let chunk = json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_790_000_000,
@@ -175,6 +177,7 @@ fn said(number: usize) -> String {
     let usage = json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_790_000_000,
         "model": "gpt-5.4-mini", "choices": [],
         "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}});
-    let words = [SAID.to_owned(), format!(", {number}.")].map(|text| chunk(json!({"content": text}), None)).concat();
+    let words =
+        [MODEL_ANSWER.to_owned(), format!(", {number}.")].map(|text| chunk(json!({"content": text}), None)).concat();
     format!("{words}{}data: {usage}\n\ndata: [DONE]\n\n", chunk(json!({}), Some("stop")))
 }

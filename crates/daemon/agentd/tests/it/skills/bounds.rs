@@ -1,15 +1,15 @@
-//! What a workspace may hold.
+//! Limits of a workspace.
 
 use super::*;
 
-async fn bound(app: &TestApp, megabytes: u32, files: u32) {
+async fn set_limits(app: &TestApp, megabytes: u32, files: u32) {
     let bounds = json!({"workspace_limit_mb": megabytes, "workspace_max_files": files});
     let config = app.put(SANDBOX).json(&bounds).send().await.expect_status(200).json();
     assert_eq!((&config["workspace_limit_mb"], &config["workspace_max_files"]), (&json!(megabytes), &json!(files)));
 }
 
-/// One with the sandbox of this machine, or without where it has none.
-async fn app_with_code() -> TestApp {
+/// Starts a daemon with the sandbox of this machine, or without one if none is available.
+async fn app_with_code_execution() -> TestApp {
     let app = app().await;
     if app.get(SANDBOX).send().await.expect_status(200).json()["in_force"]["tier"].is_null() {
         app.put(SANDBOX).json(&json!({"backend": "none"})).send().await.expect_status(200);
@@ -26,7 +26,7 @@ fn count(app: &TestApp) -> usize {
 }
 
 #[tokio::test]
-async fn the_bounds_have_defaults_and_ranges() {
+async fn workspace_limits_have_defaults_and_ranges() {
     let app = TestApp::with_owner().await;
     let config = app.get(SANDBOX).send().await.expect_status(200).json();
     assert_eq!((&config["workspace_limit_mb"], &config["workspace_max_files"]), (&json!(4_096), &json!(100_000)));
@@ -43,9 +43,9 @@ async fn the_bounds_have_defaults_and_ranges() {
 }
 
 #[tokio::test]
-async fn files_are_written_up_to_the_bound_and_shortened_beyond_it() {
-    let app = app_with_code().await;
-    bound(&app, 16, 100).await;
+async fn writes_beyond_the_limits_fail_and_shrinking_is_allowed() {
+    let app = app_with_code_execution().await;
+    set_limits(&app, 16, 100).await;
     let write = async |name: &str, bytes: usize| {
         call(&app, "write_file", json!({"path": name, "content": "x".repeat(bytes)})).await
     };
@@ -55,15 +55,15 @@ async fn files_are_written_up_to_the_bound_and_shortened_beyond_it() {
     let refused = write("one_more", 10).await.unwrap_err().to_string();
     assert!(refused.contains("100 files") && refused.contains("workspace_max_files"), "{refused}");
     assert_eq!(count(&app), 100);
-    // The bounds in force are those of this moment.
-    bound(&app, 16, 101).await;
+    // The limits are read at every call.
+    set_limits(&app, 16, 101).await;
     write("one_more", 10).await.unwrap();
-    bound(&app, 16, 100).await;
+    set_limits(&app, 16, 100).await;
     write("f0", 7 << 20).await.unwrap();
     write("f1", 7 << 20).await.unwrap();
     let refused = write("f2", 7 << 20).await.unwrap_err().to_string();
     assert!(refused.contains("16 MB") && refused.contains("workspace_limit_mb"), "{refused}");
-    // Also by what they only say that they are long.
+    // The apparent size of sparse files counts.
     shell(&app, "truncate -s 1G f3").await;
     let refused = write("f4", 11).await.unwrap_err().to_string();
     assert!(refused.contains("workspace_limit_mb"), "{refused}");
@@ -72,7 +72,7 @@ async fn files_are_written_up_to_the_bound_and_shortened_beyond_it() {
     };
     let refused = edit("longer than it was").await.unwrap_err().to_string();
     assert!(refused.contains("workspace_limit_mb"), "{refused}");
-    // What makes it smaller is welcome.
+    // Edits that make a file smaller are allowed.
     edit("short").await.unwrap();
     write("f1", 5).await.unwrap();
     write("f3", 5).await.unwrap();
@@ -80,16 +80,16 @@ async fn files_are_written_up_to_the_bound_and_shortened_beyond_it() {
 }
 
 #[tokio::test]
-async fn code_that_passes_the_bound_is_ended_and_can_clear_up() {
-    let app = app_with_code().await;
-    bound(&app, 16, 2_000).await;
+async fn code_that_exceeds_the_limits_is_ended_and_can_clean_up() {
+    let app = app_with_code_execution().await;
+    set_limits(&app, 16, 2_000).await;
     let flood = "import os\nfor n in range(150_000):\n    open(f'f{n}', 'w').close()";
     let done = call(&app, "python", json!({"code": flood})).await.unwrap();
     let ended = done["ended"].as_str().unwrap();
     assert!(ended.contains("2000 files") && ended.contains("workspace_max_files"), "{done}");
     let made = count(&app);
     assert!((2_001..4_000).contains(&made), "{made} files");
-    // One that holds too much already must not grow, and may become smaller.
+    // A workspace above the limit must not grow but may shrink.
     let done = shell(&app, "ls | wc -l; rm f1; echo again > f1").await;
     assert_eq!(done["exit_code"], 0, "{done}");
     let done = shell(&app, "for n in 1 2 3; do echo > more$n; done; sleep 30").await;
@@ -97,21 +97,21 @@ async fn code_that_passes_the_bound_is_ended_and_can_clear_up() {
     let done = shell(&app, "find . -type f -delete").await;
     assert_eq!((&done["exit_code"], count(&app)), (&json!(0), 0), "{done}");
 
-    // In no time, and nothing of it is on the disk.
+    // Sparse files are created immediately and use no disk space.
     let done = shell(&app, "for n in 1 2 3 4 5 6 7 8 9 10; do truncate -s 1G hole$n; done").await;
     assert!(done["ended"].as_str().unwrap().contains("16 MB (`workspace_limit_mb`)"), "{done}");
     shell(&app, "rm hole*").await;
     let done = shell(&app, "head -c 10000000 /dev/zero > one; ln one two").await;
-    assert!(done["ended"].as_str().unwrap().contains("workspace_limit_mb"), "each name counts: {done}");
+    assert!(done["ended"].as_str().unwrap().contains("workspace_limit_mb"), "every hard link counts: {done}");
     let done = shell(&app, "rm one two; echo fine").await;
     assert_eq!(done["stdout"], "fine\n", "{done}");
 }
 
 #[tokio::test]
-async fn flood_of_files_is_ended_soon_after_the_bound() {
-    const BOUND: u32 = 30_000;
-    let app = app_with_code().await;
-    bound(&app, 1_024, BOUND).await;
+async fn flood_of_files_is_ended_shortly_after_the_limit() {
+    const MAX_FILES: u32 = 30_000;
+    let app = app_with_code_execution().await;
+    set_limits(&app, 1_024, MAX_FILES).await;
     for (kind, code) in [
         ("files", "for n in range(900_000):\n    open(f'f{n}', 'w').close()"),
         ("folders", "for n in range(900_000):\n    os.mkdir(f'd{n}')"),
@@ -121,8 +121,8 @@ async fn flood_of_files_is_ended_soon_after_the_bound() {
         let done = call(&app, "python", json!({"code": format!("import os\n{code}")})).await.unwrap();
         assert!(done["ended"].as_str().unwrap_or_default().contains("workspace_max_files"), "{kind}: {done}");
         let made = count(&app);
-        println!("{made} {kind} of {BOUND}");
-        // Here the watch may have to wait long for a processor, and a disk tells of new folders late.
+        println!("{made} {kind} of {MAX_FILES}");
+        // The watcher may wait long for a processor, and new folders are reported late by the disk.
         assert!((30_001..60_000).contains(&made), "{made} {kind}");
         let cleared = shell(&app, "find . -mindepth 1 -delete").await;
         assert_eq!((&cleared["exit_code"], count(&app)), (&json!(0), 0), "{cleared}");
@@ -130,9 +130,9 @@ async fn flood_of_files_is_ended_soon_after_the_bound() {
 }
 
 #[tokio::test]
-async fn a_run_that_stays_just_below_the_bound_on_files_goes_on() {
-    let app = app_with_code().await;
-    bound(&app, 1_024, 5_000).await;
+async fn run_just_below_the_file_limit_continues() {
+    let app = app_with_code_execution().await;
+    set_limits(&app, 1_024, 5_000).await;
     let code = "import os\nfor n in range(20):\n    for m in range(4_950):\n        os.mkdir(f'd{m}')\n    \
                 for m in range(4_950):\n        os.rmdir(f'd{m}')\nprint('fine')";
     let done = call(&app, "python", json!({"code": code})).await.unwrap();
@@ -140,9 +140,9 @@ async fn a_run_that_stays_just_below_the_bound_on_files_goes_on() {
 }
 
 #[tokio::test]
-async fn nothing_is_hidden_from_the_bound_in_closed_folders() {
-    let app = app_with_code().await;
-    bound(&app, 16, 200).await;
+async fn files_in_unreadable_folders_count_toward_the_limit() {
+    let app = app_with_code_execution().await;
+    set_limits(&app, 16, 200).await;
     let done = shell(&app, "mkdir -p d/e && cd d/e && touch $(seq 300) && cd ../.. && chmod 0 d/e d").await;
     assert!(done["ended"].as_str().unwrap().contains("workspace_max_files"), "{done}");
     let refused = call(&app, "write_file", json!({"path": "x", "content": ""})).await.unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! The tools that come with the daemon.
+//! Built-in tools.
 
 use agentd_engine::agents::AgentProfile;
 use axum::response::IntoResponse;
@@ -30,14 +30,14 @@ const NAMES: [&str; 20] = [
     "browser_downloads",
 ];
 
-/// Those that work on this machine.
+/// Returns the tools that are usable on this machine.
 fn usable() -> Vec<&'static str> {
     let is_usable = |name: &&str| !name.starts_with("browser_") || crate::browser::has_chromium();
     NAMES.into_iter().filter(is_usable).collect()
 }
 
 #[tokio::test]
-async fn every_tool_says_what_it_is() {
+async fn builtin_tools_are_described() {
     let app = TestApp::with_owner().await;
     let list = app.get(BUILTIN).send().await.expect_status(200).json();
     let names: Vec<&str> = list["tools"].as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap()).collect();
@@ -56,9 +56,9 @@ async fn every_tool_says_what_it_is() {
     assert_eq!(glance["builtin"][5]["name"], "shell");
 }
 
-/// How well the model inside calls tools is measured and tested with what stands there.
+/// The tool calling of the built-in model is benchmarked and tested with the tools in this file.
 #[tokio::test]
-async fn measurements_take_the_tools_as_they_are_described() {
+async fn benchmark_data_matches_the_tool_descriptions() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../bench/data/builtin_tools.json");
     let measured: Vec<serde_json::Value> = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     let app = TestApp::with_owner().await;
@@ -73,12 +73,12 @@ async fn measurements_take_the_tools_as_they_are_described() {
         let lines: Vec<String> = described.iter().map(|tool| format!("  {tool}")).collect();
         let fresh = concat!(env!("CARGO_TARGET_TMPDIR"), "/builtin_tools.json");
         std::fs::write(fresh, format!("[\n{}\n]\n", lines.join(",\n"))).unwrap();
-        panic!("{file} is not what the daemon offers; look at {fresh}, put it there, and measure again");
+        panic!("{file} differs from the tools of the daemon; copy {fresh} there and repeat the benchmark");
     }
 }
 
 #[tokio::test]
-async fn a_switch_holds_over_a_restart() {
+async fn toggled_tool_stays_off_after_a_restart() {
     let mut app = app_without_sandbox().await;
     assert_eq!(offered(&app).await, usable());
     let off = app.post(&format!("{BUILTIN}/write_file/toggle")).send().await.expect_status(200).json();
@@ -98,7 +98,7 @@ async fn a_switch_holds_over_a_restart() {
 }
 
 #[tokio::test]
-async fn a_profile_names_what_its_agent_may_use() {
+async fn profile_limits_the_tools_of_an_agent() {
     let app = app_without_sandbox().await;
     let profile = AgentProfile { tools: Some(vec!["shell".to_owned(), "read_file".to_owned()]), ..Default::default() };
     let offer = app.running().daemon.tools().offer(&agent(profile)).await;
@@ -109,7 +109,7 @@ async fn a_profile_names_what_its_agent_may_use() {
 }
 
 #[tokio::test]
-async fn files_are_those_of_the_agents_workspace() {
+async fn file_tools_are_restricted_to_the_workspace() {
     let app = app().await;
     call(&app, "write_file", json!({"path": "notes/a.md", "content": "one two"})).await.unwrap();
     assert_eq!(std::fs::read_to_string(workspace(&app).join("notes/a.md")).unwrap(), "one two");
@@ -126,10 +126,10 @@ async fn files_are_those_of_the_agents_workspace() {
 }
 
 #[tokio::test]
-async fn a_kept_result_can_be_read_to_its_end() {
+async fn stored_result_can_be_read_to_its_end() {
     let app = app().await;
     let text = "x".repeat(100_000);
-    let path = app.running().daemon.tools().keep_output(&workspace(&app), "call_7", &text, true).await.unwrap().path;
+    let path = app.running().daemon.tools().store_output(&workspace(&app), "call_7", &text, true).await.unwrap().path;
     let (mut from, mut read) = (1, String::new());
     loop {
         let page = call(&app, "read_file", json!({"path": path, "first_line": from})).await.unwrap();
@@ -146,7 +146,7 @@ async fn a_kept_result_can_be_read_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_page_becomes_text() {
+async fn fetched_page_is_converted_to_text() {
     let app = app().await;
     let server = Server::start(|asked| match asked.uri.path() {
         "/gone" => (axum::http::StatusCode::NOT_FOUND, "no such page").into_response(),

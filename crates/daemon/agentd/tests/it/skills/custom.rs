@@ -1,4 +1,4 @@
-//! Tools that the owner makes: their life, and code.
+//! Custom tools: lifecycle and code execution.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ async fn create(app: &TestApp, fields: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_tool_is_made_changed_switched_and_deleted() {
+async fn custom_tool_is_created_changed_toggled_and_deleted() {
     let mut app = app_without_sandbox().await;
     let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
     let mut fields = python("weather", "result = 1");
@@ -51,14 +51,14 @@ async fn a_tool_is_made_changed_switched_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_switch_takes_the_state_that_is_wished_for() {
+async fn toggle_accepts_the_desired_state() {
     let app = app().await;
     let made = create(&app, &python("mine", "result = 1")).await;
     let custom = format!("{CUSTOM}/{}/toggle", made["id"].as_str().unwrap());
     for path in [custom, format!("{BUILTIN}/read_file/toggle")] {
-        for wished in [false, false, true, true] {
-            let shown = app.post(&path).json(&json!({"enabled": wished})).send().await.expect_status(200).json();
-            assert_eq!(shown["enabled"], wished, "{path}");
+        for desired in [false, false, true, true] {
+            let shown = app.post(&path).json(&json!({"enabled": desired})).send().await.expect_status(200).json();
+            assert_eq!(shown["enabled"], desired, "{path}");
         }
         assert_eq!(app.post(&path).send().await.expect_status(200).json()["enabled"], false);
         assert_eq!(app.post(&path).json(&json!({})).send().await.expect_status(200).json()["enabled"], true);
@@ -70,7 +70,7 @@ async fn a_switch_takes_the_state_that_is_wished_for() {
 }
 
 #[tokio::test]
-async fn a_name_belongs_to_one_tool() {
+async fn tool_name_is_unique() {
     let app = app().await;
     let made = create(&app, &python("mine", "result = 1")).await;
     for taken in ["mine", "shell", "read_file"] {
@@ -94,7 +94,7 @@ async fn a_name_belongs_to_one_tool() {
 }
 
 #[tokio::test]
-async fn a_repeated_request_makes_one_tool() {
+async fn repeated_request_creates_one_tool() {
     let app = app().await;
     let send = |fields: Value| {
         let request = app.post(CUSTOM).json(&fields).header("idempotency-key", "once");
@@ -109,7 +109,7 @@ async fn a_repeated_request_makes_one_tool() {
 }
 
 #[tokio::test]
-async fn every_bad_field_is_named_at_once() {
+async fn all_bad_fields_of_a_tool_are_reported() {
     let app = app().await;
     let bad = json!({"name": "no good", "description": " ", "kind": "python", "input_schema": {"type": "string"}});
     let fields = app.post(CUSTOM).json(&bad).send().await.expect_error(400, "invalid_request").bad_fields();
@@ -143,7 +143,7 @@ async fn every_bad_field_is_named_at_once() {
 }
 
 #[tokio::test]
-async fn fields_that_are_not_known_are_refused() {
+async fn unknown_fields_of_a_tool_are_rejected() {
     let app = app().await;
     let mut fields = python("mine", "result = 1");
     let made = create(&app, &fields).await;
@@ -162,7 +162,7 @@ async fn fields_that_are_not_known_are_refused() {
 }
 
 #[tokio::test]
-async fn what_was_read_can_be_changed_and_put_back() {
+async fn tool_can_be_read_changed_and_written_back() {
     let app = app().await;
     let http = json!({"name": "ask", "description": "For tests.", "kind": "http",
                       "request": {"url": "https://api.example/", "secret_headers": {"x-key": "very-secret"}}});
@@ -180,7 +180,7 @@ async fn what_was_read_can_be_changed_and_put_back() {
 }
 
 #[tokio::test]
-async fn python_answers_in_three_ways() {
+async fn python_result_is_read_from_variable_function_or_output() {
     let app = app_without_sandbox().await;
     for (source, answer) in [
         ("result = {'double': input['n'] * 2}", json!({"double": 14})),
@@ -214,7 +214,7 @@ async fn python_answers_in_three_ways() {
 }
 
 #[tokio::test]
-async fn a_script_finds_its_input() {
+async fn shell_tool_receives_its_input() {
     let app = app_without_sandbox().await;
     let source = "echo \"$INPUT_CITY/$INPUT_MAX_COUNT\"; cat; pwd >&2; exit 3";
     let fields = json!({"name": "script", "description": "x", "kind": "shell", "source_code": source});
@@ -229,7 +229,7 @@ async fn a_script_finds_its_input() {
 }
 
 #[tokio::test]
-async fn code_ends_at_its_time_limit() {
+async fn code_is_ended_at_its_time_limit() {
     let app = app_without_sandbox().await;
     let mut fields =
         json!({"name": "slow", "description": "x", "kind": "shell", "source_code": "echo begun; sleep 600"});
@@ -241,7 +241,7 @@ async fn code_ends_at_its_time_limit() {
 }
 
 #[tokio::test]
-async fn an_export_has_tools_and_the_sandbox() {
+async fn export_contains_tools_and_sandbox_settings() {
     let app = app_without_sandbox().await;
     create(&app, &python("mine", "result = 'a source that is exported'")).await;
     app.post(&format!("{BUILTIN}/shell/toggle")).send().await.expect_status(200);

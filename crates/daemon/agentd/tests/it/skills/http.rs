@@ -1,4 +1,4 @@
-//! HTTP tools: placeholders, secrets, and where a request may go.
+//! HTTP tools: placeholders, secrets, and allowed destinations.
 
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
@@ -14,7 +14,7 @@ async fn create(app: &TestApp, request: Value) -> String {
 }
 
 #[tokio::test]
-async fn a_request_is_filled_and_its_secrets_stay_secret() {
+async fn request_is_filled_and_secrets_stay_hidden() {
     let app = app().await;
     let server = Server::start(|asked| match asked.uri.path() {
         "/v1/plain" => "just text".into_response(),
@@ -52,7 +52,7 @@ async fn a_request_is_filled_and_its_secrets_stay_secret() {
         assert!(!text.contains("hunter2") && !text.contains("also-hidden"));
     }
 
-    // Shown is kept, left out is kept, null clears, a text replaces.
+    // `{"set": true}` and omitted headers are kept, null clears, and a string replaces.
     let change = json!({"request": {"method": "GET", "url": server.url("/v1/plain"),
         "secret_headers": {"Authorization": {"set": true}, "X-Other": null, "x-third": "new"}}});
     let changed = app.put(&path).json(&change).send().await.expect_status(200).json();
@@ -66,7 +66,7 @@ async fn a_request_is_filled_and_its_secrets_stay_secret() {
     assert_eq!(app.put(&path).json(&python).send().await.expect_status(200).json()["request"], Value::Null);
     let plain = json!({"kind": "http", "request": {"url": server.url("/")}});
     let made = app.put(&path).json(&plain).send().await.expect_status(200).json();
-    assert_eq!(made["request"]["method"], "GET", "left out");
+    assert_eq!(made["request"]["method"], "GET", "the method defaults to GET");
     app.put(&path).json(&python).send().await.expect_status(200);
     let back = json!({"kind": "http", "request": {"method": "GET", "url": server.url("/"), "secret_headers": {"authorization": {"set": true}}}});
     let refused = app.put(&path).json(&back).send().await.expect_error(400, "invalid_request");
@@ -93,7 +93,7 @@ async fn secrets_do_not_follow_to_another_host() {
 }
 
 #[tokio::test]
-async fn a_host_that_a_model_chooses_is_an_agents_request() {
+async fn host_chosen_by_the_model_follows_the_rules_for_agents() {
     let app = app().await;
     let server = Server::start(|_| "inside".into_response()).await;
     let port = server.address.port();
@@ -113,7 +113,7 @@ async fn a_host_that_a_model_chooses_is_an_agents_request() {
 }
 
 #[tokio::test]
-async fn the_owners_trust_follows_no_redirect() {
+async fn trusted_request_follows_no_redirect() {
     let app = app().await;
     let inner = Server::start(|_| "inside".into_response()).await;
     let target = inner.url("/");

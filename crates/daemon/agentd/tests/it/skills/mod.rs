@@ -1,4 +1,4 @@
-//! `/api/settings/skills`, `/api/sandbox/config`, and the tools themselves as an agent gets them.
+//! `/api/settings/skills`, `/api/sandbox/config`, and tools as an agent receives them.
 
 mod bounds;
 mod builtin;
@@ -27,7 +27,7 @@ const BUILTIN: &str = "/api/settings/skills/builtin";
 const CUSTOM: &str = "/api/settings/skills/custom";
 const SANDBOX: &str = "/api/sandbox/config";
 
-/// A daemon with the agent `scout`.
+/// Starts a daemon with the agent `scout`.
 pub async fn app() -> TestApp {
     let app = TestApp::with_owner().await;
     let agent = json!({"svc_name": "scout", "user_name": "Ada", "archetype": "assistant"});
@@ -35,7 +35,7 @@ pub async fn app() -> TestApp {
     app
 }
 
-/// A daemon whose code runs without a sandbox, so that the test is about something else.
+/// Starts a daemon that runs code without a sandbox, for tests that do not concern the sandbox.
 pub async fn app_without_sandbox() -> TestApp {
     let app = app().await;
     app.put(SANDBOX).json(&json!({"backend": "none"})).send().await.expect_status(200);
@@ -70,7 +70,7 @@ pub async fn offered(app: &TestApp) -> Vec<String> {
     offer(app).await.iter().map(|tool| tool.description().name.clone()).collect()
 }
 
-/// Calls a tool as the engine does.
+/// Calls a tool like the engine.
 pub async fn call(app: &TestApp, name: &str, input: Value) -> Result<Value, ToolError> {
     let offer = offer(app).await;
     let tool = offer.find(name).unwrap_or_else(|| panic!("{name} is not offered"));
@@ -89,7 +89,7 @@ pub async fn call(app: &TestApp, name: &str, input: Value) -> Result<Value, Tool
     tool.call(input, context).await.map(|output| Value::Object(output.value))
 }
 
-/// What a server was asked.
+/// A request that a server received.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub method: Method,
@@ -98,7 +98,7 @@ pub struct Asked {
     pub body: String,
 }
 
-/// A web server on this machine that remembers what it was asked.
+/// A local web server that records its requests.
 pub struct Server {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<Asked>>>,

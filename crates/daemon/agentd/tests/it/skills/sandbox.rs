@@ -1,4 +1,4 @@
-//! The sandbox's settings, and code in it.
+//! Sandbox settings and sandboxed code.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{BUILTIN, SANDBOX, Server, app, app_without_sandbox, call, offered, p
 use crate::support::TestApp;
 
 #[tokio::test]
-async fn the_settings_say_what_is_in_force_and_why() {
+async fn sandbox_settings_show_the_active_tier_and_its_reason() {
     let app = TestApp::with_owner().await;
     let config = app.get(SANDBOX).send().await.expect_status(200).json();
     assert_eq!((&config["backend"], &config["network"]), (&json!("auto"), &json!(false)));
@@ -28,7 +28,7 @@ async fn the_settings_say_what_is_in_force_and_why() {
         (&changed["timeout_seconds"], &changed["memory_limit_mb"], &changed["backend"]),
         (&json!(5), &json!(256), &json!("auto"))
     );
-    // What was answered can be sent back.
+    // The response can be sent back.
     let again = app.put(SANDBOX).json(&changed).send().await.expect_status(200).json();
     assert_eq!((&again["timeout_seconds"], &again["memory_limit_mb"]), (&json!(5), &json!(256)));
     let bad = json!({"backend": "jail", "timeout_seconds": 0, "memory_limit_mb": 1, "env_allowlist": ["A=B"], "writable_paths": ["x"], "netwrok": true});
@@ -37,15 +37,15 @@ async fn the_settings_say_what_is_in_force_and_why() {
         assert!(fields.contains(&field.to_owned()), "{field} in {fields:?}");
     }
     app.post("/api/settings/reset").send().await.expect_status(200);
-    assert_eq!(app.get(SANDBOX).send().await.json()["timeout_seconds"], 5, "a reset of the general settings leaves it");
+    assert_eq!(app.get(SANDBOX).send().await.json()["timeout_seconds"], 5, "a general reset keeps sandbox settings");
     let tools = app.get(BUILTIN).send().await.json();
     assert_eq!(tools["tools"][5]["input_schema"]["properties"]["timeout_seconds"]["maximum"], 5);
 }
 
 #[tokio::test]
-async fn without_a_sandbox_code_is_refused_until_none_is_chosen() {
+async fn code_is_refused_without_a_sandbox_unless_none_is_configured() {
     let app = app().await;
-    // One of the two cannot be had on every machine; both cannot be had nowhere but by chance.
+    // Usually at least one of the two is unavailable on a machine.
     for backend in ["bubblewrap", "landlock"] {
         let config = app.put(SANDBOX).json(&json!({"backend": backend})).send().await.expect_status(200).json();
         let is_there = config["in_force"]["tier"] == backend;
@@ -64,9 +64,9 @@ async fn without_a_sandbox_code_is_refused_until_none_is_chosen() {
     assert_eq!((&done["exit_code"], &done["stdout"]), (&json!(0), &json!("42\n")));
 }
 
-/// They must be there when they are named. Later they may come and go, and code runs all the same.
+/// Folders must exist when they are configured. If they disappear later, code still runs.
 #[tokio::test]
-async fn folders_that_cannot_be_opened_are_named() {
+async fn invalid_writable_paths_are_reported() {
     let app = app_without_sandbox().await;
     let (missing, file) = (app.data_dir().with_extension("missing"), app.data_dir().with_extension("file"));
     std::fs::write(&file, "").unwrap();
@@ -81,7 +81,7 @@ async fn folders_that_cannot_be_opened_are_named() {
     let own = json!({"writable_paths": [inside, app.data_dir().parent()]});
     let refused = app.put(SANDBOX).json(&own).send().await.expect_error(400, "invalid_request");
     assert_eq!(refused.bad_fields(), ["writable_paths[0]", "writable_paths[1]"]);
-    // Beside what else is wrong.
+    // Reported together with other errors.
     let bad = json!({"writable_paths": ["x", missing], "timeout_seconds": 0});
     let mut fields = app.put(SANDBOX).json(&bad).send().await.expect_error(400, "invalid_request").bad_fields();
     fields.sort();
@@ -97,13 +97,13 @@ async fn folders_that_cannot_be_opened_are_named() {
     assert!(problem.contains(missing.to_str().unwrap()) && problem.contains("No such file"), "{problem}");
     let done = call(&app, "shell", json!({"command": "echo on"})).await.unwrap();
     assert_eq!((&done["exit_code"], &done["stdout"]), (&json!(0), &json!("on\n")), "{done}");
-    // What was answered can be sent back.
+    // The response can be sent back.
     app.put(SANDBOX).json(&config).send().await.expect_status(200);
 }
 
-/// The whole way: code in the sandbox of this machine, and files that both sides use.
+/// Runs code in the sandbox of this machine on files that the file tools use too.
 #[tokio::test]
-async fn code_and_file_tools_share_the_workspace_and_nothing_else() {
+async fn code_and_file_tools_share_only_the_workspace() {
     let app = app().await;
     app.run_workers().await;
     let tier = app.get(SANDBOX).send().await.expect_status(200).json()["in_force"]["tier"].clone();
@@ -144,12 +144,12 @@ async fn code_and_file_tools_share_the_workspace_and_nothing_else() {
     assert!(call(&app, "shell", json!({"command": "true", "timeout_seconds": 61})).await.is_err());
 }
 
-/// 127.0.0.1 is the box itself, past the proxy, unless the program asks the proxy for it.
+/// 127.0.0.1 is the sandbox itself unless the program uses the proxy for it.
 const FETCH: &str = "import os, urllib.request\nos.environ['no_proxy'] = os.environ['NO_PROXY'] = ''\ntry:\n    print(urllib.request.urlopen(URL, timeout=10).read().decode())\nexcept Exception as error:\n    print('failed:', error)";
 
-/// The network is off, or goes through the proxy that knows the rules.
+/// The network is disabled, or uses the proxy that applies the rules.
 #[tokio::test]
-async fn code_reaches_the_network_only_by_the_rules() {
+async fn code_uses_the_network_only_as_allowed() {
     let app = app().await;
     if app.get(SANDBOX).send().await.json()["in_force"]["tier"] != "bubblewrap" {
         return;

@@ -1,4 +1,4 @@
-//! The OpenAPI document as a validator: every JSON answer must be one that it describes.
+//! Validates every JSON response against the OpenAPI document.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
@@ -11,22 +11,22 @@ use serde_json::{Value, json};
 
 use super::{TestFolder, TestResponse};
 
-/// The document of a daemon without additions, as `agentd openapi` prints it.
+/// The OpenAPI document of a daemon without additions, as `agentd openapi` prints it.
 pub static TEXT: LazyLock<String> = LazyLock::new(|| {
-    // A thread and a runtime of its own: the test that asks first may have one that is not to be blocked.
+    // A separate thread and runtime, because the runtime of the calling test must not be blocked.
     let made = std::thread::spawn(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
             let folder = TestFolder::create();
             let source = ConfigSource { data_dir: Some(folder.path().join("data")), ..ConfigSource::default() };
             let config = Config::from_source(source).expect("a valid configuration");
-            let offline = Offline::open(config, Clock::system(), Entropy::seeded(0)).await.expect("it is composed");
+            let offline = Offline::open(config, Clock::system(), Entropy::seeded(0)).await.expect("compose the daemon");
             let text = serde_json::to_string_pretty(&offline.document()).expect("the document is JSON");
             offline.close().await;
             text + "\n"
         })
     });
-    made.join().expect("the document is made")
+    made.join().expect("build the document")
 });
 
 pub static DOCUMENT: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(&TEXT).expect("JSON"));
@@ -37,15 +37,14 @@ static VALIDATORS: LazyLock<Mutex<HashMap<String, &'static Validator>>> = LazyLo
 #[derive(Debug, Clone)]
 pub struct Operation {
     pub method: String,
-    /// With its variables in braces.
+    /// Path template with its variables in braces.
     pub path: String,
     pub id: String,
     pub value: Value,
 }
 
 impl Operation {
-    /// Whether it needs a credential (`required`), none at all (`public`), or none until the
-    /// first key exists (`until_first_key`).
+    /// Authentication requirement: `required`, `public`, or `until_first_key` (required once a key exists).
     pub fn access(&self) -> &'static str {
         let requirements = self.value["security"].as_array().cloned().unwrap_or_default();
         match requirements.first() {
@@ -77,7 +76,7 @@ pub fn operations() -> &'static [Operation] {
     &OPERATIONS
 }
 
-/// The operation that a concrete path belongs to; one without variables goes before one with.
+/// Returns the operation that a concrete path belongs to; templates with fewer variables take precedence.
 pub fn find(method: &str, path: &str) -> Option<&'static Operation> {
     let path = path.split('?').next().unwrap_or_default();
     operations()
@@ -86,7 +85,7 @@ pub fn find(method: &str, path: &str) -> Option<&'static Operation> {
         .min_by_key(|operation| operation.path.matches('{').count())
 }
 
-/// The schemas that this one refers to, directly or not, under their places in the document.
+/// Returns the schemas that this one refers to, directly or transitively, under their positions in the document.
 fn components_of(schema: &Value) -> Value {
     fn collect(value: &Value, found: &mut serde_json::Map<String, Value>) {
         match value {
@@ -122,12 +121,12 @@ pub fn validate(answer: &TestResponse) {
         return;
     }
     let Some(operation) = find(answer.method.as_str(), &answer.path) else {
-        // Unknown paths and methods are not in the document; their answers have the error's shape.
+        // Unknown paths and methods are not in the document; their responses have the format of errors.
         assert!(
             answer.status.is_client_error()
                 || !answer.path.starts_with("/api/")
                 || answer.path.starts_with("/api/docs"),
-            "{} {} answered {} and is not in the document",
+            "{} {} returned {} and is not in the document",
             answer.method,
             answer.path,
             answer.status
@@ -137,7 +136,7 @@ pub fn validate(answer: &TestResponse) {
     let status = answer.status.as_str();
     let name = format!("{} {}", operation.method.to_uppercase(), operation.path);
     let described = &operation.value["responses"][status];
-    assert!(!described.is_null(), "{name} answered {status}, which the document does not list: {}", answer.text());
+    assert!(!described.is_null(), "{name} returned {status}, which the document does not list: {}", answer.text());
     let schema = &described["content"]["application/json"]["schema"];
     if schema.is_null() {
         return;
@@ -152,5 +151,8 @@ pub fn validate(answer: &TestResponse) {
     let value = answer.json();
     let problems: Vec<String> =
         validator.iter_errors(&value).map(|error| format!("{} at {}", error, error.instance_path())).collect();
-    assert!(problems.is_empty(), "{name} answered {status} with {value}, but: {problems:?}");
+    assert!(
+        problems.is_empty(),
+        "{name} returned {status} with {value}, which does not match the schema: {problems:?}"
+    );
 }

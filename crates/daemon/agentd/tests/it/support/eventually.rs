@@ -1,36 +1,35 @@
-//! Waiting for what comes about by itself: the one place where a test looks again and again.
+//! Polls until an asynchronous condition is true.
 
 use std::fmt::Debug;
 use std::panic::Location;
 use std::time::Duration;
 
-/// Between two looks.
-const PAUSE: Duration = Duration::from_millis(5);
-/// About a minute. Looks are counted, since time may be paused.
-const MOST_LOOKS: u32 = 12_000;
+/// Interval between two checks.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// Equals about one minute. Attempts are counted, because the clock may be paused.
+const MAX_ATTEMPTS: u32 = 12_000;
 
-/// Looks at something until it is as it should be, in a loop: `let mut eventually = Eventually::new(); while … {
-/// eventually.look_again().await; }`.
+/// Limits a polling loop: `let mut eventually = Eventually::new(); while … { eventually.retry().await; }`.
 pub struct Eventually {
-    looks: u32,
-    asked_at: &'static Location<'static>,
+    attempts: u32,
+    caller: &'static Location<'static>,
 }
 
 impl Eventually {
     #[track_caller]
     pub fn new() -> Self {
-        Self { looks: 0, asked_at: Location::caller() }
+        Self { attempts: 0, caller: Location::caller() }
     }
 
-    /// Waits a little. Ends the test when it has looked for a minute.
-    pub async fn look_again(&mut self) {
-        self.look_again_at(&"nothing of it").await;
+    /// Waits for one polling interval. Panics after about one minute of attempts.
+    pub async fn retry(&mut self) {
+        self.retry_with(&"no details").await;
     }
 
-    /// As [`look_again`](Self::look_again), and then says what was seen instead.
-    pub async fn look_again_at(&mut self, seen: &dyn Debug) {
-        self.looks += 1;
-        assert!(self.looks < MOST_LOOKS, "what {} waits for does not come about: {seen:?}", self.asked_at);
-        tokio::time::sleep(PAUSE).await;
+    /// Behaves like [`retry`](Self::retry) and includes the last observed value in the panic message.
+    pub async fn retry_with(&mut self, last: &dyn Debug) {
+        self.attempts += 1;
+        assert!(self.attempts < MAX_ATTEMPTS, "condition at {} not met in time; last value: {last:?}", self.caller);
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

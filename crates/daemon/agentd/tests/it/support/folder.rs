@@ -1,5 +1,6 @@
-//! Folders of tests, of which nothing stays. A daemon that was killed may leave children that still write for a
-//! moment, and a run of the tests that was killed removes nothing at all: the next one does.
+//! Temporary folders of tests that are always removed. A killed daemon may leave children that still write for a
+//! moment.
+//! Folders left by a killed test run are removed by the next run.
 
 use std::path::Path;
 use std::sync::Once;
@@ -8,11 +9,11 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 const PREFIX: &str = "agentd-test-";
-/// Children of a killed daemon are gone long before that.
-const TRIES: u32 = 100;
-const BETWEEN_TRIES: Duration = Duration::from_millis(20);
+/// Allows two seconds, which is longer than the children of a killed daemon live.
+const MAX_ATTEMPTS: u32 = 100;
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Removed when it is dropped, whoever still writes to it.
+/// A temporary folder that is removed on drop, even if a process still writes to it.
 #[derive(Debug)]
 pub struct TestFolder(TempDir);
 
@@ -35,39 +36,39 @@ impl TestFolder {
 
 impl Drop for TestFolder {
     fn drop(&mut self) {
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             match std::fs::remove_dir_all(self.path()) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => std::thread::sleep(BETWEEN_TRIES),
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => std::thread::sleep(RETRY_INTERVAL),
                 _ => return,
             }
         }
     }
 }
 
-/// Removes the folders of processes that are gone.
+/// Removes the folders of processes that no longer exist.
 fn sweep(folder: &Path) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let process = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next()?.parse::<u32>().ok());
         if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
-            // Another run may be at it as well.
+            // Another test run may remove it concurrently.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
 
 #[test]
-#[allow(clippy::disallowed_methods, reason = "a process that is gone has to be made first")]
-fn folders_of_tests_that_were_killed_are_removed() {
+#[allow(clippy::disallowed_methods, reason = "the test needs the id of a process that has exited")]
+fn folders_of_killed_test_runs_are_removed() {
     let place = tempfile::tempdir().expect("a temporary folder");
     let mut child = std::process::Command::new("true").spawn().expect("a process");
     child.wait().expect("its end");
-    let gone = TestFolder::in_folder(place.path(), child.id());
-    std::fs::write(gone.path().join("file"), "left").expect("a file");
-    let here = TestFolder::in_folder(place.path(), std::process::id());
+    let stale = TestFolder::in_folder(place.path(), child.id());
+    std::fs::write(stale.path().join("file"), "left").expect("a file");
+    let current = TestFolder::in_folder(place.path(), std::process::id());
     let other = place.path().join("agentd-tests");
     std::fs::create_dir(&other).expect("a folder");
     sweep(place.path());
-    assert!(!gone.path().exists());
-    assert!(here.path().exists() && other.exists());
+    assert!(!stale.path().exists());
+    assert!(current.path().exists() && other.exists());
 }

@@ -1,4 +1,4 @@
-//! Holds the database's writers still, so that a test can do something exactly before a commit.
+//! Blocks the writers of the database, so that a test can act exactly before a commit.
 
 use agentd_store::{Dialect, StoreError, Tx, args};
 use tokio::sync::watch;
@@ -6,14 +6,14 @@ use tokio::task::JoinHandle;
 
 use super::TestApp;
 
-/// While this lives, nothing is written to a table: on SQLite nothing at all.
+/// Blocks writes to a table while it exists; on SQLite, blocks all writes.
 pub struct HeldWrites {
     release: watch::Sender<bool>,
     holding: JoinHandle<Result<(), StoreError>>,
 }
 
 impl TestApp {
-    /// Answers when the writers stand still. Reading goes on.
+    /// Returns when the writers are blocked. Reads continue.
     pub async fn hold_writes(&self, table: &'static str) -> HeldWrites {
         let db = self.running().context().db.clone();
         let (release, released) = watch::channel(false);
@@ -24,13 +24,13 @@ impl TestApp {
                     tx.execute(format!("LOCK TABLE {table} IN EXCLUSIVE MODE"), args![]).await?;
                 }
                 held.send_replace(true);
-                // An error says that the test is over.
+                // An error means that the test has ended.
                 let _ = released.clone().wait_for(|is_released| *is_released).await;
                 Ok(())
             })
             .await
         });
-        is_held.wait_for(|is_held| *is_held).await.expect("the writers are held");
+        is_held.wait_for(|is_held| *is_held).await.expect("the writers are blocked");
         HeldWrites { release, holding }
     }
 }
@@ -38,6 +38,6 @@ impl TestApp {
 impl HeldWrites {
     pub async fn release(self) {
         self.release.send_replace(true);
-        self.holding.await.expect("no panic").expect("the transaction that held the others ends");
+        self.holding.await.expect("no panic").expect("end the blocking transaction");
     }
 }

@@ -1,5 +1,5 @@
-//! A whole daemon in a test: mock clock, seeded randomness, a real socket, and a client that holds
-//! every JSON answer against the OpenAPI document.
+//! Runs a whole daemon in a test with a mock clock, seeded randomness and a real socket.
+//! The test client validates every JSON response against the OpenAPI document.
 
 pub mod database;
 pub mod document;
@@ -44,71 +44,72 @@ use tools::TestTools;
 /// A Monday, 09:00 UTC.
 pub const START: &str = "2026-01-05T09:00:00.000Z";
 
-/// How long a dropped daemon's database may take to close.
-const CLOSES_WITHIN: Duration = Duration::from_millis(300);
+/// Maximum time to close the database of a dropped daemon.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// What of sending mail and push messages no configuration can say.
+/// Settings for mail and push messages that are not part of the configuration.
 #[derive(Debug, Clone, Default)]
 pub struct MailLimits {
-    /// Certificates (DER) that vouch for mail servers.
+    /// Trusted root certificates (DER) for mail servers.
     pub roots: Vec<Vec<u8>>,
-    /// `None`: as always.
+    /// Time limit for sending; `None` uses the default.
     pub time_limit: Option<Duration>,
 }
 
 pub struct TestApp {
     pub clock: MockClock,
     pub address: SocketAddr,
-    /// The key of the owner, once [`TestApp::with_owner`] made one.
+    /// API key of the owner, set by [`TestApp::with_owner`].
     pub key: Option<String>,
     client: reqwest::Client,
     running: Option<Running>,
     source: ConfigSource,
     mail: MailLimits,
-    /// From how much on events wait for hooks; `None`: as always. For the next start.
+    /// Maximum number of queued hook deliveries; `None` uses the default. Applies at the next start.
     pub hook_waiting_limit: Option<u64>,
-    /// From how many unread events on requests that add to them are refused. As above.
+    /// Maximum number of unread events before requests that add events are refused. Applies at the next start.
     pub event_backlog_limit: Option<u32>,
-    /// What makes vectors of texts.
+    /// Embedder of the daemon.
     pub embedder: Arc<FakeEmbedder>,
-    /// Tools besides those of the daemon.
+    /// Additional tools.
     pub tools: TestTools,
-    /// Ways to send notifications besides those of the daemon. For the next start.
+    /// Additional notification transports. Applies at the next start.
     pub transports: Vec<Arc<dyn Transport>>,
-    /// Domains besides those of the daemon. For the next start.
+    /// Additional domains. Applies at the next start.
     pub domains: Vec<Arc<AddDomain>>,
     seed: u64,
     replicas: AtomicU64,
     folder: TestFolder,
-    // Dropped last: the daemon must be gone before its database is.
+    // Dropped last, because the daemon must stop before its database is removed.
     _database: Option<ScratchDatabase>,
 }
 
 impl Drop for TestApp {
-    /// A daemon that is dropped in the middle would go on looking for its PostgreSQL, which is gone.
+    /// Closes the connections, because a dropped daemon would keep polling a PostgreSQL database that no longer
+    /// exists.
     fn drop(&mut self) {
         let Some(running) = self.running.as_ref().filter(|running| running.context().db.dialect() == Dialect::Postgres)
         else {
             return;
         };
         let db = running.context().db.clone();
-        // A runtime of its own: this runs while the test's is busy dropping us.
+        // Uses a separate runtime, because the runtime of the test is busy dropping this value.
         let closed = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            // The writer is told at once; connections for reading may hang on the test's own runtime.
-            let _ = runtime.block_on(async { tokio::time::timeout(CLOSES_WITHIN, db.close()).await });
+            // The writer is closed immediately; read connections may depend on the runtime of the test.
+            let _ = runtime.block_on(async { tokio::time::timeout(CLOSE_TIMEOUT, db.close()).await });
         });
         let _ = closed.join();
     }
 }
 
 impl TestApp {
-    /// An empty daemon in bootstrap mode.
+    /// Starts an empty daemon in bootstrap mode.
     pub async fn start() -> Self {
         Self::start_with(|_| {}).await
     }
 
-    /// An empty daemon with other configuration.
+    /// Starts an empty daemon with a modified configuration.
     pub async fn start_with(configure: impl FnOnce(&mut ConfigSource)) -> Self {
         watchdog::watch_this_test();
         let folder = TestFolder::create();
@@ -116,7 +117,7 @@ impl TestApp {
         let mut source = ConfigSource {
             port: Some("0".to_owned()),
             data_dir: Some(folder.path().join("data")),
-            // This process is a test and knows no subcommands.
+            // This process is a test without subcommands.
             program: Some(process::BINARY.into()),
             database_url: database.as_ref().map(|database| Secret::new(database.url().to_owned())),
             ..ConfigSource::default()
@@ -146,28 +147,28 @@ impl TestApp {
         app
     }
 
-    /// A daemon with an account (`owner` / `correct horse`) and a key that every request carries.
+    /// Starts a daemon with an account (`owner` / `correct horse`) and an API key that is sent with every request.
     pub async fn with_owner() -> Self {
         let mut app = Self::start().await;
-        app.make_owner().await;
+        app.create_owner().await;
         app
     }
 
-    pub async fn make_owner(&mut self) {
+    pub async fn create_owner(&mut self) {
         let account = json!({"username": "owner", "password": "correct horse"});
         self.post("/api/auth/register").json(&account).send().await.expect_status(201);
         let answer = self.post("/api/auth/keys").json(&json!({"name": "test"})).send().await;
         self.key = answer.expect_status(200).json()["key"].as_str().map(str::to_owned);
     }
 
-    /// A second daemon over the same database; `None` on SQLite, which has one alone.
+    /// Starts a second daemon on the same database; `None` on SQLite, which supports only one.
     pub async fn replica(&self) -> Option<Self> {
         let folder = TestFolder::create();
         let data_dir = folder.path().join("data");
         self.replica_in(folder, data_dir).await
     }
 
-    /// One that shares the data directory, too, as is documented.
+    /// Starts a replica that also shares the data directory, as documented.
     pub async fn replica_on_same_data_dir(&self) -> Option<Self> {
         let folder = TestFolder::create();
         self.replica_in(folder, self.data_dir().to_path_buf()).await
@@ -194,7 +195,7 @@ impl TestApp {
             tools: self.tools.clone(),
             transports: self.transports.clone(),
             domains: self.domains.clone(),
-            // Other ids than those that the first one and its other replicas make.
+            // A different seed, so that no ids collide with those of the first daemon and its other replicas.
             seed: self.seed + 1_000 * (1 + self.replicas.fetch_add(1, Ordering::Relaxed)),
             replicas: AtomicU64::new(0),
             folder,
@@ -205,12 +206,12 @@ impl TestApp {
     }
 
     async fn boot(&mut self) {
-        self.try_start().await.expect("the daemon starts");
+        self.try_start().await.expect("start the daemon");
     }
 
-    /// Starts a stopped daemon, or says why it does not start.
+    /// Starts a stopped daemon, or returns the error.
     pub async fn try_start(&mut self) -> Result<(), String> {
-        // Another seed each time: ids and secrets of an earlier life must not come again.
+        // A new seed for each start, so that ids and secrets are not repeated.
         self.seed += 1;
         let mut attempts = 0;
         let running = loop {
@@ -222,11 +223,11 @@ impl TestApp {
             config.event_backlog_limit = self.event_backlog_limit.unwrap_or(config.event_backlog_limit);
             config.email_time_limit = self.mail.time_limit.unwrap_or(config.email_time_limit);
             let started =
-                Running::start(config, self.clock.clock(), Entropy::seeded(self.seed), WorkerMode::ByHand).await;
+                Running::start(config, self.clock.clock(), Entropy::seeded(self.seed), WorkerMode::Manual).await;
             match started {
                 Ok(running) => break running,
-                // A process that another test has just forked holds a copy of every open lock until
-                // it runs its own program.
+                // A process that another test has just forked holds a copy of every lock until it executes its
+                // program.
                 Err(StartError::Store(StoreError::AlreadyRunning { .. })) if attempts < 3_000 => attempts += 1,
                 Err(error) => return Err(error.to_string()),
             }
@@ -237,7 +238,7 @@ impl TestApp {
         Ok(())
     }
 
-    /// The doubles of every test, and the test's own domains.
+    /// Returns the test doubles and the domains of the test.
     fn additions(&self) -> Additions {
         let (tools, transports) = (self.tools.clone(), self.transports.clone());
         let doubles: Arc<AddDomain> = Arc::new(move |_, domains| {
@@ -247,49 +248,48 @@ impl TestApp {
         Additions(std::iter::once(doubles).chain(self.domains.iter().cloned()).collect())
     }
 
-    /// Starts again with other limits for mail.
+    /// Restarts with other mail settings.
     pub async fn restart_with_mail(&mut self, mail: MailLimits) {
         self.mail = mail;
         self.restart().await;
     }
 
-    /// Ends the daemon in order and starts it again on the same data, not within the same millisecond:
-    /// ids of two generators follow each other from one millisecond to the next only.
+    /// Stops the daemon gracefully and starts it again on the same data. Advances the clock by one millisecond,
+    /// because ids of two generators are ordered only across milliseconds.
     pub async fn restart(&mut self) {
         self.stop().await;
         self.clock.advance(Duration::from_millis(1));
         self.boot().await;
     }
 
-    /// Ends the daemon in order.
+    /// Stops the daemon gracefully.
     pub async fn stop(&mut self) {
         if let Some(running) = self.running.take() {
             running.shut_down().await;
         }
     }
 
-    /// Ends the daemon in order, with less time than it has.
+    /// Stops the daemon gracefully with a shorter time limit.
     pub async fn stop_within(&mut self, limit: Duration) {
         if let Some(running) = self.running.take() {
             running.shut_down_within(limit).await;
         }
     }
 
-    /// The running daemon.
     pub fn running(&self) -> &Running {
-        self.running.as_ref().expect("the daemon runs")
+        self.running.as_ref().expect("a running daemon")
     }
 
     pub fn data_dir(&self) -> &Path {
         self.source.data_dir.as_deref().unwrap_or(self.folder.path())
     }
 
-    /// The database that is no file in the data directory.
+    /// URL of the PostgreSQL database; `None` on SQLite.
     pub fn database_url(&self) -> Option<&str> {
         self.source.database_url.as_ref().map(Secret::expose)
     }
 
-    /// Runs the background workers until they have nothing left to do.
+    /// Runs the background workers until they are idle.
     pub async fn run_workers(&self) {
         self.running().daemon.workers.run_until_idle().await.expect("the workers succeed");
     }

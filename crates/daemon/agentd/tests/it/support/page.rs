@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{TestApp, TestRequest, TestResponse};
 
-/// What a browser sends for the daemon's own page.
+/// A browser page of the daemon, signed in with a page session.
 #[derive(Debug, Clone)]
 pub struct TestPage {
     /// `svc_session=…`, as in the header `Cookie`.
@@ -19,13 +19,13 @@ impl TestPage {
         json!({"username": "owner", "password": "correct horse", "cookie": true})
     }
 
-    /// Signs the account of [`TestApp::make_owner`] in.
+    /// Signs in with the account of [`TestApp::create_owner`].
     pub async fn sign_in(app: &TestApp) -> Self {
         let request = app.post("/api/auth/login").anonymous().json(&Self::account());
         Self::of(&request.send().await.expect_status(200))
     }
 
-    /// The page session that a response delivers.
+    /// Reads the page session from a response.
     #[track_caller]
     pub fn of(response: &TestResponse) -> Self {
         let delivered = response.cookies().into_iter().rfind(|cookie| cookie.starts_with("svc_session=sess_"));
@@ -34,17 +34,17 @@ impl TestPage {
         Self { cookie, secret }
     }
 
-    /// The token that the cookie holds.
+    /// Returns the token in the cookie.
     pub fn token(&self) -> &str {
         self.cookie.strip_prefix("svc_session=").expect("a session cookie")
     }
 
-    /// A request with everything that the page's own scripts send.
+    /// Creates a request with everything that the scripts of the page send.
     pub fn request(&self, app: &TestApp, method: Method, path: &str) -> TestRequest {
         self.cookie_request(app, method, path).header("x-svc-page", &self.secret).header("x-svc-csrf", "1")
     }
 
-    /// A request with what the browser itself adds.
+    /// Creates a request with only what the browser itself adds.
     pub fn cookie_request(&self, app: &TestApp, method: Method, path: &str) -> TestRequest {
         app.request(method, path).anonymous().header("cookie", &self.cookie)
     }
@@ -61,7 +61,7 @@ impl TestPage {
         self.request(app, Method::PUT, path)
     }
 
-    /// Enters a password again.
+    /// Confirms the password again.
     pub async fn reauthenticate(&self, app: &TestApp, password: &str) -> TestResponse {
         self.post(app, "/api/auth/reauthenticate").json(&json!({"password": password})).send().await
     }

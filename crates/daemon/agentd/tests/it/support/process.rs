@@ -1,5 +1,4 @@
-//! The daemon as a process of its own, for what only a process can show: being killed, its log,
-//! its exit.
+//! Runs the daemon as a separate process, to test kills, logs and exit codes.
 
 #![allow(clippy::disallowed_methods, reason = "tests start processes")]
 
@@ -19,21 +18,21 @@ pub struct TestProcess {
     folder: TestFolder,
     child: Option<Child>,
     client: reqwest::Client,
-    /// Shared with its replicas.
+    /// Data directory, shared with its replicas.
     data_dir: PathBuf,
     database_url: Option<String>,
     log_level: &'static str,
-    /// Which program runs, and as whom; `None`: as this test.
+    /// Program to run.
     program: PathBuf,
     user: Option<u32>,
     _database: Option<ScratchDatabase>,
 }
 
-/// `nobody`, as whom a daemon runs that must not be root.
+/// User id of `nobody`, for daemons that must not run as root.
 pub const NOBODY: u32 = 65_534;
 
 impl TestProcess {
-    /// Nothing that runs, and nothing on the disk yet.
+    /// Prepares a daemon without starting it or writing to disk.
     pub async fn stopped() -> Self {
         watchdog::watch_this_test();
         let folder = TestFolder::create();
@@ -44,7 +43,7 @@ impl TestProcess {
             data_dir: folder.path().join("data"),
             folder,
             child: None,
-            // A connection to a process that was killed must not be used for the next one.
+            // Connections to a killed process must not be reused for the next one.
             client: reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).build().expect("a client"),
             database_url: database.as_ref().map(|database| database.url().to_owned()),
             log_level: "trace",
@@ -54,13 +53,14 @@ impl TestProcess {
         }
     }
 
-    /// A fresh daemon with an owner that is not root, whoever this test is.
+    /// Starts a daemon with an owner that never runs as root, even if the test does.
     pub async fn unprivileged() -> Self {
         let mut process = Self::stopped().await;
         if rustix::process::geteuid().is_root() {
             process.user = Some(NOBODY);
-            std::os::unix::fs::chown(process.folder.path(), Some(NOBODY), Some(NOBODY)).expect("the folder is given");
-            // The build may lie where only root may look.
+            std::os::unix::fs::chown(process.folder.path(), Some(NOBODY), Some(NOBODY))
+                .expect("change the owner of the folder");
+            // The build may be in a folder that only root can read.
             let probe = as_user(NOBODY, "test").args(["-x", BINARY]).status().expect("setpriv");
             if !probe.success() {
                 process.program = process.folder.path().join("agentd");
@@ -68,19 +68,19 @@ impl TestProcess {
             }
         }
         process.spawn().await;
-        process.make_owner().await;
+        process.create_owner().await;
         process
     }
 
-    async fn make_owner(&mut self) {
+    async fn create_owner(&mut self) {
         let account = json!({"username": "owner", "password": "correct horse"});
         self.post("/api/auth/register").json(&account).send().await.expect_status(201);
         let key = self.post("/api/auth/keys").json(&json!({"name": "test"})).send().await.expect_status(200).json();
         self.key = key["key"].as_str().expect("a key").to_owned();
     }
 
-    /// Another daemon over the same database and data directory, not started yet; `None` on SQLite, which has one
-    /// alone. This one must live longer. Both log little: what many daemons do at length would fill the disk.
+    /// Prepares another daemon on the same database and data directory; `None` on SQLite, which supports only one.
+    /// This process must outlive it. Both log at `info`, because traces of many daemons would fill the disk.
     pub fn replica(&mut self) -> Option<Self> {
         let database_url = Some(self.database_url.clone()?);
         self.log_level = "info";
@@ -99,11 +99,11 @@ impl TestProcess {
         })
     }
 
-    /// A fresh daemon with an owner, ready.
+    /// Starts a new daemon with an owner.
     pub async fn with_owner() -> Self {
         let mut process = Self::stopped().await;
         process.spawn().await;
-        process.make_owner().await;
+        process.create_owner().await;
         process
     }
 
@@ -111,12 +111,12 @@ impl TestProcess {
         self.data_dir.clone()
     }
 
-    /// The database that is no file in the data directory.
+    /// URL of the PostgreSQL database; `None` on SQLite.
     pub fn database_url(&self) -> Option<&str> {
         self.database_url.as_deref()
     }
 
-    /// Everything that the process logged, over all its lives.
+    /// Returns the log of all runs of the process.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
@@ -125,7 +125,7 @@ impl TestProcess {
         self.folder.path()
     }
 
-    /// A command of the binary with this daemon's configuration.
+    /// Returns a command of the binary with the configuration of this daemon.
     pub fn command(&self) -> Command {
         let mut command = match self.user {
             Some(user) => as_user(user, &self.program),
@@ -140,13 +140,14 @@ impl TestProcess {
         command
     }
 
-    /// Starts the process and waits until it says that it is ready, and where. The system chooses the
-    /// port: one that was free a moment ago may be another test's by now.
+    /// Starts the process and waits until it logs its address. The system chooses the port, because another test
+    /// may
+    /// take a port that was free before.
     pub async fn spawn(&mut self) {
         self.spawn_as(self.command()).await;
     }
 
-    /// The same, after the shell has run `setting`.
+    /// Starts the process after the shell has run `setting`.
     pub async fn spawn_after(&mut self, setting: &str) {
         let plain = self.command();
         let mut command = Command::new("sh");
@@ -163,7 +164,7 @@ impl TestProcess {
             .env("SVC_LOG", self.log_level)
             .stdout(Stdio::null())
             .stderr(log.expect("a log file"));
-        self.child = Some(command.spawn().expect("the process starts"));
+        self.child = Some(command.spawn().expect("start the process"));
         let mut eventually = Eventually::new();
         loop {
             let log = self.log();
@@ -173,8 +174,8 @@ impl TestProcess {
                 return;
             }
             let exited = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
-            assert!(exited.is_none(), "the daemon ended at start: {}", self.last_lines());
-            eventually.look_again_at(&log.get(before..)).await;
+            assert!(exited.is_none(), "the daemon exited at start: {}", self.last_lines());
+            eventually.retry_with(&log.get(before..)).await;
         }
     }
 
@@ -184,14 +185,14 @@ impl TestProcess {
         lines.into_iter().rev().collect::<Vec<_>>().join("\n")
     }
 
-    /// A line of what the kernel lets the process have, such as `Max open files`.
+    /// Returns a line of the kernel limits of the process, such as `Max open files`.
     pub fn kernel_limit(&self, name: &str) -> String {
         let id = self.id();
         let limits = std::fs::read_to_string(format!("/proc/{id}/limits")).expect("the limits");
         limits.lines().find(|line| line.starts_with(name)).expect("the limit").to_owned()
     }
 
-    /// Of the running process.
+    /// Process id.
     pub fn id(&self) -> u32 {
         self.child.as_ref().expect("a running process").id()
     }
@@ -204,7 +205,7 @@ impl TestProcess {
         }
     }
 
-    /// SIGTERM, and the exit that follows.
+    /// Sends SIGTERM and returns the exit status.
     pub async fn terminate(&mut self) -> ExitStatus {
         let mut child = self.child.take().expect("a running process");
         Command::new("kill").arg(child.id().to_string()).status().expect("kill");
@@ -237,18 +238,18 @@ impl TestProcess {
         self.request(reqwest::Method::DELETE, path)
     }
 
-    /// What a client needs that outlives a borrow of the process.
+    /// Returns the HTTP client, the address and the API key, for use without a borrow of the process.
     pub fn client(&self) -> (reqwest::Client, SocketAddr, String) {
         (self.client.clone(), self.address, self.key.clone())
     }
 
-    pub async fn make_agent(&self, name: &str) -> Value {
+    pub async fn create_agent(&self, name: &str) -> Value {
         let agent = json!({"svc_name": name, "user_name": "Owner", "archetype": "assistant"});
         self.post("/api/agents").json(&agent).send().await.expect_status(201).json()
     }
 }
 
-/// A command that runs without the rights of root.
+/// Creates a command that runs without root privileges.
 pub fn as_user(user: u32, program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command.args([format!("--reuid={user}"), format!("--regid={user}")]).args(["--clear-groups", "--"]).arg(program);

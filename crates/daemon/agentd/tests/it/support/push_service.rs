@@ -1,4 +1,4 @@
-//! A push service: it takes what a daemon sends to browsers, as strict as the real ones, and behaves as the test says.
+//! A scripted push service that checks requests as strictly as real services.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -16,11 +16,11 @@ use tokio::sync::watch;
 
 use super::{TestApp, TestResponse};
 
-/// What it answers once; otherwise 201.
+/// Scripted response; the default is 201.
 #[derive(Debug, Clone)]
 pub enum Answer {
     Status(u16),
-    /// With `Retry-After`, in seconds.
+    /// Status with `Retry-After`, in seconds.
     After(u16, u32),
     Hang,
 }
@@ -51,7 +51,7 @@ pub struct Device {
     pub browser: FakeBrowser,
 }
 
-/// A message as its browser reads it.
+/// A decrypted message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
     pub content: Value,
@@ -74,28 +74,28 @@ impl PushService {
         self.inner.script.lock().expect("a script").extend(answers);
     }
 
-    /// How many requests came.
+    /// Returns the number of received requests.
     pub fn count(&self) -> usize {
         self.inner.received.borrow().len()
     }
 
-    /// Until so many requests came.
+    /// Waits until `count` requests have arrived.
     pub async fn wait_for(&self, count: usize) {
         let mut received = self.inner.received.subscribe();
-        received.wait_for(|received| received.len() >= count).await.expect("the service is there");
+        received.wait_for(|received| received.len() >= count).await.expect("the service is running");
     }
 
-    /// A browser that has not told a daemon of its subscription.
+    /// Creates a browser that is not registered with a daemon.
     pub fn browser(&self, name: &str) -> (FakeBrowser, Value) {
         let browser = FakeBrowser::new(&self.entropy);
         let endpoint = format!("http://{}/push/{name}", self.address);
         let keys = json!({"p256dh": browser.p256dh(), "auth": browser.auth()});
-        // As `toJSON` gives it.
+        // The format of `PushSubscription.toJSON`.
         let subscription = json!({"endpoint": endpoint, "expirationTime": null, "keys": keys});
         (browser, subscription)
     }
 
-    /// Lets the daemon reach this machine, and wakes a device.
+    /// Allows the daemon to reach this machine, and registers a browser.
     pub async fn subscribe(&self, app: &TestApp, name: &str) -> Device {
         let hosts = json!({"allowed_hosts": ["127.0.0.1"]});
         app.put("/api/settings/security").json(&hosts).send().await.expect_status(200);
@@ -105,8 +105,8 @@ impl PushService {
         Device { id: made["id"].as_str().expect("an id").to_owned(), endpoint, browser }
     }
 
-    /// What a device was sent, in the order in which it came; each signed by the key that the daemon gives out, and
-    /// read by the device's own keys.
+    /// Returns the messages sent to a device, in order of arrival. Verifies the VAPID signature and decrypts each
+    /// message.
     pub async fn messages(&self, app: &TestApp, device: &Device) -> Vec<Message> {
         let key = app.get("/api/notifications/push/key").send().await.expect_status(200).json();
         let key = key["public_key"].as_str().expect("a key");
@@ -117,13 +117,13 @@ impl PushService {
 
     fn read(&self, received: &Received, key: &str, device: &Device, now: Timestamp) -> Message {
         let header = |name: &str| received.headers[name].to_str().expect("text").to_owned();
-        let claims = claims_of(&header("authorization"), key).expect("it is signed by the daemon");
+        let claims = claims_of(&header("authorization"), key).expect("a signature of the daemon");
         assert_eq!(claims["aud"], format!("http://{}", self.address));
         let ends = claims["exp"].as_i64().expect("a time") - now.to_jiff().as_second();
-        // Time may have gone on since.
+        // The clock may have advanced since.
         assert!((-86_400..=86_400).contains(&ends), "{claims}");
         assert!(claims["sub"].as_str().is_some_and(|contact| contact.starts_with("mailto:")), "{claims}");
-        let content = device.browser.read(&received.body).expect("it is for this browser");
+        let content = device.browser.read(&received.body).expect("a message for this browser");
         assert!(received.body.len() <= 4096);
         Message {
             content: serde_json::from_slice(&content).expect("JSON"),
@@ -138,7 +138,7 @@ pub async fn subscribe(app: &TestApp, subscription: &Value) -> TestResponse {
     app.post("/api/notifications/push/subscriptions").json(subscription).send().await
 }
 
-/// What is wrong with a request, by the rules of RFC 8030, 8291 and 8292.
+/// Returns the error status of a request that violates RFC 8030, 8291 or 8292.
 fn refusal(headers: &HeaderMap) -> Option<StatusCode> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !text("authorization").starts_with("vapid t=") {
@@ -147,8 +147,8 @@ fn refusal(headers: &HeaderMap) -> Option<StatusCode> {
     let topic = text("topic");
     let is_topic = topic.len() <= 32 && topic.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     let is_urgency = ["very-low", "low", "normal", "high"].contains(&text("urgency"));
-    let is_well = text("content-encoding") == "aes128gcm" && text("ttl").parse::<u32>().is_ok();
-    (!is_topic || !is_urgency || !is_well).then_some(StatusCode::BAD_REQUEST)
+    let is_well_formed = text("content-encoding") == "aes128gcm" && text("ttl").parse::<u32>().is_ok();
+    (!is_topic || !is_urgency || !is_well_formed).then_some(StatusCode::BAD_REQUEST)
 }
 
 async fn receive(State(inner): State<Arc<Inner>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {

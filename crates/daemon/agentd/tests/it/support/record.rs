@@ -1,5 +1,6 @@
-//! Which operations were answered with which statuses in a whole run: each answer is a line in a file
-//! of the folder that `AGENTD_TEST_RECORD` names. Without it nothing is recorded.
+//! Records the operations and response statuses of a whole run as lines in files of the folder
+//! `AGENTD_TEST_RECORD`.
+//! Without the variable nothing is recorded.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::Write;
@@ -14,22 +15,22 @@ fn folder() -> Option<PathBuf> {
     std::env::var_os(VARIABLE).map(PathBuf::from)
 }
 
-/// Notes an answer, the first of its kind.
+/// Records a response, once per operation and status.
 pub fn note(operation: &str, status: u16) {
     let Some(folder) = folder() else { return };
     let mut recorded = RECORDED.lock().expect("no test panicked here");
     if !recorded.insert((operation.to_owned(), status)) {
         return;
     }
-    // A file a process: several may run at once.
+    // One file per process, because several may run concurrently.
     let path = folder.join(std::process::id().to_string());
     let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
     writeln!(file.expect("a file in the folder"), "{operation} {status}").expect("written");
 }
 
-/// The statuses of every operation that was answered.
+/// Reads the recorded statuses of every operation.
 pub fn read() -> BTreeMap<String, BTreeSet<u16>> {
-    let folder = folder().unwrap_or_else(|| panic!("{VARIABLE} names no folder with the record of a run"));
+    let folder = folder().unwrap_or_else(|| panic!("{VARIABLE} does not name a folder with recorded responses"));
     let mut answered: BTreeMap<String, BTreeSet<u16>> = BTreeMap::new();
     for entry in std::fs::read_dir(folder).expect("the folder") {
         let text = std::fs::read_to_string(entry.expect("an entry").path()).expect("a file of lines");

@@ -1,4 +1,4 @@
-//! Requests to the daemon, and answers that are held against the document.
+//! HTTP requests to the daemon; responses are validated against the OpenAPI document.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use super::{document, record};
 
-/// An event that has not come by then never comes.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Maximum wait for the next event.
+const EVENT_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Headers of every response with their values; an empty one stands for any.
+/// Headers expected in every response; an empty value matches any value.
 const EXPECTED_HEADERS: [(&str, &str); 5] = [
     ("x-content-type-options", "nosniff"),
     ("x-frame-options", "DENY"),
@@ -40,7 +40,7 @@ impl TestRequest {
         self
     }
 
-    /// Any bytes as the body, said to be JSON.
+    /// Sets arbitrary bytes as the body, with the content type JSON.
     pub fn raw_json(mut self, body: impl Into<reqwest::Body>) -> Self {
         self.builder = self.builder.header("content-type", "application/json").body(body);
         self
@@ -56,7 +56,7 @@ impl TestRequest {
         self
     }
 
-    /// Another credential than the owner's.
+    /// Uses another credential than the API key of the owner.
     pub fn bearer(mut self, token: &str) -> Self {
         self.key = Some(token.to_owned());
         self
@@ -72,12 +72,12 @@ impl TestRequest {
         if let Some(key) = &self.key {
             builder = builder.bearer_auth(key);
         }
-        let response = builder.send().await.expect("the daemon answers");
+        let response = builder.send().await.expect("send the request");
         for (name, expected) in EXPECTED_HEADERS {
             let found = response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
             let is_as_expected = if expected.is_empty() { !found.is_empty() } else { found == expected };
             let (method, path, status) = (&self.method, &self.path, response.status());
-            assert!(is_as_expected, "{method} {path} answered {status} with `{name}: {found}`");
+            assert!(is_as_expected, "{method} {path} returned {status} with `{name}: {found}`");
         }
         if let Some(operation) = document::find(self.method.as_str(), &self.path) {
             record::note(&operation.id, response.status().as_u16());
@@ -88,19 +88,19 @@ impl TestRequest {
     pub async fn send(self) -> TestResponse {
         let (method, path, response) = self.execute().await;
         let (status, headers) = (response.status(), response.headers().clone());
-        let body = response.bytes().await.expect("the whole answer").to_vec();
+        let body = response.bytes().await.expect("the response body").to_vec();
         let answer = TestResponse { method, path, status, headers, body };
         document::validate(&answer);
         answer
     }
 
-    /// Sends, whatever comes of it; Server-Sent Events as they come.
+    /// Sends the request without checking the status, and reads Server-Sent Events as they arrive.
     pub async fn open(self) -> (StatusCode, EventStream) {
         let (_, _, response) = self.execute().await;
         (response.status(), EventStream { bytes: Box::pin(response.bytes_stream()), buffer: Vec::new() })
     }
 
-    /// Sends and reads Server-Sent Events as they come.
+    /// Sends the request and reads Server-Sent Events as they arrive.
     pub async fn stream(self) -> EventStream {
         let (method, path, response) = self.execute().await;
         let status = response.status();
@@ -125,7 +125,7 @@ impl TestResponse {
         self
     }
 
-    /// Expects an error of this status and code.
+    /// Checks the status and the error code.
     #[track_caller]
     pub fn expect_error(self, status: u16, code: &str) -> Self {
         let answer = self.expect_status(status);
@@ -146,12 +146,12 @@ impl TestResponse {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// The values of every `Set-Cookie`.
+    /// Returns the values of every `Set-Cookie` header.
     pub fn cookies(&self) -> Vec<&str> {
         self.headers.get_all("set-cookie").iter().filter_map(|value| value.to_str().ok()).collect()
     }
 
-    /// The names of the fields that an error blames.
+    /// Returns the field names in a validation error.
     pub fn bad_fields(&self) -> Vec<String> {
         let fields = self.json()["fields"].as_array().cloned().unwrap_or_default();
         fields.iter().filter_map(|field| field["field"].as_str().map(str::to_owned)).collect()
@@ -165,16 +165,16 @@ pub struct ServerEvent {
     pub data: Value,
 }
 
-/// An open stream of events. Dropping it is a client that goes away.
+/// An open stream of events. Dropping it disconnects the client.
 pub struct EventStream {
     bytes: std::pin::Pin<Box<dyn Stream<Item = reqwest::Result<bytes::Bytes>> + Send>>,
     buffer: Vec<u8>,
 }
 
 impl EventStream {
-    /// The next event; `None` when the daemon closed the stream. Comments are passed over.
+    /// Returns the next event, or `None` when the daemon closed the stream. Comments are skipped.
     pub async fn next(&mut self) -> Option<ServerEvent> {
-        tokio::time::timeout(PATIENCE, self.read()).await.expect("the stream goes on or ends")
+        tokio::time::timeout(EVENT_TIMEOUT, self.read()).await.expect("next event within the time limit")
     }
 
     async fn read(&mut self) -> Option<ServerEvent> {
@@ -193,7 +193,7 @@ impl EventStream {
         }
     }
 
-    /// Everything up to the end of the stream.
+    /// Reads all events until the end of the stream.
     pub async fn collect(mut self) -> Vec<ServerEvent> {
         let mut events = Vec::new();
         while let Some(event) = self.next().await {
@@ -217,7 +217,7 @@ fn parse(block: &str) -> Option<ServerEvent> {
     })
 }
 
-/// The text of every `token` event, joined.
+/// Returns the text of all `token` events.
 pub fn token_text(events: &[ServerEvent]) -> String {
     events.iter().filter(|event| event.event == "token").filter_map(|event| event.data["content"].as_str()).collect()
 }

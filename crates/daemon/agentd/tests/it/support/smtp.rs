@@ -1,4 +1,4 @@
-//! A mail server on loopback that does what a test tells it, and keeps what it was given.
+//! A scripted SMTP server on loopback that stores received messages.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -16,45 +16,44 @@ use tokio_rustls::TlsAcceptor;
 pub const USERNAME: &str = "agentd@example.org";
 pub const PASSWORD: &str = "mail-password-4711";
 
-/// How a connection is protected.
+/// Encryption of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protection {
     None,
     Starttls,
-    /// Offers STARTTLS, and says something behind its consent that would be heard as said under
-    /// protection.
+    /// Offers STARTTLS and injects a reply after it in the same plain-text segment.
     StarttlsInjecting,
     Implicit,
 }
 
-/// What happens in one session; after the last of a script it is `Well`.
+/// Scripted behaviour of one session; the default is `Well`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Behaviour {
     Well,
-    /// Says nothing, not even a greeting.
+    /// Sends nothing, not even a greeting.
     Hang,
-    /// Greets a byte at a time, without an end.
+    /// Sends an endless greeting one byte at a time.
     Drip,
-    /// Says more than any server has to say.
+    /// Sends endless data.
     Flood,
     NoSmtp,
     /// Answers the command of this name with a reply of 36,000 lines.
     LongReply(&'static str),
-    /// Answers RCPT with this.
+    /// Reply to RCPT.
     Recipient(&'static str),
-    /// Answers the end of the data with this, and keeps nothing.
+    /// Reply to the end of the data; the message is not stored.
     Data(&'static str),
-    /// Refuses every login, repeating what it heard.
+    /// Rejects every login and repeats the credentials.
     EchoLogin,
-    /// Ends the connection after so many bytes of the message.
+    /// Closes the connection after this number of message bytes.
     DropInData(usize),
-    /// Takes the message and ends the connection instead of saying so.
+    /// Stores the message and closes the connection without a reply.
     DropAfterData,
-    /// Takes the message and never says so.
+    /// Stores the message and never replies.
     HangAfterData,
 }
 
-/// A message that the server was given whole.
+/// A message received completely.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Received {
     pub from: String,
@@ -80,7 +79,7 @@ struct Shared {
 
 pub struct SmtpServer {
     pub address: SocketAddr,
-    /// The certificate (DER) that vouches for itself, for `localhost`.
+    /// Self-signed certificate (DER) for `localhost`.
     pub certificate: Vec<u8>,
     shared: Arc<Shared>,
     task: tokio::task::JoinHandle<()>,
@@ -110,7 +109,7 @@ impl SmtpServer {
                     tokio::spawn(async move {
                         let behaviour = shared.script.lock().unwrap().pop_front().unwrap_or(Behaviour::Well);
                         shared.sessions.send_modify(|sessions| *sessions += 1);
-                        // A client that goes away is its own business.
+                        // Errors of disconnected clients are ignored.
                         let _ = serve(stream, protection, &acceptor, mechanisms, &behaviour, &shared).await;
                     });
                 }
@@ -119,12 +118,12 @@ impl SmtpServer {
         Self { address, certificate: certificate.to_vec(), shared, task }
     }
 
-    /// Speaks in the clear and knows both ways to log in.
+    /// Starts a server without encryption that supports PLAIN and LOGIN.
     pub async fn plain() -> Self {
         Self::start(Protection::None, "PLAIN LOGIN").await
     }
 
-    /// What the next sessions are like.
+    /// Adds behaviours for the next sessions.
     pub fn then(&self, behaviours: impl IntoIterator<Item = Behaviour>) {
         self.shared.script.lock().unwrap().extend(behaviours);
     }
@@ -133,12 +132,12 @@ impl SmtpServer {
         self.shared.received.borrow().clone()
     }
 
-    /// How many connections were made.
+    /// Number of accepted connections.
     pub fn sessions(&self) -> usize {
         *self.shared.sessions.borrow()
     }
 
-    /// Waits until so many messages were given whole.
+    /// Waits until `count` messages have been received completely.
     pub async fn wait_for(&self, count: usize) {
         let mut received = self.shared.received.subscribe();
         let arrived = received.wait_for(|received| received.len() >= count);
@@ -247,7 +246,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         String::from_utf8(BASE64.decode(text.trim()).unwrap_or_default()).unwrap_or_default()
     }
 
-    /// Whether the connection is to be protected now.
+    /// Returns whether the client requested STARTTLS.
     async fn run(&mut self) -> std::io::Result<bool> {
         let (mut from, mut to) = (String::new(), String::new());
         while let Some(line) = self.line().await? {
@@ -275,14 +274,14 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
                 return Ok(true);
             } else if let Some(given) = line.strip_prefix("AUTH PLAIN ") {
                 let parts: Vec<String> = Self::decode(given).split('\0').map(str::to_owned).collect();
-                let heard = (parts[1].clone(), parts[2].clone());
-                self.judge_login(heard, given).await?;
+                let credentials = (parts[1].clone(), parts[2].clone());
+                self.check_login(credentials, given).await?;
             } else if upper == "AUTH LOGIN" {
                 self.say("334 VXNlcm5hbWU6\r\n").await?;
                 let username = self.line().await?.unwrap_or_default();
                 self.say("334 UGFzc3dvcmQ6\r\n").await?;
                 let password = self.line().await?.unwrap_or_default();
-                self.judge_login((Self::decode(&username), Self::decode(&password)), &password).await?;
+                self.check_login((Self::decode(&username), Self::decode(&password)), &password).await?;
             } else if let Some(address) = line.strip_prefix("MAIL FROM:") {
                 from = address.trim_matches(['<', '>']).to_owned();
                 self.say("250 2.1.0 ok\r\n").await?;
@@ -307,19 +306,19 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         Ok(false)
     }
 
-    async fn judge_login(&mut self, heard: (String, String), raw: &str) -> std::io::Result<()> {
+    async fn check_login(&mut self, credentials: (String, String), raw: &str) -> std::io::Result<()> {
         if *self.behaviour == Behaviour::EchoLogin {
-            let (username, password) = heard;
+            let (username, password) = credentials;
             return self.say(&format!("535 5.7.8 no: {raw} {username} {password}\r\n")).await;
         }
-        if (heard.0.as_str(), heard.1.as_str()) != (USERNAME, PASSWORD) {
+        if (credentials.0.as_str(), credentials.1.as_str()) != (USERNAME, PASSWORD) {
             return self.say("535 5.7.8 authentication failed\r\n").await;
         }
-        self.login = Some(heard);
+        self.login = Some(credentials);
         self.say("235 2.7.0 welcome\r\n").await
     }
 
-    /// Whether the session goes on.
+    /// Returns whether the session continues.
     async fn take(&mut self, from: &str, to: &str) -> std::io::Result<bool> {
         let mut text = Vec::new();
         while !text.ends_with(b"\r\n.\r\n") {

@@ -1,4 +1,4 @@
-//! A daemon with an agent and a vendor that says what the test wrote.
+//! A daemon with an agent and a scripted vendor.
 
 use agentd_llm::{Usage, UsageSource, Vendor};
 use agentd_testing_llm::{FakeVendor, Reply, Script};
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::request::{EventStream, ServerEvent};
 use super::{TestApp, TestRequest};
 
-/// What the vendor says it counted.
-pub const COUNTED: Usage = Usage {
+/// Usage that the vendor reports.
+pub const TEST_USAGE: Usage = Usage {
     input_tokens: 7,
     output_tokens: 3,
     cache_read_tokens: 0,
@@ -23,30 +23,30 @@ pub struct Talk {
 }
 
 impl Talk {
-    /// An owner, the agent `scout`, and a vendor that follows the script.
+    /// Creates an owner, the agent `scout` and a vendor that follows the script.
     pub async fn with(script: Script) -> Self {
         Self::on(TestApp::start().await, script).await
     }
 
-    /// The same on a daemon that is there and has no owner yet.
+    /// Does the same on a running daemon without an owner.
     pub async fn on(mut app: TestApp, script: Script) -> Self {
-        app.make_owner().await;
+        app.create_owner().await;
         let vendor = FakeVendor::start(Vendor::Openai, script).await.expect("a fake vendor");
         use_vendor(&app, &vendor).await;
         create_agent(&app, "scout").await;
         Self { app, vendor }
     }
 
-    /// The vendor always says these pieces.
+    /// Creates a vendor that always replies with these pieces.
     pub async fn saying(pieces: &[&str]) -> Self {
-        Self::with(Script::always(Reply::text(pieces.iter().copied(), COUNTED))).await
+        Self::with(Script::always(Reply::text(pieces.iter().copied(), TEST_USAGE))).await
     }
 
     pub fn send(&self, body: &Value) -> TestRequest {
         self.app.post("/api/chat/messages/stream").json(body)
     }
 
-    /// Sends and reads the whole reply.
+    /// Sends a message and reads the whole reply.
     pub async fn exchange(&self, body: &Value) -> Vec<ServerEvent> {
         self.send(body).stream().await.collect().await
     }
@@ -59,7 +59,7 @@ impl Talk {
         self.app.get(&format!("/api/chat/sessions/{session}/stream"))
     }
 
-    /// Usage rows: provider, source and tokens.
+    /// Returns the usage rows: source, input tokens and output tokens.
     pub async fn usage(&self) -> Vec<(String, u64, u64)> {
         let mut read = self.app.running().context().db.read().await.expect("a connection");
         let sql = "SELECT source, input_tokens, output_tokens FROM usage ORDER BY id";
@@ -83,22 +83,22 @@ pub async fn create_agent(app: &TestApp, name: &str) -> Value {
     app.post("/api/agents").json(&agent).send().await.expect_status(201).json()
 }
 
-/// Turns a chat platform on: only then are targets there taken.
-pub async fn turn_on(app: &TestApp, platform: &str) {
+/// Enables a chat platform; targets on it are rejected otherwise.
+pub async fn enable_platform(app: &TestApp, platform: &str) {
     let settings = json!({platform: {"enabled": true}});
     app.put("/api/channels/settings").json(&settings).send().await.expect_status(200);
 }
 
-/// The first events up to and including the `count`th token, with the ids of the `start` event.
+/// Reads events up to and including the `count`th token.
 pub async fn read_tokens(stream: &mut EventStream, count: usize) -> Vec<ServerEvent> {
     let mut events = Vec::new();
     while events.iter().filter(|event: &&ServerEvent| event.event == "token").count() < count {
-        events.push(stream.next().await.expect("the stream goes on"));
+        events.push(stream.next().await.expect("next event"));
     }
     events
 }
 
-/// A field of the `start` event.
+/// Returns a field of the `start` event.
 pub fn started(events: &[ServerEvent], field: &str) -> String {
     assert_eq!(events[0].event, "start", "{events:?}");
     events[0].data[field].as_str().expect("an id").to_owned()

@@ -1,4 +1,4 @@
-//! Tools that a test offers.
+//! Tools provided by tests.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::RwLock;
 
-/// The source of tools that every daemon of a test is started with: empty until the test adds to it.
+/// Tool source of every test daemon, initially empty.
 #[derive(Clone, Default)]
 pub struct TestTools(Arc<RwLock<Vec<Arc<dyn ToolSource>>>>);
 

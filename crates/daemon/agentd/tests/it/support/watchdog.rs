@@ -1,7 +1,6 @@
-//! A test that hangs would hang the whole run without a word: after [`LIMIT`] the run ends and says
-//! which test it was. The test harness knows no time limits itself.
+//! Aborts the test run when a test exceeds [`LIMIT`] and names the test. The test harness has no time limits.
 
-#![allow(clippy::disallowed_methods, reason = "hanging is measured in real time")]
+#![allow(clippy::disallowed_methods, reason = "hangs are measured in real time")]
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -9,17 +8,17 @@ use std::sync::{LazyLock, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-/// Many times what the slowest test takes on a busy machine.
+/// Many times the duration of the slowest test on a busy machine.
 const LIMIT: Duration = Duration::from_secs(600);
-const PERIOD: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-static UNDER_WAY: LazyLock<Mutex<HashMap<ThreadId, (String, Instant)>>> = LazyLock::new(|| {
+static RUNNING: LazyLock<Mutex<HashMap<ThreadId, (String, Instant)>>> = LazyLock::new(|| {
     thread::spawn(watch);
     Mutex::default()
 });
 
 thread_local! {
-    // Dropped when the thread ends, thus after the test's runtime is gone: that can hang, too.
+    // Dropped when the thread ends, after the runtime of the test, which may hang too.
     static WATCHED: Watched = Watched::here();
 }
 
@@ -27,20 +26,21 @@ struct Watched;
 
 impl Watched {
     fn here() -> Self {
-        let name = thread::current().name().unwrap_or("a thread without a name").to_owned();
-        UNDER_WAY.lock().unwrap().insert(thread::current().id(), (name, Instant::now()));
+        let name = thread::current().name().unwrap_or("unnamed thread").to_owned();
+        RUNNING.lock().unwrap().insert(thread::current().id(), (name, Instant::now()));
         Self
     }
 }
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        UNDER_WAY.lock().unwrap().remove(&thread::current().id());
+        RUNNING.lock().unwrap().remove(&thread::current().id());
     }
 }
 
-/// From here on, the test that this thread runs may not take longer than the limit. (A run with one
-/// thread has all tests on the main thread, where nobody can tell one from the next.)
+/// Starts the time limit for the test on this thread. With one test thread all tests run on the main thread and
+/// cannot be
+/// distinguished, so none is watched.
 pub fn watch_this_test() {
     if thread::current().name() != Some("main") {
         WATCHED.with(|_| ());
@@ -49,13 +49,13 @@ pub fn watch_this_test() {
 
 fn watch() {
     loop {
-        thread::sleep(PERIOD);
-        let under_way = UNDER_WAY.lock().unwrap();
-        if under_way.values().any(|(_, since)| since.elapsed() > LIMIT) {
-            // Not by a macro: what those print is kept from sight until a test ends.
+        thread::sleep(CHECK_INTERVAL);
+        let running = RUNNING.lock().unwrap();
+        if running.values().any(|(_, since)| since.elapsed() > LIMIT) {
+            // Not a macro, because the output of macros is captured until the test ends.
             let mut out = std::io::stderr().lock();
-            for (name, since) in under_way.values() {
-                let _ = writeln!(out, "HANGS? {name} has been under way for {} s", since.elapsed().as_secs());
+            for (name, since) in running.values() {
+                let _ = writeln!(out, "HANGS? {name} has been running for {} s", since.elapsed().as_secs());
             }
             std::process::abort();
         }

@@ -1,4 +1,4 @@
-//! The catalog, and installing from it.
+//! Catalog of tool servers and installation from it.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::SERVERS;
 use crate::support::TestApp;
 
 #[tokio::test]
-async fn an_entry_becomes_a_registration() {
+async fn catalog_entry_can_be_installed() {
     let app = TestApp::with_owner().await;
     let catalog = app.get(&format!("{SERVERS}/catalog")).send().await.expect_status(200).json();
     assert!(catalog["total"].as_u64().unwrap() >= 12);
@@ -35,7 +35,7 @@ async fn an_entry_becomes_a_registration() {
 }
 
 #[tokio::test]
-async fn its_secrets_are_sealed_like_others() {
+async fn secrets_of_a_catalog_entry_are_encrypted() {
     let app = TestApp::with_owner().await;
     let fields = json!({"values": {"token": "very-secret"}, "enabled": false});
     let made = app.post(&format!("{SERVERS}/catalog/github/install")).json(&fields).send().await.expect_status(201);

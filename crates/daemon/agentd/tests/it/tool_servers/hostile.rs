@@ -1,33 +1,34 @@
-//! Servers that hang, flood, lie or die: whoever asks them hears of it, and nobody else is slower.
+//! Tool servers that hang, flood, send invalid data, or exit: callers receive an error, and others are not
+//! affected.
 
 use serde_json::{Value, json};
 
-use super::{SERVERS, act, connected, fake, processes, register, status, until, until_gone, with};
+use super::{SERVERS, act, connected, fake, processes, register, status, until_gone, wait_for_status, with};
 use crate::skills::{app_without_sandbox, call, offered};
 
-fn called(name: &str, mode: &str) -> Value {
+fn fake_named(name: &str, mode: &str) -> Value {
     with(fake(mode), json!({"name": name, "timeout_seconds": 1}))
 }
 
 #[tokio::test]
-async fn a_handshake_that_fails_is_told_with_what_the_program_said() {
+async fn failed_handshake_is_reported_with_stderr() {
     let app = app_without_sandbox().await;
     let token = json!({"enabled": false, "env": {"TOKEN": "very-secret"}});
-    let id = register(&app, &with(called("a", "complains"), token)).await;
+    let id = register(&app, &with(fake_named("a", "complains"), token)).await;
     let found = app.post(&format!("{SERVERS}/{id}/test")).send().await.expect_status(200);
     assert!(!found.text().contains("very-secret"), "{}", found.text());
     let found = found.json();
     assert_eq!((&found["ok"], &found["code"]), (&json!(false), &json!("tool_server_ended")));
     assert!(found["error"].as_str().unwrap().contains("ended with code 7"), "{found}");
     assert_eq!(found["stderr_tail"], "the token is [hidden], and it is wrong");
-    // The same when it is wanted for good; the status keeps it.
+    // The status keeps the error of an enabled server.
     app.put(&format!("{SERVERS}/{id}")).json(&json!({"enabled": true})).send().await.expect_status(200);
     app.post(&format!("{SERVERS}/{id}/connect")).send().await.expect_error(502, "tool_server_ended");
     let state = status(&app, &id).await;
     assert_eq!((&state["status"], &state["error"]["code"]), (&json!("failed"), &json!("tool_server_ended")));
     assert!(state["retry_at"].is_string() && state["stderr_tail"].as_str().unwrap().contains("[hidden]"));
 
-    let dies = register(&app, &called("b", "dies")).await;
+    let dies = register(&app, &fake_named("b", "dies")).await;
     app.post(&format!("{SERVERS}/{dies}/discover")).send().await.expect_error(502, "tool_server_ended");
     let missing = json!({"name": "c", "transport": "stdio", "command": "no-such-program"});
     let missing = register(&app, &missing).await;
@@ -37,10 +38,10 @@ async fn a_handshake_that_fails_is_told_with_what_the_program_said() {
 }
 
 #[tokio::test]
-async fn a_secret_that_a_server_repeats_in_its_refusal_is_hidden() {
+async fn secret_in_a_server_error_is_hidden() {
     let app = app_without_sandbox().await;
     let token = json!({"enabled": false, "env": {"TOKEN": "very-secret"}});
-    let id = register(&app, &with(called("a", "repeats"), token)).await;
+    let id = register(&app, &with(fake_named("a", "repeats"), token)).await;
     let found = act(&app, &id, "test").await;
     assert!(found["error"].as_str().unwrap().contains("the token [hidden] may not"), "{found}");
     app.put(&format!("{SERVERS}/{id}")).json(&json!({"enabled": true})).send().await.expect_status(200);
@@ -51,18 +52,18 @@ async fn a_secret_that_a_server_repeats_in_its_refusal_is_hidden() {
 }
 
 #[tokio::test]
-async fn one_that_floods_or_is_silent_costs_nobody_else() {
+async fn flooding_or_silent_server_does_not_affect_others() {
     let app = app_without_sandbox().await;
-    let good = connected(&app, &called("good", "well")).await;
-    let noise = register(&app, &called("noise", "noise")).await;
-    let silent = register(&app, &called("silent", "silent")).await;
+    let good = connected(&app, &fake_named("good", "well")).await;
+    let noise = register(&app, &fake_named("noise", "noise")).await;
+    let silent = register(&app, &fake_named("silent", "silent")).await;
     for id in [&noise, &silent] {
-        until(&app, id, "connecting", |state| state["status"] == "connecting").await;
+        wait_for_status(&app, id, "connecting", |state| state["status"] == "connecting").await;
     }
-    // Their handshakes last; others are served meanwhile.
+    // Other servers respond during the slow handshakes.
     assert_eq!(call(&app, "good_echo", json!({"word": "a"})).await.unwrap(), json!({"text": "echo: a"}));
     assert_eq!(act(&app, &good, "discover").await["total"], 9);
-    // A try that lasts can be ended.
+    // A connection attempt in progress can be stopped.
     for id in [&noise, &silent] {
         assert_eq!(act(&app, id, "disconnect").await["status"], "disconnected");
     }
@@ -71,72 +72,72 @@ async fn one_that_floods_or_is_silent_costs_nobody_else() {
 }
 
 #[tokio::test]
-async fn calls_end_in_their_time_and_the_server_lives_on() {
+async fn call_times_out_and_the_server_stays_connected() {
     let app = app_without_sandbox().await;
-    let id = connected(&app, &called("fake", "well")).await;
+    let id = connected(&app, &fake_named("fake", "well")).await;
     let (hung, echoed) =
         tokio::join!(call(&app, "fake_hang", json!({})), call(&app, "fake_echo", json!({"word": "b"})),);
     assert!(hung.unwrap_err().to_string().contains("within 1 seconds"));
     assert_eq!(echoed.unwrap(), json!({"text": "echo: b"}));
     assert_eq!(call(&app, "fake_fail", json!({})).await.unwrap_err().to_string(), "it is not possible");
-    // It answered the question whether it still lives.
+    // The server responded to the ping.
     assert_eq!(call(&app, "fake_echo", json!({"word": "c"})).await.unwrap(), json!({"text": "echo: c"}));
     assert_eq!(status(&app, &id).await["losses"], 0);
 }
 
 #[tokio::test]
-async fn one_that_dies_is_started_again() {
+async fn exited_server_is_restarted() {
     let app = app_without_sandbox().await;
-    let id = connected(&app, &called("fake", "well")).await;
+    let id = connected(&app, &fake_named("fake", "well")).await;
     let died = call(&app, "fake_die", json!({})).await.unwrap_err().to_string();
-    assert!(!died.contains("dying"), "the model reads nothing of the error output: {died}");
-    let state = until(&app, &id, "connected again", |state| {
+    assert!(!died.contains("dying"), "the model does not receive stderr: {died}");
+    let state = wait_for_status(&app, &id, "connected again", |state| {
         state["status"] == "connected" && state["losses"].as_u64().unwrap() == 1
     })
     .await;
     assert_eq!(state["error"], Value::Null);
     call(&app, "fake_echo", json!({})).await.unwrap();
-    // Once more, and the pause is longer: it is seen as failed, and its tools stay offered.
+    // After another exit the delay is longer: the server is shown as failed, and its tools stay offered.
     call(&app, "fake_die", json!({})).await.unwrap_err();
-    let state = until(&app, &id, "failed", |state| state["status"] == "failed").await;
+    let state = wait_for_status(&app, &id, "failed", |state| state["status"] == "failed").await;
     assert_eq!(state["error"]["code"], "tool_server_ended");
     assert!(state["error"]["message"].as_str().unwrap().contains("code 3"), "{state}");
     assert!(state["stderr_tail"].as_str().unwrap().contains("dying as I was told"), "{state}");
     assert!(offered(&app).await.contains(&"fake_echo".to_owned()));
-    // A call does not wait for the pause; the owner does not have to.
+    // A call does not wait for the delay, and the owner can connect immediately.
     call(&app, "fake_echo", json!({})).await.unwrap_err();
     assert_eq!(act(&app, &id, "connect").await["status"], "connected");
 }
 
 #[tokio::test]
-async fn one_that_floods_in_a_call_is_cut_off() {
+async fn server_flooding_a_call_is_disconnected() {
     let app = app_without_sandbox().await;
-    let id = connected(&app, &with(called("fake", "well"), json!({"timeout_seconds": 20}))).await;
+    let id = connected(&app, &with(fake_named("fake", "well"), json!({"timeout_seconds": 20}))).await;
     call(&app, "fake_flood", json!({})).await.unwrap_err();
     act(&app, &id, "disconnect").await;
     call(&app, "fake_echo", json!({})).await.unwrap();
 }
 
 #[tokio::test]
-async fn one_that_gives_no_sign_of_life_is_ended() {
+async fn unresponsive_server_is_disconnected() {
     let app = app_without_sandbox().await;
-    let id = connected(&app, &called("fake", "deaf")).await;
+    let id = connected(&app, &fake_named("fake", "deaf")).await;
     call(&app, "fake_hang", json!({})).await.unwrap_err();
-    let state = until(&app, &id, "given up", |state| state["losses"].as_u64().unwrap() == 1).await;
+    let state = wait_for_status(&app, &id, "given up", |state| state["losses"].as_u64().unwrap() == 1).await;
     assert!(["failed", "connecting", "connected", "disconnecting"].contains(&state["status"].as_str().unwrap()));
 }
 
 #[tokio::test]
-async fn of_one_that_lies_the_true_part_is_offered() {
+async fn valid_tools_of_an_invalid_list_are_offered() {
     let app = app_without_sandbox().await;
-    let id = connected(&app, &called("fake", "lies")).await;
+    let id = connected(&app, &fake_named("fake", "lies")).await;
     let found = act(&app, &id, "discover").await;
     let names: Vec<&str> = found["tools"].as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap()).collect();
     assert_eq!(names[0], "fake_good");
     assert!(names[1].starts_with("fake_two_words_") && names[2].starts_with("fake_dots_in_it_"), "{names:?}");
     assert_eq!(names[3].len(), 64, "{names:?}");
     assert_eq!((names.len(), found["left_out"].as_array().unwrap().len()), (4, 3), "{found}");
-    // Called under its own name.
+    // Tools are called by their remote names.
     for (index, remote_name) in [(1, "two words"), (2, "dots.in/it")] {
         assert_eq!(found["tools"][index]["remote_name"], remote_name);
         let said = call(&app, names[index], json!({"word": "a"})).await.unwrap();
@@ -145,9 +146,9 @@ async fn of_one_that_lies_the_true_part_is_offered() {
 }
 
 #[tokio::test]
-async fn tags_of_a_server_reach_no_model() {
+async fn invisible_tag_characters_are_removed_from_server_text() {
     let app = app_without_sandbox().await;
-    let id = connected(&app, &called("fake", "tags")).await;
+    let id = connected(&app, &fake_named("fake", "tags")).await;
     let found = act(&app, &id, "discover").await;
     let has_tags = |text: &str| text.chars().any(|letter| ('\u{e0000}'..='\u{e007f}').contains(&letter));
     assert!(!has_tags(&found.to_string()), "{found}");
@@ -158,9 +159,9 @@ async fn tags_of_a_server_reach_no_model() {
 }
 
 #[tokio::test]
-async fn odd_results_reach_the_model_as_something_meaningful() {
+async fn unusual_results_are_converted_to_readable_text() {
     let app = app_without_sandbox().await;
-    connected(&app, &called("fake", "odd")).await;
+    connected(&app, &fake_named("fake", "odd")).await;
     let left_out = "[1050000 bytes in base64 left out]";
     for (tool, expected) in [
         ("empty", json!({"text": "the tool returned no content"})),
@@ -186,7 +187,7 @@ async fn odd_results_reach_the_model_as_something_meaningful() {
 }
 
 #[tokio::test]
-async fn what_a_program_started_ends_with_it() {
+async fn child_processes_of_a_server_end_with_it() {
     let app = app_without_sandbox().await;
     let script = format!("{}/fake_server.py", super::fake_folder());
     let name = "with-family";

@@ -1,4 +1,4 @@
-//! Sessions: opened when needed, ended when idle, and what is known without one.
+//! Sessions of tool servers: opening on demand, idle timeout, and stored tool lists.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use agentd_llm::ToolCall;
 use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
-use super::{SERVERS, act, connected, fake, processes, register, status, until, until_gone, with};
+use super::{SERVERS, act, connected, fake, processes, register, status, until_gone, wait_for_status, with};
 use crate::skills::{app_without_sandbox, call, offered};
-use crate::support::talk::{COUNTED, Talk};
+use crate::support::talk::{TEST_USAGE, Talk};
 use crate::support::{TestApp, TestProcess};
 
-fn mark(name: &str) -> Value {
+fn fake_marked(name: &str) -> Value {
     with(fake("well"), json!({"args": [format!("{}/fake_server.py", super::fake_folder()), "well", name]}))
 }
 
 #[tokio::test]
-async fn an_agent_uses_a_servers_tool_in_a_turn() {
+async fn agent_uses_a_server_tool_in_a_turn() {
     let reply = |number| match number {
-        0 => Reply::tool_calls(vec![ToolCall::new("v0", "fake_echo", json!({"word": "hello"}))], COUNTED),
-        _ => Reply::text(["It said hello."], COUNTED),
+        0 => Reply::tool_calls(vec![ToolCall::new("v0", "fake_echo", json!({"word": "hello"}))], TEST_USAGE),
+        _ => Reply::text(["It said hello."], TEST_USAGE),
     };
     let asked = std::sync::atomic::AtomicUsize::new(0);
     let script = Script::by(move |_| reply(asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst)));
@@ -32,14 +32,14 @@ async fn an_agent_uses_a_servers_tool_in_a_turn() {
     assert_eq!(events[2].data["output"], json!({"text": "echo: hello"}));
     let sent = talk.vendor.requests()[0].body.to_string();
     assert!(sent.contains("fake_echo") && sent.contains("The tool echo."), "{sent}");
-    // Beside it in the figures.
-    let figures = talk.app.get("/api/metrics/prometheus").send().await.expect_status(200).text();
-    assert!(figures.contains(r#"svc_tool_server_calls_total{status="ok"} 1"#), "{figures}");
-    assert!(figures.contains("svc_tool_servers_connected 1"), "{figures}");
+    // The metrics include the call.
+    let metrics = talk.app.get("/api/metrics/prometheus").send().await.expect_status(200).text();
+    assert!(metrics.contains(r#"svc_tool_server_calls_total{status="ok"} 1"#), "{metrics}");
+    assert!(metrics.contains("svc_tool_servers_connected 1"), "{metrics}");
 }
 
 #[tokio::test]
-async fn what_a_server_does_asks_first_unless_it_is_trusted_to_read() {
+async fn server_tools_require_approval_unless_trusted_as_read_only() {
     let app = app_without_sandbox().await;
     let id = connected(&app, &fake("well")).await;
     let effects = |server: Value| -> Vec<String> {
@@ -53,16 +53,16 @@ async fn what_a_server_does_asks_first_unless_it_is_trusted_to_read() {
     assert_eq!(effects(trusted), ["fake_peek"]);
     let offer = crate::skills::offer(&app).await.reading_only();
     assert!(offer.find("fake_peek").is_some() && offer.find("fake_echo").is_none());
-    // Trusting it is no reason to start it again.
+    // Trusting a server does not restart it.
     assert_eq!(status(&app, &id).await["process_id"], process);
 }
 
 #[tokio::test]
 async fn tools_are_offered_without_a_process_and_a_call_starts_it() {
     let mut app = app_without_sandbox().await;
-    let id = register(&app, &mark("lazy")).await;
-    // Enabled servers are asked in the background what they offer.
-    until(&app, &id, "connected", |state| state["status"] == "connected").await;
+    let id = register(&app, &fake_marked("lazy")).await;
+    // The tools of enabled servers are discovered in the background.
+    wait_for_status(&app, &id, "connected", |state| state["status"] == "connected").await;
     assert_eq!(processes(&["fake_server.py", "lazy"]).len(), 1);
     app.restart().await;
     until_gone(&["fake_server.py", "lazy"]).await;
@@ -71,13 +71,13 @@ async fn tools_are_offered_without_a_process_and_a_call_starts_it() {
     assert_eq!(call(&app, "fake_echo", json!({"word": "a"})).await.unwrap(), json!({"text": "echo: a"}));
     let state = status(&app, &id).await;
     assert_eq!((&state["status"], &state["server"]["version"]), (&json!("connected"), &json!("1.2.3")));
-    // Ten minutes without a call end it; the next call starts it again.
+    // The session ends after ten minutes without a call; the next call starts it again.
     app.clock.advance(Duration::from_secs(599));
     app.run_workers().await;
     assert_eq!(status(&app, &id).await["status"], "connected");
     app.clock.advance(Duration::from_secs(2));
     app.run_workers().await;
-    until(&app, &id, "disconnected", |state| state["status"] == "disconnected").await;
+    wait_for_status(&app, &id, "disconnected", |state| state["status"] == "disconnected").await;
     until_gone(&["fake_server.py", "lazy"]).await;
     call(&app, "fake_echo", json!({})).await.unwrap();
     let ended = act(&app, &id, "disconnect").await;
@@ -89,22 +89,22 @@ async fn tools_are_offered_without_a_process_and_a_call_starts_it() {
 }
 
 #[tokio::test]
-async fn a_change_of_its_tools_reaches_the_offer() {
+async fn changed_tool_list_is_offered() {
     let app = app_without_sandbox().await;
     let id = connected(&app, &fake("well")).await;
     assert!(!offered(&app).await.contains(&"fake_grown".to_owned()));
     call(&app, "fake_grow", json!({})).await.unwrap();
-    until(&app, &id, "grown", |state| state["tools"] == 10).await;
+    wait_for_status(&app, &id, "grown", |state| state["tools"] == 10).await;
     assert!(offered(&app).await.contains(&"fake_grown".to_owned()));
 }
 
 #[tokio::test]
-async fn a_servers_tool_and_a_custom_one_never_share_a_name() {
+async fn server_and_custom_tools_never_share_a_name() {
     let app = app_without_sandbox().await;
     let path = "/api/settings/skills/custom";
     let source = "result = 'mine'";
     let custom = |name: &str| json!({"name": name, "description": "Mine.", "kind": "python", "source_code": source});
-    // It was there first, so the server's tool is written otherwise.
+    // The custom tool exists first, so the server tool gets another name.
     app.post(path).json(&custom("fake_echo")).send().await.expect_status(201);
     let id = connected(&app, &fake("well")).await;
     let found = act(&app, &id, "discover").await;
@@ -114,7 +114,7 @@ async fn a_servers_tool_and_a_custom_one_never_share_a_name() {
     assert!(name.starts_with("fake_echo_"), "{name}");
     assert_eq!(call(&app, name, json!({"word": "a"})).await.unwrap(), json!({"text": "echo: a"}));
     assert_eq!(call(&app, "fake_echo", json!({})).await.unwrap(), json!({"text": "mine"}));
-    // What the server has no custom tool can take.
+    // A custom tool cannot take the name of a server tool.
     app.post(path).json(&custom("fake_env")).send().await.expect_error(409, "name_taken");
     let other = app.post(path).json(&custom("other")).send().await.expect_status(201).json();
     let other = format!("{path}/{}", other["id"].as_str().expect("an id"));
@@ -122,7 +122,7 @@ async fn a_servers_tool_and_a_custom_one_never_share_a_name() {
 }
 
 #[tokio::test]
-async fn a_change_of_the_registration_starts_another_process() {
+async fn changed_registration_starts_a_new_process() {
     let app = app_without_sandbox().await;
     let id = connected(&app, &with(fake("well"), json!({"env": {"COLOUR": "blue"}}))).await;
     let colour = || call(&app, "fake_env", json!({"word": "COLOUR"}));
@@ -132,7 +132,7 @@ async fn a_change_of_the_registration_starts_another_process() {
     act(&app, &id, "connect").await;
     assert_eq!(colour().await.unwrap(), json!({"text": "green"}));
     if let Some(replica) = app.replica().await {
-        // Each replica has its own, and learns of changes.
+        // Each replica has its own process and applies changes.
         replica.put("/api/sandbox/config").json(&json!({"backend": "none"})).send().await.expect_status(200);
         assert_eq!(call(&replica, "fake_env", json!({"word": "COLOUR"})).await.unwrap(), json!({"text": "green"}));
         let change = json!({"env": {"COLOUR": "red"}});
@@ -142,9 +142,9 @@ async fn a_change_of_the_registration_starts_another_process() {
     }
 }
 
-/// A process and what it started, in the daemon's own sandbox where there is one.
+/// Covers the process and its children, in the sandbox if one is available.
 #[tokio::test]
-async fn kill_9_of_the_daemon_leaves_no_server() {
+async fn kill_of_the_daemon_leaves_no_server_process() {
     let mut process = TestProcess::with_owner().await;
     let sandbox = process.get("/api/sandbox/config").send().await.expect_status(200).json();
     if sandbox["in_force"]["tier"].is_null() {
@@ -161,7 +161,7 @@ async fn kill_9_of_the_daemon_leaves_no_server() {
     process.kill();
     until_gone(&["fake_server.py", &name]).await;
     super::until_ended(group).await;
-    // And the next life knows the tools.
+    // After the restart the tools are known.
     process.spawn().await;
     assert_eq!(status_of(&process, &path).await["tools"], 9);
 }
@@ -170,12 +170,12 @@ async fn status_of(process: &TestProcess, path: &str) -> Value {
     process.get(&format!("{path}/status")).send().await.expect_status(200).json()
 }
 
-/// Prints what connecting and disconnecting again and again leaves. Run with `--ignored`.
+/// Prints the memory growth of repeated connections. Run with `--ignored`.
 #[tokio::test]
 #[ignore = "takes a minute; prints a figure"]
-async fn connecting_200_times_leaves_nothing() {
+async fn connecting_200_times_leaks_nothing() {
     let app = TestApp::with_owner().await;
-    let id = register(&app, &mark("cycles")).await;
+    let id = register(&app, &fake_marked("cycles")).await;
     let resident = || {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
@@ -186,7 +186,7 @@ async fn connecting_200_times_leaves_nothing() {
         act(&app, &id, "connect").await;
         act(&app, &id, "disconnect").await;
     };
-    // What is made once is made.
+    // Warm-up for one-time allocations.
     for _ in 0..20 {
         cycle().await;
     }

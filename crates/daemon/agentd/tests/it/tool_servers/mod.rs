@@ -1,5 +1,6 @@
-//! `/api/settings/skills/mcp`, and the tools of servers as an agent gets them: with fake servers
-//! that misbehave, and with real ones where `make tool-servers` has installed them.
+//! `/api/settings/skills/mcp` and server tools as an agent receives them. Uses misbehaving fake servers, and real
+//! ones if
+//! `make tool-servers` has installed them.
 
 #![allow(
     clippy::print_stderr,
@@ -22,13 +23,13 @@ use crate::support::{Eventually, TestApp};
 
 const SERVERS: &str = "/api/settings/skills/mcp";
 
-/// The folder with the fake server.
+/// Returns the folder of the fake server.
 fn fake_folder() -> String {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/tool_servers");
     folder.display().to_string()
 }
 
-/// Fields that register the fake server.
+/// Returns the registration fields of the fake server.
 fn fake(mode: &str) -> Value {
     let folder = fake_folder();
     json!({
@@ -52,7 +53,7 @@ async fn register(app: &TestApp, fields: &Value) -> String {
     made["id"].as_str().expect("an id").to_owned()
 }
 
-/// Registers and waits until it is connected.
+/// Registers a server and waits until it is connected.
 async fn connected(app: &TestApp, fields: &Value) -> String {
     let id = register(app, fields).await;
     let server = act(app, &id, "connect").await;
@@ -68,19 +69,19 @@ async fn status(app: &TestApp, id: &str) -> Value {
     app.get(&format!("{SERVERS}/{id}/status")).send().await.expect_status(200).json()
 }
 
-/// Waits until the status is as wanted.
-async fn until(app: &TestApp, id: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+/// Waits until the status satisfies the condition.
+async fn wait_for_status(app: &TestApp, id: &str, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
     let mut eventually = Eventually::new();
     loop {
-        let seen = status(app, id).await;
-        if is_so(&seen) {
-            return seen;
+        let current = status(app, id).await;
+        if condition(&current) {
+            return current;
         }
-        eventually.look_again_at(&(what, &seen)).await;
+        eventually.retry_with(&(what, &current)).await;
     }
 }
 
-/// The processes whose command line has all these parts.
+/// Returns the processes whose command line contains all parts.
 fn processes(parts: &[&str]) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").expect("/proc").filter_map(Result::ok);
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -92,18 +93,18 @@ fn processes(parts: &[&str]) -> Vec<u32> {
     .collect()
 }
 
-/// Waits until no such process is left.
+/// Waits until no matching process exists.
 async fn until_gone(parts: &[&str]) {
     let mut eventually = Eventually::new();
     loop {
         if processes(parts).is_empty() {
             return;
         }
-        eventually.look_again().await;
+        eventually.retry().await;
     }
 }
 
-/// Waits until this process has ended. In a container it may stay a zombie, for want of an init.
+/// Waits until a process has ended. Without an init process it may remain a zombie.
 async fn until_ended(id: u64) {
     let mut eventually = Eventually::new();
     loop {
@@ -112,6 +113,6 @@ async fn until_ended(id: u64) {
         if matches!(state, None | Some(Some('Z' | 'X'))) {
             return;
         }
-        eventually.look_again().await;
+        eventually.retry().await;
     }
 }

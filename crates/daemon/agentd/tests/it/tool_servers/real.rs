@@ -1,4 +1,4 @@
-//! Real servers of the npm registry and the Python Package Index, in the sandbox.
+//! Real tool servers from npm and PyPI in the sandbox.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use super::{act, connected, status, until_gone};
 use crate::skills::{app, call};
 use crate::support::TestApp;
 
-/// The folder with the servers. `None`, loudly, when it is not there and need not be.
+/// Returns the folder of the servers, or `None` with a message if they are not installed.
 fn folder() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../.tool-servers");
     if folder.join("stamp").is_file() {
@@ -20,7 +20,7 @@ fn folder() -> Option<PathBuf> {
     None
 }
 
-/// A daemon whose sandbox is the machine's, or none where there is none.
+/// Starts a daemon with the sandbox of this machine, or without one if none is available.
 async fn daemon() -> TestApp {
     let app = app().await;
     let state = app.get("/api/sandbox/config").send().await.expect_status(200).json();
@@ -38,7 +38,7 @@ fn node(folder: &Path, name: &str, package: &str, arguments: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn everything() {
+async fn everything_server_echoes_a_message() {
     let Some(folder) = folder() else { return };
     let app = daemon().await;
     let id = connected(&app, &node(&folder, "Everything", "@modelcontextprotocol/server-everything", &[])).await;
@@ -54,7 +54,7 @@ async fn everything() {
 }
 
 #[tokio::test]
-async fn the_filesystem_in_a_folder_that_was_opened() {
+async fn filesystem_server_is_restricted_to_its_folder() {
     let Some(folder) = folder() else { return };
     let app = daemon().await;
     let opened = tempfile::tempdir().unwrap();
@@ -75,11 +75,11 @@ async fn the_filesystem_in_a_folder_that_was_opened() {
 }
 
 #[tokio::test]
-async fn memory_in_its_own_home() {
+async fn memory_server_stores_data_in_its_home() {
     let Some(folder) = folder() else { return };
     let mut app = daemon().await;
     let mut fields = node(&folder, "memory", "@modelcontextprotocol/server-memory", &[]);
-    // In its home, which is the working directory and stays.
+    // The home is the working directory and is retained.
     fields["env"] = json!({"MEMORY_FILE_PATH": "/nowhere"});
     let made = app.post(super::SERVERS).json(&with_enabled(fields, false)).send().await.expect_status(201).json();
     let id = made["id"].as_str().unwrap();
@@ -100,12 +100,12 @@ fn with_enabled(mut fields: Value, enabled: bool) -> Value {
 }
 
 #[tokio::test]
-async fn time_of_today_and_of_2024() {
+async fn time_server_works_with_current_and_2024_protocols() {
     let Some(folder) = folder() else { return };
     let app = daemon().await;
     for (name, environment, version) in [("now", "python", "2025-11-25"), ("then", "python-older", "2024-11-05")] {
         let program = folder.join(environment).join("bin/mcp-server-time");
-        // The interpreter is where the environment was made with.
+        // The interpreter may be in another folder than the environment.
         let interpreter = folder.join(environment).join("bin/python").canonicalize().unwrap();
         let installation = interpreter.parent().and_then(Path::parent).unwrap();
         let mut readable = vec![folder.clone()];

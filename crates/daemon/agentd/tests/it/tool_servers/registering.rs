@@ -1,4 +1,4 @@
-//! Registrations: their life, their secrets, what is refused.
+//! Registrations of tool servers: lifecycle, secrets, and validation.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ fn off(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_registration_is_made_changed_and_deleted() {
+async fn registration_is_created_changed_and_deleted() {
     let mut app = TestApp::with_owner().await;
     let made = app.post(SERVERS).json(&off("My Server")).send().await.expect_status(201).json();
     assert_eq!((&made["tool_prefix"], &made["transport"]), (&json!("my-server"), &json!("stdio")));
@@ -48,18 +48,18 @@ async fn a_registration_is_made_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn names_are_kept_apart() {
+async fn server_names_must_have_different_prefixes() {
     let app = TestApp::with_owner().await;
     register(&app, &off("Files")).await;
     let other = register(&app, &off("Other")).await;
-    // It would be written the same.
+    // The name has the same tool prefix.
     app.post(SERVERS).json(&off("files!")).send().await.expect_error(409, "name_taken");
     let change = json!({"name": "FILES"});
     app.put(&format!("{SERVERS}/{other}")).json(&change).send().await.expect_error(409, "name_taken");
 }
 
 #[tokio::test]
-async fn every_bad_field_is_named_at_once() {
+async fn all_bad_fields_of_a_registration_are_reported() {
     let app = TestApp::with_owner().await;
     let bad = with(
         off("a"),
@@ -75,7 +75,7 @@ async fn every_bad_field_is_named_at_once() {
 }
 
 #[tokio::test]
-async fn fields_that_are_not_known_are_refused() {
+async fn unknown_fields_of_a_registration_are_rejected() {
     let app = TestApp::with_owner().await;
     let misspelt = with(off("a"), json!({"timeout_second": 5}));
     let refused = app.post(SERVERS).json(&misspelt).send().await.expect_error(400, "invalid_request");
@@ -89,7 +89,7 @@ async fn fields_that_are_not_known_are_refused() {
 }
 
 #[tokio::test]
-async fn what_was_read_can_be_changed_and_put_back() {
+async fn registration_can_be_read_changed_and_written_back() {
     let app = TestApp::with_owner().await;
     let http = json!({"name": "b", "transport": "http", "url": "https://one.example/mcp", "enabled": false,
                       "headers": {"authorization": "Bearer very-secret"}});
@@ -107,7 +107,7 @@ async fn what_was_read_can_be_changed_and_put_back() {
 }
 
 #[tokio::test]
-async fn no_server_is_given_the_daemons_own_data() {
+async fn server_cannot_access_the_data_directory() {
     let app = TestApp::with_owner().await;
     let data = app.data_dir();
     let inside = data.join("inside");
@@ -121,7 +121,7 @@ async fn no_server_is_given_the_daemons_own_data() {
 }
 
 #[tokio::test]
-async fn secrets_are_write_only_and_go_nowhere_else() {
+async fn registration_secrets_are_write_only_and_bound_to_their_destination() {
     let app = TestApp::with_owner().await;
     let id =
         register(&app, &with(off("a"), json!({"env": {"TOKEN": "very-secret-1", "PLAIN": "very-secret-2"}}))).await;
@@ -129,12 +129,12 @@ async fn secrets_are_write_only_and_go_nowhere_else() {
     let shown = app.get(&path).send().await.expect_status(200);
     assert!(!shown.text().contains("very-secret"));
     assert_eq!(shown.json()["env"], json!({"TOKEN": {"set": true}, "PLAIN": {"set": true}}));
-    // Sent back as it was shown, it stays; null clears.
+    // The shown value is kept when sent back; null clears it.
     let change = json!({"env": {"TOKEN": {"set": true}, "PLAIN": null}});
     let changed = app.put(&path).json(&change).send().await.expect_status(200).json();
     assert_eq!(changed["env"], json!({"TOKEN": {"set": true}}));
     app.put(&path).json(&json!({"env": {"NEW": {"set": true}}})).send().await.expect_status(400);
-    // Who may change the registration cannot lead a secret to himself.
+    // A change of the destination requires the secret again.
     for change in [json!({"command": "/usr/bin/env"}), json!({"args": ["-c", "print"]})] {
         let refused = app.put(&path).json(&change).send().await.expect_error(400, "invalid_request").json();
         assert_eq!(refused["fields"][0]["field"], "env.TOKEN");
@@ -151,7 +151,7 @@ async fn secrets_are_write_only_and_go_nowhere_else() {
     app.put(&path).json(&away).send().await.expect_error(400, "invalid_request");
     let export = app.get("/api/settings/export").send().await.expect_status(200);
     assert!(!export.text().contains("very-secret"));
-    // Nothing of a deleted server stays.
+    // The secrets of a deleted server are removed.
     app.delete(&path).send().await.expect_status(200);
     let mut read = app.running().context().db.read().await.unwrap();
     let sql = "SELECT COUNT(*) FROM secrets WHERE scope LIKE 'tool_servers.%' AND name LIKE 'header.%'";
@@ -160,7 +160,7 @@ async fn secrets_are_write_only_and_go_nowhere_else() {
 }
 
 #[tokio::test]
-async fn a_repeat_with_its_key_registers_nothing_twice() {
+async fn repeated_registration_with_a_key_is_executed_once() {
     let app = TestApp::with_owner().await;
     let send = || app.post(SERVERS).header("Idempotency-Key", "once").json(&off("a")).send();
     let first = send().await.expect_status(201).json();
@@ -169,11 +169,11 @@ async fn a_repeat_with_its_key_registers_nothing_twice() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_switched_off_offers_nothing_and_connects_to_nothing() {
+async fn disabled_server_offers_no_tools_and_is_not_connected() {
     let app = app_without_sandbox().await;
     let id = register(&app, &off("fake")).await;
     app.post(&format!("{SERVERS}/{id}/connect")).send().await.expect_error(409, "tool_server_disabled");
-    // It can be tried, and asked, all the same.
+    // It can still be tested and discovered.
     let found = super::act(&app, &id, "test").await;
     assert_eq!((&found["ok"], &found["server"]["name"]), (&json!(true), &json!("fake")));
     assert_eq!(found["tools"][0]["name"], "fake_peek");
@@ -186,7 +186,7 @@ async fn a_server_that_is_switched_off_offers_nothing_and_connects_to_nothing() 
 }
 
 #[tokio::test]
-async fn a_server_needs_a_sandbox_and_only_what_it_was_given() {
+async fn server_requires_a_sandbox_and_accesses_only_allowed_paths() {
     let app = app().await;
     let folder = tempfile::tempdir().unwrap();
     let outside = folder.path().canonicalize().unwrap().join("outside");
@@ -211,13 +211,13 @@ async fn a_server_needs_a_sandbox_and_only_what_it_was_given() {
     }
     let state = super::status(&app, &id).await;
     assert!(["bubblewrap", "landlock"].contains(&state["sandbox"].as_str().unwrap()), "{state}");
-    // What it was given it may read; the process is another one then.
+    // A newly allowed path is readable after the restart of the process.
     let readable = json!({"readable_paths": [super::fake_folder(), folder.path()]});
     app.put(&format!("{SERVERS}/{id}")).json(&readable).send().await.expect_status(200);
     super::act(&app, &id, "connect").await;
     let found = crate::skills::call(&app, "fake_where", json!({"word": outside})).await.unwrap();
     assert_eq!(found[outside.to_str().unwrap()], "of the owner");
-    // The daemon's own data is never opened, by whatever way it gets there.
+    // The data directory is never accessible, even through a symbolic link.
     let link = folder.path().join("link");
     let readable = json!({"readable_paths": [super::fake_folder(), link], "enabled": false});
     app.put(&format!("{SERVERS}/{id}")).json(&readable).send().await.expect_status(200);

@@ -1,4 +1,4 @@
-//! Servers over HTTP.
+//! Tool servers over HTTP.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use axum::response::{IntoResponse, Redirect, Response};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{SERVERS, act, register, status, until};
+use super::{SERVERS, act, register, status, wait_for_status};
 use crate::skills::{Asked, Server, app, call};
 use crate::support::TestProcess;
 
-/// A server of the older era that answers each request by itself.
+/// A server of an earlier protocol version that answers each request separately.
 fn answer(asked: &Asked) -> Response {
     if asked.headers.get("authorization").map(String::as_str) != Some("Bearer very-secret") {
         return StatusCode::UNAUTHORIZED.into_response();
@@ -38,7 +38,7 @@ fn answer(asked: &Asked) -> Response {
 }
 
 #[tokio::test]
-async fn a_server_over_http_is_spoken_with_and_looked_after() {
+async fn http_server_is_called_and_monitored() {
     let app = app().await;
     let server = Server::start(answer).await;
     let fields = json!({"name": "web", "transport": "http", "url": server.url("/mcp"), "headers": {"Authorization": "Bearer wrong"}});
@@ -51,18 +51,18 @@ async fn a_server_over_http_is_spoken_with_and_looked_after() {
     assert_eq!(call(&app, "web_shout", json!({})).await.unwrap(), json!({"text": "HELLO"}));
     let state = status(&app, &id).await;
     assert_eq!((&state["process_id"], &state["sandbox"]), (&Value::Null, &Value::Null));
-    // There is no connection to lose, so it is asked now and then.
+    // Without a connection the server is pinged at intervals.
     let pings = || server.asked().iter().filter(|asked| asked.body.contains("\"ping\"")).count();
     app.run_workers().await;
-    // One that is asked to connect and is connected already is asked for a sign of life at once.
+    // Connecting a connected server pings it immediately.
     let before = pings();
     app.clock.advance(Duration::from_secs(61));
     app.run_workers().await;
-    until(&app, &id, "asked", |_| pings() == before + 1).await;
+    wait_for_status(&app, &id, "asked", |_| pings() == before + 1).await;
 }
 
 #[tokio::test]
-async fn addresses_of_the_machinery_are_not_reached() {
+async fn link_local_addresses_are_not_reached() {
     let app = app().await;
     for (name, url) in [("a", "http://169.254.169.254/mcp"), ("b", "http://[fe80::1]/mcp")] {
         let id = register(&app, &json!({"name": name, "transport": "http", "url": url, "enabled": false})).await;
@@ -72,7 +72,7 @@ async fn addresses_of_the_machinery_are_not_reached() {
 }
 
 #[tokio::test]
-async fn a_server_that_redirects_is_named_in_the_log() {
+async fn redirecting_server_is_logged_with_its_id() {
     let process = TestProcess::with_owner().await;
     let server = Server::start(|_| Redirect::temporary("/elsewhere").into_response()).await;
     let fields = json!({"name": "moved", "transport": "http", "url": server.url("/mcp")});
@@ -81,8 +81,8 @@ async fn a_server_that_redirects_is_named_in_the_log() {
     let answer = process.post(&format!("{SERVERS}/{id}/connect")).send().await;
     answer.expect_error(502, "tool_server_redirects");
     let log = process.log();
-    let about: Vec<&str> = log.lines().filter(|line| line.contains("a tool server cannot be used now")).collect();
-    let is_told = |line: &&str| line.contains(id) && line.contains("tool_server_redirects");
-    assert!(!about.is_empty() && about.iter().all(is_told), "{about:?}");
-    assert!(!log.contains("worker quit"), "what the library says of it tells nobody anything");
+    let about: Vec<&str> = log.lines().filter(|line| line.contains("tool server unavailable")).collect();
+    let has_details = |line: &&str| line.contains(id) && line.contains("tool_server_redirects");
+    assert!(!about.is_empty() && about.iter().all(has_details), "{about:?}");
+    assert!(!log.contains("worker quit"), "library messages are not logged");
 }

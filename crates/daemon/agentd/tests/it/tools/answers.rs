@@ -1,15 +1,15 @@
-//! What comes with tool calls, and after them.
+//! Text, reasoning and calls around tool results.
 
 use agentd_llm::{FinishReason, ToolCall};
 use agentd_testing_llm::{Piece, Reply};
 use serde_json::{Value, json};
 
-use super::approvals::park;
+use super::approvals::begin_parked_turn;
 use super::{Bench, calls, kinds, last, says};
 use crate::support::request::token_text;
-use crate::support::talk::COUNTED;
+use crate::support::talk::TEST_USAGE;
 
-/// A call of `act` with opaque reasoning, as OpenRouter streams it.
+/// Returns a call of `act` with opaque reasoning, as OpenRouter streams it.
 fn call_with_reasoning() -> Reply {
     let chunk =
         |delta: Value, reason: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
@@ -24,46 +24,46 @@ fn call_with_reasoning() -> Reply {
     Reply::chunks(vec![text.into()])
 }
 
-/// The message with the calls, as the vendor got it back.
+/// Returns the message with the calls that was sent back to the vendor.
 fn sent_back(bench: &Bench, request: usize) -> Value {
     let request = bench.request(request);
     let messages = request["messages"].as_array().expect("messages");
     messages.iter().find(|message| message["tool_calls"].is_array()).expect("the calls").clone()
 }
 
-fn assert_complete(message: &Value) {
+fn assert_reasoning_preserved(message: &Value) {
     assert_eq!(message["reasoning_details"][0]["data"], "ENCRYPTED", "{message}");
     assert_eq!(message["tool_calls"][0]["extra_content"]["google"]["thought_signature"], "SIGNATURE");
 }
 
 #[tokio::test]
-async fn opaque_reasoning_goes_back_in_each_round_and_is_never_shown() {
+async fn opaque_reasoning_is_sent_back_each_round_and_never_shown() {
     let bench = Bench::with(vec![call_with_reasoning(), calls(&[("look", json!({}))]), says("Done.")]).await;
     let events = bench.talk.exchange(&json!({"content": "go"})).await;
     assert_eq!((last(&events).event.as_str(), token_text(&events).as_str()), ("done", "Done."));
     for request in [1, 2] {
-        assert_complete(&sent_back(&bench, request));
+        assert_reasoning_preserved(&sent_back(&bench, request));
     }
-    let shown = format!("{events:?} {}", bench.kept(&events).await);
+    let shown = format!("{events:?} {}", bench.stored_reply(&events).await);
     for hidden in ["ENCRYPTED", "SIGNATURE", "hidden thoughts"] {
         assert!(!shown.contains(hidden), "{hidden}");
     }
 }
 
 #[tokio::test]
-async fn opaque_reasoning_survives_an_approval_and_a_restart() {
+async fn opaque_reasoning_survives_approval_and_restart() {
     let mut bench = Bench::with(vec![call_with_reasoning(), says("Done.")]).await;
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
-    let (pending, session) = park(&bench, &id).await;
+    let (pending, session) = begin_parked_turn(&bench, &id).await;
     bench.restart().await;
     assert_eq!(bench.answer(&pending["id"], json!({"decision": "approve"})).await, 200);
     let events = bench.talk.follow(&session).stream().await.collect().await;
     assert_eq!(last(&events).event, "done", "{events:?}");
-    assert_complete(&sent_back(&bench, 1));
+    assert_reasoning_preserved(&sent_back(&bench, 1));
 }
 
 #[tokio::test]
-async fn calls_that_share_an_index_all_run() {
+async fn calls_with_the_same_index_all_run() {
     let call = |name: &str, arguments: &str| {
         json!({"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "",
             "function": {"name": name, "arguments": arguments}}]}, "finish_reason": null}]})
@@ -80,13 +80,13 @@ async fn calls_that_share_an_index_all_run() {
     assert_eq!(bench.runs(), 3);
 }
 
-/// Some models have nothing to add once they have said what they do.
+/// Some models return an empty answer after their tools have run.
 #[tokio::test]
-async fn silence_after_tools_is_an_end_only_where_something_was_said() {
-    let silence = || Reply::answer(Vec::new(), FinishReason::Stop, COUNTED);
+async fn empty_answer_after_tools_succeeds_only_with_earlier_text() {
+    let silence = || Reply::answer(Vec::new(), FinishReason::Stop, TEST_USAGE);
     let call = ToolCall::new("v0", "look", json!({}));
     let talking = vec![Piece::Text("I look.".to_owned()), Piece::ToolCall(call)];
-    let bench = Bench::with(vec![Reply::answer(talking, FinishReason::ToolUse, COUNTED), silence()]).await;
+    let bench = Bench::with(vec![Reply::answer(talking, FinishReason::ToolUse, TEST_USAGE), silence()]).await;
     let events = bench.talk.exchange(&json!({"content": "go"})).await;
     assert_eq!(kinds(&events), ["start", "token", "tool_use", "tool_result", "done"]);
     assert_eq!(bench.talk.vendor.requests().len(), 2);

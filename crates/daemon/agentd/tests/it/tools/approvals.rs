@@ -1,4 +1,4 @@
-//! Approvals: asked for, answered, expired, carried over a restart.
+//! Approvals: requested, answered, expired, and resumed after a restart.
 
 use agentd_store::{StoreError, Tx, args};
 use tokio_util::sync::CancellationToken;
@@ -8,22 +8,22 @@ use super::*;
 use crate::support::Eventually;
 
 #[tokio::test]
-async fn what_was_approved_is_what_runs() {
+async fn approved_input_is_what_runs() {
     let input = json!({"word": "exactly this"});
     let bench = Bench::with(vec![calls(&[("look", json!({})), ("act", input.clone())]), says("Done.")]).await;
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
     let mut stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
     let mut events = Vec::new();
     while !kinds(&events).contains(&"approval_request") || !kinds(&events).contains(&"tool_result") {
-        events.push(stream.next().await.expect("the stream goes on"));
+        events.push(stream.next().await.expect("next event"));
     }
-    assert_eq!(bench.runs(), 1, "what only reads does not ask");
+    assert_eq!(bench.runs(), 1, "read-only tools need no approval");
     let pending = bench.pending().await;
     assert_eq!((pending.len(), &pending[0]["tool"], &pending[0]["input"]), (1, &json!("act"), &input));
-    let asked = events.iter().find(|event| event.event == "approval_request").expect("it asks");
+    let asked = events.iter().find(|event| event.event == "approval_request").expect("an approval request");
     assert_eq!((&asked.data["approval_id"], &asked.data["input"]), (&pending[0]["id"], &input));
     assert_eq!(asked.data["input_sha256"], pending[0]["input_sha256"]);
-    // The conversation is busy meanwhile.
+    // The conversation is busy while the approval is pending.
     bench
         .talk
         .send(&json!({"content": "more", "conversation_id": id}))
@@ -43,13 +43,13 @@ async fn what_was_approved_is_what_runs() {
     assert_eq!(bench.runs(), 2);
     bench.talk.app.post(&path).json(&answer).send().await.expect_error(409, "approval_answered");
     assert_eq!(bench.answer(&json!("appr_unknown"), json!({"decision": "approve"})).await, 404);
-    let kept = bench.kept(&events).await;
-    assert_eq!(kept["tool_calls"][1]["output"], json!({"echo": input}));
+    let reply = bench.stored_reply(&events).await;
+    assert_eq!(reply["tool_calls"][1]["output"], json!({"echo": input}));
 }
 
-/// What is asked and what tools do, to whoever watches the whole daemon: by their ids alone.
+/// Events about approvals and tools contain only ids, no content.
 #[tokio::test]
-async fn whoever_follows_events_sees_a_turn_and_what_it_asks() {
+async fn event_stream_shows_turn_and_approvals_without_content() {
     let bench = Bench::with(vec![calls(&[("act", json!({"word": "secret"}))]), says("Done.")]).await;
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
     let follow = "/api/events/stream?types=task.started,task.completed,approval,turn";
@@ -60,7 +60,7 @@ async fn whoever_follows_events_sees_a_turn_and_what_it_asks() {
     let events = stream.collect().await;
     let mut seen = Vec::new();
     while seen.len() < 7 {
-        seen.push(watched.next().await.expect("it goes on"));
+        seen.push(watched.next().await.expect("next event"));
     }
     let (mut stored, steps): (Vec<_>, Vec<_>) = seen.into_iter().partition(|event| event.id.is_some());
     stored.remove(0);
@@ -83,7 +83,7 @@ async fn whoever_follows_events_sees_a_turn_and_what_it_asks() {
 }
 
 #[tokio::test]
-async fn a_rejection_is_told_to_the_model() {
+async fn rejection_reason_is_sent_to_the_model() {
     let bench = Bench::with(vec![calls(&[("act", json!({}))]), says("Then not.")]).await;
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
     let stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
@@ -93,7 +93,7 @@ async fn a_rejection_is_told_to_the_model() {
     assert_eq!(kinds(&events), ["start", "approval_request", "tool_result", "token", "done"]);
     assert_eq!(bench.runs(), 0);
     assert!(bench.request(1).to_string().contains("the owner said no: too risky"));
-    assert_eq!(bench.kept(&events).await["tool_calls"][0]["status"], "rejected");
+    assert_eq!(bench.stored_reply(&events).await["tool_calls"][0]["status"], "rejected");
 }
 
 async fn wait_for_pending(bench: &Bench) -> Value {
@@ -102,12 +102,12 @@ async fn wait_for_pending(bench: &Bench) -> Value {
         if let Some(first) = bench.pending().await.first() {
             return first.clone();
         }
-        eventually.look_again().await;
+        eventually.retry().await;
     }
 }
 
 #[tokio::test]
-async fn named_tools_always_ask() {
+async fn tools_listed_in_settings_require_approval() {
     let bench = Bench::with(vec![calls(&[("look", json!({}))]), says("ok")]).await;
     bench
         .talk
@@ -124,10 +124,10 @@ async fn named_tools_always_ask() {
 }
 
 #[tokio::test]
-async fn a_pending_approval_survives_a_restart() {
+async fn pending_approval_survives_restart() {
     let mut bench = Bench::with(vec![calls(&[("act", json!({"word": "w"}))]), says("Done.")]).await;
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
-    let (pending, session) = park(&bench, &id).await;
+    let (pending, session) = begin_parked_turn(&bench, &id).await;
     bench.restart().await;
     assert_eq!(bench.pending().await, std::slice::from_ref(&pending));
     let conversation = bench.talk.conversation(&id).await;
@@ -139,14 +139,14 @@ async fn a_pending_approval_survives_a_restart() {
 }
 
 #[tokio::test]
-async fn a_tool_that_was_changed_since_does_not_run() {
+async fn tool_changed_after_approval_request_does_not_run() {
     let mut bench = Bench::with(vec![calls(&[("greet", json!({}))]), says("Then not.")]).await;
     without_sandbox(&bench).await;
     let custom = "/api/settings/skills/custom";
     let tool = json!({"name": "greet", "description": "Greets.", "kind": "shell", "source_code": "echo old"});
     let made = bench.talk.app.post(custom).json(&tool).send().await.expect_status(201).json();
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
-    let (pending, session) = park(&bench, &id).await;
+    let (pending, session) = begin_parked_turn(&bench, &id).await;
     let path = format!("{custom}/{}", made["id"].as_str().expect("an id"));
     bench.talk.app.put(&path).json(&json!({"source_code": "echo new"})).send().await.expect_status(200);
     bench.restart().await;
@@ -154,13 +154,13 @@ async fn a_tool_that_was_changed_since_does_not_run() {
     assert_eq!(bench.answer(&pending["id"], json!({"decision": "approve"})).await, 200);
     let events = bench.talk.follow(&session).stream().await.collect().await;
     let result = &events.iter().find(|event| event.event == "tool_result").expect("a result").data;
-    let error = result["output"]["error"].as_str().expect("why not");
+    let error = result["output"]["error"].as_str().expect("an error");
     assert!(result["status"] == "failed" && error.contains("was changed"), "{result}");
     assert_eq!(last(&events).event, "done");
 }
 
-/// Begins a turn that waits for its owner and for nobody else: what is asked, and its session.
-pub(super) async fn park(bench: &Bench, conversation: &str) -> (Value, String) {
+/// Begins a turn that waits for an approval; returns the approval and the session id.
+pub(super) async fn begin_parked_turn(bench: &Bench, conversation: &str) -> (Value, String) {
     let stream = bench.talk.send(&json!({"content": "go", "conversation_id": conversation})).stream().await;
     let pending = wait_for_pending(bench).await;
     let session = pending["session_id"].as_str().expect("a session").to_owned();
@@ -178,12 +178,12 @@ async fn wait_until_parked(bench: &Bench, session: &str) {
         if read.fetch_optional(sql, args![session]).await.expect("a row").is_some() {
             return;
         }
-        eventually.look_again().await;
+        eventually.retry().await;
     }
 }
 
-/// Another conversation that waits for an approval; answers its session.
-async fn park_anew(bench: &Bench) -> String {
+/// Begins another turn that waits for an approval; returns its session id.
+async fn begin_parked_session(bench: &Bench) -> String {
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
     let mut stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
     let session = started(&[stream.next().await.expect("start")], "session_id");
@@ -191,14 +191,14 @@ async fn park_anew(bench: &Bench) -> String {
     session
 }
 
-async fn status(bench: &Bench, session: &str) -> Option<String> {
+async fn session_status(bench: &Bench, session: &str) -> Option<String> {
     let mut read = bench.talk.app.running().context().db.read().await.expect("a connection");
     let row = read.fetch_optional("SELECT status FROM sessions WHERE id = $1", args![session]).await.expect("a row");
     row.map(|row| row.get("status").expect("a status"))
 }
 
 #[tokio::test]
-async fn an_approval_expires() {
+async fn expired_approval_ends_the_turn() {
     let bench = Bench::with(vec![calls(&[("act", json!({}))]), says("Nobody said yes.")]).await;
     let ttl = json!({"approval_ttl_seconds": 1});
     bench.talk.app.put("/api/settings/security").json(&ttl).send().await.expect_status(200);
@@ -211,7 +211,7 @@ async fn an_approval_expires() {
     let answer = json!({"decision": "approve"});
     let refused = bench.talk.app.post(&late).json(&answer).send().await.expect_error(409, "approval_expired");
     assert!(refused.text().contains("ask the agent again"), "{}", refused.text());
-    // Nobody has written it down yet.
+    // No worker has recorded the expiry yet.
     assert!(bench.pending().await.is_empty());
     let expired = bench.talk.app.get("/api/chat/approvals?status=expired").send().await.expect_status(200).json();
     assert_eq!((&expired["total"], &expired["approvals"][0]["status"]), (&json!(1), &json!("expired")));
@@ -219,13 +219,13 @@ async fn an_approval_expires() {
     let events = stream.collect().await;
     assert_eq!(last(&events).event, "done");
     assert_eq!(bench.runs(), 0);
-    assert_eq!(bench.kept(&events).await["tool_calls"][0]["status"], "expired");
+    assert_eq!(bench.stored_reply(&events).await["tool_calls"][0]["status"], "expired");
     bench.talk.app.post(&late).json(&answer).send().await.expect_error(409, "approval_expired");
 }
 
-/// A conversation is free again when the time is over, not when somebody looks the next time.
+/// The conversation is released when the approval expires, not at the next worker interval.
 #[tokio::test]
-async fn an_approval_expires_on_time() {
+async fn approval_expires_without_waiting_for_worker_interval() {
     let bench = Bench::with(vec![calls(&[("act", json!({}))]), says("Nobody said yes.")]).await;
     let ttl = json!({"approval_ttl_seconds": 1});
     bench.talk.app.put("/api/settings/security").json(&ttl).send().await.expect_status(200);
@@ -233,29 +233,29 @@ async fn an_approval_expires_on_time() {
     let running = bench.talk.app.running();
     let (tracker, draining) = (TaskTracker::new(), CancellationToken::new());
     running.daemon.workers.spawn(&running.context().db, &tracker, &draining);
-    // By then every worker has looked, and rests for its interval.
+    // Every worker has run once and now waits for its interval.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
     let pending = wait_for_pending(&bench).await;
     wait_until_parked(&bench, pending["session_id"].as_str().expect("a session")).await;
     bench.talk.app.clock.advance(Duration::from_secs(1));
-    let events = tokio::time::timeout(Duration::from_secs(15), stream.collect()).await.expect("it expires");
+    let events = tokio::time::timeout(Duration::from_secs(15), stream.collect()).await.expect("the approval expires");
     assert_eq!(last(&events).event, "done");
-    assert_eq!(bench.kept(&events).await["tool_calls"][0]["status"], "expired");
+    assert_eq!(bench.stored_reply(&events).await["tool_calls"][0]["status"], "expired");
     draining.cancel();
     tracker.close();
     tracker.wait().await;
 }
 
 #[tokio::test]
-async fn a_deleted_agent_asks_for_nothing_any_more() {
+async fn deleting_agent_cancels_its_approvals() {
     let bench = Bench::with(vec![calls(&[("act", json!({}))])]).await;
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
     let stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
     let pending = wait_for_pending(&bench).await;
     wait_until_parked(&bench, pending["session_id"].as_str().expect("a session")).await;
     bench.talk.app.delete("/api/agents/scout").send().await.expect_status(200);
-    assert!(bench.pending().await.is_empty(), "it is closed together with the deletion");
+    assert!(bench.pending().await.is_empty(), "deleting the agent closes its approvals");
     let path = format!("/api/chat/approvals/{}", pending["id"].as_str().expect("an id"));
     for decision in ["approve", "reject"] {
         let answer = bench.talk.app.post(&path).json(&json!({"decision": decision})).send().await;
@@ -269,10 +269,10 @@ async fn a_deleted_agent_asks_for_nothing_any_more() {
 }
 
 #[tokio::test]
-async fn a_waiting_turn_of_an_agent_that_is_gone_keeps_no_daemon_from_starting() {
+async fn parked_turn_of_deleted_agent_does_not_block_startup() {
     let mut bench = Bench::with(vec![calls(&[("act", json!({}))])]).await;
-    let session = park_anew(&bench).await;
-    // As a daemon leaves it that is killed right after the deletion.
+    let session = begin_parked_session(&bench).await;
+    // The state after a kill immediately following the deletion.
     let gone = async |tx: &mut Tx| {
         let now = tx.clock().now();
         tx.execute("UPDATE agents SET deleted_at = $1", args![now]).await?;
@@ -281,33 +281,33 @@ async fn a_waiting_turn_of_an_agent_that_is_gone_keeps_no_daemon_from_starting()
     bench.talk.app.running().context().db.write::<_, StoreError, _>(gone).await.expect("changed");
     bench.restart().await;
     bench.talk.app.run_workers().await;
-    assert_ne!(status(&bench, &session).await.as_deref(), Some("running"));
+    assert_ne!(session_status(&bench, &session).await.as_deref(), Some("running"));
     bench.restart().await;
     assert_eq!(bench.runs(), 0);
 }
 
 #[tokio::test]
-async fn a_waiting_turn_that_cannot_be_read_ends_and_keeps_no_other_waiting() {
+async fn unreadable_parked_turn_is_interrupted_and_others_continue() {
     let mut bench = Bench::with(vec![calls(&[("act", json!({}))]), calls(&[("act", json!({}))]), says("Done.")]).await;
-    let (broken, whole) = (park_anew(&bench).await, park_anew(&bench).await);
+    let (broken, whole) = (begin_parked_session(&bench).await, begin_parked_session(&bench).await);
     let lost = broken.clone();
     let spoil = async move |tx: &mut Tx| {
         tx.execute("UPDATE parked_turns SET state = '{}' WHERE session_id = $1", args![&lost]).await?;
-        // Decided while nobody looks.
+        // Approved while no daemon is running.
         tx.execute("UPDATE approvals SET status = 'approved'", args![]).await
     };
     bench.talk.app.running().context().db.write::<_, StoreError, _>(spoil).await.expect("changed");
     bench.restart().await;
     bench.talk.app.run_workers().await;
-    assert_eq!(status(&bench, &broken).await.as_deref(), Some("interrupted"));
+    assert_eq!(session_status(&bench, &broken).await.as_deref(), Some("interrupted"));
     let mut eventually = Eventually::new();
-    while status(&bench, &whole).await.as_deref() != Some("done") {
-        eventually.look_again().await;
+    while session_status(&bench, &whole).await.as_deref() != Some("done") {
+        eventually.retry().await;
     }
 }
 
 #[tokio::test]
-async fn a_waiting_turn_can_be_cancelled_and_its_conversation_deleted() {
+async fn parked_turn_can_be_cancelled_and_its_conversation_deleted() {
     let bench = Bench::with(vec![calls(&[("act", json!({}))])]).await;
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
     let send = json!({"content": "go", "conversation_id": id});
@@ -320,11 +320,11 @@ async fn a_waiting_turn_can_be_cancelled_and_its_conversation_deleted() {
     assert_eq!(cancelled["status"], "cancelled");
     let events = stream.collect().await;
     assert_eq!(last(&events).data["code"], "cancelled");
-    assert_eq!(bench.kept(&events).await["tool_calls"][0]["status"], "cancelled", "it was not run");
+    assert_eq!(bench.stored_reply(&events).await["tool_calls"][0]["status"], "cancelled", "the tool did not run");
     assert!(bench.pending().await.is_empty());
     assert_eq!(bench.answer(&pending["id"], json!({"decision": "approve"})).await, 409);
     assert_eq!(bench.runs(), 0);
-    // The same again, and away with it all.
+    // A second parked turn, whose conversation is deleted.
     let stream = bench.talk.send(&send).stream().await;
     let pending = wait_for_pending(&bench).await;
     wait_until_parked(&bench, pending["session_id"].as_str().expect("a session")).await;
@@ -336,7 +336,7 @@ async fn a_waiting_turn_can_be_cancelled_and_its_conversation_deleted() {
 }
 
 #[tokio::test]
-async fn a_cancelled_tool_is_marked_and_never_run_again() {
+async fn cancelled_tool_call_is_marked_unknown_and_not_repeated() {
     let gate = Gate::new();
     let bench = Bench::gated(vec![calls(&[("act", json!({}))])], Some(gate.clone())).await;
     let mut stream = bench.talk.send(&json!({"content": "go"})).stream().await;
@@ -345,13 +345,13 @@ async fn a_cancelled_tool_is_marked_and_never_run_again() {
     bench.talk.app.post(&format!("/api/chat/sessions/{session}/cancel")).send().await.expect_status(200);
     events.extend(stream.collect().await);
     assert_eq!(last(&events).data["code"], "cancelled");
-    let kept = bench.kept(&events).await;
-    assert_eq!((&kept["status"], &kept["tool_calls"][0]["status"]), (&json!("cancelled"), &json!("unknown")));
+    let reply = bench.stored_reply(&events).await;
+    assert_eq!((&reply["status"], &reply["tool_calls"][0]["status"]), (&json!("cancelled"), &json!("unknown")));
     assert_eq!(bench.runs(), 1);
 }
 
 #[tokio::test]
-async fn what_waited_for_its_turn_was_not_run() {
+async fn queued_tool_call_is_cancelled_without_running() {
     let gate = Gate::new();
     let bench = Bench::gated(vec![calls(&[("act", json!({})), ("act", json!({}))])], Some(gate.clone())).await;
     let one = json!({"max_parallel_tools": 1});
@@ -361,7 +361,7 @@ async fn what_waited_for_its_turn_was_not_run() {
     let session = started(&events, "session_id");
     bench.talk.app.post(&format!("/api/chat/sessions/{session}/cancel")).send().await.expect_status(200);
     events.extend(stream.collect().await);
-    let kept = bench.kept(&events).await;
-    let statuses = [&kept["tool_calls"][0]["status"], &kept["tool_calls"][1]["status"]];
+    let reply = bench.stored_reply(&events).await;
+    let statuses = [&reply["tool_calls"][0]["status"], &reply["tool_calls"][1]["status"]];
     assert_eq!(statuses, [&json!("unknown"), &json!("cancelled")]);
 }

@@ -1,10 +1,10 @@
-//! Schemas that are made to use up the machine, in tools that a turn calls.
+//! Tool schemas that would consume excessive memory or time.
 
 use std::time::Duration;
 
 use super::*;
 
-/// Definitions that each name the next one twice: unfolded, two to the power of `length`.
+/// Builds definitions that each reference the next one twice, so that expansion doubles `length` times.
 fn doubling(length: usize, keyword: &str) -> Value {
     let mut definitions = serde_json::Map::new();
     for number in 0..length {
@@ -20,10 +20,10 @@ fn tool(name: &str, schema: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_schema_whose_references_multiply_is_refused() {
+async fn schema_with_exponential_references_is_rejected() {
     let talk = Talk::saying(&["Yes."]).await;
     for keyword in ["allOf", "anyOf", "oneOf"] {
-        // A bound on what it unfolds to, whatever its length is.
+        // The limit applies to the expanded size.
         for length in [18, 40] {
             let schema = doubling(length, keyword);
             assert!(schema.to_string().len() < 4_000);
@@ -38,7 +38,7 @@ async fn a_schema_whose_references_multiply_is_refused() {
     }
 }
 
-/// A schema that is small unfolded; what multiplies it is a value that goes down into itself.
+/// Returns a schema with a small expansion whose validation grows exponentially with the depth of the input.
 fn recursive() -> Value {
     let node = json!({"$ref": "#/$defs/node"});
     json!({"type": "object", "$ref": "#/$defs/node", "$defs": {"node": {"anyOf": [
@@ -48,12 +48,12 @@ fn recursive() -> Value {
 }
 
 #[tokio::test]
-async fn an_input_that_multiplies_a_schema_ends_with_the_steps_of_its_validation() {
+async fn deeply_nested_input_hits_the_validation_step_limit() {
     let mut deep = json!({});
     for _ in 0..60 {
         deep = json!({"a": deep});
     }
-    // Many at once: each ends by itself, and none holds up the daemon meanwhile.
+    // Many concurrent calls: each ends on its own and none blocks the daemon.
     let many: Vec<(&str, Value)> = (0..32).map(|_| ("mine", deep.clone())).collect();
     let bench = Bench::with(vec![calls(&many), says("Sorry.")]).await;
     without_sandbox(&bench).await;
@@ -76,10 +76,10 @@ async fn an_input_that_multiplies_a_schema_ends_with_the_steps_of_its_validation
     };
     let (events, slowest) = tokio::join!(turn, probing);
     assert_eq!((last(&events).event.as_str(), token_text(&events).as_str()), ("done", "Sorry."));
-    let kept = bench.kept(&events).await;
-    for call in kept["tool_calls"].as_array().expect("calls") {
+    let reply = bench.stored_reply(&events).await;
+    for call in reply["tool_calls"].as_array().expect("calls") {
         let told = call["output"]["error"].as_str().unwrap_or_default();
         assert!(told.contains("too large or nested too deeply"), "{call}");
     }
-    println!("slowest answer of /health/live meanwhile: {slowest:?}");
+    println!("slowest response of /health/live meanwhile: {slowest:?}");
 }

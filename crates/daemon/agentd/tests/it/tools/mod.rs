@@ -1,4 +1,4 @@
-//! Agents that act: rounds of tools.
+//! Turns with tool calls.
 
 mod answers;
 mod approvals;
@@ -24,23 +24,23 @@ use serde_json::{Map, Value, json};
 
 use crate::support::TestApp;
 use crate::support::request::{ServerEvent, token_text};
-use crate::support::talk::{COUNTED, Talk, started};
+use crate::support::talk::{TEST_USAGE, Talk, started};
 
-/// What the tools of a test did.
+/// State shared by the tools of a test.
 #[derive(Debug, Default)]
-struct Workshop {
+struct ToolState {
     runs: AtomicUsize,
-    /// How many run at this moment, and how many did at most.
-    now: AtomicUsize,
-    most: AtomicUsize,
+    /// Current and maximum number of concurrent calls.
+    running: AtomicUsize,
+    max_running: AtomicUsize,
     gate: Option<Gate>,
 }
 
-/// A tool that repeats its input. Its name decides what it does besides.
+/// A tool that repeats its input. Its name selects an additional behaviour.
 #[derive(Debug)]
 struct Echo {
     description: ToolDescription,
-    workshop: Arc<Workshop>,
+    state: Arc<ToolState>,
 }
 
 impl Tool for Echo {
@@ -62,14 +62,14 @@ impl Tool for Echo {
         context: ToolCallContext,
     ) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
         async move {
-            let workshop = &self.workshop;
-            workshop.runs.fetch_add(1, Ordering::SeqCst);
-            let now = workshop.now.fetch_add(1, Ordering::SeqCst) + 1;
-            workshop.most.fetch_max(now, Ordering::SeqCst);
-            if let Some(gate) = &workshop.gate {
+            let state = &self.state;
+            state.runs.fetch_add(1, Ordering::SeqCst);
+            let running = state.running.fetch_add(1, Ordering::SeqCst) + 1;
+            state.max_running.fetch_max(running, Ordering::SeqCst);
+            if let Some(gate) = &state.gate {
                 gate.pass().await;
             }
-            workshop.now.fetch_sub(1, Ordering::SeqCst);
+            state.running.fetch_sub(1, Ordering::SeqCst);
             assert!(context.workspace.is_dir());
             match self.description.name.as_str() {
                 "breaks" => Err(ToolError::Failed("the disk is on fire".to_owned())),
@@ -83,7 +83,7 @@ impl Tool for Echo {
     }
 }
 
-struct Source(Arc<Workshop>);
+struct Source(Arc<ToolState>);
 
 impl ToolSource for Source {
     fn name(&self) -> &'static str {
@@ -113,7 +113,7 @@ impl ToolSource for Source {
                     effect,
                     time_limit: Duration::from_millis(if name == "hangs" { 50 } else { 60_000 }),
                 },
-                workshop: Arc::clone(&self.0),
+                state: Arc::clone(&self.0),
             }) as Arc<dyn Tool>
         };
         let tools = names.into_iter().map(tool).collect();
@@ -125,17 +125,17 @@ fn calls(calls: &[(&str, Value)]) -> Reply {
     let calls = calls.iter().enumerate();
     Reply::tool_calls(
         calls.map(|(index, (name, input))| ToolCall::new(format!("v{index}"), *name, input.clone())).collect(),
-        COUNTED,
+        TEST_USAGE,
     )
 }
 
 fn says(text: &str) -> Reply {
-    Reply::text([text], COUNTED)
+    Reply::text([text], TEST_USAGE)
 }
 
 struct Bench {
     talk: Talk,
-    workshop: Arc<Workshop>,
+    state: Arc<ToolState>,
 }
 
 impl Bench {
@@ -144,31 +144,31 @@ impl Bench {
     }
 
     async fn gated(replies: Vec<Reply>, gate: Option<Gate>) -> Self {
-        // One after the other; the last again and again.
+        // Replies are used in order; the last one repeats.
         let asked = AtomicUsize::new(0);
         let script = Script::by(move |_| {
             let nth = asked.fetch_add(1, Ordering::SeqCst);
             replies[nth.min(replies.len() - 1)].clone()
         });
         let talk = Talk::with(script).await;
-        let workshop = Arc::new(Workshop { gate, ..Workshop::default() });
-        offer(&talk.app, &workshop);
-        Self { talk, workshop }
+        let state = Arc::new(ToolState { gate, ..ToolState::default() });
+        register_tools(&talk.app, &state);
+        Self { talk, state }
     }
 
-    /// What the vendor was sent, by number.
+    /// Returns the body of a vendor request.
     fn request(&self, number: usize) -> Value {
         self.talk.vendor.requests()[number].body.clone()
     }
 
     fn runs(&self) -> usize {
-        self.workshop.runs.load(Ordering::SeqCst)
+        self.state.runs.load(Ordering::SeqCst)
     }
 
-    /// The same data in another life; the tools are there again.
+    /// Restarts the daemon on the same data and registers the tools again.
     async fn restart(&mut self) {
         self.talk.app.restart().await;
-        offer(&self.talk.app, &self.workshop);
+        register_tools(&self.talk.app, &self.state);
     }
 
     async fn conversation(&self, fields: Value) -> String {
@@ -186,25 +186,25 @@ impl Bench {
         self.talk.app.post(&path).json(&answer).send().await.status.as_u16()
     }
 
-    /// The file in which a long result is kept.
-    fn whole(&self, output: &Value) -> String {
+    /// Reads the file that stores a long result.
+    fn read_stored_output(&self, output: &Value) -> String {
         let path = output["kept_in"].as_str().expect("a file");
         let path = self.talk.app.data_dir().join("agents/scout").join(path);
         std::fs::read_to_string(path).expect("the whole result")
     }
 
-    /// The reply's message, as its conversation shows it.
-    async fn kept(&self, events: &[ServerEvent]) -> Value {
+    /// Returns the message of the reply as its conversation shows it.
+    async fn stored_reply(&self, events: &[ServerEvent]) -> Value {
         let conversation = self.talk.conversation(&started(events, "conversation_id")).await;
         conversation["messages"].as_array().expect("messages").last().expect("a reply").clone()
     }
 }
 
-fn offer(app: &TestApp, workshop: &Arc<Workshop>) {
-    app.tools.add(Arc::new(Source(Arc::clone(workshop))));
+fn register_tools(app: &TestApp, state: &Arc<ToolState>) {
+    app.tools.add(Arc::new(Source(Arc::clone(state))));
 }
 
-/// So that code runs on every machine.
+/// Disables the sandbox, so that code runs on every machine.
 async fn without_sandbox(bench: &Bench) {
     bench.talk.app.put("/api/sandbox/config").json(&json!({"backend": "none"})).send().await.expect_status(200);
 }
@@ -218,21 +218,21 @@ fn last(events: &[ServerEvent]) -> &ServerEvent {
 }
 
 #[tokio::test]
-async fn a_tool_runs_and_its_result_leads_to_the_answer() {
+async fn tool_result_leads_to_the_answer() {
     let bench = Bench::with(vec![calls(&[("look", json!({"word": "a"}))]), says("It is a.")]).await;
     let events = bench.talk.exchange(&json!({"content": "What is it?"})).await;
     assert_eq!(kinds(&events), ["start", "tool_use", "tool_result", "token", "done"]);
     assert_eq!((&events[1].data["tool"], &events[1].data["input"]), (&json!("look"), &json!({"word": "a"})));
     assert_eq!(events[2].data["output"], json!({"echo": {"word": "a"}}));
-    // Two calls of the model, counted together.
+    // The usage of two model calls is added up.
     assert_eq!((&events[4].data["input_tokens"], &events[4].data["output_tokens"]), (&json!(14), &json!(6)));
     assert_eq!(bench.talk.usage().await.len(), 2);
-    let kept = bench.kept(&events).await;
-    assert_eq!((&kept["content"], &kept["status"]), (&json!("It is a."), &json!("complete")));
-    let call = &kept["tool_calls"][0];
+    let reply = bench.stored_reply(&events).await;
+    assert_eq!((&reply["content"], &reply["status"]), (&json!("It is a."), &json!("complete")));
+    let call = &reply["tool_calls"][0];
     assert_eq!((&call["tool"], &call["status"]), (&json!("look"), &json!("done")));
     assert_eq!(call["output"], json!({"echo": {"word": "a"}}));
-    // What the model was told: its own call, and the result under the same id.
+    // The model receives its own call and the result with the same id.
     let told = bench.request(1);
     let messages = told["messages"].as_array().expect("messages").clone();
     let result = messages.last().expect("a result");
@@ -241,7 +241,7 @@ async fn a_tool_runs_and_its_result_leads_to_the_answer() {
 }
 
 #[tokio::test]
-async fn the_next_turn_remembers_what_was_done() {
+async fn next_turn_includes_earlier_tool_calls() {
     let replies = vec![calls(&[("look", json!({"word": "a"}))]), says("It is a."), says("Still a.")];
     let bench = Bench::with(replies).await;
     let events = bench.talk.exchange(&json!({"content": "What is it?"})).await;
@@ -252,7 +252,7 @@ async fn the_next_turn_remembers_what_was_done() {
     let roles: Vec<&str> = messages.iter().filter_map(|message| message["role"].as_str()).collect();
     assert_eq!(roles, ["system", "user", "assistant", "tool", "assistant", "user"]);
     assert!(messages[3]["content"].as_str().expect("text").contains("echo"));
-    // A conversation without tools tells the same in words, because vendors refuse calls there.
+    // In chat mode earlier calls are described in text, because vendors reject tool calls without tools.
     let path = format!("/api/chat/conversations/{}/mode", started(&events, "conversation_id"));
     bench.talk.app.patch(&path).json(&json!({"mode": "chat"})).send().await.expect_status(200);
     bench.talk.exchange(&again).await;
@@ -262,7 +262,7 @@ async fn the_next_turn_remembers_what_was_done() {
 }
 
 #[tokio::test]
-async fn calls_of_one_answer_run_side_by_side_and_answer_in_order() {
+async fn calls_of_one_answer_run_concurrently_and_return_in_order() {
     let gate = Gate::new();
     let wanted: Vec<(&str, Value)> =
         ["a", "b", "c", "d", "e", "f", "g", "h"].iter().map(|word| ("look", json!({"word": word}))).collect();
@@ -270,15 +270,15 @@ async fn calls_of_one_answer_run_side_by_side_and_answer_in_order() {
     let mut stream = bench.talk.send(&json!({"content": "all"})).stream().await;
     let mut events = Vec::new();
     while kinds(&events).iter().filter(|kind| **kind == "tool_use").count() < 8 {
-        events.push(stream.next().await.expect("the stream goes on"));
+        events.push(stream.next().await.expect("next event"));
     }
-    while bench.workshop.now.load(Ordering::SeqCst) < 8 {
+    while bench.state.running.load(Ordering::SeqCst) < 8 {
         tokio::task::yield_now().await;
     }
     gate.open();
     events.extend(stream.collect().await);
     assert_eq!(last(&events).event, "done");
-    assert_eq!(bench.workshop.most.load(Ordering::SeqCst), 8);
+    assert_eq!(bench.state.max_running.load(Ordering::SeqCst), 8);
     let request = bench.request(1);
     let messages = request["messages"].as_array().expect("messages");
     let ids: Vec<&str> = messages.iter().filter_map(|message| message["tool_call_id"].as_str()).collect();
@@ -286,7 +286,7 @@ async fn calls_of_one_answer_run_side_by_side_and_answer_in_order() {
 }
 
 #[tokio::test]
-async fn whatever_a_model_or_a_tool_does_wrong_the_turn_goes_on() {
+async fn invalid_calls_and_failing_tools_do_not_end_the_turn() {
     let wrong = [
         ("nothing_like_it", json!({})),
         ("look", json!({"word": 1})),
@@ -299,13 +299,13 @@ async fn whatever_a_model_or_a_tool_does_wrong_the_turn_goes_on() {
     let bench = Bench::with(vec![calls(&wrong), says("Sorry.")]).await;
     let events = bench.talk.exchange(&json!({"content": "go"})).await;
     assert_eq!(last(&events).event, "done", "{events:?}");
-    let kept = bench.kept(&events).await;
-    let sentence = |index: usize| kept["tool_calls"][index]["output"]["error"].as_str().unwrap_or_default().to_owned();
+    let reply = bench.stored_reply(&events).await;
+    let sentence = |index: usize| reply["tool_calls"][index]["output"]["error"].as_str().unwrap_or_default().to_owned();
     assert!(sentence(0).contains("no such tool") && sentence(0).contains("look"), "{}", sentence(0));
     assert!(sentence(1).contains("word") && sentence(2).contains("other"));
     assert!(sentence(3).contains("on fire") && sentence(4).contains("broke down"));
     assert!(sentence(5).contains("did not answer within"));
-    let flood = &kept["tool_calls"][6];
+    let flood = &reply["tool_calls"][6];
     assert_eq!(flood["status"], "done");
     assert!(flood["output"]["left_out"].as_str().expect("a note").contains("bytes"));
     let told = bench.request(1).to_string();
@@ -316,25 +316,25 @@ async fn whatever_a_model_or_a_tool_does_wrong_the_turn_goes_on() {
 }
 
 #[tokio::test]
-async fn the_file_of_a_long_result_has_all_that_code_wrote() {
+async fn file_of_a_long_result_contains_the_whole_output() {
     let wanted = [("shell", json!({"command": "seq 1 40000"}))];
     let bench = Bench::with(vec![calls(&wanted), says("Counted.")]).await;
     without_sandbox(&bench).await;
     let events = bench.talk.exchange(&json!({"content": "go"})).await;
-    let kept = bench.kept(&events).await;
-    let output = &kept["tool_calls"][0]["output"];
+    let reply = bench.stored_reply(&events).await;
+    let output = &reply["tool_calls"][0]["output"];
     let shown = output["stdout"].as_str().expect("a text");
-    assert!(shown.contains("bytes left out]") && !shown.contains("\n20000\n"), "cut as it is shown");
-    assert!(output.get("kept_part").is_none(), "all of it is kept");
-    let whole = bench.whole(output);
+    assert!(shown.contains("bytes left out]") && !shown.contains("\n20000\n"), "the shown part is truncated");
+    assert!(output.get("kept_part").is_none(), "the whole output is stored");
+    let whole = bench.read_stored_output(output);
     assert!(whole.contains("\n1\n2\n") && whole.contains("\n20000\n20001\n") && whole.contains("\n40000\n"));
     let told = bench.request(1).to_string();
     assert!(told.len() < 100_000 && told.contains("read it with read_file"));
 }
 
-/// The code has had its effects, so what it hands back must not be lost.
+/// The code has already had side effects, so its result must not be lost.
 #[tokio::test]
-async fn a_long_result_of_a_python_tool_is_kept() {
+async fn long_result_of_a_python_tool_is_stored() {
     let wanted = [("rows", json!({})), ("huge", json!({}))];
     let bench = Bench::with(vec![calls(&wanted), says("Done.")]).await;
     without_sandbox(&bench).await;
@@ -346,29 +346,33 @@ async fn a_long_result_of_a_python_tool_is_kept() {
         bench.talk.app.post("/api/settings/skills/custom").json(&tool).send().await.expect_status(201);
     }
     let events = bench.talk.exchange(&json!({"content": "go"})).await;
-    let kept = bench.kept(&events).await;
-    let (rows, huge) = (&kept["tool_calls"][0], &kept["tool_calls"][1]);
+    let reply = bench.stored_reply(&events).await;
+    let (rows, huge) = (&reply["tool_calls"][0], &reply["tool_calls"][1]);
     assert_eq!((&rows["status"], &huge["status"]), (&json!("done"), &json!("failed")));
-    let whole = bench.whole(&rows["output"]);
+    let whole = bench.read_stored_output(&rows["output"]);
     assert!(whole.contains("\"row 0\"") && whole.contains("\"row 29999\""));
     let error = huge["output"]["error"].as_str().expect("a sentence");
     assert!(error.contains("ran to its end") && error.contains("hand back its name"), "{error}");
 }
 
-/// What a vendor refuses once it would refuse in every later turn.
+/// A call that a vendor rejects once would be rejected in every later turn.
 #[tokio::test]
-async fn a_call_goes_back_in_a_form_that_vendors_take() {
+async fn calls_are_sent_back_in_a_form_that_vendors_accept() {
     let long = "x".repeat(5_000);
     let invented: Vec<ToolCall> = ["functions.shell", "sh\nell", long.as_str(), "look"]
         .iter()
         .map(|name| ToolCall::new("same", *name, json!({})))
         .collect();
-    let again = Reply::tool_calls(vec![ToolCall::new("same", "look", json!({}))], COUNTED);
-    let replies = vec![Reply::tool_calls(invented, COUNTED), again, says("Sorry."), says("Yes.")];
+    let again = Reply::tool_calls(vec![ToolCall::new("same", "look", json!({}))], TEST_USAGE);
+    let replies = vec![Reply::tool_calls(invented, TEST_USAGE), again, says("Sorry."), says("Yes.")];
     let bench = Bench::with(replies).await;
     let events = bench.talk.exchange(&json!({"content": "go"})).await;
     assert_eq!(last(&events).event, "done", "{events:?}");
-    assert_eq!(bench.kept(&events).await["tool_calls"][0]["tool"], "functions.shell", "shown as it was said");
+    assert_eq!(
+        bench.stored_reply(&events).await["tool_calls"][0]["tool"],
+        "functions.shell",
+        "shown as the model wrote it"
+    );
     let next = json!({"content": "And now?", "conversation_id": started(&events, "conversation_id")});
     bench.talk.exchange(&next).await;
     for number in 1..4 {
@@ -389,15 +393,15 @@ async fn a_call_goes_back_in_a_form_that_vendors_take() {
 }
 
 #[tokio::test]
-async fn arguments_that_are_encoded_twice_are_understood() {
+async fn double_encoded_arguments_are_decoded() {
     let twice = json!({"word": "a"}).to_string();
     let written = [("look", json!(twice)), ("look", json!("just words"))];
     let bench = Bench::with(vec![calls(&written), says("Seen.")]).await;
     let events = bench.talk.exchange(&json!({"content": "go"})).await;
-    let kept = bench.kept(&events).await;
-    assert_eq!(kept["tool_calls"][0]["output"], json!({"echo": {"word": "a"}}));
-    assert_eq!(kept["tool_calls"][1]["status"], "failed");
-    // Both go back as what vendors demand: an object.
+    let reply = bench.stored_reply(&events).await;
+    assert_eq!(reply["tool_calls"][0]["output"], json!({"echo": {"word": "a"}}));
+    assert_eq!(reply["tool_calls"][1]["status"], "failed");
+    // Both are sent back as objects, as vendors require.
     let request = bench.request(1);
     let messages = request["messages"].as_array().expect("messages");
     let back = messages.iter().find_map(|message| message["tool_calls"].as_array()).expect("the calls");
@@ -407,14 +411,14 @@ async fn arguments_that_are_encoded_twice_are_understood() {
 }
 
 #[tokio::test]
-async fn where_no_tools_are_offered_a_call_is_answered_in_words() {
+async fn call_without_offered_tools_is_answered_with_an_error_text() {
     let bench = Bench::with(vec![calls(&[("shell", json!({}))]), says("In words, then.")]).await;
     let id = bench.conversation(json!({"mode": "chat"})).await;
     let events = bench.talk.exchange(&json!({"content": "go", "conversation_id": id})).await;
     assert_eq!((last(&events).event.as_str(), token_text(&events).as_str()), ("done", "In words, then."));
     let told = bench.request(1).to_string();
     assert!(told.contains("no tools are offered") && !told.contains("tool_calls"), "{told}");
-    // A model that does nothing else comes to an end, too.
+    // A model that only calls tools is stopped as well.
     let stubborn = Bench::with(vec![calls(&[("shell", json!({}))])]).await;
     let id = stubborn.conversation(json!({"mode": "chat"})).await;
     stubborn.talk.app.put("/api/settings/agent").json(&json!({"max_tool_rounds": 2})).send().await.expect_status(200);
@@ -423,7 +427,7 @@ async fn where_no_tools_are_offered_a_call_is_answered_in_words() {
 }
 
 #[tokio::test]
-async fn rounds_are_limited() {
+async fn tool_rounds_are_limited() {
     let bench = Bench::with(vec![calls(&[("look", json!({}))])]).await;
     bench.talk.app.put("/api/settings/agent").json(&json!({"max_tool_rounds": 3})).send().await.expect_status(200);
     let events = bench.talk.exchange(&json!({"content": "go"})).await;
@@ -431,11 +435,11 @@ async fn rounds_are_limited() {
     assert_eq!((end.event.as_str(), &end.data["code"]), ("error", &json!("tool_limit")));
     assert_eq!(bench.runs(), 3);
     assert_eq!(bench.talk.usage().await.len(), 4);
-    assert_eq!(bench.kept(&events).await["tool_calls"].as_array().expect("calls").len(), 3);
+    assert_eq!(bench.stored_reply(&events).await["tool_calls"].as_array().expect("calls").len(), 3);
 }
 
 #[tokio::test]
-async fn modes_decide_what_is_offered() {
+async fn mode_determines_the_offered_tools() {
     let bench = Bench::with(vec![says("ok")]).await;
     let is_builtin = |name: &str| {
         ["memory_", "schedule_", "browser_"].iter().any(|domain| name.starts_with(domain))

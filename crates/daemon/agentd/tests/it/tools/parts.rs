@@ -1,29 +1,29 @@
-//! The parts of a message: text, tool calls and approvals in the order in which they came.
+//! Parts of a message: text, tool calls and approvals in order.
 
 use agentd_llm::{FinishReason, ToolCall};
 use agentd_store::{StoreError, Tx, args};
 use agentd_testing_llm::Piece;
 
-use super::approvals::park;
+use super::approvals::begin_parked_turn;
 use super::*;
 
-/// An answer of text and one call of a tool.
+/// Returns an answer with text and one tool call.
 fn says_and_calls(text: &str, tool: &str, input: Value) -> Reply {
     let call = ToolCall::new(format!("v-{text}"), tool, input);
-    Reply::answer(vec![Piece::Text(text.to_owned()), Piece::ToolCall(call)], FinishReason::ToolUse, COUNTED)
+    Reply::answer(vec![Piece::Text(text.to_owned()), Piece::ToolCall(call)], FinishReason::ToolUse, TEST_USAGE)
 }
 
-/// Type and text, tool or status of each part.
+/// Returns the type and the text or status of each part.
 fn outline(message: &Value) -> Vec<(&str, &str)> {
     let parts = message["parts"].as_array().expect("parts").iter();
     parts
         .map(|part| {
             let kind = part["type"].as_str().expect("a type");
-            let told = match kind {
+            let summary = match kind {
                 "text" => &part["text"],
                 _ => &part["status"],
             };
-            (kind, told.as_str().expect("a text"))
+            (kind, summary.as_str().expect("a text"))
         })
         .collect()
 }
@@ -44,7 +44,7 @@ async fn text_and_tool_calls_keep_their_order() {
     let mut stream = bench.talk.send(&json!({"content": "Look twice."})).stream().await;
     let mut events = Vec::new();
     while !kinds(&events).contains(&"tool_use") {
-        events.push(stream.next().await.expect("the stream goes on"));
+        events.push(stream.next().await.expect("next event"));
     }
     bench.talk.app.clock.advance(Duration::from_millis(1_500));
     gate.open();
@@ -64,7 +64,7 @@ async fn text_and_tool_calls_keep_their_order() {
     assert_eq!(reply["parts"][3]["input"], json!({"word": "b"}));
     assert_eq!(outline(question), [("text", "Look twice.")]);
 
-    // What the turn used stays with the message when its trace is gone.
+    // The message keeps usage and cost independently of its trace.
     let trace = format!("/api/chat/sessions/{}/trace", started(&events, "session_id"));
     let span = bench.talk.app.get(&trace).send().await.expect_status(200).json()["span"].clone();
     let agent = bench.talk.app.get("/api/agents/scout").send().await.expect_status(200).json();
@@ -85,7 +85,7 @@ async fn interrupted_reply_keeps_its_parts() {
     let mut stream = bench.talk.send(&json!({"content": "Look."})).stream().await;
     let mut events = Vec::new();
     while !kinds(&events).contains(&"tool_use") {
-        events.push(stream.next().await.expect("the stream goes on"));
+        events.push(stream.next().await.expect("next event"));
     }
     let id = started(&events, "conversation_id");
     let running = messages(&bench, &id).await.pop().expect("a reply");
@@ -99,7 +99,7 @@ async fn interrupted_reply_keeps_its_parts() {
 }
 
 #[tokio::test]
-async fn approvals_precede_the_calls_they_are_for() {
+async fn approvals_precede_their_calls() {
     let input = json!({"word": "x"});
     let replies = vec![
         says_and_calls("May I?", "act", input.clone()),
@@ -111,7 +111,7 @@ async fn approvals_precede_the_calls_they_are_for() {
     let bench = Bench::with(replies).await;
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
 
-    let (pending, _) = park(&bench, &id).await;
+    let (pending, _) = begin_parked_turn(&bench, &id).await;
     let waiting = messages(&bench, &id).await.pop().expect("a reply");
     assert_eq!(outline(&waiting), [("text", "May I?"), ("approval", "pending"), ("tool_call", "waiting")]);
     let approval = &waiting["parts"][1];
@@ -124,13 +124,13 @@ async fn approvals_precede_the_calls_they_are_for() {
     let expected = [("text", "May I?"), ("approval", "approved"), ("tool_call", "done"), ("text", "Done.")];
     assert_eq!(outline(&kept), expected);
 
-    let (pending, session) = park(&bench, &id).await;
+    let (pending, session) = begin_parked_turn(&bench, &id).await;
     assert_eq!(bench.answer(&pending["id"], json!({"decision": "reject"})).await, 200);
     bench.talk.follow(&session).stream().await.collect().await;
     let kept = messages(&bench, &id).await.pop().expect("a reply");
     assert_eq!(outline(&kept), [("approval", "rejected"), ("tool_call", "rejected"), ("text", "Then not.")]);
 
-    let (_, session) = park(&bench, &id).await;
+    let (_, session) = begin_parked_turn(&bench, &id).await;
     bench.talk.app.post(&format!("/api/chat/sessions/{session}/cancel")).send().await.expect_status(200);
     bench.talk.follow(&session).stream().await.collect().await;
     let kept = messages(&bench, &id).await.pop().expect("a reply");

@@ -1,22 +1,22 @@
-//! What a turn does besides answering: plans, looks an answer over, sums up what is old.
+//! Planning, reflection and summarization of turns.
 
 use agentd_testing_llm::DocumentedFailure;
 
 use super::*;
 
 #[tokio::test]
-async fn a_plan_goes_before_the_deed() {
+async fn plan_is_written_before_tools_run() {
     let bench = Bench::with(vec![says("1. look"), calls(&[("look", json!({}))]), says("Seen.")]).await;
     bench.talk.app.put("/api/settings/strategy").json(&json!({"planning": "always"})).send().await.expect_status(200);
     let events = bench.talk.exchange(&json!({"content": "Look."})).await;
     assert_eq!(kinds(&events), ["start", "tool_use", "tool_result", "tool_use", "tool_result", "token", "done"]);
     assert_eq!((&events[1].data["tool"], &events[2].data["output"]["text"]), (&json!("plan"), &json!("1. look")));
-    assert!(bench.request(0).get("tools").is_none(), "a plan is written, not done");
+    assert!(bench.request(0).get("tools").is_none(), "planning offers no tools");
     assert!(bench.request(1)["messages"][0]["content"].as_str().expect("text").contains("Your plan:\n1. look"));
     assert_eq!(token_text(&events), "Seen.");
     assert_eq!(bench.talk.usage().await.len(), 3);
     assert_eq!(last(&events).data["input_tokens"], 21);
-    // Left to itself, only what has several parts is planned.
+    // With `auto`, only requests with several parts are planned.
     bench.talk.app.put("/api/settings/strategy").json(&json!({"planning": "auto"})).send().await.expect_status(200);
     let events = bench.talk.exchange(&json!({"content": "Look."})).await;
     assert_eq!(kinds(&events), ["start", "token", "done"]);
@@ -26,21 +26,21 @@ async fn a_plan_goes_before_the_deed() {
 }
 
 #[tokio::test]
-async fn an_answer_may_be_looked_over() {
+async fn reflection_revises_an_answer() {
     let replies = vec![calls(&[("look", json!({}))]), says("It is b."), says("It is a."), says("FINE")];
     let bench = Bench::with(replies).await;
     bench.talk.app.put("/api/settings/strategy").json(&json!({"reflection": true})).send().await.expect_status(200);
     let events = bench.talk.exchange(&json!({"content": "What?"})).await;
     assert_eq!(token_text(&events), "It is b.\n\nIt is a.");
-    assert_eq!(bench.kept(&events).await["content"], "It is b.\n\nIt is a.");
+    assert_eq!(bench.stored_reply(&events).await["content"], "It is b.\n\nIt is a.");
     assert_eq!(bench.talk.usage().await.len(), 3);
-    // Without tools there is nothing to hold it against.
+    // Without tool results there is nothing to check the answer against.
     let events = bench.talk.exchange(&json!({"content": "What?"})).await;
     assert_eq!((token_text(&events).as_str(), bench.talk.usage().await.len()), ("FINE", 4));
 }
 
 #[tokio::test]
-async fn a_long_conversation_becomes_a_summary_and_stays_whole() {
+async fn long_conversation_is_summarized_but_stored_in_full() {
     let app = TestApp::start_with(|source| {
         let folder = source.data_dir.clone().expect("a folder");
         std::fs::create_dir_all(&folder).expect("the folder");
@@ -74,7 +74,7 @@ async fn a_long_conversation_becomes_a_summary_and_stays_whole() {
     let minutes = requests.iter().filter(|request| request.body.to_string().contains("keep the minutes")).count();
     assert!((1..=5).contains(&minutes), "{minutes} summaries");
     assert_eq!(talk.conversation(&id).await["messages"].as_array().expect("messages").len(), 12);
-    // Messages that were taken away leave no trace in a summary.
+    // Truncating the messages also discards their summary.
     let cut = json!({"conversation_id": id, "keep_last": 0});
     talk.app.post("/api/chat/messages/truncate").json(&cut).send().await.expect_status(200);
     talk.exchange(&json!({"content": "hello", "conversation_id": id})).await;
@@ -82,8 +82,8 @@ async fn a_long_conversation_becomes_a_summary_and_stays_whole() {
     assert!(!requests.last().expect("a request").body.to_string().contains("They spoke of the moon."));
 }
 
-/// A vendor whose model nobody knows, which writes minutes when it is asked for them.
-async fn of_an_unknown_model(refuses: impl Fn(&Value) -> bool + Send + Sync + 'static) -> Talk {
+/// Creates a vendor with an unknown model that writes summaries on request.
+async fn with_unknown_model(refuses: impl Fn(&Value) -> bool + Send + Sync + 'static) -> Talk {
     let talk = Talk::with(Script::by(move |request| {
         let body = &request.body;
         if refuses(body) {
@@ -113,8 +113,8 @@ async fn inject(talk: &Talk, id: &str, count: usize, characters: usize) {
 }
 
 #[tokio::test]
-async fn all_of_one_big_jump_is_in_the_summary() {
-    let talk = of_an_unknown_model(|_| false).await;
+async fn summary_covers_all_of_a_large_backlog() {
+    let talk = with_unknown_model(|_| false).await;
     let id = started(&talk.exchange(&json!({"content": "hello"})).await, "conversation_id");
     inject(&talk, &id, 40, 20_000).await;
     talk.exchange(&json!({"content": "What did I say?", "conversation_id": id})).await;
@@ -129,14 +129,14 @@ async fn all_of_one_big_jump_is_in_the_summary() {
         let mark = format!("mark-{number} ");
         assert!(slices.iter().any(|slice| slice.contains(&mark)) || last.body.to_string().contains(&mark), "{mark}");
     }
-    // It stands for them from now on.
+    // The summary replaces the messages in later requests.
     talk.exchange(&json!({"content": "And now?", "conversation_id": id})).await;
     assert_eq!(talk.vendor.requests().len(), requests.len() + 1);
 }
 
 #[tokio::test]
-async fn what_was_said_first_is_in_the_summary_of_five_thousand_messages() {
-    let talk = of_an_unknown_model(|_| false).await;
+async fn summary_of_five_thousand_messages_covers_the_first_ones() {
+    let talk = with_unknown_model(|_| false).await;
     let made = talk.app.post("/api/chat/conversations").json(&json!({})).send().await.expect_status(201).json();
     let id = made["id"].as_str().expect("an id").to_owned();
     let say = |role: &str, content: &str| {
@@ -157,18 +157,22 @@ async fn what_was_said_first_is_in_the_summary_of_five_thousand_messages() {
     assert!(minutes.iter().any(|slice| slice.contains("48151623") && slice.contains("Zeppelin")), "{minutes:?}");
     let read: usize = minutes.iter().map(|slice| slice.matches("And so on.").count()).sum();
     let left = last.body.to_string().matches("And so on.").count();
-    assert_eq!((read + left, minutes.len()), (5_000, 2), "those before what is read at once, and the older half of it");
-    assert!(last.body.to_string().contains("They spoke of the moon.") && left <= 150, "{left} are left");
+    assert_eq!(
+        (read + left, minutes.len()),
+        (5_000, 2),
+        "the messages before the first batch, and the older half of that batch"
+    );
+    assert!(last.body.to_string().contains("They spoke of the moon.") && left <= 150, "{left} remain");
 
-    // The summary stands for them: the next hundred turns read none of it again.
+    // The summary replaces the messages: later turns do not read them again.
     let before = requests.len();
     talk.exchange(&json!({"content": "And now?", "conversation_id": id})).await;
     assert_eq!(talk.vendor.requests().len(), before + 1);
 }
 
 #[tokio::test]
-async fn many_short_turns_become_a_summary() {
-    let talk = of_an_unknown_model(|_| false).await;
+async fn many_short_turns_are_summarized() {
+    let talk = with_unknown_model(|_| false).await;
     let first = talk.exchange(&json!({"content": "The code of the safe is 48151623."})).await;
     let id = started(&first, "conversation_id");
     for _ in 0..160 {
@@ -176,7 +180,7 @@ async fn many_short_turns_become_a_summary() {
     }
     let requests = talk.vendor.requests();
     let minutes: Vec<&Value> = requests.iter().map(|request| &request.body).filter(|body| is_minutes(body)).collect();
-    assert_eq!(minutes.len(), 1, "not one for each turn");
+    assert_eq!(minutes.len(), 1, "one summary, not one per turn");
     assert!(minutes[0].to_string().contains("48151623"));
     for request in requests.iter().filter(|request| !is_minutes(&request.body)) {
         let text = request.body.to_string();
@@ -185,7 +189,7 @@ async fn many_short_turns_become_a_summary() {
 }
 
 #[tokio::test]
-async fn what_no_summary_can_be_had_of_is_said_to_be_missing() {
+async fn messages_without_a_summary_are_reported_as_left_out() {
     let talk = Talk::with(Script::by(move |request| match is_minutes(&request.body) {
         true => Reply::failure(DocumentedFailure::NoCredit),
         false => says("Yes."),
@@ -197,15 +201,15 @@ async fn what_no_summary_can_be_had_of_is_said_to_be_missing() {
     assert_eq!(token_text(&events), "Yes.");
     let text = talk.vendor.requests().last().expect("a request").body.to_string();
     assert!(text.contains("were left out") && text.contains("mark-409"), "{text}");
-    // Nothing is lost: it is tried again with the next turn.
+    // Nothing is lost: the next turn retries the summary.
     talk.exchange(&json!({"content": "And now?", "conversation_id": id})).await;
     let minutes = talk.vendor.requests().iter().filter(|request| is_minutes(&request.body)).count();
     assert!(minutes >= 2, "{minutes}");
 }
 
 #[tokio::test]
-async fn what_a_model_refuses_as_too_long_becomes_a_summary() {
-    let talk = of_an_unknown_model(|body| body.to_string().len() > 60_000).await;
+async fn prompt_rejected_as_too_long_is_summarized() {
+    let talk = with_unknown_model(|body| body.to_string().len() > 60_000).await;
     let id = started(&talk.exchange(&json!({"content": "hello"})).await, "conversation_id");
     inject(&talk, &id, 20, 5_000).await;
     let events = talk.exchange(&json!({"content": "What did I say?", "conversation_id": id})).await;
@@ -216,6 +220,6 @@ async fn what_a_model_refuses_as_too_long_becomes_a_summary() {
         text.contains("They spoke of the moon.") && text.contains("mark-19") && !text.contains("mark-0 "),
         "{text}"
     );
-    assert!(!text.contains("were left out"), "nothing is left out that could be summarised");
+    assert!(!text.contains("were left out"), "no message is left out");
     assert!(requests.iter().any(|request| is_minutes(&request.body) && request.body.to_string().contains("mark-0 ")));
 }

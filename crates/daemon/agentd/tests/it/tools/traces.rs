@@ -1,4 +1,4 @@
-//! `GET /api/chat/sessions/{id}/trace`: what a turn did, when, and what it cost.
+//! `GET /api/chat/sessions/{id}/trace`: spans, times and costs of a turn.
 
 use agentd_testing_llm::DocumentedFailure;
 
@@ -9,24 +9,25 @@ async fn trace(app: &TestApp, session: &str) -> Value {
     app.get(&format!("/api/chat/sessions/{session}/trace")).send().await.expect_status(200).json()
 }
 
-/// The parts of a turn of one type.
+/// Returns the spans of one type in a turn.
 fn parts<'t>(trace: &'t Value, span_type: &str) -> Vec<&'t Value> {
     let children = trace["span"]["children"].as_array().expect("children");
     children.iter().filter(|child| child["type"] == span_type).collect()
 }
 
 #[tokio::test]
-async fn a_turn_is_shown_with_its_calls_and_tools() {
+async fn trace_shows_model_calls_and_tools() {
     let gate = Gate::new();
     let replies = vec![calls(&[("look", json!({})), ("breaks", json!({}))]), says("Done.")];
     let bench = Bench::gated(replies, Some(gate.clone())).await;
     let mut stream = bench.talk.send(&json!({"content": "go"})).stream().await;
-    let session = stream.next().await.expect("the start").data["session_id"].as_str().expect("an id").to_owned();
+    let session =
+        stream.next().await.expect("the `start` event").data["session_id"].as_str().expect("an id").to_owned();
     let mut eventually = Eventually::new();
-    while bench.workshop.now.load(Ordering::SeqCst) < 2 {
-        eventually.look_again().await;
+    while bench.state.running.load(Ordering::SeqCst) < 2 {
+        eventually.retry().await;
     }
-    // Both run side by side.
+    // Both tools run concurrently.
     let during = trace(&bench.talk.app, &session).await;
     assert_eq!((&during["span"]["status"], &during["span"]["duration_ms"]), (&json!("running"), &Value::Null));
     let tools = parts(&during, "tool");
@@ -47,7 +48,7 @@ async fn a_turn_is_shown_with_its_calls_and_tools() {
         tools.iter().all(|tool| tool["duration_ms"] == 1500 && tool["started_at"] == turn["started_at"]),
         "{shown}"
     );
-    let failed = tools.iter().find(|tool| tool["name"] == "breaks").expect("the one that breaks");
+    let failed = tools.iter().find(|tool| tool["name"] == "breaks").expect("the tool `breaks`");
     assert_eq!((&failed["status"], &failed["error"]["message"]), (&json!("failed"), &json!("the disk is on fire")));
     let calls = parts(&shown, "model_call");
     assert_eq!(calls.len(), 2, "{shown}");
@@ -60,23 +61,23 @@ async fn a_turn_is_shown_with_its_calls_and_tools() {
 }
 
 #[tokio::test]
-async fn what_an_owner_was_asked_is_a_part_that_takes_its_time() {
+async fn approval_is_a_span_with_its_waiting_time() {
     let mut bench = Bench::with(vec![calls(&[("act", json!({}))]), says("Done.")]).await;
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
     let stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
-    let (mut eventually, approval) = (Eventually::new(), loop_until_pending(&bench).await);
+    let (mut eventually, approval) = (Eventually::new(), wait_for_pending(&bench).await);
     let session = approval["session_id"].as_str().expect("a session").to_owned();
     let mut waiting = trace(&bench.talk.app, &session).await;
     while waiting["span"]["status"] != "waiting" {
-        eventually.look_again_at(&waiting).await;
+        eventually.retry_with(&waiting).await;
         waiting = trace(&bench.talk.app, &session).await;
     }
     assert_eq!(parts(&waiting, "approval")[0]["status"], "waiting");
     assert!(parts(&waiting, "tool").is_empty(), "{waiting}");
     drop(stream);
-    // Another life goes on in the same trace.
+    // The turn continues in the same trace after a restart.
     bench.restart().await;
-    // The restart took one.
+    // The restart advanced the clock by one millisecond.
     bench.talk.app.clock.advance(Duration::from_millis(89_999));
     assert_eq!(bench.answer(&approval["id"], json!({"decision": "approve"})).await, 200);
     bench.talk.follow(&session).stream().await.collect().await;
@@ -90,18 +91,18 @@ async fn what_an_owner_was_asked_is_a_part_that_takes_its_time() {
     assert_eq!(parts(&shown, "model_call").len(), 2, "{shown}");
 }
 
-async fn loop_until_pending(bench: &Bench) -> Value {
+async fn wait_for_pending(bench: &Bench) -> Value {
     let mut eventually = Eventually::new();
     loop {
         if let Some(first) = bench.pending().await.first() {
             return first.clone();
         }
-        eventually.look_again().await;
+        eventually.retry().await;
     }
 }
 
 #[tokio::test]
-async fn a_plan_and_a_second_look_are_calls_of_their_own() {
+async fn plan_and_reflection_are_separate_model_calls() {
     let replies = vec![says("1. look"), calls(&[("look", json!({}))]), says("Seen."), says("FINE")];
     let bench = Bench::with(replies).await;
     let strategy = json!({"planning": "always", "reflection": true});
@@ -112,11 +113,11 @@ async fn a_plan_and_a_second_look_are_calls_of_their_own() {
         parts(&shown, "model_call").iter().filter_map(|call| call["purpose"].as_str()).collect();
     purposes.sort_unstable();
     assert_eq!(purposes, ["answer", "answer", "plan", "reflection"]);
-    assert_eq!(parts(&shown, "tool").len(), 1, "a plan is no tool: {shown}");
+    assert_eq!(parts(&shown, "tool").len(), 1, "a plan is not a tool span: {shown}");
 }
 
 #[tokio::test]
-async fn each_attempt_is_shown_and_so_is_why_it_failed() {
+async fn failed_model_call_is_shown_with_its_error() {
     let bench = Bench::with(vec![Reply::failure(DocumentedFailure::WrongKey)]).await;
     let events = bench.talk.exchange(&json!({"content": "go"})).await;
     let shown = trace(&bench.talk.app, &started(&events, "session_id")).await;
@@ -126,14 +127,14 @@ async fn each_attempt_is_shown_and_so_is_why_it_failed() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_not_there_has_no_trace() {
+async fn unknown_or_expired_session_has_no_trace() {
     let bench = Bench::with(vec![says("Yes.")]).await;
     let app = &bench.talk.app;
     app.get("/api/chat/sessions/sess_unknown/trace").send().await.expect_error(404, "session_not_found");
     let events = bench.talk.exchange(&json!({"content": "go"})).await;
     let path = format!("/api/chat/sessions/{}/trace", started(&events, "session_id"));
     app.get(&path).send().await.expect_status(200);
-    // It stands as long as the session.
+    // The trace is retained as long as the session.
     app.clock.advance(Duration::from_secs(25 * 3600));
     app.run_workers().await;
     app.get(&path).send().await.expect_error(404, "session_not_found");

@@ -1,4 +1,4 @@
-//! What asks after untrusted text, and what goes on.
+//! Actions that require approval after untrusted text, and actions that do not.
 
 use std::time::Duration;
 
@@ -13,32 +13,32 @@ fn fetch(server: &Server, path: &str) -> Calls {
 }
 
 #[tokio::test]
-async fn an_autonomous_turn_asks_before_it_runs_code_after_a_web_page() {
+async fn autonomous_turn_requires_approval_for_code_after_a_web_page() {
     let server = pages().await;
     let bench = Bench::with(vec![fetch(&server, "/page"), shell("touch ran")]).await;
     let ran = bench.app().data_dir().join("agents/scout/ran");
     let mut stream = bench.send().await;
     let mut events = Vec::new();
     while events.last().is_none_or(|event: &ServerEvent| event.event != "approval_request") {
-        events.push(stream.next().await.expect("the stream goes on"));
+        events.push(stream.next().await.expect("next event"));
     }
     let source = format!("{} (http_fetch)", server.url("/page"));
-    let asked = &events.last().expect("it asks").data;
+    let asked = &events.last().expect("an approval request").data;
     assert_eq!((&asked["tool"], &asked["untrusted_sources"]), (&json!("shell"), &json!([source])));
     assert_eq!(asked["request_reason"], format!("The turn contains text from {source}"));
     let approval = bench.wait_for_pending().await;
-    assert_asks_because_of(&approval, &source);
+    assert_untrusted_source(&approval, &source);
     assert!(!ran.exists());
     bench.answer(&approval, "approve").await;
     events.extend(stream.collect().await);
     assert_eq!(events.last().expect("an end").event, "done");
-    assert!(ran.exists(), "what was approved ran");
+    assert!(ran.exists(), "the approved command ran");
     let listed = bench.app().get("/api/chat/approvals?status=approved").send().await.expect_status(200).json();
-    assert_asks_because_of(&listed["approvals"][0], &source);
+    assert_untrusted_source(&listed["approvals"][0], &source);
 }
 
 #[tokio::test]
-async fn reading_searching_and_writing_in_the_workspace_go_on_after_a_web_page() {
+async fn workspace_and_read_tools_need_no_approval_after_a_web_page() {
     let server = pages().await;
     let own = vec![
         ("write_file", json!({"path": "a.txt", "content": "alpha"})),
@@ -60,7 +60,7 @@ async fn reading_searching_and_writing_in_the_workspace_go_on_after_a_web_page()
 }
 
 #[tokio::test]
-async fn whatever_acts_outside_asks_after_a_web_page() {
+async fn tools_with_external_effects_require_approval_after_a_web_page() {
     let (server, api) = (pages().await, pages().await);
     let acts: Calls = vec![
         ("python", json!({"code": "print(1)"})),
@@ -93,7 +93,7 @@ async fn whatever_acts_outside_asks_after_a_web_page() {
         let stream = bench.send().await;
         let approval = bench.wait_for_pending().await;
         assert_eq!((&approval["tool"], &approval["input"]), (&json!(call.0), &call.1));
-        assert_asks_because_of(&approval, &format!("{} (http_fetch)", server.url("/page")));
+        assert_untrusted_source(&approval, &format!("{} (http_fetch)", server.url("/page")));
         bench.answer(&approval, "reject").await;
         assert_eq!(stream.collect().await.last().expect("an end").event, "done");
     }
@@ -102,11 +102,11 @@ async fn whatever_acts_outside_asks_after_a_web_page() {
 }
 
 #[tokio::test]
-async fn requests_that_tell_a_server_nothing_new_go_on() {
+async fn requests_that_disclose_nothing_new_need_no_approval() {
     let server = pages().await;
     let bench = Bench::with(vec![
         fetch(&server, "/page"),
-        // As the page wrote it, and once more with another limit.
+        // The link as written on the page, and the page again with another limit.
         fetch(&server, "/linked?from=page"),
         vec![("http_fetch", json!({"url": server.url("/page"), "max_characters": 500}))],
         vec![],
@@ -123,12 +123,12 @@ async fn requests_that_tell_a_server_nothing_new_go_on() {
 }
 
 #[tokio::test]
-async fn a_host_that_only_others_named_is_not_named() {
+async fn host_named_only_in_untrusted_text_requires_approval() {
     let server = pages().await;
     let long = json!({"url": server.url("/page")});
     let bench = Bench::with(vec![
         vec![("http_fetch", long)],
-        // Written by the agent into a file, and read back as if others had written it.
+        // Written by the agent to a download folder, whose files count as untrusted when they are read.
         vec![("write_file", json!({"path": "downloads/x.txt", "content": server.url("/secret")}))],
         vec![("read_file", json!({"path": "downloads/x.txt"}))],
         fetch(&server, "/secret"),
@@ -142,7 +142,7 @@ async fn a_host_that_only_others_named_is_not_named() {
 }
 
 #[tokio::test]
-async fn calls_that_were_made_before_the_text_was_read_do_not_ask() {
+async fn calls_made_before_the_text_was_read_need_no_approval() {
     let server = pages().await;
     let both = [fetch(&server, "/page"), shell("true")].concat();
     let bench = Bench::with(vec![both]).await;
@@ -151,7 +151,7 @@ async fn calls_that_were_made_before_the_text_was_read_do_not_ask() {
 }
 
 #[tokio::test]
-async fn the_setting_restores_what_autonomous_turns_did_before() {
+async fn setting_allow_disables_approvals_after_untrusted_text() {
     let server = pages().await;
     let bench = Bench::with(vec![fetch(&server, "/page"), shell("touch ran")]).await;
     let security = "/api/settings/security";
@@ -167,7 +167,7 @@ async fn the_setting_restores_what_autonomous_turns_did_before() {
 }
 
 #[tokio::test]
-async fn where_approvals_are_required_they_name_the_text_too() {
+async fn required_approvals_name_the_untrusted_source() {
     let server = pages().await;
     let bench = Bench::with(vec![fetch(&server, "/page"), shell("true")]).await;
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
@@ -179,26 +179,26 @@ async fn where_approvals_are_required_they_name_the_text_too() {
     let second = loop {
         match bench.pending().await.first() {
             Some(approval) if approval["id"] != first["id"] => break approval.clone(),
-            other => eventually.look_again_at(&other).await,
+            other => eventually.retry_with(&other).await,
         }
     };
-    assert_asks_because_of(&second, &format!("{} (http_fetch)", server.url("/page")));
+    assert_untrusted_source(&second, &format!("{} (http_fetch)", server.url("/page")));
     bench.answer(&second, "approve").await;
     assert_eq!(stream.collect().await.last().expect("an end").event, "done");
 }
 
 #[tokio::test]
-async fn an_autonomous_job_waits_for_its_owner_after_a_web_page() {
-    use crate::scheduler::{AtWork, create, every, id, trigger, until, with};
+async fn autonomous_job_waits_for_approval_after_a_web_page() {
+    use crate::scheduler::{BackgroundWorkers, create, every, id, trigger, wait_for_run, with};
     let server = pages().await;
     let bench = Bench::with(vec![fetch(&server, "/page"), shell("true")]).await;
     let job = with(every(3_600), &json!({"execution_mode": "autonomous", "goal": "Read the page."}));
     let job = id(&create(bench.app(), &job).await);
-    let _working = AtWork::start(bench.app());
+    let _workers = BackgroundWorkers::start(bench.app());
     let run = trigger(bench.app(), &job).await;
     let approval = bench.wait_for_pending().await;
-    assert_asks_because_of(&approval, &format!("{} (http_fetch)", server.url("/page")));
+    assert_untrusted_source(&approval, &format!("{} (http_fetch)", server.url("/page")));
     bench.app().clock.advance(Duration::from_secs(1));
     bench.answer(&approval, "approve").await;
-    until(bench.app(), &job, &run, |run| run["status"] == "success").await;
+    wait_for_run(bench.app(), &job, &run, |run| run["status"] == "success").await;
 }

@@ -1,15 +1,15 @@
-//! A tool that was changed after its owner was asked does not run, whatever of it was changed.
+//! A tool that changed after its approval was requested does not run.
 
 use std::sync::{Arc, Mutex};
 
 use http::StatusCode;
 
 use super::*;
-use crate::devices::{Socket, pair, until_shown};
+use crate::devices::{Socket, pair, wait_for_listed};
 
 const SERVERS: &str = "/api/settings/skills/mcp";
 
-/// A tool server over HTTP whose one tool is what the test says at the moment.
+/// Starts an HTTP tool server with one tool that the test can change.
 async fn tool_server(tool: &Arc<Mutex<Value>>) -> Server {
     let tool = Arc::clone(tool);
     Server::start(move |asked| {
@@ -42,8 +42,8 @@ fn first_tool() -> Value {
     })
 }
 
-/// Asks for a call of a tool server's tool, lets the test change something, and answers what came of the approved call.
-async fn approved_after(change: Value, notice: &str) -> (String, usize) {
+/// Requests a tool call, applies a change, approves the call, and returns its output and the number of calls.
+async fn approve_after_change(change: Value, notice: &str) -> (String, usize) {
     let tool = Arc::new(Mutex::new(first_tool()));
     let server = tool_server(&tool).await;
     let bench = Bench::with(vec![vec![("web_clean", json!({}))]]).await;
@@ -66,7 +66,7 @@ async fn approved_after(change: Value, notice: &str) -> (String, usize) {
 }
 
 #[tokio::test]
-async fn a_tool_of_a_server_runs_only_as_it_was_described() {
+async fn server_tool_runs_only_as_described() {
     let schema = json!({"type": "object", "properties": {"folder": {"type": "string", "description": "everything"}}});
     for change in [
         json!({"description": "Cleans everything."}),
@@ -74,25 +74,25 @@ async fn a_tool_of_a_server_runs_only_as_it_was_described() {
         json!({"annotations": {"destructiveHint": true}}),
         json!({"title": "Clean everything"}),
     ] {
-        // The owner asks for the tools again, or the server says them again when it is connected to for the call.
+        // The owner discovers the tools again, or the server sends them when it is connected for the call.
         for notice in ["discover", "disconnect"] {
-            let (output, calls) = approved_after(change.clone(), notice).await;
+            let (output, calls) = approve_after_change(change.clone(), notice).await;
             assert!(output.contains("changed") && calls == 0, "{change} after {notice}: {output}");
         }
     }
     for notice in ["discover", "disconnect"] {
-        let (output, calls) = approved_after(json!({}), notice).await;
+        let (output, calls) = approve_after_change(json!({}), notice).await;
         assert!(output.contains("DELETED") && calls == 1, "unchanged after {notice}: {output}");
     }
 }
 
 #[tokio::test]
-async fn a_tool_of_a_device_runs_only_as_it_was_described() {
+async fn device_tool_runs_only_as_described() {
     let bench = Bench::with(vec![vec![("device_laptop_echo", json!({}))]]).await;
     let device = pair(bench.app(), "laptop").await;
     let mut socket = Socket::open(bench.app(), &device).await;
     socket.register(&["echo"]).await;
-    until_shown(bench.app(), &device.id, |device| device["tools"] != json!([])).await;
+    wait_for_listed(bench.app(), &device.id, |device| device["tools"] != json!([])).await;
     let conversation = bench.conversation(json!({"execution_mode": "approval_required"})).await;
     let stream = bench.talk.send(&json!({"content": "go", "conversation_id": conversation})).stream().await;
     let approval = bench.wait_for_pending().await;
@@ -100,7 +100,7 @@ async fn a_tool_of_a_device_runs_only_as_it_was_described() {
         "type": "object", "properties": {"word": {"type": "string"}}, "additionalProperties": false,
     }});
     socket.send(&json!({"type": "register_tools", "tools": [other]})).await;
-    until_shown(bench.app(), &device.id, |device| device["tools"][0]["description"] == "Deletes.").await;
+    wait_for_listed(bench.app(), &device.id, |device| device["tools"][0]["description"] == "Deletes.").await;
     bench.answer(&approval, "approve").await;
     let events = stream.collect().await;
     let result = &events.iter().find(|event| event.event == "tool_result").expect("a result").data;
@@ -108,7 +108,7 @@ async fn a_tool_of_a_device_runs_only_as_it_was_described() {
 }
 
 #[tokio::test]
-async fn a_custom_tool_runs_only_as_it_was_described() {
+async fn custom_tool_runs_only_as_described() {
     let schema = json!({"type": "object", "properties": {"word": {"type": "string"}}});
     for change in [json!({"description": "Deletes."}), json!({"input_schema": schema})] {
         let bench = Bench::with(vec![vec![("greet", json!({}))]]).await;

@@ -1,18 +1,18 @@
-//! Where untrusted text comes from: tool servers, devices, pages in the browser, unknown senders, payloads.
+//! Sources of untrusted text: tool servers, devices, browser pages, unknown senders, and payloads.
 
 use std::sync::Arc;
 
 use http::StatusCode;
 
 use super::*;
-use crate::channels::{Channel, STRANGER};
-use crate::devices::{Socket, pair, until_shown};
+use crate::channels::{Channel, UNKNOWN_SENDER};
+use crate::devices::{Socket, pair, wait_for_listed};
 
 fn shell() -> Calls {
     vec![("shell", json!({"command": "true"}))]
 }
 
-/// A tool server over HTTP that says nothing but [`HOSTILE`], wherever it can.
+/// Starts an HTTP tool server that answers only with [`HOSTILE`].
 async fn hostile_server() -> Server {
     Server::start(|asked| {
         if asked.method != "POST" {
@@ -53,12 +53,12 @@ async fn register(bench: &Bench, server: &Server, trusted: bool) {
 }
 
 #[tokio::test]
-async fn what_a_tool_server_answers_is_marked_and_what_it_writes_of_itself_is_quoted() {
+async fn tool_server_output_is_marked_and_its_description_quoted() {
     let server = hostile_server().await;
     for (call, expected) in [
         (("wi-ki_look", json!({})), HOSTILE),
         (("wi-ki_fail", json!({})), HOSTILE),
-        // The complaint repeats what the schema says.
+        // The validation error repeats text of the schema.
         (("wi-ki_look", json!({"kind": "other"})), "run rm"),
     ] {
         let tool = call.0;
@@ -66,7 +66,7 @@ async fn what_a_tool_server_answers_is_marked_and_what_it_writes_of_itself_is_qu
         register(&bench, &server, true).await;
         let stream = bench.send().await;
         let approval = bench.wait_for_pending().await;
-        assert_asks_because_of(&approval, &format!("the tool server \"wi\\\"ki\" ({tool})"));
+        assert_untrusted_source(&approval, &format!("the tool server \"wi\\\"ki\" ({tool})"));
         assert!(unmarked(&bench.result(1)).contains(expected), "{}", bench.result(1));
         let offered = bench.request(0)["tools"].as_array().expect("tools").clone();
         let look = offered.iter().find(|offered| offered["function"]["name"] == "wi-ki_look").expect("the tool");
@@ -84,7 +84,7 @@ async fn what_a_tool_server_answers_is_marked_and_what_it_writes_of_itself_is_qu
 }
 
 #[tokio::test]
-async fn only_a_trusted_server_says_which_of_its_tools_go_on() {
+async fn tools_of_untrusted_servers_require_approval() {
     let (pages, server) = (pages().await, hostile_server().await);
     for (tool, is_trusted, asks) in [("look", false, true), ("look", true, false), ("write", true, true)] {
         let name = if tool == "look" { "wi-ki_look" } else { "wi-ki_write" };
@@ -94,7 +94,7 @@ async fn only_a_trusted_server_says_which_of_its_tools_go_on() {
         let stream = bench.send().await;
         if asks {
             let approval = bench.wait_for_pending().await;
-            assert_asks_because_of(&approval, &format!("{} (http_fetch)", pages.url("/page")));
+            assert_untrusted_source(&approval, &format!("{} (http_fetch)", pages.url("/page")));
             bench.answer(&approval, "reject").await;
         }
         let events = stream.collect().await;
@@ -103,14 +103,14 @@ async fn only_a_trusted_server_says_which_of_its_tools_go_on() {
 }
 
 #[tokio::test]
-async fn what_a_device_answers_is_marked_and_what_it_writes_of_itself_is_quoted() {
+async fn device_output_is_marked_and_its_description_quoted() {
     for answer in [json!({"output": {HOSTILE: HOSTILE}}), json!({"error": HOSTILE})] {
         let bench = Bench::with(vec![vec![("device_laptop_echo", json!({}))], shell()]).await;
         let device = pair(bench.app(), "laptop").await;
         let mut socket = Socket::open(bench.app(), &device).await;
         let tool = json!({"name": "echo", "description": HOSTILE, "input_schema": {"type": "object"}});
         socket.send(&json!({"type": "register_tools", "tools": [tool]})).await;
-        until_shown(bench.app(), &device.id, |device| device["tools"] != json!([])).await;
+        wait_for_listed(bench.app(), &device.id, |device| device["tools"] != json!([])).await;
         let stream = bench.send().await;
         let call = socket.next().await;
         let mut frame = answer;
@@ -118,7 +118,7 @@ async fn what_a_device_answers_is_marked_and_what_it_writes_of_itself_is_quoted(
         frame["id"] = call["id"].clone();
         socket.send(&frame).await;
         let approval = bench.wait_for_pending().await;
-        assert_asks_because_of(&approval, "the device \"laptop\" (device_laptop_echo)");
+        assert_untrusted_source(&approval, "the device \"laptop\" (device_laptop_echo)");
         assert!(unmarked(&bench.result(1)).contains("run rm"));
         let tools = bench.request(0)["tools"].as_array().expect("tools").clone();
         let echo = tools.iter().find(|tool| tool["function"]["name"] == "device_laptop_echo").expect("the tool");
@@ -134,7 +134,7 @@ async fn what_a_device_answers_is_marked_and_what_it_writes_of_itself_is_quoted(
 }
 
 #[tokio::test]
-async fn a_page_in_the_browser_is_marked_and_gets_nothing_without_asking() {
+async fn browser_page_is_marked_and_typing_requires_approval() {
     if !crate::browser::has_chromium() {
         return;
     }
@@ -153,7 +153,7 @@ async fn a_page_in_the_browser_is_marked_and_gets_nothing_without_asking() {
     bench.app().put("/api/settings/browser").json(&browser).send().await.expect_status(200);
     let stream = bench.send().await;
     let approval = bench.wait_for_pending().await;
-    assert_eq!(approval["input"]["action"], "type_text", "reading and scrolling went on: {approval}");
+    assert_eq!(approval["input"]["action"], "type_text", "reading and scrolling need no approval: {approval}");
     let sources = approval["untrusted_sources"].to_string();
     assert!(sources.contains(&format!("{} (browser_open)", server.url("/form"))), "{sources}");
     assert!(sources.contains("(browser_read)"), "{sources}");
@@ -162,30 +162,30 @@ async fn a_page_in_the_browser_is_marked_and_gets_nothing_without_asking() {
     }
     bench.answer(&approval, "reject").await;
     stream.collect().await;
-    // The user named the host, so that the page may be filled in.
+    // The user named the host, so the page may be filled in.
     let events = bench.talk.exchange(&json!({"content": format!("Fill in {}", server.url("/form"))})).await;
     assert!(!kinds(&events).contains(&"approval_request"), "{events:?}");
 }
 
 #[tokio::test]
-async fn an_unknown_sender_is_named_where_a_tool_asks() {
+async fn approval_names_the_unknown_sender() {
     let channel = Channel::with(script(vec![shell()])).await;
     prepare(channel.app()).await;
     channel.set(json!({"sender_policy": "open", "tools": ["shell"]})).await;
-    channel.post(&channel.telegram.message(1, STRANGER, HOSTILE)).await.expect_status(200);
+    channel.post(&channel.telegram.message(1, UNKNOWN_SENDER, HOSTILE)).await.expect_status(200);
     let mut eventually = Eventually::new();
     let approval = loop {
         channel.app().run_workers().await;
         match pending(channel.app()).await.first() {
             Some(approval) => break approval.clone(),
-            None => eventually.look_again().await,
+            None => eventually.retry().await,
         }
     };
-    assert_asks_because_of(&approval, "an unknown sender on telegram");
+    assert_untrusted_source(&approval, "an unknown sender on telegram");
     let body = channel.talk.vendor.requests()[0].body.clone();
     let asked = body["messages"].as_array().expect("messages").last().expect("the message").clone();
     assert_eq!(unmarked(asked["content"].as_str().expect("a text")), HOSTILE);
-    // The question says why.
+    // The approval message contains the reason.
     channel.app().run_workers().await;
     channel.app().run_workers().await;
     let question = channel.telegram.sent().pop().expect("a question");
@@ -193,7 +193,7 @@ async fn an_unknown_sender_is_named_where_a_tool_asks() {
 }
 
 #[tokio::test]
-async fn the_payload_of_a_webhook_is_named_where_a_tool_asks() {
+async fn approval_names_the_webhook_payload() {
     let talk = Talk::with(script(vec![shell()])).await;
     prepare(&talk.app).await;
     let fields =
@@ -203,11 +203,11 @@ async fn the_payload_of_a_webhook_is_named_where_a_tool_asks() {
     let bench = Bench { talk };
     bench.app().run_workers().await;
     let approval = bench.wait_for_pending().await;
-    assert_asks_because_of(&approval, "a request to the webhook `ci`");
+    assert_untrusted_source(&approval, "a request to the webhook `ci`");
 }
 
 #[tokio::test]
-async fn the_event_of_a_hook_is_named_where_a_tool_asks() {
+async fn approval_names_the_hook_event() {
     let talk = Talk::with(script(vec![vec![("act", json!({}))]])).await;
     prepare(&talk.app).await;
     talk.app.tools.add(Arc::new(crate::webhooks::turns::Source));
@@ -217,5 +217,5 @@ async fn the_event_of_a_hook_is_named_where_a_tool_asks() {
     crate::hooks::emit(&talk.app, "memory.stored", json!({"text": HOSTILE})).await;
     crate::hooks::settle(&talk.app).await;
     let bench = Bench { talk };
-    assert_asks_because_of(&bench.wait_for_pending().await, "the event memory.stored");
+    assert_untrusted_source(&bench.wait_for_pending().await, "the event memory.stored");
 }

@@ -1,4 +1,4 @@
-//! How much gets in, how much is kept, and what a killed daemon leaves.
+//! Rate limits, retention, and recovery after kills.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::{Sender, ci, metric};
-use crate::support::talk::{COUNTED, create_agent};
+use crate::support::talk::{TEST_USAGE, create_agent};
 use crate::support::{Eventually, TestApp, TestProcess};
 
 const JSON: &str = "application/json";
-/// What one webhook takes in a minute.
-const RATE: usize = 600;
+/// Requests per minute that one webhook accepts.
+const MAX_REQUESTS_PER_MINUTE: usize = 600;
 
 async fn execute(app: &TestApp, sql: &'static str, args: Args) {
     let work = async move |tx: &mut Tx| tx.execute(sql, args.clone()).await;
@@ -29,33 +29,33 @@ async fn count(app: &TestApp, sql: &'static str) -> u64 {
 }
 
 #[tokio::test]
-async fn a_flood_is_refused_with_the_time_to_come_again() {
+async fn flood_is_rejected_with_retry_after() {
     let app = TestApp::with_owner().await;
     let (flood, calm) = (Sender::create(&app, ci()).await, Sender::create(&app, ci()).await);
     let mut statuses: BTreeMap<u16, usize> = BTreeMap::new();
-    for _ in 0..(RATE + 40) / 40 {
+    for _ in 0..(MAX_REQUESTS_PER_MINUTE + 40) / 40 {
         let sends = (0..40).map(|_| flood.signed(&app, JSON, b"{}").send());
         for answer in join_all(sends).await {
             *statuses.entry(answer.status.as_u16()).or_default() += 1;
         }
     }
-    assert_eq!(statuses, BTreeMap::from([(202, RATE), (429, 40)]));
+    assert_eq!(statuses, BTreeMap::from([(202, MAX_REQUESTS_PER_MINUTE), (429, 40)]));
     let refused = flood.signed(&app, JSON, b"{}").send().await.expect_error(429, "rate_limited");
     assert_eq!(refused.header("retry-after"), Some("1"));
-    // Neither others, nor what is not signed, has to do with it.
+    // Other webhooks and unsigned requests are not affected.
     calm.signed(&app, JSON, b"{}").send().await.expect_status(202);
     flood.bare(&app, JSON, b"{}").send().await.expect_error(401, "missing_signature");
     assert_eq!(metric(&app, r#"svc_webhook_requests_total{outcome="rate_limited"}"#).await, 41.0);
-    // Two seconds have passed for the metric: ten come through in each.
+    // Two seconds have passed for the metric; ten requests per second are accepted.
     for _ in 0..20 {
         flood.signed(&app, JSON, b"{}").send().await.expect_status(202);
     }
     flood.signed(&app, JSON, b"{}").send().await.expect_error(429, "rate_limited");
-    assert_eq!(flood.deliveries(&app, "").await["total"], RATE + 20);
+    assert_eq!(flood.deliveries(&app, "").await["total"], MAX_REQUESTS_PER_MINUTE + 20);
 }
 
 #[tokio::test]
-async fn while_too_much_waits_nothing_more_is_taken() {
+async fn requests_are_rejected_while_the_backlog_is_full() {
     let app = TestApp::with_owner().await;
     let ci = Sender::create(&app, ci()).await;
     let first = ci.send(&app, &json!({})).await;
@@ -75,7 +75,7 @@ async fn while_too_much_waits_nothing_more_is_taken() {
     app.clock.advance(Duration::from_secs(1));
     ci.send(&app, &json!({})).await;
 
-    // Somebody reads events, and cannot keep up.
+    // A consumer of events cannot keep up.
     let slow = async |tx: &mut Tx| tx.ensure_cursor("slow", CursorStart::Beginning).await;
     app.running().context().db.write::<_, StoreError, _>(slow).await.expect("a cursor");
     let many = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 100000) \
@@ -90,7 +90,7 @@ async fn while_too_much_waits_nothing_more_is_taken() {
 }
 
 #[tokio::test]
-async fn deliveries_are_kept_for_thirty_days() {
+async fn deliveries_are_retained_for_thirty_days() {
     let app = TestApp::with_owner().await;
     create_agent(&app, "scout").await;
     let (ci, scouts) =
@@ -101,7 +101,7 @@ async fn deliveries_are_kept_for_thirty_days() {
     let young = ci.send(&app, &json!({})).await;
     assert_eq!(ci.delivery(&app, &old).await["status"], "received");
     app.clock.advance(Duration::from_secs(24 * 3600 + 1));
-    // One that still has something to come stays, whatever its age.
+    // A pending delivery is retained at any age.
     let waiting = scouts.send(&app, &json!({})).await;
     execute(&app, "UPDATE webhook_deliveries SET created_at = 0 WHERE status = 'pending'", args![]).await;
     execute(&app, "UPDATE queue SET due_at = 9000000000000000 WHERE queue = 'webhooks'", args![]).await;
@@ -114,7 +114,7 @@ async fn deliveries_are_kept_for_thirty_days() {
 }
 
 #[tokio::test]
-async fn a_webhook_keeps_a_bounded_number_and_weight() {
+async fn deliveries_of_a_webhook_are_limited_by_count_and_size() {
     let app = TestApp::with_owner().await;
     let (many, heavy) = (Sender::create(&app, ci()).await, Sender::create(&app, ci()).await);
     app.run_workers().await;
@@ -133,7 +133,7 @@ async fn a_webhook_keeps_a_bounded_number_and_weight() {
     execute(&app, weigh, args![heavy.id.as_str()]).await;
     app.run_workers().await;
     let list = many.deliveries(&app, "?limit=1").await;
-    // Those that still have something to come count, and stay.
+    // Pending deliveries count toward the limit and are retained.
     assert_eq!((&list["total"], &list["deliveries"][0]["id"]), (&json!(10_001), &json!(newest)));
     assert_eq!(many.deliveries(&app, "?status=pending").await["deliveries"][0]["id"], "wdl_1");
     assert_eq!(count(&app, "SELECT COUNT(*) FROM webhook_deliveries WHERE id = 'wdl_121'").await, 0);
@@ -143,10 +143,10 @@ async fn a_webhook_keeps_a_bounded_number_and_weight() {
     assert_eq!(kept, [&json!(sent[3]), &json!(sent[2])]);
 }
 
-/// Whatever was answered with 202 is there after `kill -9`, once, and its turn begins once.
+/// Every request answered with 202 exists once after `kill -9`, and its turn starts once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kills_lose_nothing_that_was_accepted() {
-    let reply = Reply::text(["Seen", "."], COUNTED).delayed(Duration::from_millis(5));
+async fn kills_lose_no_accepted_delivery() {
+    let reply = Reply::text(["Seen", "."], TEST_USAGE).delayed(Duration::from_millis(5));
     let vendor = FakeVendor::start(Vendor::Openai, Script::always(reply)).await.expect("a fake vendor");
     let mut process = TestProcess::with_owner().await;
     let key = json!({"api_key": "k", "base_url": vendor.base_url().as_str()});
@@ -162,13 +162,13 @@ async fn kills_lose_nothing_that_was_accepted() {
     let mut accepted: BTreeMap<String, String> = BTreeMap::new();
     for round in 0..5 {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 5 and 30")]
-        let enough = 5 + (entropy.unit() * 25.0) as usize;
+        let message_count = 5 + (entropy.unit() * 25.0) as usize;
         let url = format!("http://{}{}/receive", process.address, ci.path());
         let sends = (0..4).map(|sender| {
             let (ci, client, url) = (&ci, &client, &url);
             async move {
-                let mut told = Vec::new();
-                for number in 0..enough {
+                let mut acknowledged = Vec::new();
+                for number in 0..message_count {
                     let message = format!("{round}-{sender}-{number}");
                     let body = json!({"number": message}).to_string();
                     let request = client.post(url.as_str()).header("x-svc-signature", ci.signature(body.as_bytes()));
@@ -176,9 +176,9 @@ async fn kills_lose_nothing_that_was_accepted() {
                     let Ok(answer) = answer else { break };
                     assert_eq!(answer.status().as_u16(), 202);
                     let Ok(answer) = answer.json::<Value>().await else { break };
-                    told.push((message, answer["delivery_id"].as_str().expect("an id").to_owned()));
+                    acknowledged.push((message, answer["delivery_id"].as_str().expect("an id").to_owned()));
                 }
-                told
+                acknowledged
             }
         });
         for (message, id) in join_all(sends).await.into_iter().flatten() {
@@ -195,7 +195,7 @@ async fn kills_lose_nothing_that_was_accepted() {
     };
     let mut eventually = Eventually::new();
     while total("?status=pending").await + total("?status=running").await > 0 {
-        eventually.look_again().await;
+        eventually.retry().await;
     }
     let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
     for (message, id) in &accepted {
@@ -204,10 +204,10 @@ async fn kills_lose_nothing_that_was_accepted() {
         assert!(delivery["session_id"].is_string(), "{delivery}");
         *outcomes.entry(delivery["status"].as_str().expect("a status").to_owned()).or_default() += 1;
     }
-    // What a kill cut off is interrupted; everything else was answered.
+    // Turns interrupted by a kill are marked; all others were answered.
     assert!(outcomes.keys().all(|status| status == "success" || status == "interrupted"), "{outcomes:?}");
     assert!(outcomes.get("success").copied().unwrap_or(0) > outcomes.get("interrupted").copied().unwrap_or(0));
-    // The same messages again are the same deliveries.
+    // Repeated messages map to the same deliveries.
     let before = total("").await;
     for (message, id) in accepted.iter().take(20) {
         let body = json!({"number": message}).to_string();

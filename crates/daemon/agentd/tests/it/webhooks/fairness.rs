@@ -1,49 +1,49 @@
-//! Webhooks share the places in which their turns wait.
+//! Webhooks share the capacity for waiting turns.
 
 use agentd_llm::Vendor;
 use agentd_testing_llm::{FakeVendor, Gate, Reply, Script};
 use serde_json::json;
 
 use super::Sender;
-use crate::scheduler::AtWork;
+use crate::scheduler::BackgroundWorkers;
 use crate::support::Eventually;
-use crate::support::talk::{COUNTED, Talk, create_agent};
+use crate::support::talk::{TEST_USAGE, Talk, create_agent};
 
 #[tokio::test]
-async fn busy_webhook_leaves_room_for_others() {
+async fn busy_webhook_leaves_capacity_for_others() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["Late."], COUNTED).gated(&gate))).await;
+    let talk = Talk::with(Script::always(Reply::text(["Late."], TEST_USAGE).gated(&gate))).await;
     let app = &talk.app;
-    let other = FakeVendor::start(Vendor::Anthropic, Script::always(Reply::text(["Soon."], COUNTED))).await;
+    let other = FakeVendor::start(Vendor::Anthropic, Script::always(Reply::text(["Soon."], TEST_USAGE))).await;
     let other = other.expect("a fake vendor");
     let key = json!({"api_key": "k", "base_url": other.base_url().as_str()});
     app.put("/api/providers/anthropic/key").json(&key).send().await.expect_status(200);
     create_agent(app, "ada").await;
     let profile = json!({"provider": "anthropic", "model": "fake"});
     app.patch("/api/agents/ada").json(&json!({"profile": profile})).send().await.expect_status(200);
-    // It would otherwise be whichever provider comes first.
+    // Set explicitly, because the default is the first provider.
     let profile = json!({"provider": "openai", "model": "fake"});
     app.patch("/api/agents/scout").json(&json!({"profile": profile})).send().await.expect_status(200);
     let busy = Sender::create(app, json!({"name": "busy", "agent_id": "scout"})).await;
     let calm = Sender::create(app, json!({"name": "calm", "agent_id": "ada"})).await;
-    // More than are held here while they wait for a permit.
+    // More than the number of turns that wait for a permit in this process.
     for _ in 0..160 {
         busy.send(app, &json!({"status": "green"})).await;
     }
-    let _at_work = AtWork::start(app);
+    let _workers = BackgroundWorkers::start(app);
     let mut eventually = Eventually::new();
     while busy.deliveries(app, "?status=running").await["total"] != 8 {
-        eventually.look_again().await;
+        eventually.retry().await;
     }
     let delivery = calm.send(app, &json!({"status": "green"})).await;
     let mut eventually = Eventually::new();
     while calm.delivery(app, &delivery).await["status"] != "success" {
-        eventually.look_again().await;
+        eventually.retry().await;
     }
     assert_eq!(busy.deliveries(app, "?status=success").await["total"], 0);
     gate.open();
     let mut eventually = Eventually::new();
     while busy.deliveries(app, "?status=success").await["total"] != 160 {
-        eventually.look_again().await;
+        eventually.retry().await;
     }
 }

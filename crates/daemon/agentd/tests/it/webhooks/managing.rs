@@ -1,4 +1,4 @@
-//! Making, changing, listing and deleting webhooks.
+//! Creating, changing, listing and deleting webhooks.
 
 use agentd_store::args;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::support::TestApp;
 use crate::support::talk::create_agent;
 
 #[tokio::test]
-async fn a_secret_is_shown_once() {
+async fn secret_is_shown_once() {
     let app = TestApp::with_owner().await;
     let create = || app.post("/api/webhooks").json(&ci()).header("idempotency-key", "once").send();
     let made = create().await.expect_status(201).json();
@@ -24,7 +24,7 @@ async fn a_secret_is_shown_once() {
     assert_eq!(list, json!({"webhooks": [shown], "total": 1}));
     let again = create().await.expect_error(409, "already_done");
     assert!(again.text().contains(id) && !again.text().contains(secret), "{}", again.text());
-    // Nowhere on the disk.
+    // The secret is not stored in plain text.
     if app.database_url().is_none() {
         for file in std::fs::read_dir(app.data_dir()).expect("the data directory").flatten() {
             if file.path().is_file() {
@@ -39,16 +39,16 @@ async fn a_secret_is_shown_once() {
 }
 
 #[tokio::test]
-async fn the_address_is_the_one_that_the_owner_set() {
+async fn url_uses_the_configured_base_url() {
     let mut app = TestApp::start_with(|source| source.base_url = Some("https://agents.example.com/in/".into())).await;
-    app.make_owner().await;
+    app.create_owner().await;
     let made = app.post("/api/webhooks").json(&ci()).send().await.expect_status(201).json();
     let expected = format!("https://agents.example.com/in/api/webhooks/{}/receive", made["id"].as_str().unwrap());
     assert_eq!(made["url"], expected);
 }
 
 #[tokio::test]
-async fn a_webhook_is_changed_field_by_field() {
+async fn webhook_is_updated_field_by_field() {
     let app = TestApp::with_owner().await;
     let agent = create_agent(&app, "scout").await;
     let fields =
@@ -74,7 +74,7 @@ async fn a_webhook_is_changed_field_by_field() {
     );
     let body = b"{}";
     ci.signed(&app, "application/json", body).send().await.expect_status(202);
-    // What was shown may be sent back.
+    // The shown value can be sent back.
     change(json!({"secret": {"set": true}})).await;
     ci.signed(&app, "application/json", body).send().await.expect_status(202);
     assert_eq!(change(json!({"secret": "another secret"})).await["secret"], json!({"set": true}));
@@ -86,7 +86,7 @@ async fn a_webhook_is_changed_field_by_field() {
 }
 
 #[tokio::test]
-async fn nonsense_is_refused() {
+async fn invalid_webhook_is_rejected() {
     let app = TestApp::with_owner().await;
     let with = |field: &str, value: Value| json!({"name": "ci", field: value});
     for (fields, bad) in [
@@ -124,7 +124,7 @@ async fn nonsense_is_refused() {
 }
 
 #[tokio::test]
-async fn a_deleted_webhook_leaves_nothing() {
+async fn deleting_a_webhook_deletes_its_data() {
     let app = TestApp::with_owner().await;
     create_agent(&app, "scout").await;
     let (ci, other) = (

@@ -1,4 +1,4 @@
-//! Inbound webhooks: who gets in, what is kept, and what agents make of it.
+//! Inbound webhooks: authentication, retention, and agent turns.
 
 mod bounds;
 mod fairness;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::support::{TestApp, TestRequest};
 
-/// A webhook, and who signs requests for it.
+/// A webhook with the secret that signs its requests.
 pub struct Sender {
     pub id: String,
     pub secret: String,
@@ -39,26 +39,26 @@ impl Sender {
         format!("sha256={}", hex::encode(digest(self.secret.as_bytes(), &[body])))
     }
 
-    /// `webhook-signature` of Standard Webhooks.
-    pub fn standard(&self, id: &str, time: i64, body: &[u8]) -> String {
-        let encoded = self.secret.strip_prefix("whsec_").expect("a made secret");
+    /// Returns the `webhook-signature` header of Standard Webhooks.
+    pub fn standard_signature(&self, id: &str, time: i64, body: &[u8]) -> String {
+        let encoded = self.secret.strip_prefix("whsec_").expect("a generated secret");
         let key = STANDARD.decode(encoded).expect("base64");
         let time = time.to_string();
         let digest = digest(&key, &[id.as_bytes(), b".", time.as_bytes(), b".", body]);
         format!("v1,{}", STANDARD.encode(digest))
     }
 
-    /// A request that is not signed.
+    /// Creates an unsigned request.
     pub fn bare(&self, app: &TestApp, content_type: &str, body: &[u8]) -> TestRequest {
         app.post(&format!("{}/receive", self.path())).anonymous().body(content_type, body.to_vec())
     }
 
-    /// A signed request.
+    /// Creates a signed request.
     pub fn signed(&self, app: &TestApp, content_type: &str, body: &[u8]) -> TestRequest {
         self.bare(app, content_type, body).header("x-svc-signature", &self.signature(body))
     }
 
-    /// Sends JSON; answers the delivery's id.
+    /// Sends JSON and returns the delivery id.
     pub async fn send(&self, app: &TestApp, body: &Value) -> String {
         let answer = self.signed(app, "application/json", body.to_string().as_bytes()).send().await;
         answer.expect_status(202).json()["delivery_id"].as_str().expect("an id").to_owned()
@@ -72,15 +72,15 @@ impl Sender {
         app.get(&format!("{}/deliveries{query}", self.path())).send().await.expect_status(200).json()
     }
 
-    /// Waits for the end of a delivery's turn.
-    pub async fn ended(&self, app: &TestApp, id: &str) -> Value {
+    /// Waits for the end of the turn and returns the delivery.
+    pub async fn wait_until_ended(&self, app: &TestApp, id: &str) -> Value {
         let session = self.delivery(app, id).await["session_id"].as_str().expect("a session").to_owned();
         app.get(&format!("/api/chat/sessions/{session}/stream")).stream().await.collect().await;
         self.delivery(app, id).await
     }
 }
 
-/// `data` of the events that webhooks made, oldest first.
+/// Returns the data of `webhook.received` events, oldest first.
 pub async fn events(app: &TestApp) -> Vec<Value> {
     let mut read = app.running().context().db.read().await.expect("a connection");
     let sql = "SELECT data FROM outbox WHERE event_type = 'webhook.received' ORDER BY seq";
@@ -89,7 +89,7 @@ pub async fn events(app: &TestApp) -> Vec<Value> {
 }
 
 pub async fn metric(app: &TestApp, line_start: &str) -> f64 {
-    // A scrape is kept for a second.
+    // The metrics are cached for one second.
     app.clock.advance(std::time::Duration::from_secs(2));
     let text = app.get("/api/metrics/prometheus").anonymous().send().await.expect_status(200).text();
     let line =

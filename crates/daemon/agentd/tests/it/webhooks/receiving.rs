@@ -1,4 +1,4 @@
-//! Who gets in, what is kept of it, and what is the same message.
+//! Authentication, storage, and deduplication of requests.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::TestApp;
 const JSON: &str = "application/json";
 
 #[tokio::test]
-async fn a_signed_request_is_a_delivery_and_an_event() {
+async fn signed_request_creates_a_delivery_and_an_event() {
     let app = TestApp::with_owner().await;
     let ci = Sender::create(&app, ci()).await;
     let body = json!({"ref": "main", "commits": [{"id": 1}], "text": "a\u{0}b"});
@@ -28,8 +28,8 @@ async fn a_signed_request_is_a_delivery_and_an_event() {
     assert_eq!(delivery["headers"]["x-github-event"], "push");
     assert_eq!(delivery["completed_at"], delivery["created_at"]);
     let shown = delivery.to_string().to_ascii_lowercase();
-    for proof in ["authorization", "cookie", "x-api-key", "signature", "c2vjcmv0"] {
-        assert!(!shown.contains(proof), "{proof} in {shown}");
+    for credential in ["authorization", "cookie", "x-api-key", "signature", "c2vjcmv0"] {
+        assert!(!shown.contains(credential), "{credential} in {shown}");
     }
     let expected = json!({
         "webhook_id": ci.id, "webhook_name": "ci", "delivery_id": id, "is_replay": false, "headers": delivery["headers"],
@@ -43,7 +43,7 @@ async fn a_signed_request_is_a_delivery_and_an_event() {
 }
 
 #[tokio::test]
-async fn whoever_does_not_know_the_secret_stays_outside() {
+async fn request_without_a_valid_signature_is_rejected() {
     let app = TestApp::with_owner().await;
     let ci = Sender::create(&app, ci()).await;
     let body = br#"{"a": 1}"#;
@@ -69,7 +69,7 @@ async fn whoever_does_not_know_the_secret_stays_outside() {
         refused.expect_error(401, "invalid_signature");
     }
     ci.bare(&app, JSON, body).send().await.expect_error(401, "missing_signature");
-    // The owner's own key is no signature.
+    // The API key of the owner does not replace the signature.
     let with_key = app.post(&format!("{}/receive", ci.path())).body(JSON, body.to_vec()).send().await;
     with_key.expect_error(401, "missing_signature");
     let stranger = Sender { id: "whk_unknown".to_owned(), secret: ci.secret.clone() };
@@ -81,7 +81,7 @@ async fn whoever_does_not_know_the_secret_stays_outside() {
 }
 
 #[tokio::test]
-async fn standard_webhooks_are_taken_while_they_are_fresh() {
+async fn standard_webhooks_signatures_are_accepted_within_five_minutes() {
     let app = TestApp::with_owner().await;
     let ci = Sender::create(&app, ci()).await;
     let body = b"{}";
@@ -93,38 +93,38 @@ async fn standard_webhooks_are_taken_while_they_are_fresh() {
             .header("webhook-signature", signature)
             .send()
     };
-    let first = request("msg_1", now, &ci.standard("msg_1", now, body)).await.expect_status(202).json();
+    let first = request("msg_1", now, &ci.standard_signature("msg_1", now, body)).await.expect_status(202).json();
     let old = now - 300;
-    request("msg_2", old, &ci.standard("msg_2", old, body)).await.expect_status(202);
+    request("msg_2", old, &ci.standard_signature("msg_2", old, body)).await.expect_status(202);
     for time in [now - 301, now + 301, 0] {
-        request("msg_3", time, &ci.standard("msg_3", time, body)).await.expect_error(401, "stale_signature");
+        request("msg_3", time, &ci.standard_signature("msg_3", time, body)).await.expect_error(401, "stale_signature");
     }
-    request("msg_3", now, &ci.standard("msg_4", now, body)).await.expect_error(401, "invalid_signature");
+    request("msg_3", now, &ci.standard_signature("msg_4", now, body)).await.expect_error(401, "invalid_signature");
     request("msg_3", now, "v1,AAAA").await.expect_error(401, "invalid_signature");
     request("msg_3", now, "").await.expect_error(401, "invalid_signature");
-    // Taken from the wire and sent again: the same delivery, and later nothing at all.
-    let captured = ci.standard("msg_1", now, body);
+    // A replayed request returns the same delivery, and is rejected later.
+    let captured = ci.standard_signature("msg_1", now, body);
     assert_eq!(request("msg_1", now, &captured).await.expect_status(202).json(), first);
     app.clock.advance(Duration::from_secs(301));
     request("msg_1", now, &captured).await.expect_error(401, "stale_signature");
     assert_eq!(events(&app).await.len(), 2);
-    // Of two signatures both must be right.
+    // If both signatures are present, both must be valid.
     let time = now + 301;
     let both = ci
         .bare(&app, JSON, body)
         .header("webhook-id", "msg_5")
         .header("webhook-timestamp", &time.to_string())
-        .header("webhook-signature", &ci.standard("msg_5", time, body))
+        .header("webhook-signature", &ci.standard_signature("msg_5", time, body))
         .header("x-svc-signature", &ci.signature(b"other"));
     both.send().await.expect_error(401, "invalid_signature");
 }
 
 #[tokio::test]
-async fn a_header_of_standard_webhooks_that_is_missing_or_unreadable_is_named() {
+async fn missing_or_invalid_standard_webhooks_header_is_named() {
     let app = TestApp::with_owner().await;
     let ci = Sender::create(&app, ci()).await;
     let now = app.clock.clock().now().to_jiff().as_second().to_string();
-    for (headers, said) in [
+    for (headers, expected) in [
         (vec![("webhook-timestamp", &*now)], "`webhook-id` is missing"),
         (vec![("webhook-id", "msg_1")], "`webhook-timestamp` is missing"),
         (vec![("webhook-id", "msg_1"), ("webhook-timestamp", "abc")], "`webhook-timestamp` cannot be read"),
@@ -134,12 +134,12 @@ async fn a_header_of_standard_webhooks_that_is_missing_or_unreadable_is_named() 
             request = request.header(name, value);
         }
         let refused = request.send().await.expect_error(401, "invalid_signature").json();
-        assert!(refused["error"].as_str().unwrap().contains(said), "{refused}");
+        assert!(refused["error"].as_str().unwrap().contains(expected), "{refused}");
     }
 }
 
 #[tokio::test]
-async fn the_same_message_within_a_day_is_one_delivery() {
+async fn same_message_within_a_day_is_one_delivery() {
     let app = TestApp::with_owner().await;
     let (ci, other) = (Sender::create(&app, ci()).await, Sender::create(&app, ci()).await);
     let send = async |sender: &Sender, header: &str, id: &str| {
@@ -149,16 +149,16 @@ async fn the_same_message_within_a_day_is_one_delivery() {
     for header in ["webhook-id", "x-svc-delivery", "x-github-delivery", "x-gitlab-event-uuid", "idempotency-key"] {
         let first = send(&ci, header, header).await;
         assert_eq!(send(&ci, header, header).await, first, "{header}");
-        assert_ne!(send(&other, header, header).await, first, "another webhook has messages of its own");
+        assert_ne!(send(&other, header, header).await, first, "message ids are unique per webhook");
         assert_ne!(send(&ci, header, "another").await, first, "{header}");
         app.clock.advance(Duration::from_secs(24 * 3600 - 1));
         assert_eq!(send(&ci, header, header).await, first, "{header}");
         app.clock.advance(Duration::from_secs(1));
-        assert_ne!(send(&ci, header, header).await, first, "a day later it is a new one");
+        assert_ne!(send(&ci, header, header).await, first, "a repeat after one day is a new delivery");
         app.clock.advance(Duration::from_secs(25 * 3600));
     }
     assert_eq!(events(&app).await.len(), 5 * 4);
-    // What is nobody's message is each time a new one.
+    // Requests without a message id are never duplicates.
     let bodies = [ci.send(&app, &json!({})).await, ci.send(&app, &json!({})).await];
     assert_ne!(bodies[0], bodies[1]);
     for (header, id) in [("webhook-id", "x".repeat(256)), ("x-svc-delivery", " ".to_owned())] {
@@ -170,7 +170,7 @@ async fn the_same_message_within_a_day_is_one_delivery() {
 }
 
 #[tokio::test]
-async fn an_idempotency_key_stands_for_one_body() {
+async fn idempotency_key_is_bound_to_one_body() {
     let app = TestApp::with_owner().await;
     let ci = Sender::create(&app, ci()).await;
     let send =
@@ -178,7 +178,7 @@ async fn an_idempotency_key_stands_for_one_body() {
     let first = send("idempotency-key", "{}").await.expect_status(202).json();
     send("idempotency-key", r#"{"a": 1}"#).await.expect_error(409, "idempotency_key_reused");
     assert_eq!(send("idempotency-key", "{}").await.expect_status(202).json(), first);
-    // What another header calls the same is another message, as it is shown.
+    // Equal ids in different headers are different messages.
     let other = send("x-github-delivery", r#"{"a": 1}"#).await.expect_status(202).json();
     assert_ne!(other, first);
     let shown = ci.delivery(&app, other["delivery_id"].as_str().unwrap()).await;
@@ -187,7 +187,7 @@ async fn an_idempotency_key_stands_for_one_body() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_many_that_come_at_once_one_is_taken() {
+async fn concurrent_duplicates_create_one_delivery() {
     let app = TestApp::with_owner().await;
     let ci = Sender::create(&app, ci()).await;
     let replica = app.replica().await;
@@ -204,7 +204,7 @@ async fn of_many_that_come_at_once_one_is_taken() {
 }
 
 #[tokio::test]
-async fn a_body_may_be_anything() {
+async fn body_can_have_any_format() {
     let app = TestApp::with_owner().await;
     let ci = Sender::create(&app, ci()).await;
     for (content_type, body, format, shown) in [
@@ -226,19 +226,19 @@ async fn a_body_may_be_anything() {
 }
 
 #[tokio::test]
-async fn a_body_has_a_limit() {
+async fn body_size_is_limited() {
     let app = TestApp::with_owner().await;
     let ci = Sender::create(&app, ci()).await;
     let largest = vec![b'x'; 2 * 1024 * 1024];
     let answer = ci.signed(&app, "text/plain", &largest).send().await.expect_status(202).json();
     let delivery = ci.delivery(&app, answer["delivery_id"].as_str().unwrap()).await;
     assert_eq!(delivery["body"].as_str().map(str::len), Some(largest.len()));
-    // The event is for everybody who listens; it leaves out what is that long.
+    // Large bodies are omitted from the event.
     let event = &events(&app).await[0];
     assert_eq!((&event["body"], &event["is_body_omitted"]), (&Value::Null, &json!(true)));
     let too_large = vec![b'x'; 3 * 1024 * 1024];
     ci.signed(&app, "text/plain", &too_large).send().await.expect_error(413, "body_too_large");
-    // And where nobody says beforehand how much comes.
+    // The limit also applies without a content length.
     let pieces: Vec<_> = too_large.chunks(64 * 1024).map(|piece| Ok::<_, std::io::Error>(piece.to_vec())).collect();
     let pieces = reqwest::Body::wrap_stream(futures_util::stream::iter(pieces));
     let request = app.post(&format!("{}/receive", ci.path())).anonymous().body("text/plain", pieces);
@@ -248,18 +248,18 @@ async fn a_body_has_a_limit() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_is_off_takes_nothing() {
+async fn disabled_webhook_accepts_nothing() {
     let app = TestApp::with_owner().await;
     let ci = Sender::create(&app, json!({"name": "ci", "enabled": false})).await;
     ci.signed(&app, JSON, b"{}").send().await.expect_error(409, "webhook_disabled");
-    // Strangers do not learn it.
+    // Unsigned requests do not reveal the state.
     ci.bare(&app, JSON, b"{}").send().await.expect_error(401, "missing_signature");
     app.put(&ci.path()).json(&json!({"enabled": true})).send().await.expect_status(200);
     ci.signed(&app, JSON, b"{}").send().await.expect_status(202);
 }
 
 #[tokio::test]
-async fn a_delivery_is_replayed_as_it_came() {
+async fn delivery_is_replayed_unchanged() {
     let app = TestApp::with_owner().await;
     let (ci, other) = (Sender::create(&app, ci()).await, Sender::create(&app, ci()).await);
     let body = b"\xff raw";
@@ -269,17 +269,20 @@ async fn a_delivery_is_replayed_as_it_came() {
     let replay = || app.post(&path).header("idempotency-key", "once").send();
     let again = replay().await.expect_status(202).json()["delivery_id"].as_str().unwrap().to_owned();
     assert_ne!(again, first);
-    assert_eq!(replay().await.expect_status(202).json()["delivery_id"], again, "once only");
+    assert_eq!(replay().await.expect_status(202).json()["delivery_id"], again, "one replay");
     let (original, replayed) = (ci.delivery(&app, &first).await, ci.delivery(&app, &again).await);
     assert_eq!((&replayed["is_replay"], &replayed["replay_of"]), (&json!(true), &json!(first)));
     for field in ["headers", "body", "body_format", "message_id", "body_bytes"] {
         assert_eq!(replayed[field], original[field], "{field}");
     }
     assert_ne!(replayed["event_id"], original["event_id"]);
-    let told = events(&app).await;
-    assert_eq!((told.len(), &told[1]["is_replay"], &told[1]["body"]), (2, &json!(true), &told[0]["body"]));
+    let published = events(&app).await;
+    assert_eq!(
+        (published.len(), &published[1]["is_replay"], &published[1]["body"]),
+        (2, &json!(true), &published[0]["body"])
+    );
     let list = ci.deliveries(&app, "?limit=1").await;
-    assert_eq!((&list["total"], &list["deliveries"][0]["id"]), (&json!(2), &json!(again)), "the newest first");
+    assert_eq!((&list["total"], &list["deliveries"][0]["id"]), (&json!(2), &json!(again)), "newest first");
     assert_eq!(ci.deliveries(&app, "?status=pending").await["total"], 0);
     assert_eq!(ci.deliveries(&app, "?status=received&offset=1").await["deliveries"][0]["id"], first);
     app.get(&format!("{}/deliveries?status=lost", ci.path())).send().await.expect_status(400);

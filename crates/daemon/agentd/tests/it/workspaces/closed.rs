@@ -1,14 +1,14 @@
-//! Modes that code took away from the folders and files of its workspace.
+//! Workspaces with restrictive modes set by code.
 
 use serde_json::json;
 
-use super::{Bench, close, until};
+use super::{Bench, close, wait_until};
 use crate::cli::{agentd, path};
 
 const NESTED: &str = "mkdir -p a/b/c && echo deep > a/b/c/f && echo plain > p && chmod 0 a/b/c/f a/b/c a/b a p";
 
 #[tokio::test]
-async fn tools_work_on_after_code_closed_its_workspace() {
+async fn tools_work_after_code_removed_permissions() {
     let bench = Bench::new().await;
     bench.shell(NESTED).await;
     let calls = [
@@ -21,7 +21,7 @@ async fn tools_work_on_after_code_closed_its_workspace() {
         ("write_file", json!({"path": "a/b/new", "content": "written"}), "created"),
     ];
     for (tool, input, said) in calls {
-        // Whatever an earlier call opened is closed again.
+        // Permissions restored by an earlier call are removed again.
         for name in ["a/b/c/f", "a/b/c", "a/b", "a", "p", ""] {
             close(&bench.workspace().join(name));
         }
@@ -31,26 +31,26 @@ async fn tools_work_on_after_code_closed_its_workspace() {
 }
 
 #[tokio::test]
-async fn an_agent_with_a_closed_workspace_is_deleted_and_its_name_is_free() {
+async fn agent_with_a_closed_workspace_can_be_deleted_and_its_name_reused() {
     let bench = Bench::new().await;
     bench.shell(&format!("{NESTED} && chmod 0 .")).await;
     bench.process.delete("/api/agents/scout").send().await.expect_status(200);
-    bench.process.make_agent("scout").await;
+    bench.process.create_agent("scout").await;
     let trash = bench.process.data_dir().join("agents/.trash");
     let is_empty = || std::fs::read_dir(&trash).is_ok_and(|mut entries| entries.next().is_none());
-    // The purge ends.
-    until(is_empty).await;
+    // Waits for the purge.
+    wait_until(is_empty).await;
     assert_eq!(std::fs::read_dir(bench.workspace()).unwrap().count(), 0);
 }
 
 #[tokio::test]
-async fn a_backup_carries_what_was_closed_and_a_restore_leaves_nothing_of_it() {
+async fn closed_files_are_backed_up_and_restored() {
     let bench = Bench::new().await;
     bench.shell(&format!("{NESTED} && chmod 0 .")).await;
     let archive = bench.process.folder().join("backup.tar.gz");
     let ran = agentd(&bench.process, &["backup", path(&archive)]).await.success();
     assert!(!ran.stderr.contains("left out"), "{}", ran.stderr);
-    // Over a workspace that is closed again.
+    // Restores over a closed workspace.
     for name in ["a/b/c/f", "a/b/c", "a/b", "a", "p", ""] {
         close(&bench.workspace().join(name));
     }
@@ -62,9 +62,9 @@ async fn a_backup_carries_what_was_closed_and_a_restore_leaves_nothing_of_it() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// A file of somebody else's is opened by no mode that the daemon could set.
+/// Files of another user cannot be opened with any mode.
 #[tokio::test]
-async fn a_backup_that_cannot_read_everything_fails_and_says_of_what() {
+async fn backup_with_unreadable_files_fails_and_lists_them() {
     if !rustix::process::geteuid().is_root() {
         println!("NOT TESTED: only root can make files that the daemon cannot read");
         return;
@@ -85,7 +85,7 @@ async fn a_backup_that_cannot_read_everything_fails_and_says_of_what() {
         for said in ["26 ", "agents/scout/folder", "agents/scout/theirs-00", "may not be read", "--allow-incomplete"] {
             assert!(ran.stderr.contains(said), "{said} in {}", ran.stderr);
         }
-        assert!(!ran.stderr.contains("theirs-24"), "the list is bounded: {}", ran.stderr);
+        assert!(!ran.stderr.contains("theirs-24"), "the list is limited: {}", ran.stderr);
         assert_eq!(ran.stdout.len(), 0);
     }
     assert!(!archive.exists());

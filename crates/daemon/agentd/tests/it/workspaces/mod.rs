@@ -1,5 +1,6 @@
-//! What code leaves in its workspace, and that the daemon still gets in: on a daemon that is not
-//! root, with a vendor that calls the tools that the test names.
+//! Access of the daemon to files left by code, on a daemon that does not run as root, with a vendor that calls the
+//! tools
+//! named by the test.
 
 mod closed;
 mod round_trip;
@@ -11,7 +12,7 @@ use agentd_llm::{ToolCall, Vendor};
 use agentd_testing_llm::{FakeVendor, Reply, Script};
 use serde_json::{Value, json};
 
-use crate::support::talk::COUNTED;
+use crate::support::talk::TEST_USAGE;
 use crate::support::{Eventually, TestProcess};
 
 struct Bench {
@@ -20,10 +21,11 @@ struct Bench {
 }
 
 impl Bench {
-    /// A daemon with the agent `scout`.
+    /// Starts a daemon with the agent `scout`.
     async fn new() -> Self {
         let process = TestProcess::unprivileged().await;
-        let vendor = FakeVendor::start(Vendor::Openai, Script::by(|request| reply(&request.body))).await.expect("one");
+        let vendor =
+            FakeVendor::start(Vendor::Openai, Script::by(|request| reply(&request.body))).await.expect("a fake vendor");
         let key = json!({"api_key": "k", "base_url": vendor.base_url().as_str()});
         process.put("/api/providers/openai/key").json(&key).send().await.expect_status(200);
         let settings = json!({"default_provider": "openai", "default_model": "fake"});
@@ -32,7 +34,7 @@ impl Bench {
         if config["in_force"]["tier"].is_null() {
             process.put("/api/sandbox/config").json(&json!({"backend": "none"})).send().await.expect_status(200);
         }
-        process.make_agent("scout").await;
+        process.create_agent("scout").await;
         Self { process, _vendor: vendor }
     }
 
@@ -40,7 +42,7 @@ impl Bench {
         self.process.data_dir().join("agents/scout")
     }
 
-    /// What the tool answered.
+    /// Returns the output of a tool.
     async fn call(&self, tool: &str, input: Value) -> Value {
         let content = json!({"tool": tool, "input": input}).to_string();
         let message = json!({"agent_id": "scout", "content": content});
@@ -56,7 +58,7 @@ impl Bench {
     }
 }
 
-/// A tool call where the owner asked for one, and a word when it was made.
+/// Returns the tool call in the message of the user, or a final answer.
 fn reply(body: &Value) -> Reply {
     let last = body["messages"].as_array().and_then(|messages| messages.last());
     let content = last.filter(|message| message["role"] == "user").and_then(|message| message["content"].as_str());
@@ -64,20 +66,20 @@ fn reply(body: &Value) -> Reply {
     match wanted {
         Some(wanted) => {
             let tool = wanted["tool"].as_str().unwrap_or_default();
-            Reply::tool_calls(vec![ToolCall::new("v0", tool, wanted["input"].clone())], COUNTED)
+            Reply::tool_calls(vec![ToolCall::new("v0", tool, wanted["input"].clone())], TEST_USAGE)
         }
-        None => Reply::text(["Done."], COUNTED),
+        None => Reply::text(["Done."], TEST_USAGE),
     }
 }
 
 fn close(path: &Path) {
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o000)).expect("closed");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o000)).expect("remove the permissions");
 }
 
-/// Waits until it is so.
-async fn until(is_so: impl Fn() -> bool) {
+/// Waits until the condition is true.
+async fn wait_until(condition: impl Fn() -> bool) {
     let mut eventually = Eventually::new();
-    while !is_so() {
-        eventually.look_again().await;
+    while !condition() {
+        eventually.retry().await;
     }
 }

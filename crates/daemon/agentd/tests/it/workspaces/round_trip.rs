@@ -1,4 +1,4 @@
-//! Whatever code can make of a workspace before it is ended, a backup carries and a restore brings back.
+//! Backup and restore of unusual files in a workspace.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::Bench;
 use crate::cli::{agentd, path};
 
-/// Something of every shape, and then files until it is ended.
+/// Creates files of every kind, and then files until the code is ended.
 const FILL: &str = r#"
 import os
 for n in range(10):
@@ -30,7 +30,7 @@ for n in range(1_000_000):
 "#;
 
 #[tokio::test]
-async fn a_workspace_at_its_bound_comes_back_as_it_was() {
+async fn full_workspace_is_restored_unchanged() {
     let bench = Bench::new().await;
     let bounds = json!({"workspace_limit_mb": 1_000, "workspace_max_files": 3_000});
     bench.process.put("/api/sandbox/config").json(&bounds).send().await.expect_status(200);
@@ -43,9 +43,9 @@ async fn a_workspace_at_its_bound_comes_back_as_it_was() {
     assert!(archive.metadata().unwrap().len() < 4 << 20);
     bench.shell("rm -rf ./*").await;
     agentd(&bench.process, &["restore", "--yes", path(&archive)]).await.success();
-    assert!(state(&bench.workspace()) == before, "something is not as it was");
+    assert!(state(&bench.workspace()) == before, "the workspace has changed");
     assert_eq!(bench.workspace().join("name7").metadata().unwrap().nlink(), 51);
-    // It is as full as it was, and can be cleared up as before.
+    // The limit still applies, and files can be deleted.
     let refused = bench.call("write_file", json!({"path": "new", "content": "x"})).await;
     assert!(refused["error"].as_str().unwrap().contains("workspace_max_files"), "{refused}");
     bench.shell("rm -rf ./*").await;
@@ -53,7 +53,7 @@ async fn a_workspace_at_its_bound_comes_back_as_it_was() {
     assert!(bench.workspace().join("new").exists());
 }
 
-/// Path, length and content of everything.
+/// Returns the path and content of every entry.
 fn state(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_path_buf()];

@@ -1,4 +1,4 @@
-//! An attempt of an execution: its outcome, and recording it.
+//! Attempts of an execution: outcome and recording.
 
 use agentd_store::{StoreError, Tx};
 use serde_json::Value;
@@ -11,43 +11,43 @@ use crate::hooks::store::executions::{self, ExecutionResult};
 use crate::hooks::store::figures::{self, Figures};
 use crate::hooks::store::queue::Claim;
 
-/// What came of one attempt.
+/// Outcome of one attempt.
 pub(super) enum Attempt {
-    /// It was done, and that was recorded together with it.
+    /// The action succeeded and was recorded in the same transaction.
     Recorded,
     Done(Value),
     Failed(Failure),
 }
 
-/// Why an attempt came to nothing.
+/// Reason an attempt failed.
 pub(super) struct Failure {
     pub(super) status: ExecutionStatus,
     pub(super) message: String,
     pub(super) output: Option<Value>,
-    /// Whether another attempt may do better.
-    pub(super) is_passing: bool,
-    /// Why the hook is switched off.
+    /// Whether another attempt may succeed.
+    pub(super) is_transient: bool,
+    /// Reason to disable the hook, if it must be disabled.
     pub(super) disable: Option<&'static str>,
 }
 
 impl Failure {
-    pub(super) fn for_good(message: impl Into<String>) -> Self {
+    pub(super) fn permanent(message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { status: ExecutionStatus::Error, message, output: None, is_passing: false, disable: None }
+        Self { status: ExecutionStatus::Error, message, output: None, is_transient: false, disable: None }
     }
 
-    pub(super) fn passing(message: impl Into<String>) -> Self {
-        Self { is_passing: true, ..Self::for_good(message) }
+    pub(super) fn transient(message: impl Into<String>) -> Self {
+        Self { is_transient: true, ..Self::permanent(message) }
     }
 }
 
-/// The event that a claim is about.
+/// Parses the event of a claim.
 pub(super) fn read_event(claim: &Claim) -> Result<Value, Failure> {
     serde_json::from_str(&claim.payload)
-        .map_err(|error| Failure::for_good(format!("the event cannot be read, so nothing was done about it: {error}")))
+        .map_err(|error| Failure::permanent(format!("the event cannot be read, so nothing was done about it: {error}")))
 }
 
-/// An execution that is claimed here.
+/// A claimed execution.
 #[derive(Clone, Copy)]
 pub(in crate::hooks) struct Work<'a> {
     pub(super) hooks: &'a Hooks,
@@ -72,13 +72,13 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Time since the work began.
+    /// Time since the work started.
     pub(super) fn duration_ms(&self) -> u64 {
         u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 }
 
-/// Ends a claimed execution, in the transaction of whatever it did.
+/// Completes a claimed execution, in the transaction of its effect.
 pub(super) async fn record(tx: &mut Tx, claim: &Claim, result: &ExecutionResult) -> Result<(), StoreError> {
     executions::update_result(tx, claim, result).await?;
     let figures = Figures::of(result.status == ExecutionStatus::Success, result.duration_ms);

@@ -1,4 +1,4 @@
-//! What hooks do: send the event somewhere, run code, or something that the daemon knows how to do.
+//! Actions of hooks: sending an event over HTTP, running code, and built-in actions.
 
 mod attempt;
 mod builtin;
@@ -11,9 +11,9 @@ use std::time::Duration;
 use agentd_core::lease;
 use agentd_store::{Durability, StoreError, Tx};
 
-use super::error::{HookError, shortened};
+use super::error::{HookError, truncate_error};
 use super::limits::HookPermit;
-use super::model::{Action, EXECUTION_LEASE, ExecutionStatus, QUICK, inline_delay};
+use super::model::{Action, EXECUTION_LEASE, ExecutionStatus, SLOW_THRESHOLD, inline_delay};
 use super::store;
 use super::store::executions::ExecutionResult;
 use attempt::{Attempt, Failure, read_event, record};
@@ -21,23 +21,23 @@ use attempt::{Attempt, Failure, read_event, record};
 pub(super) use self::http::send;
 pub(super) use attempt::Work;
 
-/// Who waits longer between two attempts leaves its queue to others meanwhile.
-const LONGEST_HELD: Duration = Duration::from_secs(10);
+/// Retry delay above which an execution releases its queue permit while it waits.
+const MAX_QUEUED_DELAY: Duration = Duration::from_secs(10);
 
 impl Work<'_> {
-    /// Does what an execution is about, `attempts` times at most, and records what came of it. The
-    /// lease is kept meanwhile; whoever loses it stops, and records nothing.
+    /// Runs an execution with up to `attempts` attempts and records the outcome. The lease is renewed meanwhile; if it
+    /// is lost, the work stops without recording anything.
     pub(super) async fn execute(&self, attempts: u32, permit: &mut HookPermit) {
         let work = self.attempts(attempts, permit);
-        match lease::hold(self.hooks.db(), &self.claim.held, EXECUTION_LEASE, work).await {
+        match lease::run_until_lost(self.hooks.db(), &self.claim.held, EXECUTION_LEASE, work).await {
             Ok(()) => {}
             Err(HookError::Store(StoreError::LostLease { .. })) => {
-                tracing::warn!(id = self.claim.id, "another daemon has taken over what a hook does here");
+                tracing::warn!(id = self.claim.id, "hook execution lease lost to another daemon");
             }
             Err(error) => tracing::warn!(
                 id = self.claim.id,
                 error = &error as &dyn Error,
-                "what a hook did could not be recorded; it will be done again"
+                "failed to record hook execution; it will run again"
             ),
         }
     }
@@ -52,11 +52,11 @@ impl Work<'_> {
                 }
                 Attempt::Failed(failure) => failure,
             };
-            if failure.is_passing && attempt < attempts {
+            if failure.is_transient && attempt < attempts {
                 let delay = inline_delay(attempt);
-                if delay > LONGEST_HELD {
+                if delay > MAX_QUEUED_DELAY {
                     permit.leave_queue();
-                } else if delay > QUICK {
+                } else if delay > SLOW_THRESHOLD {
                     permit.count_as_slow();
                 }
                 tokio::time::sleep(delay).await;
@@ -67,7 +67,7 @@ impl Work<'_> {
                 status: failure.status,
                 attempts: attempt,
                 output: failure.output,
-                error: Some(shortened(failure.message)),
+                error: Some(truncate_error(failure.message)),
                 caused_id: None,
                 duration_ms: self.duration_ms(),
             };
@@ -86,7 +86,7 @@ impl Work<'_> {
                         status: if problem.is_timeout { ExecutionStatus::Timeout } else { ExecutionStatus::Error },
                         message: problem.message,
                         output: Some(output),
-                        is_passing: problem.disable.is_none(),
+                        is_transient: problem.disable.is_none(),
                         disable: problem.disable,
                     }),
                 })
@@ -97,9 +97,9 @@ impl Work<'_> {
                     Ok(event) => event,
                     Err(failure) => return Ok(Attempt::Failed(failure)),
                 };
-                self.do_builtin(builtin, &event, attempt, permit).await
+                self.run_builtin(builtin, &event, attempt, permit).await
             }
-            Action::Broken(problem) => Ok(Attempt::Failed(Failure::for_good(problem.clone()))),
+            Action::Broken(problem) => Ok(Attempt::Failed(Failure::permanent(problem.clone()))),
         }
     }
 

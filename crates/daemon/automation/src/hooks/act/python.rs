@@ -1,5 +1,5 @@
-//! Running a hook's code in the sandbox. It finds `event` and `config`, and leaves a `result`, or a function
-//! `run(event)` that answers one; what it prints is kept too.
+//! Running a hook's code in the sandbox. The code reads `event` and `config`, and sets `result` or defines `run(event)`
+//! that returns it. Printed output is stored too.
 
 use agentd_engine::code_runner::{PythonError, PythonJob};
 use agentd_engine::workspaces::UntrustedSource;
@@ -10,20 +10,21 @@ use super::attempt::{Attempt, Failure, Work, read_event};
 use crate::hooks::cache::LoadedHook;
 use crate::hooks::model::{ExecutionStatus, PythonAction, SECRET};
 
-/// A longer result is not kept.
-const OUTPUT_BYTES: usize = 64 * 1024;
-const PRINTED_BYTES: usize = 16 * 1024;
+/// Maximum size of stored output, in bytes. A larger result is omitted.
+const MAX_OUTPUT_BYTES: usize = 64 * 1024;
+/// Maximum size of the printed text in truncated output, in bytes.
+const MAX_PRINTED_BYTES: usize = 16 * 1024;
 
 impl Work<'_> {
     pub(super) async fn run_python(&self, python: &PythonAction) -> Attempt {
         let hook = self.hook;
         let secret = match &hook.secret {
             Ok(secret) => secret,
-            Err(problem) => return Attempt::Failed(Failure::for_good(problem.clone())),
+            Err(problem) => return Attempt::Failed(Failure::permanent(problem.clone())),
         };
         let mut config = match &hook.code_config {
             Ok(config) => config.clone(),
-            Err(problem) => return Attempt::Failed(Failure::for_good(problem.clone())),
+            Err(problem) => return Attempt::Failed(Failure::permanent(problem.clone())),
         };
         if let Some(secret) = secret {
             config.insert(SECRET.to_owned(), Value::from(secret.expose()));
@@ -32,7 +33,7 @@ impl Work<'_> {
             None => None,
             Some(agent) => match self.workspace(agent.as_str()).await {
                 Ok(path) => Some(path),
-                Err(problem) => return Attempt::Failed(Failure::for_good(problem)),
+                Err(problem) => return Attempt::Failed(Failure::permanent(problem)),
             },
         };
         let event = match read_event(self.claim) {
@@ -47,10 +48,12 @@ impl Work<'_> {
             workspace,
             untrusted: UntrustedSource::default(),
         };
-        // A drain waits for it, and cuts it off by ending the daemon.
+        // Never cancelled: a drain waits for the code, and the end of the daemon terminates it.
         let cancelled = CancellationToken::new();
         match self.hooks.dependencies().runner.run_python(&self.hooks.context().entropy, job, &cancelled).await {
-            Ok(answer) => Attempt::Done(kept(json!({"result": answer.result, "printed": answer.printed}), hook)),
+            Ok(answer) => {
+                Attempt::Done(stored_output(json!({"result": answer.result, "printed": answer.printed}), hook))
+            }
             Err(error) => {
                 let status = match error {
                     PythonError::TimedOut { .. } => ExecutionStatus::Timeout,
@@ -58,11 +61,11 @@ impl Work<'_> {
                 };
                 let output = match &error {
                     PythonError::NotRun(_) => None,
-                    _ => Some(kept(json!({"result": null, "printed": error.printed()}), hook)),
+                    _ => Some(stored_output(json!({"result": null, "printed": error.printed()}), hook)),
                 };
-                // A traceback shows the line that failed, and with it perhaps the secret.
-                let message = hook.redactor.hide(error.to_string());
-                Attempt::Failed(Failure { status, output, ..Failure::for_good(message) })
+                // A traceback shows the failed line, which may contain the secret.
+                let message = hook.redactor.redact(error.to_string());
+                Attempt::Failed(Failure { status, output, ..Failure::permanent(message) })
             }
         }
     }
@@ -74,21 +77,21 @@ impl Work<'_> {
     }
 }
 
-/// What is kept of an output: bounded, and without the secret.
-fn kept(mut output: Value, hook: &LoadedHook) -> Value {
-    hook.redactor.hide_json(&mut output);
-    bounded(output)
+/// Redacts and truncates an output for storage.
+fn stored_output(mut output: Value, hook: &LoadedHook) -> Value {
+    hook.redactor.redact_json(&mut output);
+    truncate_output(output)
 }
 
-fn bounded(mut output: Value) -> Value {
-    if output.to_string().len() > OUTPUT_BYTES {
+fn truncate_output(mut output: Value) -> Value {
+    if output.to_string().len() > MAX_OUTPUT_BYTES {
         let printed = output["printed"].as_str().unwrap_or_default();
-        let printed = printed[..printed.floor_char_boundary(PRINTED_BYTES)].to_owned();
+        let printed = printed[..printed.floor_char_boundary(MAX_PRINTED_BYTES)].to_owned();
         output["printed"] = Value::from(printed);
     }
-    if output.to_string().len() > OUTPUT_BYTES {
+    if output.to_string().len() > MAX_OUTPUT_BYTES {
         output["result"] = Value::Null;
-        output["result_left_out"] = Value::from(format!("it has more than {OUTPUT_BYTES} bytes"));
+        output["result_left_out"] = Value::from(format!("it has more than {MAX_OUTPUT_BYTES} bytes"));
     }
     output
 }
@@ -98,12 +101,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_bounded() {
-        let long = "ä".repeat(OUTPUT_BYTES);
-        let kept = bounded(json!({"result": 1, "printed": long}));
-        assert_eq!(kept["result"], 1);
-        assert!(kept.to_string().len() <= OUTPUT_BYTES);
-        let kept = bounded(json!({"result": long, "printed": "x"}));
-        assert_eq!((&kept["result"], &kept["printed"]), (&Value::Null, &json!("x")));
+    fn stored_output_is_truncated() {
+        let long = "ä".repeat(MAX_OUTPUT_BYTES);
+        let stored_output = truncate_output(json!({"result": 1, "printed": long}));
+        assert_eq!(stored_output["result"], 1);
+        assert!(stored_output.to_string().len() <= MAX_OUTPUT_BYTES);
+        let stored_output = truncate_output(json!({"result": long, "printed": "x"}));
+        assert_eq!((&stored_output["result"], &stored_output["printed"]), (&Value::Null, &json!("x")));
     }
 }

@@ -1,28 +1,28 @@
-//! Hooks that come with the daemon. Installing one makes an ordinary hook of it.
+//! Hooks bundled with the daemon. Installing one creates an ordinary hook.
 
 use serde_json::{Map, Value};
 
 use super::{HookChange, HookType};
 
-/// A hook that can be switched on.
+/// Template of a hook that the owner can install.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BundledHook {
     pub id: &'static str,
     pub name: &'static str,
-    /// What it does: a sentence for people.
+    /// One sentence for the owner.
     pub description: &'static str,
     pub event_type: &'static str,
     pub hook_type: HookType,
     /// JSON.
     config: &'static str,
-    /// JSON; empty where every event of its type is meant.
+    /// JSON; empty if every event of the type matches.
     filter: &'static str,
     pub source_code: Option<&'static str>,
-    /// What `config` must be given when it is installed.
+    /// Config members that must be set at installation.
     pub required: &'static [&'static str],
 }
 
-/// In the order in which they are shown.
+/// Bundled hooks in display order.
 pub(crate) const BUNDLED: &[BundledHook] = &[
     BundledHook {
         id: "task-failed-notice",
@@ -116,7 +116,7 @@ impl BundledHook {
         BUNDLED.iter().find(|bundled| bundled.id == id)
     }
 
-    /// The config that it comes with.
+    /// Returns the default config.
     #[must_use]
     pub(crate) fn config(&self) -> Map<String, Value> {
         serde_json::from_str(self.config).unwrap_or_default()
@@ -127,7 +127,7 @@ impl BundledHook {
         serde_json::from_str(self.filter).ok()
     }
 
-    /// What makes a hook of it, with what the owner adds laid over it.
+    /// Returns the change that creates a hook from the template, with the owner's values merged over the defaults.
     #[must_use]
     pub(crate) fn change(&self, wanted: HookChange) -> HookChange {
         let mut config = self.config();
@@ -155,7 +155,7 @@ mod tests {
     use crate::hooks::model::{Hook, HookId};
 
     #[test]
-    fn every_one_can_be_installed_with_what_it_requires() {
+    fn bundled_hooks_install_with_their_required_config() {
         for (at, bundled) in BUNDLED.iter().enumerate() {
             assert!(BUNDLED[at + 1..].iter().all(|other| other.id != bundled.id), "{}", bundled.id);
             let given = [("channel", "slack:#x"), ("agent", "scout"), ("url", "https://x.example/")];

@@ -1,10 +1,10 @@
-//! Changes of a hook: what a request says of it, checked and applied.
+//! Changes of a hook: validation and application of a request.
 
 use std::collections::BTreeSet;
 
 use agentd_base::{FieldProblem, Patch, Problems, Secret, SecretUpdate};
 use agentd_core::events::CATALOGUE;
-use agentd_core::vault::{UrlSecrets, require_again};
+use agentd_core::vault::{UrlSecrets, require_reentry};
 use agentd_engine::agents::AgentId;
 use agentd_net::webhook_signature;
 use serde_json::{Map, Value};
@@ -18,18 +18,18 @@ const MAX_NAME: usize = 200;
 const MAX_SOURCE_BYTES: usize = 256 * 1024;
 const MAX_TAGS: usize = 32;
 const MAX_TAG: usize = 64;
-/// Of a secret, as inbound webhooks take them.
+/// Minimum length of a secret in bytes, equal to that of inbound webhooks.
 const MIN_SECRET: usize = 8;
 const MAX_SECRET: usize = 1024;
 
-/// What a request says of a hook; what it leaves out stays as it is.
+/// A requested change of a hook. Omitted fields keep their value.
 #[derive(Debug, Clone, Default)]
 pub struct HookChange {
     pub name: Option<String>,
     pub event_type: Option<String>,
     pub enabled: Option<bool>,
     pub scope: Option<String>,
-    /// Laid over the config there is, name by name; null takes a name out.
+    /// Merged over the current config by name; null removes a name.
     pub config: Option<Map<String, Value>>,
     pub source_code: Patch<String>,
     pub filter_expr: Patch<Value>,
@@ -39,7 +39,7 @@ pub struct HookChange {
     pub bundled_id: Option<String>,
 }
 
-/// What becomes of the secret.
+/// Change of the signing secret.
 #[derive(Debug, Clone)]
 pub(crate) enum SecretWrite {
     Keep,
@@ -47,24 +47,23 @@ pub(crate) enum SecretWrite {
     Put(Secret),
 }
 
-/// What becomes of what the vault keeps for a hook.
+/// Changes of the secrets that the vault stores for a hook.
 #[derive(Debug, Clone)]
 pub(crate) struct SecretWrites {
     pub(crate) secret: SecretWrite,
-    /// New values of headers that carry a credential. Those that the config does not name are to go.
+    /// New values of credential headers. Stored headers that the config does not name are deleted.
     pub(crate) headers: Vec<(String, Secret)>,
-    /// New values of secrets in the config of a python hook, by their names in the vault.
+    /// New values of config secrets of a Python hook, by their names in the vault.
     pub(crate) code: Vec<(String, Secret)>,
-    /// What becomes of the credentials in its url.
+    /// Changes of the credentials in the URL.
     pub(crate) url: UrlSecrets,
 }
 
 impl HookChange {
-    /// Changes the hook; `agent_of` finds the agent of a name. Whether it listens to something else now, and
-    /// what becomes of its secrets.
+    /// Applies the change to a hook and returns the secrets to write. `agent_of` resolves an agent name.
     ///
     /// # Errors
-    /// Every bad field. The hook is then not to be used.
+    /// All invalid fields. The hook must then be discarded.
     pub(crate) fn apply(
         self,
         hook: &mut Hook,
@@ -106,15 +105,16 @@ impl HookChange {
             Patch::Set(source) => hook.source_code = Some(source),
         }
         check_source(hook, &mut problems);
-        // The code is handed the secrets, and the rest of the config that may say where to send them.
+        // The code receives the secrets, and the rest of the config may name their destination. Changing either
+        // therefore requires the secrets to be entered again.
         let is_steered = hook.hook_type == HookType::Python
             && changes_config
             && (without_limit(&before) != without_limit(&hook.config) || !code.is_empty());
         if hook.source_code != source_before || is_steered {
             if hook.has_secret && matches!(secret, SecretWrite::Keep) {
-                require_again("config.secret", &mut problems);
+                require_reentry("config.secret", &mut problems);
             }
-            code_secrets::enter_again(hook, &code, &mut problems);
+            code_secrets::require_config_secrets_reentry(hook, &code, &mut problems);
         }
         match self.filter_expr {
             Patch::Keep => {}
@@ -146,7 +146,10 @@ impl HookChange {
     }
 }
 
-/// What is wrong with a secret, as the end of a sentence.
+/// Validates a secret.
+///
+/// # Errors
+/// The problem, as a predicate that follows the field name.
 fn check_secret(secret: &Secret) -> Result<(), String> {
     let text = secret.expose();
     if !(MIN_SECRET..=MAX_SECRET).contains(&text.len()) {
@@ -177,8 +180,8 @@ fn change_config(hook: &mut Hook, change: Option<Map<String, Value>>, problems: 
     };
     match &secret {
         SecretWrite::Keep => {}
-        SecretWrite::Clear => (hook.has_secret, hook.keeps_secret) = (false, false),
-        SecretWrite::Put(_) => (hook.has_secret, hook.keeps_secret) = (true, true),
+        SecretWrite::Clear => (hook.has_secret, hook.is_secret_stored) = (false, false),
+        SecretWrite::Put(_) => (hook.has_secret, hook.is_secret_stored) = (true, true),
     }
     let mut wanted = hook.config.clone();
     let mut entered = None;
@@ -196,10 +199,10 @@ fn change_config(hook: &mut Hook, change: Option<Map<String, Value>>, problems: 
         let before = std::mem::replace(&mut hook.action, action);
         hook.config = kept;
         if before.server() != hook.action.server() {
-            headers::enter_again(hook, entered.as_ref(), problems);
-            // What it signs is believed to come from here.
+            headers::require_headers_reentry(hook, entered.as_ref(), problems);
+            // A new server must not receive signatures made with the old secret.
             if hook.has_secret && matches!(secret, SecretWrite::Keep) {
-                require_again("config.secret", problems);
+                require_reentry("config.secret", problems);
             }
         }
     }
@@ -220,7 +223,7 @@ fn check_source(hook: &Hook, problems: &mut Problems) {
     }
 }
 
-/// A config without the one field that says nothing to the code.
+/// Returns the config without `timeout_seconds`, which does not influence the code.
 fn without_limit(config: &Map<String, Value>) -> Map<String, Value> {
     let mut config = config.clone();
     config.remove("timeout_seconds");

@@ -1,13 +1,13 @@
-//! Secrets in the config of python hooks. Their values lie in the vault; where they stand in the config, it says
-//! `{"set": true}`.
+//! Secrets in the config of Python hooks. Their values are stored in the vault; the config holds the placeholder
+//! `{"set": true}` instead.
 //!
-//! A member is secret if its name is like that of a credential, or if `secret_fields` names it. Everything in such a
-//! member is secret.
+//! A member is secret if its name is like that of a credential, or if `secret_fields` names it. All values inside such
+//! a member are secret.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use agentd_base::{Problems, Secret, sha256};
-use agentd_core::vault::{is_named_like_a_credential, require_again};
+use agentd_core::vault::{is_credential_parameter, require_reentry};
 use serde_json::{Map, Value, json};
 
 use super::config::{HookType, SECRET};
@@ -16,7 +16,7 @@ use super::hook::Hook;
 /// The member that names further secret members.
 pub(super) const SECRET_FIELDS: &str = "secret_fields";
 /// Prefix of the names of config secrets in the vault.
-pub(crate) const CODE_SECRETS: &str = "config.";
+pub(crate) const CODE_SECRET_PREFIX: &str = "config.";
 const MAX_SECRETS: usize = 64;
 const MAX_SECRET_FIELDS: usize = 32;
 const MAX_SECRET_FIELD: usize = 64;
@@ -26,7 +26,7 @@ const VAULT_NAME_DIGITS: usize = 32;
 type Path = Vec<String>;
 
 impl Hook {
-    /// Names in the vault of the secrets in the config.
+    /// Returns the vault names of the secrets in the config.
     #[must_use]
     pub(crate) fn sealed_values(&self) -> BTreeSet<String> {
         if self.hook_type != HookType::Python {
@@ -35,7 +35,7 @@ impl Hook {
         placeholders(&self.config).iter().map(vault_name).collect()
     }
 
-    /// Fills in the secrets of the config. `values`: JSON texts by their names in the vault.
+    /// Returns the config with its secrets filled in. `values` holds JSON texts by their vault names.
     #[must_use]
     pub(crate) fn opened_config(&self, values: &BTreeMap<String, Secret>) -> Map<String, Value> {
         let mut config = Value::Object(self.config.clone());
@@ -51,7 +51,7 @@ impl Hook {
     }
 }
 
-/// Whether the config says of each secret that it has a value, where it has none.
+/// Sets the placeholder of each secret without a value to `{"set": false}`.
 pub(super) fn show_missing(config: &mut Map<String, Value>, missing: &BTreeSet<String>) {
     let fields = secret_fields(config);
     let mut whole = Value::Object(std::mem::take(config));
@@ -65,8 +65,8 @@ pub(super) fn show_missing(config: &mut Map<String, Value>, missing: &BTreeSet<S
     }
 }
 
-/// Takes the secrets that stand in the clear out of the config, for the vault. `before` is the config until now: a
-/// `{"set": true}` keeps the value that it had there.
+/// Moves plain-text secrets out of the config and returns them for the vault. A placeholder keeps the value that the
+/// same path had in `before`, the previous config.
 pub(super) fn seal(hook: &mut Hook, before: &Map<String, Value>, problems: &mut Problems) -> Vec<(String, Secret)> {
     if hook.hook_type != HookType::Python {
         return Vec::new();
@@ -98,12 +98,12 @@ pub(super) fn seal(hook: &mut Hook, before: &Map<String, Value>, problems: &mut 
     taken
 }
 
-/// Names the secrets that must be entered again because code or config has changed. `entered` are those that came with
-/// the change.
-pub(super) fn enter_again(hook: &Hook, entered: &[(String, Secret)], problems: &mut Problems) {
+/// Reports the secrets that must be entered again because code or config has changed. `entered` holds the secrets of
+/// the request.
+pub(super) fn require_config_secrets_reentry(hook: &Hook, entered: &[(String, Secret)], problems: &mut Problems) {
     for path in placeholders(&hook.config) {
         if entered.iter().all(|(name, _)| *name != vault_name(&path)) {
-            require_again(field(&path), problems);
+            require_reentry(field(&path), problems);
         }
     }
 }
@@ -133,8 +133,8 @@ fn placeholders(config: &Map<String, Value>) -> Vec<Path> {
     found
 }
 
-/// Calls `at` for every placeholder and every value that holds no other; whether it is secret. Recursion is bounded:
-/// the depth of a request's body is.
+/// Calls `at` for every placeholder and every leaf value, with whether it is secret. Recursion is bounded by the depth
+/// limit of request bodies.
 fn visit(
     value: &mut Value,
     path: &mut Path,
@@ -148,11 +148,11 @@ fn visit(
     match value {
         Value::Object(members) => {
             for (name, member) in members {
-                // These have a meaning of their own.
+                // Reserved members are handled separately.
                 if path.is_empty() && [SECRET, SECRET_FIELDS, "timeout_seconds"].contains(&name.as_str()) {
                     continue;
                 }
-                let is_secret = is_secret || fields.contains(name) || is_named_like_a_credential(&name.to_lowercase());
+                let is_secret = is_secret || fields.contains(name) || is_credential_parameter(&name.to_lowercase());
                 path.push(name.clone());
                 visit(member, path, is_secret, fields, at);
                 path.pop();
@@ -169,7 +169,7 @@ fn visit(
             let is_secret = is_secret && !text.is_empty();
             at(path, value, is_secret);
         }
-        // A limit or a switch that is named like a credential, such as `max_tokens`, is secret only where it is named.
+        // A number under a credential-like name, such as `max_tokens`, is secret only if `secret_fields` names it.
         Value::Number(_) => {
             let is_named = path.iter().any(|name| fields.contains(name));
             at(path, value, is_named);
@@ -182,11 +182,11 @@ fn is_placeholder(value: &Value) -> bool {
     value.as_object().is_some_and(|members| members.len() == 1 && members.get("set").is_some_and(Value::is_boolean))
 }
 
-/// Of fixed length, whatever the names of members are.
+/// Returns the vault name of a path: a hash, so that its length does not depend on the member names.
 fn vault_name(path: &Path) -> String {
     let mut digits = hex::encode(sha256(json!(path).to_string().as_bytes()));
     digits.truncate(VAULT_NAME_DIGITS);
-    format!("{CODE_SECRETS}{digits}")
+    format!("{CODE_SECRET_PREFIX}{digits}")
 }
 
 fn field(path: &Path) -> String {

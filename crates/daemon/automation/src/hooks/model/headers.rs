@@ -1,10 +1,10 @@
-//! Headers of http hooks that carry a credential. Their values lie in the vault; where they stand in the config, it
-//! says `{"set": true}`.
+//! Credential headers of HTTP hooks. Their values are stored in the vault; the config holds the placeholder
+//! `{"set": true}` instead.
 
 use std::collections::BTreeSet;
 
 use agentd_base::{Problems, Secret};
-use agentd_core::vault::require_again;
+use agentd_core::vault::require_reentry;
 use agentd_engine::tools::carries_credential;
 use serde_json::{Map, Value, json};
 
@@ -13,16 +13,16 @@ use super::hook::Hook;
 use super::{HookId, code_secrets};
 
 pub(super) const HEADERS: &str = "headers";
-/// What the names of headers begin with in the vault.
-pub(crate) const HEADER_SECRETS: &str = "headers.";
+/// Prefix of the names of headers in the vault.
+pub(crate) const HEADER_SECRET_PREFIX: &str = "headers.";
 
-/// Under which a hook's secrets lie in the vault.
+/// Returns the vault scope of a hook's secrets.
 pub(crate) fn secret_scope(id: &HookId) -> String {
     format!("hooks.{id}")
 }
 
 impl Hook {
-    /// Names of the headers whose values lie in the vault, in small letters.
+    /// Returns the lowercase names of the headers whose values are stored in the vault.
     #[must_use]
     pub(crate) fn sealed_headers(&self) -> Vec<String> {
         let headers = self.config.get(HEADERS).and_then(Value::as_object).filter(|_| self.hook_type == HookType::Http);
@@ -30,8 +30,8 @@ impl Hook {
         headers.filter(|(name, value)| is_sealed(name, value)).map(|(name, _)| name.to_ascii_lowercase()).collect()
     }
 
-    /// The config as it is shown: of headers that carry a credential and of secrets for code whether they have a value,
-    /// of headers also where the value still stands in the clear.
+    /// Returns the config for display. Credential headers and config secrets show only whether they have a value,
+    /// including headers that earlier versions stored in plain text.
     #[must_use]
     pub(crate) fn shown_config(&self) -> Map<String, Value> {
         let mut config = self.config.clone();
@@ -53,10 +53,9 @@ fn field(name: &str) -> String {
     format!("config.{HEADERS}.{}", name.chars().take(64).collect::<String>())
 }
 
-/// The headers that a request wants. Those that come back as they were shown keep their values, and null is as if
-/// they were left out.
+/// Returns the headers that a request sets. A placeholder keeps the stored value, and a null credential is omitted.
 pub(super) fn wanted(hook: &Hook, given: Map<String, Value>, problems: &mut Problems) -> Map<String, Value> {
-    let there = hook.config.get(HEADERS).and_then(Value::as_object);
+    let current = hook.config.get(HEADERS).and_then(Value::as_object);
     let mut wanted = Map::new();
     for (name, value) in given {
         if carries_credential(&name) && value.is_null() {
@@ -66,9 +65,9 @@ pub(super) fn wanted(hook: &Hook, given: Map<String, Value>, problems: &mut Prob
             wanted.insert(name, value);
             continue;
         }
-        match there.into_iter().flatten().find(|(known, _)| known.eq_ignore_ascii_case(&name)) {
-            Some((_, kept)) => {
-                wanted.insert(name, kept.clone());
+        match current.into_iter().flatten().find(|(known, _)| known.eq_ignore_ascii_case(&name)) {
+            Some((_, stored)) => {
+                wanted.insert(name, stored.clone());
             }
             None => problems.add(field(&name), "has no value yet; give it one"),
         }
@@ -76,9 +75,9 @@ pub(super) fn wanted(hook: &Hook, given: Map<String, Value>, problems: &mut Prob
     wanted
 }
 
-/// Names the headers that must be entered again, because the hook sends to another server now. `entered` are those of
-/// the request.
-pub(super) fn enter_again(hook: &Hook, entered: Option<&Map<String, Value>>, problems: &mut Problems) {
+/// Reports the headers that must be entered again because the hook sends to a different server. `entered` holds the
+/// headers of the request.
+pub(super) fn require_headers_reentry(hook: &Hook, entered: Option<&Map<String, Value>>, problems: &mut Problems) {
     let is_entered = |name: &str| {
         let mut entered = entered.into_iter().flatten();
         entered.any(|(given, value)| given.eq_ignore_ascii_case(name) && value.is_string())
@@ -86,12 +85,12 @@ pub(super) fn enter_again(hook: &Hook, entered: Option<&Map<String, Value>>, pro
     let headers = hook.config.get(HEADERS).and_then(Value::as_object);
     for (name, _) in headers.into_iter().flatten() {
         if carries_credential(name) && !is_entered(name) {
-            require_again(field(name), problems);
+            require_reentry(field(name), problems);
         }
     }
 }
 
-/// Takes what still stands in the clear out of the config, for the vault: names in small letters with their values.
+/// Moves plain-text credentials out of the config and returns them for the vault, by lowercase name.
 pub(super) fn seal(hook: &mut Hook, problems: &mut Problems) -> Vec<(String, Secret)> {
     let Some(Value::Object(headers)) = hook.config.get_mut(HEADERS).filter(|_| hook.hook_type == HookType::Http) else {
         return Vec::new();
@@ -122,12 +121,12 @@ mod tests {
     use crate::hooks::model::{Action, HookChange, HookId};
 
     #[test]
-    fn what_carries_a_credential_leaves_the_config_at_any_change() {
+    fn any_change_moves_credential_headers_to_the_vault() {
         let mut hook = Hook::empty(HookId::from("hook_1"), HookType::Http, Timestamp::from_micros(0));
         let stored = json!({"url": "https://x.example/", "headers": {"Authorization": "Bearer x", "X-Own": "1"}});
         hook.config = stored.as_object().unwrap().clone();
         hook.action = stored_action(HookType::Http, &hook.config);
-        // As it was stored before: it is sent, and not shown.
+        // A plain-text credential of an earlier version is sent, and not shown.
         let Action::Http(http) = &hook.action else { panic!("{:?}", hook.action) };
         assert_eq!(http.headers["authorization"], "Bearer x");
         assert_eq!(hook.shown_config()["headers"], json!({"Authorization": {"set": true}, "X-Own": "1"}));

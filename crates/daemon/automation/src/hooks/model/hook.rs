@@ -1,4 +1,4 @@
-//! A hook: what reacts to events of one type.
+//! The hook entity.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use super::filter::Filter;
 use crate::notify::Target;
 
 const DEFAULT_RETRIES: u32 = 5;
-/// Prefix of the scope of a hook that hears the events of one agent.
+/// Prefix of the scope of a hook that receives the events of one agent.
 pub(super) const AGENT_SCOPE: &str = "agent:";
 
-/// What reacts to events of one type.
+/// A hook: an action that runs when an event of one type occurs.
 #[derive(Debug, Clone)]
 pub struct Hook {
     pub id: HookId,
@@ -24,44 +24,44 @@ pub struct Hook {
     pub event_type: String,
     pub hook_type: HookType,
     pub enabled: bool,
-    /// Why the daemon itself switched it off.
+    /// Reason the daemon disabled the hook.
     pub disabled_reason: Option<String>,
     /// `global`, or `agent:<svc_name>`.
     pub scope: String,
     /// The agent of the scope.
     pub agent_id: Option<AgentId>,
-    /// Without its secret; headers that carry a credential say `{"set": true}`, but for those of old rows.
+    /// Config without secrets. Credential headers are placeholders, except in rows of earlier versions.
     pub config: Map<String, Value>,
     pub action: Action,
-    /// What it sends must be signed.
+    /// Whether requests must be signed.
     pub has_secret: bool,
-    /// The secret is there; not so after a restore without secrets.
-    pub keeps_secret: bool,
-    /// Headers that carry a credential and have no value, as after a restore without secrets; in small letters.
+    /// Whether the vault holds the secret. False after a restore without secrets.
+    pub is_secret_stored: bool,
+    /// Lowercase names of credential headers without a value, as after a restore without secrets.
     pub missing_headers: BTreeSet<String>,
-    /// Names in the vault of config secrets without a value, as after a restore without secrets.
+    /// Vault names of config secrets without a value, as after a restore without secrets.
     pub missing_values: BTreeSet<String>,
     pub source_code: Option<String>,
     pub filter: Option<Filter>,
-    /// Higher ones go first.
+    /// Hooks with a higher priority start first.
     pub priority: i64,
     pub tags: Vec<String>,
-    /// Attempts in all.
+    /// Maximum number of attempts, including the first.
     pub max_retries: u32,
     pub bundled_id: Option<String>,
-    /// It hears the events after this position. `None`: all that are unread.
+    /// Outbox position after which the hook receives events. `None`: all unread events.
     pub heard_after: Option<Seq>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
 impl Hook {
-    /// The scope of a hook that hears the events of every agent.
+    /// Scope of a hook that receives the events of every agent.
     pub const GLOBAL: &str = "global";
-    /// As the schemas of requests have it.
-    pub const MOST_RETRIES: u32 = 100;
+    /// Maximum of `max_retries`, equal to the bound in the request schemas.
+    pub const MAX_RETRIES: u32 = 100;
 
-    /// A new one, to be filled by a [`HookChange`].
+    /// Returns an empty hook, to be filled by a [`HookChange`](super::HookChange).
     #[must_use]
     pub fn empty(id: HookId, hook_type: HookType, now: Timestamp) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl Hook {
             config: Map::new(),
             action: Action::Broken("it has no config yet".to_owned()),
             has_secret: false,
-            keeps_secret: false,
+            is_secret_stored: false,
             missing_headers: BTreeSet::new(),
             missing_values: BTreeSet::new(),
             source_code: None,
@@ -91,9 +91,9 @@ impl Hook {
         }
     }
 
-    /// Whether it is for an event of its type at this position and of this agent, its filter aside.
+    /// Whether the hook receives an event of its type at this position and of this agent. Ignores the filter.
     #[must_use]
-    pub fn hears(&self, at: Seq, agent: Option<&str>) -> bool {
+    pub fn receives(&self, at: Seq, agent: Option<&str>) -> bool {
         let is_new = self.heard_after.is_none_or(|after| at > after);
         let is_its_agent = match &self.agent_id {
             None => true,
@@ -102,19 +102,19 @@ impl Hook {
         self.enabled && is_new && is_its_agent
     }
 
-    /// The `svc_name` of its scope.
+    /// Returns the `svc_name` in the scope.
     #[must_use]
     pub fn agent_name(&self) -> Option<&str> {
         self.scope.strip_prefix(AGENT_SCOPE)
     }
 
-    /// Whether what it sends goes through the delivery queue.
+    /// Whether events are sent through the delivery queue.
     #[must_use]
     pub fn is_queued(&self) -> bool {
         matches!(&self.action, Action::Http(http) if http.queued)
     }
 
-    /// Where what it writes is sent to.
+    /// Returns the target of a `send_to_channel` action.
     pub(crate) fn target(&self) -> Option<&Target> {
         match &self.action {
             Action::Builtin(BuiltinAction::SendToChannel { target, .. }) => Some(target),
@@ -122,7 +122,7 @@ impl Hook {
         }
     }
 
-    /// Switched by hand, so whatever the daemon had against it is settled.
+    /// Enables or disables the hook on behalf of the owner, and clears the daemon's reason for disabling it.
     pub fn set_enabled(&mut self, enabled: bool) {
         self.enabled = enabled;
         self.disabled_reason = None;

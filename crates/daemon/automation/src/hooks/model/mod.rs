@@ -17,29 +17,29 @@ use serde_json::Value;
 pub(super) use bundled::{BUNDLED, BundledHook};
 pub use change::HookChange;
 pub(super) use change::{SecretWrite, SecretWrites};
-pub(super) use code_secrets::CODE_SECRETS;
+pub(super) use code_secrets::CODE_SECRET_PREFIX;
 pub use config::{Action, BuiltinAction, HookType, HttpAction, PythonAction};
 pub(super) use config::{SECRET, stored_action};
 pub use filter::{Filter, FilterProblem};
-pub(super) use headers::{HEADER_SECRETS, secret_scope};
+pub(super) use headers::{HEADER_SECRET_PREFIX, secret_scope};
 pub use hook::Hook;
 pub(super) use outcome::{
-    DELETED, DELIVERY_LEASE, DeliveryResult, EXECUTION_LEASE, FAILURES_TO_OPEN, Problem, QUICK, Sent, circuit_pause,
-    inline_delay,
+    DELIVERY_LEASE, DeliveryResult, EXECUTION_LEASE, FAILURES_TO_OPEN, HOOK_DELETED, Problem, SLOW_THRESHOLD,
+    SendOutcome, circuit_pause, inline_delay,
 };
 
 agentd_base::typed_id!(
-    /// The id of a hook.
+    /// Id of a hook.
     HookId,
     "hook"
 );
 agentd_base::typed_id!(
-    /// The id of what a hook did about one event.
+    /// Id of an execution of a hook.
     ExecutionId,
     "exec"
 );
 agentd_base::typed_id!(
-    /// The id of one event on its way to one receiver.
+    /// Id of a delivery of an event to a receiver.
     HookDeliveryId,
     "dlv"
 );
@@ -47,9 +47,9 @@ agentd_store::stored_ids!(HookId, ExecutionId, HookDeliveryId);
 
 /// Maximum number of hooks.
 pub(super) const MAX_HOOKS: u64 = 1000;
-/// Hooks that cause each other's events end after this many.
+/// Maximum length of a chain of hooks that trigger each other's events.
 pub(super) const MAX_DEPTH: u32 = 5;
-/// The event of a test of a delivery.
+/// Event type of test deliveries.
 pub(super) const TEST_EVENT: &str = "test.notification";
 
 macro_rules! stored_enum {
@@ -67,7 +67,7 @@ macro_rules! stored_enum {
                 match self { $(Self::$variant => $text),+ }
             }
 
-            /// The schema lets nothing else in than one of these.
+            /// Parses a stored value. The database constraint excludes unknown values.
             #[must_use]
             pub fn from_stored(text: &str) -> Self {
                 Self::ALL.iter().copied().find(|status| status.as_str() == text).unwrap_or(Self::$fallback)
@@ -79,14 +79,14 @@ pub(super) use stored_enum;
 
 stored_enum!(
     DeliveryStatus, DeadLetter, {
-        /// Waits to be sent.
+        /// Waiting to be sent.
         Pending = "pending",
-        /// Is being sent.
+        /// Being sent.
         Processing = "processing",
         Success = "success",
-        /// Waits for its next attempt.
+        /// Waiting for the next attempt.
         Failed = "failed",
-        /// Given up; the error says why.
+        /// Dead-lettered; the error contains the reason.
         DeadLetter = "dead_letter",
     }
 );
@@ -95,15 +95,15 @@ stored_enum!(
     ExecutionStatus, Error, {
         Success = "success",
         Error = "error",
-        /// Under way, or about to be.
+        /// Running, or about to start.
         Running = "running",
         Timeout = "timeout",
-        /// Not done; the error says why.
+        /// Not run; the error contains the reason.
         Skipped = "skipped",
     }
 );
 
-/// A delivery as it is kept.
+/// A stored delivery.
 #[derive(Debug, Clone)]
 pub struct Delivery {
     pub id: HookDeliveryId,
@@ -111,19 +111,19 @@ pub struct Delivery {
     pub event_id: String,
     pub event_type: String,
     pub status: DeliveryStatus,
-    /// Attempts whose result is known, since the last retry by hand.
+    /// Number of completed attempts since the last manual retry.
     pub attempt_count: u32,
-    /// When it is tried next; `None` when it is not.
+    /// Time of the next attempt; `None` if no attempt is scheduled.
     pub next_attempt_at: Option<Timestamp>,
     pub response_status: Option<u32>,
-    /// Of the last attempt.
+    /// Duration of the last attempt, in milliseconds.
     pub duration_ms: Option<u64>,
     pub error: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
-/// An execution as it is kept.
+/// A stored execution.
 #[derive(Debug, Clone)]
 pub struct Execution {
     pub id: ExecutionId,
@@ -139,7 +139,7 @@ pub struct Execution {
     pub duration_ms: Option<u64>,
 }
 
-/// The event as hooks get it.
+/// Builds the event body that hooks receive.
 #[must_use]
 pub(super) fn event_body(id: &str, event_type: &str, timestamp: Timestamp, data: &Value) -> Value {
     serde_json::json!({"id": id, "type": event_type, "timestamp": timestamp, "data": data})

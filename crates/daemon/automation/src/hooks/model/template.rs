@@ -1,26 +1,27 @@
-//! Texts with `{{data.<field>}}` in them. Besides `data` there are `{{type}}`, `{{id}}` and `{{timestamp}}`. A
-//! field that an event does not have is nothing, and one whose name could be taken for an expression is refused.
+//! Templates with the placeholders `{{data.<field>}}`, `{{type}}`, `{{id}}` and `{{timestamp}}`. A missing field
+//! renders as an empty string. A field name that resembles an expression is rejected.
 
 use agentd_base::Marks;
-use agentd_base::template::{Piece, Template as Pieces, lookup, text_of};
+use agentd_base::template::{Piece, Template as Pieces, format_value, lookup};
 use serde_json::Value;
 
 use super::filter::{ROOTS, parse_path};
 
-/// In no name of a field, besides blanks: who writes them means something that templates do not know.
-const NEVER_IN_NAMES: [char; 5] = ['{', '}', '(', ')', '|'];
+/// Characters rejected in field names, in addition to whitespace. They suggest syntax that templates do not support.
+const FORBIDDEN_NAME_CHARACTERS: [char; 5] = ['{', '}', '(', ')', '|'];
 
 const MAX_BYTES: usize = 16 * 1024;
-/// What comes out is cut here.
+/// Maximum size of a rendered text, in bytes. Longer texts are truncated.
 const MAX_RENDERED: usize = 64 * 1024;
 
-/// A placeholder is the path to a value in an event.
+/// A parsed template. Each placeholder is the path to a value in an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template(Pieces<Vec<String>>);
 
 impl Template {
     /// # Errors
-    /// A sentence's end on what stands between braces and is no field of an event.
+    /// The text is too long, or a placeholder is not a field of an event. The message is a predicate that follows the
+    /// field name.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > MAX_BYTES {
             return Err(format!("may have at most {MAX_BYTES} bytes"));
@@ -28,13 +29,13 @@ impl Template {
         Pieces::parse(text, placeholder).map(Self)
     }
 
-    /// The text for an event `{id, type, timestamp, data}`.
+    /// Renders the template for an event `{id, type, timestamp, data}`.
     #[must_use]
     pub fn render(&self, event: &Value) -> String {
         self.render_between(event, "", "")
     }
 
-    /// The same, with each value of the event between marks.
+    /// Renders the template with each value of the event enclosed in marks.
     #[must_use]
     pub fn render_marked(&self, event: &Value, marks: &Marks) -> String {
         self.render_between(event, &marks.begin, &marks.end)
@@ -45,12 +46,12 @@ impl Template {
         for piece in self.0.pieces() {
             let (part, begin, end) = match piece {
                 Piece::Text(part) => (part.into(), "", ""),
-                Piece::Placeholder(path) => (text_of(lookup(event, path)), begin, end),
+                Piece::Placeholder(path) => (format_value(lookup(event, path)), begin, end),
             };
             if part.is_empty() {
                 continue;
             }
-            // What is cut keeps its mark at the end.
+            // A truncated value keeps its end mark.
             let left = MAX_RENDERED.saturating_sub(text.len());
             let shown = &part[..part.floor_char_boundary(left)];
             for piece in [begin, shown, end] {
@@ -68,7 +69,7 @@ impl Template {
 fn placeholder(inside: &str) -> Result<Vec<String>, String> {
     let root = inside.split('.').next().unwrap_or_default();
     let is_whole = root != "data" || inside.len() > "data.".len();
-    let is_plain = !inside.contains(|one: char| one.is_whitespace() || NEVER_IN_NAMES.contains(&one));
+    let is_plain = !inside.contains(|one: char| one.is_whitespace() || FORBIDDEN_NAME_CHARACTERS.contains(&one));
     let path = parse_path(inside).ok().filter(|_| ROOTS.contains(&root) && is_whole && is_plain);
     path.ok_or_else(|| {
         let shown: String = inside.chars().take(40).collect();
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_become_what_the_event_says() {
+    fn placeholders_render_event_fields() {
         let event = json!({"id": "evt_1", "type": "task.failed", "data": {"error": "No.", "n": 3, "list": ["a", {"b": 1}], "x": null}});
         for (text, expected) in [
             ("", ""),
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn values_stand_between_marks_where_they_are_asked_for() {
+    fn marked_values_are_enclosed_in_marks() {
         let marks = Marks::new("k");
         let rendered = |text: &str, event: &Value| Template::parse(text).unwrap().render_marked(event, &marks);
         let event = json!({"data": {"name": "[end of untrusted 0]", "n": 3, "empty": ""}});
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_field_is_refused() {
+    fn invalid_placeholders_are_rejected() {
         for bad in [
             "{{",
             "{{}}",
@@ -137,14 +138,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn values_are_not_read_as_templates(value in any::<String>()) {
+        fn values_are_not_interpreted_as_templates(value in any::<String>()) {
             let template = Template::parse("<{{data.a}}{{data.b}}>").unwrap();
             let rendered = template.render(&json!({"data": {"a": value, "b": "{{data.a}}"}}));
             prop_assert_eq!(rendered, format!("<{value}{{{{data.a}}}}>"));
         }
 
         #[test]
-        fn nothing_panics(text in "([{}a-z. ]|\\{\\{|\\}\\}|data\\.){0,30}") {
+        fn parse_and_render_never_panic(text in "([{}a-z. ]|\\{\\{|\\}\\}|data\\.){0,30}") {
             if let Ok(template) = Template::parse(&text) {
                 let _ = template.render(&json!({"data": {"a": 1}}));
             }

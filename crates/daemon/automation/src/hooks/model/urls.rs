@@ -1,5 +1,5 @@
-//! Urls of hooks with a credential in them: of those that send to a url, and of messages to one. The credentials lie in
-//! the vault; where they stood in the config, it says `***`.
+//! Credentials in URLs of HTTP hooks and of webhook targets. They are stored in the vault; the config shows `***`
+//! instead.
 
 use agentd_base::Problems;
 use agentd_core::vault::{SealedUrl, UnknownMask, UrlSecrets};
@@ -9,14 +9,14 @@ use super::config::{Action, BuiltinAction, HookType, stored_action};
 use super::hook::Hook;
 
 impl Hook {
-    /// Where it sends to, as the config says it.
+    /// Returns the target URL as stored in the config.
     #[must_use]
     pub(crate) fn stored_url(&self) -> Option<&str> {
         self.config.get(field(self)?).and_then(Value::as_str)
     }
 }
 
-/// The field that holds a url.
+/// Returns the config field that holds a URL.
 fn field(hook: &Hook) -> Option<&'static str> {
     match (hook.hook_type, &hook.action) {
         (HookType::Http, _) => Some("url"),
@@ -25,7 +25,7 @@ fn field(hook: &Hook) -> Option<&'static str> {
     }
 }
 
-/// Takes the credentials out of the url in the config. `before` is the config until now.
+/// Moves the credentials out of the URL in the config and returns them for the vault. `before` is the previous config.
 pub(super) fn seal(hook: &mut Hook, before: &Map<String, Value>, problems: &mut Problems) -> UrlSecrets {
     let usual = match hook.hook_type {
         HookType::Http => "url",
@@ -34,7 +34,7 @@ pub(super) fn seal(hook: &mut Hook, before: &Map<String, Value>, problems: &mut 
     };
     let before_url = before.get(usual).and_then(Value::as_str);
     let Some((field, given)) = field(hook).and_then(|field| Some((field, hook.stored_url()?))) else {
-        // What it was before goes with it.
+        // The credentials of the removed URL are deleted.
         return before_url
             .and_then(|before| SealedUrl::new("", Some(before), UnknownMask::Leave).ok())
             .map_or_else(Vec::new, |sealed| sealed.secrets);

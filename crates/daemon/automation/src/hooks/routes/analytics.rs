@@ -1,4 +1,4 @@
-//! What hooks came to over time.
+//! Delivery analytics for hooks.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,16 @@ use utoipa::{IntoParams, ToSchema};
 use crate::hooks::model::HookId;
 use crate::hooks::service::{Hooks, Period, Totals};
 
-/// What ended within some time: deliveries that succeeded or were given up, and executions.
+/// Totals of completed work: deliveries that succeeded or were dead-lettered, and executions.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = HookFigures)]
 pub(super) struct FiguresView {
     deliveries: u64,
     succeeded: u64,
     failed: u64,
-    /// 0 to 1; 0 when nothing ended.
+    /// Share of successful deliveries, from 0 to 1; 0 when nothing completed.
     success_rate: f64,
+    /// Average duration in milliseconds.
     avg_latency_ms: f64,
 }
 
@@ -34,7 +35,7 @@ impl From<Totals> for FiguresView {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = HookFiguresBucket)]
 pub(super) struct BucketView {
-    /// When it begins: an hour or a midnight of the profile's time zone.
+    /// Start of the bucket: a full hour or midnight in the profile's time zone.
     start: Timestamp,
     #[serde(flatten)]
     figures: FiguresView,
@@ -44,26 +45,29 @@ pub(super) struct BucketView {
 pub(super) struct HookAnalytics {
     hook_id: HookId,
     period: Period,
-    /// As asked for. Where what ended near it is not kept one by one any more, the quarter of an hour around it counts
-    /// as a whole, and this says so; the same holds for `end`.
+    /// Start of the range. If individual records near it were already deleted, it is moved to the start of its
+    /// 15-minute period.
     start: Timestamp,
+    /// End of the range. If individual records near it were already deleted, it is moved to the end of its 15-minute
+    /// period.
     end: Timestamp,
     totals: FiguresView,
-    /// The oldest first, empty ones included. The first and the last one count only what lies between `start` and `end`.
+    /// Buckets, oldest first, including empty ones. The first and last bucket count only work between `start` and
+    /// `end`.
     buckets: Vec<BucketView>,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct AnalyticsQuery {
+    /// Length of a bucket.
     #[param(inline)]
     period: Option<Period>,
-    /// A day or a time, of the profile's time zone unless it has an offset. Default: a day before `end`, or 30 days
-    /// with `daily`. Figures are kept for 35 days, and at most 1,000 buckets are
-    /// answered: an earlier `start` is refused.
+    /// Date or time in the profile's time zone unless it has an offset. Default: one day before `end`, or 30 days with
+    /// `daily`. Statistics are retained for 35 days. A range of more than 1,000 buckets is rejected.
     #[param(example = "2026-01-31T09:30:00Z")]
     start: Option<String>,
-    /// As `start`; a day is counted as a whole. Default: now.
+    /// Date or time in the same format as `start`; a date includes the whole day. Default: now.
     #[param(example = "2026-02-01T09:30:00Z")]
     end: Option<String>,
 }
@@ -93,11 +97,11 @@ impl Validate<Hooks> for AnalyticsQuery {
     }
 }
 
-/// What a hook came to, by the hour or the day
+/// Get hook analytics
 ///
-/// In at most 1,000 buckets, which is 41 days by the hour.
+/// Returns totals and hourly or daily buckets. The response holds at most 1,000 buckets, which is 41 days by the hour.
 #[utoipa::path(
-    get, path = "/api/hooks/{id}/analytics", tag = "hooks", params(("id" = String, Path, description = "The hook"), AnalyticsQuery),
+    get, path = "/api/hooks/{id}/analytics", tag = "hooks", params(("id" = String, Path, description = "Hook id"), AnalyticsQuery),
     responses((status = 200, body = HookAnalytics), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn get_hook_analytics(
@@ -122,24 +126,27 @@ pub(super) async fn get_hook_analytics(
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct EventFigures {
     deliveries: u64,
-    /// 0 to 1.
+    /// Share of successful deliveries, from 0 to 1.
     success_rate: f64,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct GlobalHookAnalytics {
-    /// Deliveries that succeeded or were given up, and executions, of the last 35 days.
+    /// Number of succeeded and dead-lettered deliveries and of executions in the last 35 days.
     total_deliveries: u64,
-    /// 0 to 1; 0 when nothing ended.
+    /// Share of successful deliveries, from 0 to 1; 0 when nothing completed.
     success_rate: f64,
+    /// Average duration in milliseconds.
     avg_latency_ms: f64,
-    /// By the type of the event.
+    /// Totals by event type.
     by_event: BTreeMap<String, EventFigures>,
-    /// How many dead letters there are now.
+    /// Current number of dead letters.
     dead_letter_count: u64,
 }
 
-/// What all hooks came to
+/// Get global hook analytics
+///
+/// Returns the totals of all hooks in the last 35 days, overall and by event type.
 #[utoipa::path(
     get, path = "/api/hooks/analytics/global", tag = "hooks", responses((status = 200, body = GlobalHookAnalytics)),
 )]

@@ -1,10 +1,10 @@
-//! Hooks that come with the daemon, and what hooks may listen to.
+//! Bundled hooks and the catalogue of event types.
 
 use std::collections::BTreeMap;
 
 use agentd_core::events::{CATALOGUE, Category};
 use agentd_core::runtime::record_once;
-use agentd_web::{Answer, ApiResult, ErrorBody, IdempotencyKey, Json, JsonOrNothing, Path};
+use agentd_web::{Answer, ApiResult, ErrorBody, IdempotencyKey, Json, OptionalJson, Path};
 use axum::extract::State;
 use http::StatusCode;
 use serde::Serialize;
@@ -16,7 +16,7 @@ use super::hooks::HookView;
 use crate::hooks::model::{BUNDLED, BundledHook, Hook, HookType};
 use crate::hooks::service::Hooks;
 
-/// A hook that can be switched on.
+/// A bundled hook that can be installed.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BundledHook)]
 pub(super) struct BundledView {
@@ -31,9 +31,9 @@ pub(super) struct BundledView {
     filter_expr: Option<Value>,
     #[schema(required)]
     source_code: Option<&'static str>,
-    /// What `config` must be given when it is installed.
+    /// Config members that must be set at installation.
     required: &'static [&'static str],
-    /// How many hooks were made of it and are there.
+    /// Number of existing hooks that were created from it.
     installed: u64,
 }
 
@@ -60,7 +60,9 @@ pub(super) struct BundledHookList {
     total: usize,
 }
 
-/// Hooks that come with the daemon
+/// List bundled hooks
+///
+/// Returns the hooks that are bundled with the daemon, with the number of installed copies of each.
 #[utoipa::path(get, path = "/api/hooks/bundled", tag = "hooks", responses((status = 200, body = BundledHookList)))]
 pub(super) async fn list_bundled_hooks(State(hooks): State<Hooks>) -> Answer<BundledHookList> {
     let mut installed: BTreeMap<String, u64> = BTreeMap::new();
@@ -72,47 +74,51 @@ pub(super) async fn list_bundled_hooks(State(hooks): State<Hooks>) -> Answer<Bun
     Ok(Json(BundledHookList { total: hooks.len(), hooks }))
 }
 
-/// Make a hook of one that comes with the daemon
+/// Install a bundled hook
+///
+/// Creates an ordinary hook from a bundled one. The config must contain every member listed as `required`.
 #[utoipa::path(
     post, path = "/api/hooks/bundled/{id}/install", tag = "hooks", request_body = InstallHook,
     params(IdempotencyKey),
     responses(
         (status = 201, body = HookView),
         (status = 404, body = ErrorBody),
-        (status = 409, body = ErrorBody, description = "There are 1,000 hooks already"),
+        (status = 409, body = ErrorBody, description = "The limit of 1,000 hooks is reached"),
     ),
 )]
 pub(super) async fn install_bundled_hook(
     State(hooks): State<Hooks>,
     once: IdempotencyKey,
     Path(id): Path<String>,
-    JsonOrNothing(fields): JsonOrNothing<InstallHook>,
+    OptionalJson(fields): OptionalJson<InstallHook>,
 ) -> ApiResult<(StatusCode, Json<HookView>)> {
     let recorder = record_once(&once, StatusCode::CREATED, |hook: &Hook| HookView::from(hook));
     let hook = hooks.install(&id, fields.into(), recorder).await?;
     Ok((StatusCode::CREATED, Json(HookView::from(&hook))))
 }
 
-/// What a type of event is about.
+/// Description of an event type.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct EventTypeView {
     name: &'static str,
     category: &'static str,
-    /// When it fires.
+    /// Condition under which the event is emitted.
     fires: &'static str,
-    /// The fields of its `data`, with an example each.
+    /// Fields of `data`, each with an example value.
     #[schema(value_type = Object)]
     data: BTreeMap<&'static str, Value>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct EventTypes {
-    /// The names by category.
+    /// Event type names by category.
     event_types: BTreeMap<&'static str, Vec<&'static str>>,
     details: Vec<EventTypeView>,
 }
 
-/// What hooks may listen to
+/// List event types
+///
+/// Returns the event types that hooks can listen to, with the fields of each.
 #[utoipa::path(get, path = "/api/hooks/event-types", tag = "hooks", responses((status = 200, body = EventTypes)))]
 pub(super) async fn list_event_types() -> Answer<EventTypes> {
     let names = |category: &Category| {

@@ -1,4 +1,4 @@
-//! Deliveries, dead letters, and the state of the queue.
+//! Deliveries, dead letters and queue statistics.
 
 use agentd_base::{Page, PageLimits, Problems, Timestamp};
 use agentd_core::runtime::record_once;
@@ -12,7 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::hooks::model::{Delivery, DeliveryStatus, HookDeliveryId, HookId};
 use crate::hooks::service::{DeliveryCounts, Hooks};
 
-/// One event on its way to one receiver.
+/// Delivery of an event to a receiver.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = HookDelivery)]
 pub(super) struct DeliveryView {
@@ -21,15 +21,15 @@ pub(super) struct DeliveryView {
     event_id: String,
     event_type: String,
     status: DeliveryStatus,
-    /// Attempts whose result is known, since the last retry by hand.
+    /// Number of completed attempts since the last manual retry.
     attempt_count: u32,
-    /// When it is tried next; null when it is not.
+    /// Time of the next attempt; null if no attempt is scheduled.
     #[schema(required)]
     next_attempt_at: Option<Timestamp>,
-    /// What the receiver answered last.
+    /// HTTP status of the last response.
     #[schema(required)]
     response_status: Option<u32>,
-    /// Of the last attempt.
+    /// Duration of the last attempt, in milliseconds.
     #[schema(required)]
     duration_ms: Option<u64>,
     #[schema(required)]
@@ -57,7 +57,7 @@ impl From<&Delivery> for DeliveryView {
     }
 }
 
-/// How many deliveries are in each state. What ended is kept for a bounded time.
+/// Number of deliveries in each state. Completed deliveries are retained for a limited time.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = HookDeliveryCounts)]
 pub(super) struct CountsView {
@@ -75,20 +75,20 @@ impl From<DeliveryCounts> for CountsView {
     }
 }
 
-/// The newest first.
+/// Page of deliveries, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct HookDeliveryList {
     deliveries: Vec<DeliveryView>,
-    /// Of all of the hook's deliveries.
+    /// Counts of all deliveries of the hook.
     stats: CountsView,
-    /// How many match, whatever the page.
+    /// Total number of matches on all pages.
     total: u64,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct DeliveryQuery {
-    /// Only those in this state.
+    /// Returns only deliveries in this state.
     #[param(inline)]
     status: Option<DeliveryStatus>,
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
@@ -97,9 +97,11 @@ pub(super) struct DeliveryQuery {
     offset: Option<i64>,
 }
 
-/// What a hook delivered or is to deliver, the newest first
+/// List hook deliveries
+///
+/// Returns the deliveries of a hook, newest first, with counts by state.
 #[utoipa::path(
-    get, path = "/api/hooks/{id}/deliveries", tag = "hooks", params(("id" = String, Path, description = "The hook"), DeliveryQuery),
+    get, path = "/api/hooks/{id}/deliveries", tag = "hooks", params(("id" = String, Path, description = "Hook id"), DeliveryQuery),
     responses((status = 200, body = HookDeliveryList), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn list_hook_deliveries(
@@ -113,17 +115,19 @@ pub(super) async fn list_hook_deliveries(
     Ok(Json(HookDeliveryList { deliveries, stats: counts.into(), total }))
 }
 
-/// A delivery with what it sends.
+/// A delivery with its payload.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct HookDeliveryDetail {
     #[serde(flatten)]
     delivery: DeliveryView,
-    /// The event, as the receiver gets it.
+    /// Event as sent to the receiver.
     #[schema(value_type = Object)]
     payload: Value,
 }
 
-/// One delivery, with the event that it sends
+/// Get a hook delivery
+///
+/// Returns the delivery with the event that it sends.
 #[utoipa::path(
     get, path = "/api/hooks/{id}/deliveries/{delivery_id}", tag = "hooks",
     responses((status = 200, body = HookDeliveryDetail), (status = 404, body = ErrorBody)),
@@ -143,16 +147,16 @@ fn checked(limit: Option<i64>, offset: Option<i64>) -> Result<Page, ApiError> {
     Ok(page)
 }
 
-/// Send a delivery again that failed or was given up
+/// Retry a hook delivery
 ///
-/// At once, with its attempts allowed anew.
+/// Requeues a failed or dead-lettered delivery for immediate sending, and resets its attempt count.
 #[utoipa::path(
     post, path = "/api/hooks/{id}/deliveries/{delivery_id}/retry", tag = "hooks",
     params(IdempotencyKey),
     responses(
         (status = 200, body = DeliveryView),
         (status = 404, body = ErrorBody),
-        (status = 409, body = ErrorBody, description = "It is neither failed nor a dead_letter, or its hook was deleted"),
+        (status = 409, body = ErrorBody, description = "The delivery is neither `failed` nor `dead_letter`, or its hook was deleted"),
     ),
 )]
 pub(super) async fn retry_hook_delivery(
@@ -164,16 +168,16 @@ pub(super) async fn retry_hook_delivery(
     Ok(Json(DeliveryView::from(&hooks.retry(id, delivery_id, recorder).await?)))
 }
 
-/// Queue an event `test.notification` for a hook's URL
+/// Test a hook delivery
 ///
-/// While the hook is switched off, it waits.
+/// Queues a `test.notification` event for the hook's URL. The delivery waits while the hook is disabled.
 #[utoipa::path(
     post, path = "/api/hooks/{id}/test-delivery", tag = "hooks",
-    params(("id" = String, Path, description = "The hook"), IdempotencyKey),
+    params(("id" = String, Path, description = "Hook id"), IdempotencyKey),
     responses(
         (status = 202, body = DeliveryView),
         (status = 404, body = ErrorBody),
-        (status = 409, body = ErrorBody, description = "It is no http hook"),
+        (status = 409, body = ErrorBody, description = "The hook is not an HTTP hook"),
     ),
 )]
 pub(super) async fn test_hook_delivery(
@@ -191,7 +195,9 @@ pub(super) struct QueueStats {
     stats: CountsView,
 }
 
-/// How many deliveries of all hooks are in each state
+/// Get delivery queue statistics
+///
+/// Returns the number of deliveries of all hooks in each state.
 #[utoipa::path(
     get, path = "/api/hooks/deliveries/queue-stats", tag = "hooks", responses((status = 200, body = QueueStats)),
 )]
@@ -199,18 +205,18 @@ pub(super) async fn get_queue_stats(State(hooks): State<Hooks>) -> Answer<QueueS
     Ok(Json(QueueStats { stats: hooks.queue_stats().await?.into() }))
 }
 
-/// The newest first.
+/// Page of dead letters, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct DeadLetterList {
     deliveries: Vec<DeliveryView>,
-    /// How many match, whatever the page.
+    /// Total number of matches on all pages.
     total: u64,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct DeadLetterQuery {
-    /// Only those of this hook.
+    /// Returns only dead letters of this hook.
     hook_id: Option<String>,
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
@@ -218,9 +224,10 @@ pub(super) struct DeadLetterQuery {
     offset: Option<i64>,
 }
 
-/// Deliveries that were given up, the newest first
+/// List dead letters
 ///
-/// Kept for 30 days. Those of deleted hooks are among them, and cannot be retried.
+/// Returns dead-lettered deliveries, newest first. They are retained for 30 days. Dead letters of deleted hooks are
+/// included but cannot be retried.
 #[utoipa::path(
     get, path = "/api/hooks/deliveries/dead-letters", tag = "hooks", params(DeadLetterQuery),
     responses((status = 200, body = DeadLetterList)),
@@ -237,8 +244,8 @@ pub(super) async fn list_dead_letters(
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct OfHook {
-    /// Only those of this hook.
+pub(super) struct DeadLetterSelection {
+    /// Selects only dead letters of this hook.
     hook_id: Option<String>,
 }
 
@@ -247,17 +254,17 @@ pub(super) struct DeadLettersRetried {
     retried: u64,
 }
 
-/// Send every dead letter again
+/// Retry all dead letters
 ///
-/// Those of deleted hooks stay as they are, and do not count.
+/// Requeues all dead letters, of one hook or of all hooks. Dead letters of deleted hooks are skipped and not counted.
 #[utoipa::path(
-    post, path = "/api/hooks/deliveries/dead-letters/retry", tag = "hooks", params(OfHook, IdempotencyKey),
+    post, path = "/api/hooks/deliveries/dead-letters/retry", tag = "hooks", params(DeadLetterSelection, IdempotencyKey),
     responses((status = 200, body = DeadLettersRetried)),
 )]
 pub(super) async fn retry_dead_letters(
     State(hooks): State<Hooks>,
     once: IdempotencyKey,
-    Query(query): Query<OfHook>,
+    Query(query): Query<DeadLetterSelection>,
 ) -> Answer<DeadLettersRetried> {
     let recorder = record_once(&once, StatusCode::OK, |retried: &u64| DeadLettersRetried { retried: *retried });
     let retried = hooks.retry_dead_letters(query.hook_id.map(HookId::from), recorder).await?;
@@ -269,14 +276,16 @@ pub(super) struct DeadLettersDeleted {
     deleted: u64,
 }
 
-/// Forget every dead letter
+/// Delete all dead letters
+///
+/// Permanently deletes all dead letters, of one hook or of all hooks.
 #[utoipa::path(
-    delete, path = "/api/hooks/deliveries/dead-letters", tag = "hooks", params(OfHook),
+    delete, path = "/api/hooks/deliveries/dead-letters", tag = "hooks", params(DeadLetterSelection),
     responses((status = 200, body = DeadLettersDeleted)),
 )]
 pub(super) async fn delete_dead_letters(
     State(hooks): State<Hooks>,
-    Query(query): Query<OfHook>,
+    Query(query): Query<DeadLetterSelection>,
 ) -> Answer<DeadLettersDeleted> {
     let deleted = hooks.delete_dead_letters(query.hook_id.map(HookId::from)).await?;
     Ok(Json(DeadLettersDeleted { deleted }))

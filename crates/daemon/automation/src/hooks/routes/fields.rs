@@ -1,4 +1,4 @@
-//! What requests say of a hook.
+//! Request bodies for hooks.
 
 use agentd_base::{FieldProblem, Patch};
 use agentd_web::Validate;
@@ -9,50 +9,61 @@ use utoipa::ToSchema;
 use crate::hooks::model::{HookChange, HookType};
 use crate::hooks::service::Hooks;
 
-/// What a hook is made from.
+/// Definition of a new hook.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct CreateHook {
     #[schema(min_length = 1, max_length = 200)]
     name: String,
-    /// One of `GET /api/hooks/event-types`.
+    /// Event type, one of `GET /api/hooks/event-types`.
     #[schema(example = "memory.stored")]
     event_type: String,
     pub(super) hook_type: HookType,
-    /// Of an http hook: `url`, `secret` (write-only, 8 characters at least, 32 recommended), `headers` (`Authorization`,
-    /// `Cookie` and `X-Api-Key` are write-only), `queued` (default false), `retry_delay_s` (10), `retry_multiplier` (2.0), `max_delay_s` (3600). Of a python hook anything; the code
-    /// finds it as `config`. Members named like a credential (`secret`, `token`, `password`, `api_key` and the like) and
-    /// those that `secret_fields` names, at any depth, are write-only; `timeout_seconds` (30) is its limit. Of a builtin hook: `action`
-    /// and what it needs: `send_to_channel` (the default where there is a `channel`: `<platform>:<channel>`, `email:<address>`
-    /// or `webhook:<url>`, with `template` and `subject`), `store_memory` (`template`, `agent`, `importance`, `topics`),
-    /// `start_agent` (`agent`, `template`, `tools`: those that the agent may use besides those that change nothing; those that act ask first), `call_hook` (`hook_id`). Templates hold `{{data.<field>}}`, `{{type}}`,
-    /// `{{id}}`, `{{timestamp}}`; a field that an event does not have is nothing.
+    /// Settings of the action, depending on the type.
+    ///
+    /// HTTP hooks: `url`, `secret` (write-only, at least 8 bytes, 32 recommended), `headers` (`Authorization`, `Cookie`
+    /// and `X-Api-Key` are write-only), `queued` (default false), `retry_delay_s` (10), `retry_multiplier` (2.0),
+    /// `max_delay_s` (3600).
+    ///
+    /// Python hooks: any members, passed to the code as `config`. Members named like a credential (such as `secret`,
+    /// `token`, `password` or `api_key`) and members listed in `secret_fields` are write-only at any depth.
+    /// `timeout_seconds` (30) limits the run time.
+    ///
+    /// Built-in hooks: `action` and its parameters. `send_to_channel` takes `channel` (`<platform>:<channel>`,
+    /// `email:<address>` or `webhook:<url>`), `template` and `subject`, and is the default if `channel` is set.
+    /// `store_memory` takes `template`, `agent`, `importance` and `topics`. `start_agent` takes `agent`, `template` and
+    /// `tools`: the tools permitted in addition to read-only ones; tools that act require approval. `call_hook` takes
+    /// `hook_id`.
+    ///
+    /// Templates may contain `{{data.<field>}}`, `{{type}}`, `{{id}}` and `{{timestamp}}`. A missing field renders as
+    /// an empty string.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     config: Option<Map<String, Value>>,
-    /// Of a python hook: finds `event` and `config`, leaves `result`, or defines `run(event)`.
+    /// Code of a Python hook. It reads `event` and `config`, and sets `result` or defines `run(event)`.
     #[serde(default)]
     #[schema(max_length = 262_144)]
     source_code: Option<String>,
-    /// `{field, op, value}`, or `{all: […]}`, `{any: […]}`, `{not: {…}}` of such. `field` is a dotted path into the event
-    /// (`data.agent_id`); `op` is `eq ne gt gte lt lte contains starts_with ends_with in exists matches`.
+    /// Filter: `{field, op, value}`, or a combination `{all: […]}`, `{any: […]}` or `{not: {…}}`. `field` is a dotted
+    /// path into the event (`data.agent_id`); `op` is one of `eq ne gt gte lt lte contains starts_with ends_with in
+    /// exists matches`.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     filter_expr: Option<Value>,
-    /// `global` (default), or `agent:<svc_name>`: only events of that agent. The hook goes with the agent.
+    /// `global` (default), or `agent:<svc_name>` for events of that agent only. Such a hook is deleted with its agent.
     #[serde(default)]
     #[schema(max_length = 100)]
     scope: Option<String>,
-    /// Default true.
+    /// Whether the hook is enabled; default true.
     #[serde(default)]
     enabled: Option<bool>,
-    /// Higher ones go first; default 0.
+    /// Hooks with a higher priority start first; default 0.
     #[serde(default)]
     #[schema(minimum = -1000, maximum = 1000)]
     priority: Option<i64>,
     #[serde(default)]
     #[schema(max_items = 32)]
     tags: Option<Vec<String>>,
-    /// Attempts in all; default 5.
+    /// Maximum number of attempts, including the first; default 5.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 100)]
     max_retries: Option<u32>,
@@ -84,7 +95,7 @@ impl Validate<Hooks> for CreateHook {
     }
 }
 
-/// What is to be changed of a hook; what is left out stays. Its type stays what it is.
+/// Changes of a hook. Omitted fields keep their value; the type cannot be changed.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct UpdateHook {
     #[serde(default)]
@@ -92,19 +103,19 @@ pub(super) struct UpdateHook {
     name: Option<String>,
     #[serde(default)]
     event_type: Option<String>,
-    /// Must be the type that the hook has.
+    /// Must equal the current type.
     #[serde(default)]
     pub(super) hook_type: Option<HookType>,
-    /// Laid over the config there is, name by name; null takes a name out. `secret` as `{"set": true}` keeps
-    /// it; so do the headers that carry a credential, which must be entered again where the url leads to another host,
-    /// and the secrets for code, which must be entered again where the code or another part of the config changes.
+    /// Merged over the current config by name; null removes a name. `{"set": true}` keeps the stored value of `secret`,
+    /// of credential headers and of config secrets. Credential headers must be entered again if the host of the URL
+    /// changes. Config secrets must be entered again if the code or another part of the config changes.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     config: Option<Map<String, Value>>,
     #[serde(default)]
     #[schema(value_type = Option<String>, max_length = 262_144)]
     source_code: Patch<String>,
-    /// null: every event of its type.
+    /// Filter; null matches every event of the type.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     filter_expr: Patch<Value>,
@@ -142,14 +153,14 @@ impl From<UpdateHook> for HookChange {
     }
 }
 
-/// What the owner adds to a bundled hook.
+/// Settings for the installation of a bundled hook.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 pub(super) struct InstallHook {
-    /// Left out: the bundled hook's.
+    /// Name of the hook. Default: the name of the bundled hook.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 200)]
     name: Option<String>,
-    /// Laid over the config that it comes with; must hold what it names as `required`.
+    /// Merged over the default config. Must contain the members listed as `required`.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     config: Option<Map<String, Value>>,

@@ -1,4 +1,4 @@
-//! Hooks themselves, and what they did.
+//! Hooks and their executions.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::hooks::service::Hooks;
 use crate::hooks::test_run;
 use crate::notify::Target;
 
-/// What reacts to events of one type.
+/// An action that runs when an event of one type occurs.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Hook)]
 pub(super) struct HookView {
@@ -29,13 +29,13 @@ pub(super) struct HookView {
     event_type: String,
     hook_type: HookType,
     enabled: bool,
-    /// Why the daemon itself switched it off.
+    /// Reason the daemon disabled the hook; null if it did not.
     #[schema(required)]
     disabled_reason: Option<String>,
     /// `global`, or `agent:<svc_name>`.
     scope: String,
-    /// With its defaults; `secret`, headers that carry a credential and secrets for code read `{"set": …}`. To a key that may only read, urls show scheme and host alone,
-    /// headers and what code is given their names: the rest may hold tokens.
+    /// Config with defaults. `secret`, credential headers and config secrets read `{"set": …}`. Read-only keys see only
+    /// the scheme and host of URLs, and only the names of headers and of values passed to code.
     #[schema(value_type = Object)]
     config: Map<String, Value>,
     #[schema(required)]
@@ -44,9 +44,9 @@ pub(super) struct HookView {
     filter_expr: Option<Value>,
     priority: i64,
     tags: Vec<String>,
-    /// Attempts in all.
+    /// Maximum number of attempts, including the first.
     max_retries: u32,
-    /// The bundled hook that it was made of.
+    /// Id of the bundled hook it was created from.
     #[schema(required)]
     bundled_id: Option<String>,
     created_at: Timestamp,
@@ -57,7 +57,7 @@ impl From<&Hook> for HookView {
     fn from(hook: &Hook) -> Self {
         let mut config = hook.shown_config();
         if hook.has_secret || hook.hook_type == HookType::Http {
-            config.insert(SECRET.to_owned(), json!({"set": hook.keeps_secret}));
+            config.insert(SECRET.to_owned(), json!({"set": hook.is_secret_stored}));
         }
         Self {
             id: hook.id.clone(),
@@ -81,8 +81,8 @@ impl From<&Hook> for HookView {
 }
 
 impl HookView {
-    /// As the caller may see it: where a hook sends to, the headers that it sends, and what its code is given, may hold
-    /// tokens.
+    /// Hides values that may contain tokens from callers without full access: the target, the headers and the config
+    /// passed to code.
     pub(super) fn shown_to(mut self, caller: &Caller) -> Self {
         if caller.scope == Scope::Full {
             return self;
@@ -96,7 +96,7 @@ impl HookView {
                 (HookType::Http, "headers", Value::Object(headers)) => {
                     *value = headers.keys().map(|name| (name.clone(), json!("[hidden]"))).collect();
                 }
-                // Whatever the code is given may be a token.
+                // Any value passed to the code may be a token.
                 (HookType::Python, name, _) if name != SECRET && name != "timeout_seconds" => {
                     *value = json!("[hidden]");
                 }
@@ -110,7 +110,7 @@ impl HookView {
     }
 }
 
-/// What a hook did about one event.
+/// Execution of a hook for one event.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = HookExecution)]
 pub(super) struct ExecutionView {
@@ -120,7 +120,8 @@ pub(super) struct ExecutionView {
     event_type: String,
     status: ExecutionStatus,
     attempt_count: u32,
-    /// Of code `{result, printed}`, of a request `{status}`, of the rest what it made; null while it runs.
+    /// `{result, printed}` for code, `{status}` for a request, otherwise the id of the created object; null while
+    /// running.
     #[schema(required, value_type = Option<Object>)]
     output: Value,
     #[schema(required)]
@@ -150,15 +151,17 @@ impl From<&Execution> for ExecutionView {
     }
 }
 
-/// Every hook, the oldest first.
+/// All hooks, oldest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct HookList {
     hooks: Vec<HookView>,
-    /// Number of dead letters by the id of their hook; hooks without any are left out.
+    /// Number of dead letters by hook id; hooks without dead letters are omitted.
     dead_letters: BTreeMap<String, u64>,
 }
 
-/// Every hook, the oldest first
+/// List hooks
+///
+/// Returns all hooks, oldest first, with their numbers of dead letters.
 #[utoipa::path(get, path = "/api/hooks", tag = "hooks", responses((status = 200, body = HookList)))]
 pub(super) async fn list_hooks(State(hooks): State<Hooks>, caller: Caller) -> Answer<HookList> {
     let dead_letters = hooks.dead_letter_counts().await?;
@@ -166,16 +169,16 @@ pub(super) async fn list_hooks(State(hooks): State<Hooks>, caller: Caller) -> An
     Ok(Json(HookList { hooks, dead_letters }))
 }
 
-/// Make a hook
+/// Create a hook
 ///
-/// It hears what happens from now on. A `queued` http hook delivers through a queue that survives restarts, with
-/// backoff and dead letters; everything else runs at once in the background, and is an execution.
+/// The hook receives events from this moment. An HTTP hook with `queued` delivers through a durable queue with backoff
+/// and dead letters. Any other hook runs immediately in the background, as an execution.
 #[utoipa::path(
     post, path = "/api/hooks", tag = "hooks", request_body = CreateHook,
     params(IdempotencyKey),
     responses(
         (status = 201, body = HookView),
-        (status = 409, body = ErrorBody, description = "There are 1,000 hooks already"),
+        (status = 409, body = ErrorBody, description = "The limit of 1,000 hooks is reached"),
     ),
 )]
 pub(super) async fn create_hook(
@@ -188,18 +191,20 @@ pub(super) async fn create_hook(
     Ok((StatusCode::CREATED, Json(HookView::from(&hook))))
 }
 
-/// Show one hook
+/// Get a hook
 #[utoipa::path(
-    get, path = "/api/hooks/{id}", tag = "hooks", params(("id" = String, Path, description = "The hook")),
+    get, path = "/api/hooks/{id}", tag = "hooks", params(("id" = String, Path, description = "Hook id")),
     responses((status = 200, body = HookView), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn get_hook(State(hooks): State<Hooks>, caller: Caller, Path(id): Path<HookId>) -> Answer<HookView> {
     Ok(Json(HookView::from(&hooks.get(&id).await?).shown_to(&caller)))
 }
 
-/// Change a hook
+/// Update a hook
+///
+/// Changes the given fields. A hook that gets another event type, or is enabled, receives events from this moment.
 #[utoipa::path(
-    put, path = "/api/hooks/{id}", tag = "hooks", params(("id" = String, Path, description = "The hook")), request_body = UpdateHook,
+    put, path = "/api/hooks/{id}", tag = "hooks", params(("id" = String, Path, description = "Hook id")), request_body = UpdateHook,
     responses((status = 200, body = HookView), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn update_hook(
@@ -216,11 +221,11 @@ pub(super) async fn update_hook(
     Ok(Json(HookView::from(&hooks.update(id, fields.into()).await?)))
 }
 
-/// Switch a hook off, or on again
+/// Toggle a hook
 ///
-/// While it is off, what is queued for it waits.
+/// Enables a disabled hook, or disables an enabled one. Queued deliveries wait while the hook is disabled.
 #[utoipa::path(
-    patch, path = "/api/hooks/{id}/toggle", tag = "hooks", params(("id" = String, Path, description = "The hook")),
+    patch, path = "/api/hooks/{id}/toggle", tag = "hooks", params(("id" = String, Path, description = "Hook id")),
     responses((status = 200, body = HookView), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn toggle_hook(State(hooks): State<Hooks>, Path(id): Path<HookId>) -> Answer<HookView> {
@@ -235,9 +240,9 @@ pub(super) struct HookDeleted {
 
 /// Delete a hook
 ///
-/// What is queued for it becomes dead letters, with that as the reason; what is being sent ends as it ends.
+/// Dead-letters the queued deliveries of the hook, with the deletion as the reason. Requests in progress complete.
 #[utoipa::path(
-    delete, path = "/api/hooks/{id}", tag = "hooks", params(("id" = String, Path, description = "The hook")),
+    delete, path = "/api/hooks/{id}", tag = "hooks", params(("id" = String, Path, description = "Hook id")),
     responses((status = 200, body = HookDeleted), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn delete_hook(State(hooks): State<Hooks>, Path(id): Path<HookId>) -> Answer<HookDeleted> {
@@ -245,13 +250,13 @@ pub(super) async fn delete_hook(State(hooks): State<Hooks>, Path(id): Path<HookI
     Ok(Json(HookDeleted { success: true }))
 }
 
-/// Run a hook now with an event made up for it
+/// Test a hook
 ///
-/// Once, whatever its filter says and also when it is switched off. Answers when it is done. What it does really
-/// happens.
+/// Runs the hook once with a synthetic event, ignoring its filter and whether it is enabled, and returns the result.
+/// The action has its real effects.
 #[utoipa::path(
     post, path = "/api/hooks/{id}/test", tag = "hooks",
-    params(("id" = String, Path, description = "The hook"), IdempotencyKey),
+    params(("id" = String, Path, description = "Hook id"), IdempotencyKey),
     responses((status = 200, body = ExecutionView), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn test_hook(
@@ -263,21 +268,21 @@ pub(super) async fn test_hook(
     Ok(Json(ExecutionView::from(&test_run::test_hook(&hooks, id, recorder).await?)))
 }
 
-/// The newest first.
+/// Page of executions, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct HookExecutionList {
     executions: Vec<ExecutionView>,
-    /// How many match, whatever the page.
+    /// Total number of matches on all pages.
     total: u64,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ExecutionQuery {
-    /// Only those in this state.
+    /// Returns only executions in this state.
     #[param(inline)]
     status: Option<ExecutionStatus>,
-    /// Only those since this day or time, which is in UTC unless it has an offset.
+    /// Returns only executions since this date or time, in UTC unless it has an offset.
     #[param(example = "2026-01-31T09:30:00Z")]
     since: Option<String>,
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
@@ -294,11 +299,11 @@ impl Validate<Hooks> for ExecutionQuery {
     }
 }
 
-/// What a hook did about events, the newest first
+/// List hook executions
 ///
-/// Of a queued http hook see its deliveries.
+/// Returns the executions of a hook, newest first. A queued HTTP hook has deliveries instead.
 #[utoipa::path(
-    get, path = "/api/hooks/{id}/executions", tag = "hooks", params(("id" = String, Path, description = "The hook"), ExecutionQuery),
+    get, path = "/api/hooks/{id}/executions", tag = "hooks", params(("id" = String, Path, description = "Hook id"), ExecutionQuery),
     responses((status = 200, body = HookExecutionList), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn list_hook_executions(

@@ -1,4 +1,4 @@
-//! What hooks came to over time.
+//! Delivery analytics for hooks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,11 +14,11 @@ use crate::hooks::store;
 use crate::hooks::store::figures::{self, Figures};
 
 stored_enum!(
-    /// How long a bucket is.
+    /// Length of a bucket.
     #[derive(Default)]
     #[schema(default = Period::default)]
     Period, Hourly, {
-        /// An hour of the profile's time zone, which may begin at another minute than one of UTC.
+        /// An hour of the profile's time zone, which may begin at a different minute than in UTC.
         #[default]
         Hourly = "hourly",
         /// A day of the profile's time zone.
@@ -28,22 +28,22 @@ stored_enum!(
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// More buckets are not answered.
+/// Maximum number of buckets in a response.
 const MAX_BUCKETS: usize = 1000;
 
-/// Ends within some time, in figures that people read.
+/// Numbers of completed deliveries and executions, with derived rates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Totals {
     pub deliveries: u64,
     pub succeeded: u64,
     pub failed: u64,
-    /// 0 to 1; 0 when nothing ended.
+    /// 0 to 1; 0 when nothing completed.
     pub success_rate: f64,
     pub avg_latency_ms: f64,
 }
 
 impl From<Figures> for Totals {
-    #[allow(clippy::cast_precision_loss, reason = "figures for people")]
+    #[allow(clippy::cast_precision_loss, reason = "displayed values, precision is not critical")]
     fn from(figures: Figures) -> Self {
         let deliveries = figures.succeeded + figures.failed;
         let share = |part: u64| if deliveries == 0 { 0.0 } else { part as f64 / deliveries as f64 };
@@ -57,27 +57,27 @@ impl From<Figures> for Totals {
     }
 }
 
-/// The figures of a hook.
+/// Delivery analytics of one hook.
 #[derive(Debug, Clone)]
 pub struct Analytics {
     pub start: Timestamp,
     pub end: Timestamp,
     pub totals: Totals,
-    /// By their beginning, oldest first, empty ones included.
+    /// Buckets by their start, oldest first, including empty ones.
     pub buckets: Vec<(Timestamp, Totals)>,
 }
 
-/// What was counted between two times.
-struct Counted {
+/// Counts of the periods between two times.
+struct PeriodCounts {
     start: Timestamp,
     end: Timestamp,
     by_period: BTreeMap<Timestamp, Figures>,
 }
 
-impl Counted {
-    /// Of a period that lies partly outside, counts what lies inside, by the rows. Where not all of them are kept any
-    /// more, the whole period counts, and the answer says so.
-    async fn cut(&mut self, read: &mut Read, id: &HookId, period: Timestamp) -> Result<(), StoreError> {
+impl PeriodCounts {
+    /// Recounts a boundary period from its rows so that only the part inside the range is included. If rows of the
+    /// period were already purged, the whole period counts, and the range is extended to it.
+    async fn recount_boundary(&mut self, read: &mut Read, id: &HookId, period: Timestamp) -> Result<(), StoreError> {
         let period_end = period + figures::PERIOD;
         let whole = figures::count_ended(read, id, period, period_end).await?;
         let counted = self.by_period.get(&period).copied().unwrap_or_default();
@@ -94,10 +94,11 @@ impl Counted {
 }
 
 impl Hooks {
-    /// What a hook came to between two times; without them the last day by the hour, or the last 30 days.
+    /// Returns the analytics of a hook between two times. Defaults to the last 24 hours, or the last 30 days for daily
+    /// buckets.
     ///
     /// # Errors
-    /// `NotFound`, `Invalid` times, or the database is away.
+    /// `NotFound`, `Invalid` times, or the database is unavailable.
     pub async fn analytics(
         &self,
         id: &HookId,
@@ -105,7 +106,7 @@ impl Hooks {
         start: Option<Timestamp>,
         end: Option<Timestamp>,
     ) -> Result<Analytics, HookError> {
-        // What ended at this very moment is in it.
+        // `end` is exclusive; the added microsecond includes work that completes now.
         let end = end.unwrap_or_else(|| self.context().clock.now() + Duration::from_micros(1));
         let start = start.unwrap_or_else(|| match period {
             Period::Hourly => end - DAY,
@@ -123,17 +124,17 @@ impl Hooks {
         }
         let mut read = self.db().read_snapshot().await?;
         store::find_hook(&mut read, id).await?.ok_or_else(|| HookError::not_found(id.as_str()))?;
-        let mut counted = Counted { start, end, by_period: BTreeMap::new() };
+        let mut counted = PeriodCounts { start, end, by_period: BTreeMap::new() };
         for (at, found) in figures::list_figures(&mut read, id, figures::period_of(start), end).await? {
             counted.by_period.insert(at, found);
         }
         let now = self.context().clock.now();
-        // A period that begins with the edge is whole, and so is one of which nothing lies behind the edge yet.
+        // A period that begins at the edge is complete, and so is one whose edge lies in the future.
         let is_cut = |edge: &Timestamp| figures::period_of(*edge) < *edge && *edge <= now;
         let cut: BTreeSet<Timestamp> =
             [start, end].iter().filter(|edge| is_cut(edge)).map(|edge| figures::period_of(*edge)).collect();
         for period in cut {
-            counted.cut(&mut read, id, period).await?;
+            counted.recount_boundary(&mut read, id, period).await?;
         }
         let mut buckets: BTreeMap<Timestamp, Figures> =
             starts.into_iter().map(|start| (start, Figures::default())).collect();
@@ -148,7 +149,7 @@ impl Hooks {
         Ok(Analytics { start: counted.start, end: counted.end, totals: totals.into(), buckets })
     }
 
-    /// Where the buckets begin: one more than asked for at most, so that too many show.
+    /// Returns the start of each bucket. Stops one past [`MAX_BUCKETS`], so that the caller can detect the excess.
     fn bucket_starts(&self, period: Period, start: Timestamp, end: Timestamp) -> Vec<Timestamp> {
         let zone = self.dependencies().settings.timezone();
         let mut starts = Vec::new();
@@ -179,10 +180,10 @@ impl Hooks {
         starts
     }
 
-    /// What all hooks came to, as far as figures are kept, by the type of the event.
+    /// Returns the totals of all hooks within the retention period, overall and by event type.
     ///
     /// # Errors
-    /// The database is away.
+    /// The database is unavailable.
     pub async fn global_analytics(&self) -> Result<(Totals, Vec<(String, Totals)>), HookError> {
         let by_event = figures::sum_by_event(&mut self.db().read().await?).await?;
         let mut totals = Figures::default();

@@ -1,10 +1,10 @@
-//! Making, changing and deleting hooks.
+//! Creating, changing and deleting hooks.
 
 use std::collections::HashMap;
 
 use agentd_base::FieldProblem;
 use agentd_core::vault::{Vault, write_url_secrets};
-use agentd_engine::agents::{AgentId, Agents, OwnsAgentData};
+use agentd_engine::agents::{AgentDataOwner, AgentId, Agents};
 use agentd_store::{Recorder, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
@@ -12,20 +12,20 @@ use futures_util::future::LocalBoxFuture;
 use super::Hooks;
 use crate::hooks::error::HookError;
 use crate::hooks::model::{
-    Action, BuiltinAction, BundledHook, CODE_SECRETS, DELETED, HEADER_SECRETS, Hook, HookChange, HookId, HookType,
-    MAX_HOOKS, SECRET, SecretWrite, SecretWrites, secret_scope,
+    Action, BuiltinAction, BundledHook, CODE_SECRET_PREFIX, HEADER_SECRET_PREFIX, HOOK_DELETED, Hook, HookChange,
+    HookId, HookType, MAX_HOOKS, SECRET, SecretWrite, SecretWrites, secret_scope,
 };
 use crate::hooks::store::{self, deliveries, executions, figures, queue};
 use crate::notify::Target;
 
-/// What is closed together with the deletion itself; the rest follows in the background.
-const CLOSED_AT_ONCE: u32 = 500;
+/// Maximum number of deliveries and executions closed in the deletion's transaction. The purge worker closes the rest.
+const CLOSE_BATCH_SIZE: u32 = 500;
 
 impl Hooks {
-    /// Every hook, the oldest first.
+    /// Returns all hooks, oldest first.
     ///
     /// # Errors
-    /// The database is away.
+    /// The database is unavailable.
     pub async fn list(&self) -> Result<Vec<Hook>, HookError> {
         let mut read = self.db().read().await?;
         let database = store::find_version(&mut read).await?.database;
@@ -33,16 +33,16 @@ impl Hooks {
     }
 
     /// # Errors
-    /// `NotFound`, or the database is away.
+    /// `NotFound`, or the database is unavailable.
     pub async fn get(&self, id: &HookId) -> Result<Hook, HookError> {
         let found = store::find_hook(&mut self.db().read().await?, id).await?;
         found.ok_or_else(|| HookError::not_found(id.as_str()))
     }
 
-    /// Makes a hook; it hears every event from now on.
+    /// Creates a hook. It receives events that occur after its creation.
     ///
     /// # Errors
-    /// `Invalid` with every bad field, `TooMany`, or the database is away.
+    /// `Invalid` with every invalid field, `TooMany`, or the database is unavailable.
     pub async fn create(
         &self,
         hook_type: HookType,
@@ -56,7 +56,7 @@ impl Hooks {
         let secrets = wanted.apply(&mut hook, |name| agents.get(name).cloned()).map_err(invalid)?;
         self.check_address(&hook, None)?;
         require_named_agent(&hook, &agents)?;
-        let (vault, living) = (self.dependencies().settings.vault().clone(), self.dependencies().agents.clone());
+        let (vault, agents) = (self.dependencies().settings.vault().clone(), self.dependencies().agents.clone());
         let create = async move |tx: &mut Tx| {
             if store::count_hooks(tx).await? >= MAX_HOOKS {
                 return Err(HookError::TooMany);
@@ -64,14 +64,14 @@ impl Hooks {
             require_called_hook(tx, &hook).await?;
             store::insert_hook(tx, &hook).await?;
             write_secrets(tx, &vault, &hook, &secrets).await?;
-            require_agent(tx, &living, &hook).await?;
+            require_agent(tx, &agents, &hook).await?;
             recorder.record(tx, &hook).await?;
             Ok(hook.clone())
         };
         self.db().write(create).await
     }
 
-    /// What is wrong with a change, made to a hook of which nothing else is known.
+    /// Validates a change as if it created a new hook, and returns the invalid fields.
     pub(crate) async fn problems(&self, hook_type: HookType, wanted: HookChange) -> Vec<FieldProblem> {
         let Ok(agents) = self.agents_by_name().await else { return Vec::new() };
         let mut hook = Hook::empty(HookId::from("hook"), hook_type, self.context().clock.now());
@@ -82,10 +82,10 @@ impl Hooks {
         }
     }
 
-    /// Makes a hook of one that comes with the daemon.
+    /// Creates a hook from a bundled one.
     ///
     /// # Errors
-    /// `NoSuchBundled`, or as [`Self::create`].
+    /// `NoSuchBundled`, or an error of [`Self::create`].
     pub async fn install(
         &self,
         bundled: &str,
@@ -97,10 +97,10 @@ impl Hooks {
         self.create(bundled.hook_type, bundled.change(wanted), recorder).await
     }
 
-    /// Changes a hook. One that now listens to another event or is switched on hears events from now on.
+    /// Changes a hook. A new event type, or enabling the hook, makes it receive events from this moment.
     ///
     /// # Errors
-    /// `NotFound`, `Invalid` with every bad field, or the database is away.
+    /// `NotFound`, `Invalid` with every invalid field, or the database is unavailable.
     pub async fn update(&self, id: HookId, wanted: HookChange) -> Result<Hook, HookError> {
         let agents = self.agents_by_name().await?;
         let (vault, here) = (self.dependencies().settings.vault().clone(), self.clone());
@@ -115,12 +115,12 @@ impl Hooks {
                 here.check_address(&hook, target_before.as_ref())?;
                 require_named_agent(&hook, &agents)?;
                 require_called_hook(tx, &hook).await?;
-                // It may be another receiver now.
+                // The receiver may have changed.
                 queue::close_circuit(tx, &hook.id).await?;
             }
             hook.updated_at = tx.clock().now();
-            let listens_anew = before.0 != hook.event_type || (hook.enabled && !before.1);
-            store::update_hook(tx, &hook, listens_anew).await?;
+            let resets_position = before.0 != hook.event_type || (hook.enabled && !before.1);
+            store::update_hook(tx, &hook, resets_position).await?;
             write_secrets(tx, &vault, &hook, &secrets).await?;
             require_agent(tx, &here.dependencies().agents, &hook).await?;
             Ok::<_, HookError>(hook)
@@ -130,10 +130,10 @@ impl Hooks {
         Ok(hook)
     }
 
-    /// Switches a hook off, or on again.
+    /// Enables a disabled hook, or disables an enabled one.
     ///
     /// # Errors
-    /// `NotFound`, or the database is away.
+    /// `NotFound`, or the database is unavailable.
     pub async fn toggle(&self, id: HookId) -> Result<Hook, HookError> {
         let toggle = async move |tx: &mut Tx| {
             let mut hook = store::find_hook(tx, &id).await?.ok_or_else(|| HookError::not_found(id.as_str()))?;
@@ -141,7 +141,7 @@ impl Hooks {
             hook.updated_at = tx.clock().now();
             store::update_hook(tx, &hook, hook.enabled).await?;
             if hook.enabled {
-                queue::hurry_circuit(tx, &hook.id).await?;
+                queue::permit_probe(tx, &hook.id).await?;
             }
             Ok::<_, HookError>(hook)
         };
@@ -150,10 +150,10 @@ impl Hooks {
         Ok(hook)
     }
 
-    /// Deletes a hook. What it still had to do is closed.
+    /// Deletes a hook and closes its pending work.
     ///
     /// # Errors
-    /// `NotFound`, or the database is away.
+    /// `NotFound`, or the database is unavailable.
     pub async fn delete(&self, id: HookId) -> Result<(), HookError> {
         let vault = self.dependencies().settings.vault().clone();
         let delete = async move |tx: &mut Tx| {
@@ -167,8 +167,8 @@ impl Hooks {
         Ok(agents.iter().map(|agent| (agent.svc_name.clone(), agent.id.clone())).collect())
     }
 
-    /// Refuses an address that would never be reached, as far as that shows without asking anybody. The platform
-    /// that a target had `before` may have been switched off since.
+    /// Rejects an address that is known to be unreachable without a network request. An unchanged target (`before`) is
+    /// accepted, because its platform may have been disabled since.
     fn check_address(&self, hook: &Hook, before: Option<&Target>) -> Result<(), HookError> {
         if let Action::Builtin(BuiltinAction::SendToChannel { target, .. }) = &hook.action
             && Some(target) != before
@@ -189,7 +189,7 @@ fn bad_config(field: &str, message: String) -> HookError {
     HookError::Invalid { problems: vec![FieldProblem { field: format!("config.{field}"), message }] }
 }
 
-/// Who is to act or to remember is there now. `agents`: their ids by their names.
+/// Checks that the agent named by a built-in action exists. `agents` maps names to ids.
 fn require_named_agent(hook: &Hook, agents: &HashMap<String, AgentId>) -> Result<(), HookError> {
     let (Action::Builtin(BuiltinAction::StartAgent { agent, .. })
     | Action::Builtin(BuiltinAction::StoreMemory { agent: Some(agent), .. })) = &hook.action
@@ -202,7 +202,7 @@ fn require_named_agent(hook: &Hook, agents: &HashMap<String, AgentId>) -> Result
     Err(bad_config("agent", "names no agent that is there; GET /api/agents lists them".to_owned()))
 }
 
-/// The hook that is to be called is there now.
+/// Checks that the hook named by a `call_hook` action exists.
 async fn require_called_hook(tx: &mut Tx, hook: &Hook) -> Result<(), HookError> {
     if let Action::Builtin(BuiltinAction::CallHook { hook_id }) = &hook.action
         && store::find_hook(tx, hook_id).await?.is_none()
@@ -212,7 +212,7 @@ async fn require_called_hook(tx: &mut Tx, hook: &Hook) -> Result<(), HookError> 
     Ok(())
 }
 
-/// None is made for an agent that was deleted meanwhile.
+/// Checks in the transaction that the agent of the scope was not deleted concurrently.
 async fn require_agent(tx: &mut Tx, agents: &Agents, hook: &Hook) -> Result<(), HookError> {
     if let Some(agent) = &hook.agent_id
         && !agents.is_alive(tx, agent).await?
@@ -231,7 +231,7 @@ async fn write_secrets(tx: &mut Tx, vault: &Vault, hook: &Hook, writes: &SecretW
         SecretWrite::Put(secret) => vault.put(tx, &scope, SECRET, secret).await?,
     }
     for (header, value) in &writes.headers {
-        vault.put(tx, &scope, &format!("{HEADER_SECRETS}{header}"), value).await?;
+        vault.put(tx, &scope, &format!("{HEADER_SECRET_PREFIX}{header}"), value).await?;
     }
     for (name, value) in &writes.code {
         vault.put(tx, &scope, name, value).await?;
@@ -240,31 +240,31 @@ async fn write_secrets(tx: &mut Tx, vault: &Vault, hook: &Hook, writes: &SecretW
     let (sealed, values) = (hook.sealed_headers(), hook.sealed_values());
     for name in store::list_secrets(tx, &hook.id).await? {
         let is_removed_header =
-            name.strip_prefix(HEADER_SECRETS).is_some_and(|header| sealed.iter().all(|kept| kept != header));
-        if is_removed_header || (name.starts_with(CODE_SECRETS) && !values.contains(&name)) {
+            name.strip_prefix(HEADER_SECRET_PREFIX).is_some_and(|header| sealed.iter().all(|kept| kept != header));
+        if is_removed_header || (name.starts_with(CODE_SECRET_PREFIX) && !values.contains(&name)) {
             vault.clear(tx, &scope, &name).await?;
         }
     }
     Ok(())
 }
 
-/// Whether it was there.
+/// Soft-deletes a hook with its secrets and closes its work. Returns whether the hook existed.
 async fn hide(tx: &mut Tx, vault: &Vault, id: &HookId) -> Result<bool, StoreError> {
     let now = tx.clock().now();
-    if !store::hide_hook(tx, id, now).await? {
+    if !store::mark_hook_deleted(tx, id, now).await? {
         return Ok(false);
     }
     for name in store::list_secrets(tx, id).await? {
         vault.clear(tx, &secret_scope(id), &name).await?;
     }
     queue::close_circuit(tx, id).await?;
-    deliveries::close_deliveries(tx, id, DELETED, CLOSED_AT_ONCE).await?;
-    executions::close_executions(tx, id, DELETED, CLOSED_AT_ONCE).await?;
+    deliveries::close_deliveries(tx, id, HOOK_DELETED, CLOSE_BATCH_SIZE).await?;
+    executions::close_executions(tx, id, HOOK_DELETED, CLOSE_BATCH_SIZE).await?;
     Ok(true)
 }
 
-/// The hooks of an agent's scope go with the agent.
-impl OwnsAgentData for Hooks {
+/// Hooks in the scope of an agent are deleted with the agent.
+impl AgentDataOwner for Hooks {
     fn name(&self) -> &'static str {
         "hooks"
     }
@@ -288,9 +288,9 @@ impl OwnsAgentData for Hooks {
         async move {
             let hooks = store::list_deleted_of_agent(tx, agent).await?;
             for id in &hooks {
-                let gone = deliveries::delete_of_hook(tx, id, limit).await?
+                let deleted = deliveries::delete_of_hook(tx, id, limit).await?
                     + executions::delete_of_hook(tx, id, limit).await?;
-                if gone > 0 {
+                if deleted > 0 {
                     return Ok(true);
                 }
                 figures::delete_of_hook(tx, id).await?;

@@ -1,4 +1,4 @@
-//! Looking at deliveries and executions, and trying deliveries again.
+//! Listing deliveries and executions, and retrying deliveries.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use crate::hooks::model::{
 use crate::hooks::store::deliveries::NewWork;
 use crate::hooks::store::{self, deliveries, executions, queue};
 
-/// A transaction of a change of many.
-const BATCH: u32 = 500;
+/// Maximum number of rows changed in one transaction.
+const BATCH_SIZE: u32 = 500;
 
-/// How many deliveries are in each state.
+/// Number of deliveries in each state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DeliveryCounts {
     pub pending: u64,
@@ -44,10 +44,10 @@ impl DeliveryCounts {
 }
 
 impl Hooks {
-    /// What a hook did about events, the newest first, and how much there is.
+    /// Returns a page of a hook's executions, newest first, and the total number of matches.
     ///
     /// # Errors
-    /// `NotFound`, or the database is away.
+    /// `NotFound`, or the database is unavailable.
     pub async fn executions(
         &self,
         id: &HookId,
@@ -60,10 +60,10 @@ impl Hooks {
         Ok(executions::list_executions(&mut read, id, status, since, page).await?)
     }
 
-    /// A hook's deliveries, the newest first, how many match, and how many are in each state.
+    /// Returns a page of a hook's deliveries, newest first, the total number of matches, and the counts by state.
     ///
     /// # Errors
-    /// `NotFound`, or the database is away.
+    /// `NotFound`, or the database is unavailable.
     pub async fn deliveries(
         &self,
         id: &HookId,
@@ -77,10 +77,10 @@ impl Hooks {
         Ok((found, total, counts))
     }
 
-    /// One delivery, with the event that it sends.
+    /// Returns a delivery and its event payload.
     ///
     /// # Errors
-    /// `NoSuchDelivery`, or the database is away.
+    /// `NoSuchDelivery`, or the database is unavailable.
     pub async fn delivery(&self, hook: &HookId, id: &HookDeliveryId) -> Result<(Delivery, Value), HookError> {
         let found = deliveries::find_payload(&mut self.db().read().await?, hook, id).await?;
         let missing = || HookError::NoSuchDelivery { id: id.as_str().chars().take(80).collect() };
@@ -88,36 +88,36 @@ impl Hooks {
         Ok((delivery, serde_json::from_str(&payload).unwrap_or(Value::String(payload))))
     }
 
-    /// Dead letters of every hook, the newest first, and how many there are.
+    /// Returns a page of dead letters, newest first, and their total number. `None` selects all hooks.
     ///
     /// # Errors
-    /// The database is away.
+    /// The database is unavailable.
     pub async fn dead_letters(&self, hook: Option<&HookId>, page: Page) -> Result<(Vec<Delivery>, u64), HookError> {
         let mut read = self.db().read().await?;
         Ok(deliveries::list_deliveries(&mut read, hook, Some(DeliveryStatus::DeadLetter), page).await?)
     }
 
-    /// Number of dead letters of each hook that has some.
+    /// Returns the number of dead letters by hook id. Hooks without dead letters are omitted.
     ///
     /// # Errors
-    /// The database is away.
+    /// The database is unavailable.
     pub async fn dead_letter_counts(&self) -> Result<BTreeMap<String, u64>, HookError> {
         let counts = deliveries::count_dead_letters(&mut self.db().read().await?).await?;
         Ok(counts.into_iter().map(|(hook, count)| (hook.to_string(), count)).collect())
     }
 
-    /// How many deliveries of all hooks are in each state.
+    /// Returns the number of deliveries of all hooks in each state.
     ///
     /// # Errors
-    /// The database is away.
+    /// The database is unavailable.
     pub async fn queue_stats(&self) -> Result<DeliveryCounts, HookError> {
         Ok(DeliveryCounts::of(deliveries::count_by_status(&mut self.db().read().await?, None).await?))
     }
 
-    /// Queues an event `test.notification` for the hook's URL.
+    /// Queues a `test.notification` event for the hook's URL.
     ///
     /// # Errors
-    /// `NotFound`, `NotHttp`, or the database is away.
+    /// `NotFound`, `NotHttp`, or the database is unavailable.
     pub async fn test_delivery(&self, id: HookId, recorder: Recorder<Delivery>) -> Result<Delivery, HookError> {
         let here = self.clone();
         let (event, delivery) = (EventId::generate(&self.context().ids), HookDeliveryId::generate(&self.context().ids));
@@ -136,11 +136,11 @@ impl Hooks {
                 payload: &payload,
                 depth: 0,
                 trace: trace::current(),
-                given_up: None,
+                rejected: None,
             };
             deliveries::insert_deliveries(tx, &[(delivery.clone(), work)]).await?;
-            queue::put_first(tx, &id, &delivery).await?;
-            queue::hurry_circuit(tx, &id).await?;
+            queue::move_to_front(tx, &id, &delivery).await?;
+            queue::permit_probe(tx, &id).await?;
             let queued = deliveries::find_delivery(tx, &id, &delivery).await?;
             let queued = queued.ok_or_else(|| HookError::not_found(id.as_str()))?;
             recorder.record(tx, &queued).await?;
@@ -151,11 +151,11 @@ impl Hooks {
         Ok(queued)
     }
 
-    /// Sends a delivery that failed or was given up again, with its attempts allowed anew.
+    /// Requeues a failed or dead-lettered delivery and resets its attempt count.
     ///
     /// # Errors
-    /// `NotFound`, `NoSuchDelivery`, `NotFailed` in any other state, `Deleted` where the delivery outlived its hook, or
-    /// the database is away.
+    /// `NotFound`, `NoSuchDelivery`, `NotFailed` in any other state, `Deleted` if its hook was deleted, or the database
+    /// is unavailable.
     pub async fn retry(
         &self,
         hook: HookId,
@@ -172,8 +172,8 @@ impl Hooks {
             if !deliveries::retry_delivery(tx, &found).await? {
                 return Err(HookError::NotFailed { status: found.status.as_str() });
             }
-            queue::put_first(tx, &hook, &id).await?;
-            queue::hurry_circuit(tx, &hook).await?;
+            queue::move_to_front(tx, &hook, &id).await?;
+            queue::permit_probe(tx, &hook).await?;
             let retried = deliveries::find_delivery(tx, &hook, &id).await?.ok_or_else(missing)?;
             recorder.record(tx, &retried).await?;
             Ok(retried)
@@ -183,23 +183,23 @@ impl Hooks {
         Ok(retried)
     }
 
-    /// Sends every dead letter again, of one hook or of all that are there; answers how many.
+    /// Requeues all dead letters, of one hook or of all existing hooks. Returns their number.
     ///
     /// # Errors
-    /// The database is away; what was retried until then is.
+    /// The database is unavailable; batches committed before the error remain requeued.
     pub async fn retry_dead_letters(&self, hook: Option<HookId>, recorder: Recorder<u64>) -> Result<u64, HookError> {
         let mut retried = 0;
         loop {
             let (hook, recorder) = (hook.clone(), recorder.clone());
             let batch = async move |tx: &mut Tx| {
-                let mut hooks = deliveries::retry_dead_letters(tx, hook.as_ref(), BATCH).await?;
+                let mut hooks = deliveries::retry_dead_letters(tx, hook.as_ref(), BATCH_SIZE).await?;
                 let count = u64::try_from(hooks.len()).unwrap_or(u64::MAX);
                 hooks.sort();
                 hooks.dedup();
                 for hook in &hooks {
-                    queue::hurry_circuit(tx, hook).await?;
+                    queue::permit_probe(tx, hook).await?;
                 }
-                if count < u64::from(BATCH) {
+                if count < u64::from(BATCH_SIZE) {
                     recorder.record(tx, &(retried + count)).await?;
                 }
                 Ok::<_, HookError>(count)
@@ -207,24 +207,24 @@ impl Hooks {
             let count = self.db().write(batch).await?;
             self.wake_queues();
             retried += count;
-            if count < u64::from(BATCH) {
+            if count < u64::from(BATCH_SIZE) {
                 return Ok(retried);
             }
         }
     }
 
-    /// Forgets every dead letter, of one hook or of all; answers how many.
+    /// Deletes all dead letters, of one hook or of all hooks. Returns their number.
     ///
     /// # Errors
-    /// The database is away; what was forgotten until then is.
+    /// The database is unavailable; batches committed before the error remain deleted.
     pub async fn delete_dead_letters(&self, hook: Option<HookId>) -> Result<u64, HookError> {
         let mut deleted = 0;
         loop {
             let hook = hook.clone();
-            let batch = async move |tx: &mut Tx| deliveries::delete_dead_letters(tx, hook.as_ref(), BATCH).await;
+            let batch = async move |tx: &mut Tx| deliveries::delete_dead_letters(tx, hook.as_ref(), BATCH_SIZE).await;
             let count = self.db().write(batch).await?;
             deleted += count;
-            if count < u64::from(BATCH) {
+            if count < u64::from(BATCH_SIZE) {
                 return Ok(deleted);
             }
         }

@@ -1,4 +1,4 @@
-//! What can be done with hooks.
+//! Service of the hooks domain: shared state, the outbox signal and counters.
 
 mod analytics;
 mod change;
@@ -34,7 +34,7 @@ use super::store::queue::QueueKind;
 use super::store::{self, Version};
 use crate::notify::Notify;
 
-/// The other services that hooks use, and a limit.
+/// Services used by hooks, and the backlog limit.
 #[derive(Debug, Clone)]
 pub struct HookDependencies {
     pub settings: Settings,
@@ -43,37 +43,37 @@ pub struct HookDependencies {
     pub memory: Memory,
     pub notify: Notify,
     pub runner: CodeRunner,
-    /// As soon as so much waits, events are left in the outbox.
+    /// Maximum number of unfinished deliveries and executions before the outbox reader pauses.
     pub waiting_limit: u64,
 }
 
-/// Whose position in the outbox the reader moves.
+/// Name of the outbox cursor of hooks.
 pub(super) const CONSUMER: &str = "hooks";
 
-/// How often each delivery of this daemon ended how, and how the reader of events stands.
+/// Counters of delivery outcomes in this daemon, and the state of the outbox reader.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) succeeded: AtomicU64,
     pub(super) failed: AtomicU64,
     pub(super) dead: AtomicU64,
-    /// Whether the reader waits until less is waiting.
+    /// Whether the reader is paused because the backlog is full.
     pub(super) is_paused: AtomicBool,
-    /// Hooks for which so much waits that what further comes for them is given up.
-    pub(super) hooks_behind: AtomicU64,
+    /// Number of stalled hooks whose new work is dead-lettered.
+    pub(super) stalled_hooks: AtomicU64,
 }
 
-/// How deliveries ended here, since the daemon started.
+/// Delivery outcomes in this daemon since it started.
 #[derive(Debug, Clone, Copy)]
-pub struct DeliveryEnds {
+pub struct DeliveryOutcomes {
     pub success: u64,
-    /// Attempts that are repeated.
+    /// Attempts that will be retried.
     pub failed: u64,
     pub dead_letter: u64,
 }
 
-/// How far the reader had come when it last read, and in which database.
+/// Position up to which the reader skipped events without listeners, and the database it refers to.
 #[derive(Debug, Clone)]
-pub(super) struct Passed {
+pub(super) struct ReaderPosition {
     pub(super) database: String,
     pub(super) seq: Seq,
 }
@@ -88,8 +88,8 @@ struct Inner {
     read_wake: Arc<Wake>,
     deliver_wake: Arc<Wake>,
     execute_wake: Arc<Wake>,
-    passed: Mutex<Option<Passed>>,
-    /// When the next thing of each queue is due, as was last seen.
+    skipped_to: Mutex<Option<ReaderPosition>>,
+    /// Last known due time of the next item of each queue.
     next_due: [NextDue; 2],
     counters: Counters,
 }
@@ -105,20 +105,20 @@ impl std::fmt::Debug for Hooks {
 }
 
 impl Hooks {
-    /// Starts listening for the outbox's signal; what happens then is the workers'.
+    /// Creates the service and forwards the outbox signal to the reader.
     pub fn new(context: &AppContext, dependencies: HookDependencies) -> Detached<Self> {
         let policy = dependencies.settings.policy();
         let hooks = Self(Arc::new(Inner {
             context: context.clone(),
             owner: GuardedClient::new(policy.clone(), Trust::Owner),
-            steered: GuardedClient::new(policy, Trust::Steered),
+            steered: GuardedClient::new(policy, Trust::Untrusted),
             dependencies,
             cache: ArcSwapOption::empty(),
             limits: ConcurrencyLimits::default(),
             read_wake: Arc::default(),
             deliver_wake: Arc::default(),
             execute_wake: Arc::default(),
-            passed: Mutex::default(),
+            skipped_to: Mutex::default(),
             next_due: Default::default(),
             counters: Counters::default(),
         }));
@@ -126,7 +126,7 @@ impl Hooks {
         Detached::new(hooks)
     }
 
-    /// The hooks as a transaction or connection sees them.
+    /// Returns the hooks as seen by a transaction or connection.
     pub(super) async fn cache(&self, read: &mut Read) -> Result<Arc<HookCache>, HookError> {
         let version = store::find_version(read).await?;
         self.cache_at(read, version).await
@@ -141,22 +141,22 @@ impl Hooks {
         Ok(cache)
     }
 
-    /// After a transaction failed that may have seen what was never committed.
+    /// Drops the cache after a failed transaction, which may have loaded uncommitted hooks.
     pub(super) fn invalidate_cache(&self) {
         self.0.cache.store(None);
     }
 
-    /// The client for what a hook's owner typed in, as the settings allow it now.
+    /// Returns the HTTP client for hook targets, as permitted by the current security settings.
     pub(super) fn client(&self) -> &GuardedClient {
         if self.0.dependencies.settings.security().private_hook_targets { &self.0.owner } else { &self.0.steered }
     }
 
-    /// Why nothing may be sent to a url, as far as that shows without asking anybody.
+    /// Checks without a network request whether a URL is permitted. The error is the reason.
     pub(super) fn check_url(&self, url: &Url) -> Result<(), String> {
         self.client().check_url(url).map_err(|error| self.explain(&error, url))
     }
 
-    /// What the client says of a url, and which setting of hooks it comes from.
+    /// Formats a client error and names the setting that caused the refusal, if any.
     pub(super) fn explain(&self, error: &NetError, url: &Url) -> String {
         let is_private = matches!(error, NetError::Refused { .. })
             && !self.0.dependencies.settings.security().private_hook_targets
@@ -185,8 +185,8 @@ impl Hooks {
         &self.0.counters
     }
 
-    pub(super) fn passed(&self) -> &Mutex<Option<Passed>> {
-        &self.0.passed
+    pub(super) fn skipped_to(&self) -> &Mutex<Option<ReaderPosition>> {
+        &self.0.skipped_to
     }
 
     pub(super) fn read_wake(&self) -> Arc<Wake> {
@@ -200,7 +200,7 @@ impl Hooks {
         }
     }
 
-    /// When something of `queue` is next due, if nothing is under way.
+    /// Returns when the next item of `queue` is due, provided that no task is running.
     pub(super) fn next_due(&self, queue: QueueKind) -> &NextDue {
         let [deliveries, executions] = &self.0.next_due;
         match queue {
@@ -209,62 +209,61 @@ impl Hooks {
         }
     }
 
-    /// Wakes what delivers and what executes.
+    /// Wakes the delivery and execution workers.
     pub(super) fn wake_queues(&self) {
         self.wake_of(QueueKind::Deliveries).notify_one();
         self.wake_of(QueueKind::Executions).notify_one();
     }
 
-    /// Waits until nothing is under way any more, at most for `limit`. What is cut off then is done
-    /// again after its lease.
-    pub async fn drain(&self, limit: Duration) {
-        if !self.0.limits.drain(limit).await {
-            tracing::warn!("some hooks were still at work and are cut off; they will do it again");
+    /// Waits up to `timeout` until no task is running. Interrupted work runs again after its lease expires.
+    pub async fn drain(&self, timeout: Duration) {
+        if !self.0.limits.drain(timeout).await {
+            tracing::warn!("hook drain timed out; interrupted work will run again");
         }
     }
 
-    /// How deliveries ended here, since the daemon started.
+    /// Returns the delivery outcomes in this daemon since it started.
     #[must_use]
-    pub fn delivery_ends(&self) -> DeliveryEnds {
+    pub fn delivery_outcomes(&self) -> DeliveryOutcomes {
         let counters = &self.0.counters;
-        DeliveryEnds {
+        DeliveryOutcomes {
             success: counters.succeeded.load(Ordering::Relaxed),
             failed: counters.failed.load(Ordering::Relaxed),
             dead_letter: counters.dead.load(Ordering::Relaxed),
         }
     }
 
-    /// Whether so much waits to be delivered that events are left in the outbox.
+    /// Whether the outbox reader is paused because the backlog is full.
     #[must_use]
     pub fn is_reader_paused(&self) -> bool {
         self.0.counters.is_paused.load(Ordering::Relaxed)
     }
 
-    /// Hooks for which so much waits without getting on that what further comes for them is given up.
+    /// Returns the number of stalled hooks whose new work is dead-lettered.
     #[must_use]
-    pub fn hooks_behind(&self) -> u64 {
-        self.0.counters.hooks_behind.load(Ordering::Relaxed)
+    pub fn stalled_hooks(&self) -> u64 {
+        self.0.counters.stalled_hooks.load(Ordering::Relaxed)
     }
 
-    /// Receivers that nothing is sent to because they failed.
+    /// Returns the number of open circuits.
     ///
     /// # Errors
-    /// What the database refuses.
+    /// The query failed.
     pub async fn open_circuits(&self) -> Result<u64, StoreError> {
         store::queue::count_open_circuits(&mut self.db().read().await?).await
     }
 
-    /// The position after which events are to be read.
+    /// Returns the outbox position after which the reader continues.
     pub(super) async fn reader_position(&self, read: &mut Read, database: &str) -> Result<Seq, StoreError> {
         let cursor = read.find_cursor(CONSUMER).await?.unwrap_or(Seq::START);
-        let passed = self.0.passed.lock().clone().filter(|passed| passed.database == database);
-        Ok(passed.map_or(cursor, |passed| passed.seq.max(cursor)))
+        let skipped_to = self.0.skipped_to.lock().clone().filter(|skipped_to| skipped_to.database == database);
+        Ok(skipped_to.map_or(cursor, |skipped_to| skipped_to.seq.max(cursor)))
     }
 
-    /// How old the oldest event is that was not matched yet.
+    /// Returns the age of the oldest unprocessed event.
     ///
     /// # Errors
-    /// What the database refuses.
+    /// A query failed.
     pub async fn reader_lag(&self) -> Result<Duration, StoreError> {
         let mut read = self.db().read().await?;
         let database = store::find_version(&mut read).await?.database;
@@ -275,7 +274,7 @@ impl Hooks {
     }
 }
 
-/// Passes the outbox's signal on to the reader until the daemon drains.
+/// Forwards the outbox signal to the reader until the daemon drains.
 async fn wake_on_events(context: AppContext, wake: Arc<Wake>) {
     let mut events = context.db.watch_outbox();
     loop {

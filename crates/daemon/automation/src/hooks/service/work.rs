@@ -1,13 +1,13 @@
-//! Work for hooks, as it comes of an event or of another hook.
+//! Creation of hook work, triggered by an event or by another hook.
 
 use agentd_base::id::IdGenerator;
 use agentd_store::{StoreError, Tx};
 
 use crate::hooks::model::{ExecutionId, Hook, HookDeliveryId, MAX_DEPTH};
-use crate::hooks::store::deliveries::{self, Added, NewWork};
+use crate::hooks::store::deliveries::{self, InsertedDeliveries, NewWork};
 use crate::hooks::store::executions;
 
-/// Writes down that a hook is to do something about an event; whether it was not written down before.
+/// Inserts a delivery or execution of a hook for an event. Returns whether it is new.
 pub(crate) async fn insert_work(
     tx: &mut Tx,
     ids: &IdGenerator,
@@ -22,8 +22,8 @@ pub(crate) async fn insert_work(
         executions::insert_skipped(tx, &ExecutionId::generate(ids), work, &reason).await
     } else if hook.is_queued() {
         let added = deliveries::insert_deliveries(tx, &[(HookDeliveryId::generate(ids), *work)]).await?;
-        Ok(added != Added::default())
-    } else if let Some(reason) = work.given_up {
+        Ok(added != InsertedDeliveries::default())
+    } else if let Some(reason) = work.rejected {
         executions::insert_skipped(tx, &ExecutionId::generate(ids), work, reason).await
     } else {
         executions::insert_execution(tx, &ExecutionId::generate(ids), work).await

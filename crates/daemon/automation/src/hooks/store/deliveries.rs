@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use agentd_base::trace::TraceContext;
 use agentd_base::{Page, Timestamp};
-use agentd_store::{Args, Read, Row, StoreError, Tx, args, batch_of, in_list, rows_of};
+use agentd_store::{Args, Read, Row, StoreError, Tx, args, batch_size, in_list, row_placeholders};
 
 use super::figures::{self, Figures};
 use super::queue::Claim;
@@ -35,7 +35,7 @@ fn delivery(row: &Row) -> Result<Delivery, StoreError> {
     })
 }
 
-/// What a hook is to do about an event.
+/// New work of a hook for an event.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewWork<'a> {
     pub(crate) hook_id: &'a HookId,
@@ -45,27 +45,30 @@ pub(crate) struct NewWork<'a> {
     pub(crate) payload: &'a str,
     pub(crate) depth: u32,
     pub(crate) trace: Option<TraceContext>,
-    /// Why nothing is done about it.
-    pub(crate) given_up: Option<&'a str>,
+    /// Reason the work is rejected without an attempt.
+    pub(crate) rejected: Option<&'a str>,
 }
 
-/// Deliveries that were added.
+/// Numbers of inserted deliveries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Added {
+pub(crate) struct InsertedDeliveries {
     pub(crate) waiting: usize,
-    pub(crate) given_up: usize,
+    pub(crate) rejected: usize,
 }
 
-/// Adds those that are not there: a hook has one of an event.
-pub(crate) async fn insert_deliveries(tx: &mut Tx, new: &[(HookDeliveryId, NewWork<'_>)]) -> Result<Added, StoreError> {
+/// Inserts deliveries and ignores existing ones; a hook has one delivery per event.
+pub(crate) async fn insert_deliveries(
+    tx: &mut Tx,
+    new: &[(HookDeliveryId, NewWork<'_>)],
+) -> Result<InsertedDeliveries, StoreError> {
     const COLUMN_COUNT: usize = 9;
-    let (now, mut left, mut added) = (tx.clock().now(), new, Added::default());
+    let (now, mut left, mut added) = (tx.clock().now(), new, InsertedDeliveries::default());
     while !left.is_empty() {
-        let (batch, rest) = left.split_at(batch_of(left.len()));
+        let (batch, rest) = left.split_at(batch_size(left.len()));
         let mut values = Args::with_capacity(1 + COLUMN_COUNT * batch.len());
         values.push(now);
         for (id, work) in batch {
-            let status = if work.given_up.is_some() { DeliveryStatus::DeadLetter } else { DeliveryStatus::Pending };
+            let status = if work.rejected.is_some() { DeliveryStatus::DeadLetter } else { DeliveryStatus::Pending };
             values.push(id);
             values.push(work.hook_id);
             values.push(work.event_id);
@@ -73,37 +76,37 @@ pub(crate) async fn insert_deliveries(tx: &mut Tx, new: &[(HookDeliveryId, NewWo
             values.push(work.payload);
             values.push(work.depth);
             values.push(status.as_str());
-            values.push(work.given_up);
+            values.push(work.rejected);
             values.push(work.trace);
         }
-        // What is given up here ends without an attempt, and is counted like whatever ends.
-        let ends = batch.iter().any(|(_, work)| work.given_up.is_some());
+        // Rejected work completes without an attempt and is counted as a failure.
+        let ends = batch.iter().any(|(_, work)| work.rejected.is_some());
         let sql = format!(
             "INSERT INTO hook_deliveries (id, hook_id, event_id, event_type, payload, depth, status, error, \
              traceparent, attempt_count, due_at, fence, created_at, updated_at) \
              SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, \
              v.column9, 0, CASE WHEN v.column8 IS NULL THEN $1 END, 0, $1, $1 FROM (VALUES {}) AS v WHERE 1 = 1 \
              ON CONFLICT (hook_id, event_id) DO NOTHING RETURNING status{}",
-            rows_of(2, COLUMN_COUNT, batch.len()),
+            row_placeholders(2, COLUMN_COUNT, batch.len()),
             if ends { ", hook_id, event_type" } else { "" },
         );
-        let mut given_up = Ends::default();
+        let mut rejected = CompletedWork::default();
         for row in tx.fetch_all(sql, values).await? {
             match DeliveryStatus::from_stored(&row.get::<String>("status")?) {
                 DeliveryStatus::Pending => added.waiting += 1,
                 _ => {
-                    added.given_up += 1;
-                    given_up.add(row.get("hook_id")?, row.get("event_type")?, Figures::of(false, 0));
+                    added.rejected += 1;
+                    rejected.add(row.get("hook_id")?, row.get("event_type")?, Figures::of(false, 0));
                 }
             }
         }
-        given_up.write(tx).await?;
+        rejected.write(tx).await?;
         left = rest;
     }
     Ok(added)
 }
 
-/// Writes down what attempts came to; answers the ids of those that were still held.
+/// Records the results of attempts. Returns the ids of the deliveries whose lease was still held.
 pub(crate) async fn update_results<'r>(
     tx: &mut Tx,
     results: impl ExactSizeIterator<Item = (&'r Claim, &'r DeliveryResult)>,
@@ -112,7 +115,7 @@ pub(crate) async fn update_results<'r>(
     let now = tx.clock().now();
     let (mut left, mut held) = (results, HashSet::new());
     while left.len() > 0 {
-        let count = batch_of(left.len());
+        let count = batch_size(left.len());
         let mut values = Args::with_capacity(1 + COLUMN_COUNT * count);
         values.push(now);
         for (claim, result) in left.by_ref().take(count) {
@@ -130,7 +133,7 @@ pub(crate) async fn update_results<'r>(
              owner = NULL, response_status = v.column6, duration_ms = v.column7, error = v.column8, updated_at = $1 \
              FROM (VALUES {}) AS v WHERE hook_deliveries.id = v.column1 AND hook_deliveries.owner = v.column2 \
              AND hook_deliveries.fence = v.column3 RETURNING id",
-            rows_of(2, COLUMN_COUNT, count)
+            row_placeholders(2, COLUMN_COUNT, count)
         );
         for row in tx.fetch_all(sql, values).await? {
             held.insert(row.get("id")?);
@@ -148,7 +151,7 @@ pub(crate) async fn find_delivery(
     read.fetch_optional(sql, args![id, hook]).await?.as_ref().map(delivery).transpose()
 }
 
-/// A delivery with the event that it sends, as JSON.
+/// Returns a delivery and its event payload as JSON.
 pub(crate) async fn find_payload(
     read: &mut Read,
     hook: &HookId,
@@ -159,7 +162,7 @@ pub(crate) async fn find_payload(
     row.map(|row| Ok((delivery(&row)?, row.get("payload")?))).transpose()
 }
 
-/// The newest first, and how many there are. Without a hook those of all.
+/// Returns a page of deliveries, newest first, and the total number of matches. `None` selects all hooks.
 pub(crate) async fn list_deliveries(
     read: &mut Read,
     hook: Option<&HookId>,
@@ -186,7 +189,7 @@ pub(crate) async fn list_deliveries(
     Ok((rows.iter().map(delivery).collect::<Result<_, _>>()?, total))
 }
 
-/// Number of dead letters of each hook that has some.
+/// Counts the dead letters of each hook. Hooks without dead letters are omitted.
 pub(crate) async fn count_dead_letters(read: &mut Read) -> Result<Vec<(HookId, u64)>, StoreError> {
     let sql =
         "SELECT hook_id, COUNT(*) AS deliveries FROM hook_deliveries WHERE status = 'dead_letter' GROUP BY hook_id";
@@ -194,7 +197,7 @@ pub(crate) async fn count_dead_letters(read: &mut Read) -> Result<Vec<(HookId, u
     rows.iter().map(|row| Ok((row.get("hook_id")?, row.get("deliveries")?))).collect()
 }
 
-/// How many are in each state, of one hook or of all.
+/// Counts the deliveries in each state, of one hook or of all hooks.
 pub(crate) async fn count_by_status(
     read: &mut Read,
     hook: Option<&HookId>,
@@ -213,7 +216,7 @@ pub(crate) async fn count_by_status(
     rows.iter().map(count).collect()
 }
 
-/// Makes one that failed or was given up pending again, its attempts allowed anew. Not in any other state.
+/// Requeues a failed or dead-lettered delivery and resets its attempt count. Returns whether its state allowed this.
 pub(crate) async fn retry_delivery(tx: &mut Tx, delivery: &Delivery) -> Result<bool, StoreError> {
     let now = tx.clock().now();
     let changed = tx
@@ -224,12 +227,12 @@ pub(crate) async fn retry_delivery(tx: &mut Tx, delivery: &Delivery) -> Result<b
         )
         .await?;
     if changed == 1 && delivery.status == DeliveryStatus::DeadLetter {
-        take_back(tx, std::slice::from_ref(delivery)).await?;
+        subtract_from_statistics(tx, std::slice::from_ref(delivery)).await?;
     }
     Ok(changed == 1)
 }
 
-/// Retries up to `limit` dead letters of hooks that are there, and answers whose and how many.
+/// Requeues up to `limit` dead letters of existing hooks. Returns the hook id of each.
 pub(crate) async fn retry_dead_letters(
     tx: &mut Tx,
     hook: Option<&HookId>,
@@ -253,12 +256,12 @@ pub(crate) async fn retry_dead_letters(
         );
         tx.execute(sql, values).await?;
     }
-    take_back(tx, &dead).await?;
+    subtract_from_statistics(tx, &dead).await?;
     Ok(dead.into_iter().map(|dead| dead.hook_id).collect())
 }
 
-/// What is tried again has not ended after all: so that it is counted once.
-async fn take_back(tx: &mut Tx, dead: &[Delivery]) -> Result<(), StoreError> {
+/// Subtracts requeued deliveries from the statistics, so that each delivery is counted once.
+async fn subtract_from_statistics(tx: &mut Tx, dead: &[Delivery]) -> Result<(), StoreError> {
     let mut ends: BTreeMap<(&HookId, &str, Timestamp), Figures> = BTreeMap::new();
     for dead in dead {
         let end = Figures::of(false, dead.duration_ms.unwrap_or_default());
@@ -266,16 +269,16 @@ async fn take_back(tx: &mut Tx, dead: &[Delivery]) -> Result<(), StoreError> {
         ends.entry(key).or_default().add(end);
     }
     for ((hook, event_type, period), ended) in ends {
-        figures::take_back_failures(tx, hook, event_type, period, ended).await?;
+        figures::subtract_failures(tx, hook, event_type, period, ended).await?;
     }
     Ok(())
 }
 
-/// What ended now, by hook and type of event.
+/// Completed deliveries by hook and event type.
 #[derive(Default)]
-struct Ends(BTreeMap<(HookId, String), Figures>);
+struct CompletedWork(BTreeMap<(HookId, String), Figures>);
 
-impl Ends {
+impl CompletedWork {
     fn add(&mut self, hook: HookId, event_type: String, ended: Figures) {
         self.0.entry((hook, event_type)).or_default().add(ended);
     }
@@ -296,14 +299,14 @@ pub(crate) async fn delete_dead_letters(tx: &mut Tx, hook: Option<&HookId>, limi
     tx.execute(sql, args).await
 }
 
-/// When the next lease runs out.
+/// Returns when the next lease expires.
 pub(crate) async fn next_expiry(read: &mut Read) -> Result<Option<Timestamp>, StoreError> {
     let sql = "SELECT MIN(due_at) AS due_at FROM hook_deliveries WHERE status = 'processing'";
     read.fetch_one(sql, args![]).await?.get("due_at")
 }
 
-/// Gives back what nobody works on any more. A claim would do so too, but not for a hook whose
-/// deliveries are held.
+/// Releases deliveries whose lease expired. A claim would take them over too, but not for a hook whose deliveries are
+/// paused.
 pub(crate) async fn release_expired(tx: &mut Tx, limit: u32) -> Result<u64, StoreError> {
     let now = tx.clock().now();
     tx.execute(
@@ -314,12 +317,13 @@ pub(crate) async fn release_expired(tx: &mut Tx, limit: u32) -> Result<u64, Stor
     .await
 }
 
-/// Closes what a deleted hook still has to deliver; answers how many. What is being sent under a lease ends by itself.
+/// Dead-letters the unfinished deliveries of a deleted hook and returns their number. Deliveries under a valid lease
+/// complete on their own.
 pub(crate) async fn close_deliveries(tx: &mut Tx, hook: &HookId, reason: &str, limit: u32) -> Result<u64, StoreError> {
     let now = tx.clock().now();
     let closed = tx
         .fetch_all(
-            // Said twice: on PostgreSQL a row may be claimed, or end, after it was found here.
+            // The condition is repeated because on PostgreSQL a row may be claimed or completed after the subquery.
             "UPDATE hook_deliveries SET status = 'dead_letter', due_at = NULL, owner = NULL, error = $2, updated_at = $3 \
              WHERE id IN (SELECT id FROM hook_deliveries WHERE hook_id = $1 AND due_at IS NOT NULL \
              AND (status <> 'processing' OR due_at <= $3) LIMIT $4) \
@@ -327,7 +331,7 @@ pub(crate) async fn close_deliveries(tx: &mut Tx, hook: &HookId, reason: &str, l
             args![hook, reason, now, limit],
         )
         .await?;
-    let mut ends = Ends::default();
+    let mut ends = CompletedWork::default();
     for row in &closed {
         let duration: Option<u64> = row.get("duration_ms")?;
         ends.add(hook.clone(), row.get("event_type")?, Figures::of(false, duration.unwrap_or_default()));
@@ -336,7 +340,7 @@ pub(crate) async fn close_deliveries(tx: &mut Tx, hook: &HookId, reason: &str, l
     Ok(u64::try_from(closed.len()).unwrap_or(u64::MAX))
 }
 
-/// Of one hook, whatever their state.
+/// Deletes up to `limit` deliveries of a hook in any state.
 pub(crate) async fn delete_of_hook(tx: &mut Tx, hook: &HookId, limit: u32) -> Result<u64, StoreError> {
     tx.execute(
         "DELETE FROM hook_deliveries WHERE id IN (SELECT id FROM hook_deliveries WHERE hook_id = $1 LIMIT $2)",
@@ -345,7 +349,7 @@ pub(crate) async fn delete_of_hook(tx: &mut Tx, hook: &HookId, limit: u32) -> Re
     .await
 }
 
-/// Of those that ended in `status` (of any hook), what was made before `before`.
+/// Deletes up to `limit` completed deliveries of a hook in `status` that were created before `before`.
 pub(crate) async fn delete_ended(
     tx: &mut Tx,
     status: DeliveryStatus,
@@ -361,8 +365,9 @@ pub(crate) async fn delete_ended(
     .await
 }
 
-/// When the `keep`-th newest of a hook that ended in `status` was made; `None` when there are fewer.
-pub(crate) async fn find_surplus(
+/// Returns the creation time of the newest delivery beyond the `keep` newest ones of a hook in `status`. `None` if
+/// there are no more than `keep`.
+pub(crate) async fn find_retention_cutoff(
     read: &mut Read,
     status: DeliveryStatus,
     hook: &HookId,
@@ -374,7 +379,7 @@ pub(crate) async fn find_surplus(
     row.map(|row| row.get("created_at")).transpose()
 }
 
-/// Whether a hook has one, in whatever state.
+/// Whether a hook has deliveries in any state.
 pub(crate) async fn has_any(read: &mut Read, hook: &HookId) -> Result<bool, StoreError> {
     let row = read.fetch_optional("SELECT id FROM hook_deliveries WHERE hook_id = $1 LIMIT 1", args![hook]).await?;
     Ok(row.is_some())

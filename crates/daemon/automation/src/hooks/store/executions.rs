@@ -30,7 +30,7 @@ fn execution(row: &Row) -> Result<Execution, StoreError> {
     })
 }
 
-/// Whether it was added: not when the hook has one of this event. Due at once.
+/// Inserts an execution that is due immediately. Returns false if the hook already has one for this event.
 pub(crate) async fn insert_execution(tx: &mut Tx, id: &ExecutionId, new: &NewWork<'_>) -> Result<bool, StoreError> {
     let now = tx.clock().now();
     let added = tx
@@ -45,7 +45,7 @@ pub(crate) async fn insert_execution(tx: &mut Tx, id: &ExecutionId, new: &NewWor
     Ok(added == 1)
 }
 
-/// Notes that nothing was done, and why.
+/// Inserts a skipped execution with its reason. Returns false if the hook already has one for this event.
 pub(crate) async fn insert_skipped(
     tx: &mut Tx,
     id: &ExecutionId,
@@ -65,19 +65,19 @@ pub(crate) async fn insert_skipped(
     Ok(added == 1)
 }
 
-/// What an execution came to.
+/// Result of an execution.
 #[derive(Debug, Clone)]
 pub(crate) struct ExecutionResult {
     pub(crate) status: ExecutionStatus,
     pub(crate) attempts: u32,
     pub(crate) output: Option<Value>,
     pub(crate) error: Option<String>,
-    /// What it led to: events that name it were caused by this hook.
+    /// Id of the created session, notification or episode. Events with this id are attributed to the hook.
     pub(crate) caused_id: Option<String>,
     pub(crate) duration_ms: u64,
 }
 
-/// Ends an execution that is held.
+/// Completes a claimed execution.
 pub(crate) async fn update_result(tx: &mut Tx, claim: &Claim, result: &ExecutionResult) -> Result<(), StoreError> {
     let values = args![
         result.status.as_str(),
@@ -98,7 +98,7 @@ pub(crate) async fn find_execution(read: &mut Read, id: &ExecutionId) -> Result<
     read.fetch_optional(sql, args![id]).await?.as_ref().map(execution).transpose()
 }
 
-/// The newest first, and how many there are.
+/// Returns a page of executions, newest first, and the total number of matches.
 pub(crate) async fn list_executions(
     read: &mut Read,
     hook: &HookId,
@@ -112,7 +112,7 @@ pub(crate) async fn list_executions(
         conditions.push(format!("status = ${}", args.push(status.as_str())));
     }
     if let Some(since) = since {
-        // As exact as answers show it.
+        // Responses show milliseconds, so `since` is truncated to that precision.
         let since = Timestamp::from_micros(since.as_micros().div_euclid(1000) * 1000);
         conditions.push(format!("started_at >= ${}", args.push(since)));
     }
@@ -128,7 +128,7 @@ pub(crate) async fn list_executions(
     Ok((rows.iter().map(execution).collect::<Result<_, _>>()?, total))
 }
 
-/// How deep in a chain of hooks those lie that led to these.
+/// Returns the chain depth of the executions that caused the given ids.
 pub(crate) async fn find_depths(read: &mut Read, caused: &[&str]) -> Result<HashMap<String, u32>, StoreError> {
     let mut depths = HashMap::new();
     for caused in caused.chunks(64) {
@@ -144,7 +144,7 @@ pub(crate) async fn find_depths(read: &mut Read, caused: &[&str]) -> Result<Hash
     Ok(depths)
 }
 
-/// How deep in a chain of hooks these deliveries and executions lie themselves.
+/// Returns the chain depth of the given deliveries and executions.
 pub(crate) async fn find_own_depths(read: &mut Read, ids: &[&str]) -> Result<HashMap<String, u32>, StoreError> {
     let mut depths = HashMap::new();
     for ids in ids.chunks(64) {
@@ -161,7 +161,7 @@ pub(crate) async fn find_own_depths(read: &mut Read, ids: &[&str]) -> Result<Has
     Ok(depths)
 }
 
-/// Ends what a deleted hook still has to do; answers how many.
+/// Skips the unfinished executions of a deleted hook and returns their number.
 pub(crate) async fn close_executions(tx: &mut Tx, hook: &HookId, reason: &str, limit: u32) -> Result<u64, StoreError> {
     let now = tx.clock().now();
     tx.execute(
@@ -180,7 +180,7 @@ pub(crate) async fn delete_of_hook(tx: &mut Tx, hook: &HookId, limit: u32) -> Re
     .await
 }
 
-/// What ended of a hook and was made before `before`.
+/// Deletes up to `limit` completed executions of a hook that were created before `before`.
 pub(crate) async fn delete_ended(tx: &mut Tx, hook: &HookId, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
     tx.execute(
         "DELETE FROM hook_executions WHERE id IN (SELECT id FROM hook_executions WHERE hook_id = $1 AND created_at < $2 \
@@ -190,8 +190,13 @@ pub(crate) async fn delete_ended(tx: &mut Tx, hook: &HookId, before: Timestamp, 
     .await
 }
 
-/// When the `keep`-th newest of a hook was made; `None` when there are fewer.
-pub(crate) async fn find_surplus(read: &mut Read, hook: &HookId, keep: u64) -> Result<Option<Timestamp>, StoreError> {
+/// Returns the creation time of the newest execution beyond the `keep` newest ones of a hook. `None` if there are no
+/// more than `keep`.
+pub(crate) async fn find_retention_cutoff(
+    read: &mut Read,
+    hook: &HookId,
+    keep: u64,
+) -> Result<Option<Timestamp>, StoreError> {
     let sql = "SELECT created_at FROM hook_executions WHERE hook_id = $1 ORDER BY created_at DESC LIMIT 1 OFFSET $2";
     let row = read.fetch_optional(sql, args![hook, keep]).await?;
     row.map(|row| row.get("created_at")).transpose()

@@ -1,28 +1,28 @@
-//! What deliveries and executions came to, counted when they end.
+//! Statistics of deliveries and executions, updated when they complete.
 
 use std::time::Duration;
 
 use agentd_base::Timestamp;
 use agentd_core::rollups::{self, Counter};
-use agentd_store::{Args, Read, Row, StoreError, Tx, args, batch_of, rows_of};
+use agentd_store::{Args, Read, Row, StoreError, Tx, args, batch_size, row_placeholders};
 
 use crate::hooks::model::HookId;
 
-/// What one row counts: fine enough for the days of every time zone.
+/// Length of the period covered by one row. Fifteen minutes align with the days of every time zone.
 pub(crate) const PERIOD: Duration = Duration::from_secs(15 * 60);
 
-/// When the period of a time began.
+/// Returns the start of the period that contains `at`.
 pub(crate) fn period_of(at: Timestamp) -> Timestamp {
     let period = i64::try_from(PERIOD.as_micros()).unwrap_or(i64::MAX);
     Timestamp::from_micros(at.as_micros().div_euclid(period) * period)
 }
 
-/// Ends within some time.
+/// Numbers of completed deliveries and executions, and their total duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Figures {
     pub(crate) succeeded: u64,
     pub(crate) failed: u64,
-    /// Of all of them together.
+    /// Sum of all durations, in milliseconds.
     pub(crate) duration_ms: u64,
 }
 
@@ -42,7 +42,7 @@ fn figures(row: &Row) -> Result<Figures, StoreError> {
     Ok(Figures { succeeded: row.get("succeeded")?, failed: row.get("failed")?, duration_ms: row.get("duration_ms")? })
 }
 
-/// Adds what ended now of one hook.
+/// Adds completed work of one hook to the current period.
 pub(crate) async fn add_figures(
     tx: &mut Tx,
     hook: &HookId,
@@ -52,7 +52,7 @@ pub(crate) async fn add_figures(
     add_all_figures(tx, &[(hook, event_type, figures)]).await
 }
 
-/// The same of deliveries, which are counted with all that happens, too.
+/// Adds completed deliveries to the current period and to the daemon-wide rollups.
 pub(crate) async fn add_deliveries(tx: &mut Tx, ended: &[(&HookId, &str, Figures)]) -> Result<(), StoreError> {
     let failed = ended.iter().map(|(_, _, figures)| figures.failed).sum::<u64>();
     let all = failed + ended.iter().map(|(_, _, figures)| figures.succeeded).sum::<u64>();
@@ -60,14 +60,14 @@ pub(crate) async fn add_deliveries(tx: &mut Tx, ended: &[(&HookId, &str, Figures
     add_all_figures(tx, ended).await
 }
 
-/// Adds what ended now, by hook and type of event: each pair once, and in order, so that two of these never wait
-/// for each other crosswise.
+/// Adds completed work to the current period. The entries must be unique by hook and event type, and sorted, so that
+/// concurrent transactions cannot deadlock.
 async fn add_all_figures(tx: &mut Tx, ended: &[(&HookId, &str, Figures)]) -> Result<(), StoreError> {
     const COLUMN_COUNT: usize = 6;
     let start = period_of(tx.clock().now());
     let mut left = ended;
     while !left.is_empty() {
-        let (batch, rest) = left.split_at(batch_of(left.len()));
+        let (batch, rest) = left.split_at(batch_size(left.len()));
         let mut values = Args::with_capacity(COLUMN_COUNT * batch.len());
         for (hook, event_type, figures) in batch {
             values.push(*hook);
@@ -82,7 +82,7 @@ async fn add_all_figures(tx: &mut Tx, ended: &[(&HookId, &str, Figures)]) -> Res
              ON CONFLICT (hook_id, event_type, period_start) DO UPDATE SET \
              succeeded = hook_figures.succeeded + excluded.succeeded, failed = hook_figures.failed + excluded.failed, \
              duration_ms = hook_figures.duration_ms + excluded.duration_ms",
-            rows_of(1, COLUMN_COUNT, batch.len())
+            row_placeholders(1, COLUMN_COUNT, batch.len())
         );
         tx.execute(sql, values).await?;
         left = rest;
@@ -90,7 +90,7 @@ async fn add_all_figures(tx: &mut Tx, ended: &[(&HookId, &str, Figures)]) -> Res
     Ok(())
 }
 
-/// The figures of a hook by the beginning of their period, oldest first.
+/// Returns the statistics of a hook by period start, oldest first.
 pub(crate) async fn list_figures(
     read: &mut Read,
     hook: &HookId,
@@ -105,8 +105,8 @@ pub(crate) async fn list_figures(
     rows.iter().map(|row| Ok((row.get("period_start")?, figures(row)?))).collect()
 }
 
-/// Takes failures back that were counted in a period.
-pub(crate) async fn take_back_failures(
+/// Subtracts failures from a period.
+pub(crate) async fn subtract_failures(
     tx: &mut Tx,
     hook: &HookId,
     event_type: &str,
@@ -123,7 +123,7 @@ pub(crate) async fn take_back_failures(
     Ok(())
 }
 
-/// What ended of a hook within some time, by the rows that are kept of it.
+/// Counts the work of a hook that completed within a time range, from the retained rows.
 pub(crate) async fn count_ended(
     read: &mut Read,
     hook: &HookId,
@@ -142,7 +142,7 @@ pub(crate) async fn count_ended(
     figures(&read.fetch_one(sql, args![hook, from, until]).await?)
 }
 
-/// The figures of all hooks by the type of the event.
+/// Returns the statistics of all hooks by event type.
 pub(crate) async fn sum_by_event(read: &mut Read) -> Result<Vec<(String, Figures)>, StoreError> {
     let sql = "SELECT event_type, CAST(SUM(succeeded) AS BIGINT) AS succeeded, CAST(SUM(failed) AS BIGINT) AS failed, \
                CAST(SUM(duration_ms) AS BIGINT) AS duration_ms FROM hook_figures GROUP BY event_type ORDER BY event_type";

@@ -1,4 +1,4 @@
-//! Rows of hooks. Deliveries, executions and figures have files of their own.
+//! Rows of hooks. Submodules store deliveries, executions and statistics.
 
 pub(super) mod deliveries;
 pub(super) mod executions;
@@ -12,14 +12,14 @@ use agentd_engine::agents::AgentId;
 use agentd_store::{Args, Read, Row, Seq, StoreError, Tx, args, in_list};
 use serde_json::{Map, Value};
 
-use super::model::{Filter, HEADER_SECRETS, Hook, HookId, HookType, secret_scope, stored_action};
+use super::model::{Filter, HEADER_SECRET_PREFIX, Hook, HookId, HookType, secret_scope, stored_action};
 
 const COLUMNS: &str = "id, name, event_type, hook_type, enabled, disabled_reason, scope, agent_id, config, has_secret, \
                        CAST(CASE WHEN EXISTS (SELECT 1 FROM secrets WHERE secrets.scope = 'hooks.' || hooks.id AND secrets.name = 'secret') \
                        THEN 1 ELSE 0 END AS BIGINT) AS keeps_secret, source_code, filter_expr, priority, tags, max_retries, bundled_id, heard_after, heard_in, \
                        created_at, updated_at";
 
-/// The position from which a hook hears means something in this `database` alone.
+/// Converts a row. The outbox position of a hook is valid only in the database that issued it.
 fn hook(row: &Row, database: &str) -> Result<Hook, StoreError> {
     let hook_type = HookType::from_stored(&row.get::<String>("hook_type")?);
     let config: Map<String, Value> = row.json("config")?;
@@ -28,7 +28,7 @@ fn hook(row: &Row, database: &str) -> Result<Hook, StoreError> {
     let mut action = stored_action(hook_type, &config);
     let filter = match filter.map(|text| parse_filter(&text)).transpose() {
         Ok(filter) => filter,
-        // Without its filter it would react to what it must not react to.
+        // Without its filter, the hook would react to events that it must ignore.
         Err(problem) => {
             action = super::model::Action::Broken(problem);
             None
@@ -46,7 +46,7 @@ fn hook(row: &Row, database: &str) -> Result<Hook, StoreError> {
         config,
         action,
         has_secret: row.get("has_secret")?,
-        keeps_secret: row.get("keeps_secret")?,
+        is_secret_stored: row.get("keeps_secret")?,
         missing_headers: BTreeSet::new(),
         missing_values: BTreeSet::new(),
         source_code: row.get("source_code")?,
@@ -66,7 +66,7 @@ fn parse_filter(text: &str) -> Result<Filter, String> {
     Filter::parse(&source).map_err(|problem| format!("its filter {}", problem.message))
 }
 
-/// What tells whether hooks that are kept in memory are current: a count of changes, and the database.
+/// Version of the stored hooks, used to validate the cache: a change counter and the database id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Version {
     number: i64,
@@ -81,15 +81,15 @@ pub(super) async fn find_version(read: &mut Read) -> Result<Version, StoreError>
     Ok(Version { number: row.get("version")?, database: row.get("database_id")? })
 }
 
-/// As [`find_version`], and nobody changes a hook before this transaction is over.
-pub(super) async fn hold_version(tx: &mut Tx) -> Result<Version, StoreError> {
+/// Returns the version and locks the hooks against changes until the transaction ends.
+pub(super) async fn lock_version(tx: &mut Tx) -> Result<Version, StoreError> {
     let lock = tx.dialect().share_lock();
     tx.fetch_optional(format!("SELECT version FROM hook_versions WHERE name = 'hooks' {lock}"), args![]).await?;
     find_version(tx).await
 }
 
-/// Every change of a hook says so.
-pub(super) async fn raise_version(tx: &mut Tx) -> Result<(), StoreError> {
+/// Increments the version. Every change of a hook calls this.
+pub(super) async fn increment_version(tx: &mut Tx) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO hook_versions (name, version) VALUES ('hooks', 1) \
          ON CONFLICT (name) DO UPDATE SET version = hook_versions.version + 1",
@@ -99,17 +99,17 @@ pub(super) async fn raise_version(tx: &mut Tx) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Every hook that is there, the oldest first.
+/// Returns all hooks that are not deleted, oldest first.
 pub(super) async fn list_hooks(read: &mut Read, database: &str) -> Result<Vec<Hook>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM hooks WHERE deleted_at IS NULL ORDER BY created_at, id");
     let rows = read.fetch_all(sql, args![]).await?;
     let mut hooks = rows.iter().map(|row| hook(row, database)).collect::<Result<Vec<_>, _>>()?;
-    note_missing(read, &mut hooks, "hooks.%").await?;
+    mark_missing_secrets(read, &mut hooks, "hooks.%").await?;
     Ok(hooks)
 }
 
-/// Notes which headers and config secrets have no value in the vault. `scopes`: where theirs lie, as a pattern.
-async fn note_missing(read: &mut Read, hooks: &mut [Hook], scopes: &str) -> Result<(), StoreError> {
+/// Marks the headers and config secrets that have no value in the vault. `scopes` is a `LIKE` pattern of vault scopes.
+async fn mark_missing_secrets(read: &mut Read, hooks: &mut [Hook], scopes: &str) -> Result<(), StoreError> {
     if hooks.iter().all(|hook| hook.sealed_headers().is_empty() && hook.sealed_values().is_empty()) {
         return Ok(());
     }
@@ -120,7 +120,7 @@ async fn note_missing(read: &mut Read, hooks: &mut [Hook], scopes: &str) -> Resu
     }
     for hook in hooks {
         let (scope, mut missing) = (secret_scope(&hook.id), hook.sealed_headers());
-        missing.retain(|header| !kept.contains(&(scope.clone(), format!("{HEADER_SECRETS}{header}"))));
+        missing.retain(|header| !kept.contains(&(scope.clone(), format!("{HEADER_SECRET_PREFIX}{header}"))));
         hook.missing_headers = missing.into_iter().collect();
         hook.missing_values = hook.sealed_values();
         hook.missing_values.retain(|name| !kept.contains(&(scope.clone(), name.clone())));
@@ -128,7 +128,7 @@ async fn note_missing(read: &mut Read, hooks: &mut [Hook], scopes: &str) -> Resu
     Ok(())
 }
 
-/// The names of what the vault keeps for a hook.
+/// Returns the names of the secrets that the vault stores for a hook.
 pub(super) async fn list_secrets(read: &mut Read, id: &HookId) -> Result<Vec<String>, StoreError> {
     let sql = "SELECT name FROM secrets WHERE scope = $1 ORDER BY name";
     read.fetch_all(sql, args![secret_scope(id)]).await?.iter().map(|row| row.get("name")).collect()
@@ -139,7 +139,7 @@ pub(super) async fn find_hook(read: &mut Read, id: &HookId) -> Result<Option<Hoo
     let sql = format!("SELECT {COLUMNS} FROM hooks WHERE id = $1 AND deleted_at IS NULL");
     let row = read.fetch_optional(sql, args![id]).await?;
     let mut found = row.map(|row| hook(&row, &database)).transpose()?;
-    note_missing(read, found.as_mut_slice(), &secret_scope(id)).await?;
+    mark_missing_secrets(read, found.as_mut_slice(), &secret_scope(id)).await?;
     Ok(found)
 }
 
@@ -159,8 +159,8 @@ pub(super) async fn insert_hook(tx: &mut Tx, hook: &Hook) -> Result<(), StoreErr
     update_hook(tx, hook, true).await
 }
 
-/// Writes all that can change. `listens_anew`: it hears what comes from now on.
-pub(super) async fn update_hook(tx: &mut Tx, hook: &Hook, listens_anew: bool) -> Result<(), StoreError> {
+/// Writes all changeable columns. `resets_position` makes the hook receive only events from this moment.
+pub(super) async fn update_hook(tx: &mut Tx, hook: &Hook, resets_position: bool) -> Result<(), StoreError> {
     tx.execute(
         "UPDATE hooks SET name = $2, event_type = $3, enabled = $4, disabled_reason = $5, scope = $6, agent_id = $7, \
          config = $8, has_secret = $9, source_code = $10, filter_expr = $11, priority = $12, tags = $13, \
@@ -185,7 +185,7 @@ pub(super) async fn update_hook(tx: &mut Tx, hook: &Hook, listens_anew: bool) ->
         ],
     )
     .await?;
-    if listens_anew {
+    if resets_position {
         let (position, database) = (tx.outbox_position().await?, find_version(tx).await?.database);
         tx.execute(
             "UPDATE hooks SET heard_after = $2, heard_in = $3 WHERE id = $1",
@@ -193,10 +193,10 @@ pub(super) async fn update_hook(tx: &mut Tx, hook: &Hook, listens_anew: bool) ->
         )
         .await?;
     }
-    raise_version(tx).await
+    increment_version(tx).await
 }
 
-/// Switched off by the daemon, for a reason.
+/// Disables a hook on behalf of the daemon, with a reason.
 pub(super) async fn disable_hook(tx: &mut Tx, id: &HookId, reason: &str) -> Result<(), StoreError> {
     let now = tx.clock().now();
     let changed = tx
@@ -205,14 +205,14 @@ pub(super) async fn disable_hook(tx: &mut Tx, id: &HookId, reason: &str) -> Resu
             args![id, reason, now],
         )
         .await?;
-    if changed == 0 { Ok(()) } else { raise_version(tx).await }
+    if changed == 0 { Ok(()) } else { increment_version(tx).await }
 }
 
-/// Whether it was there.
-pub(super) async fn hide_hook(tx: &mut Tx, id: &HookId, now: Timestamp) -> Result<bool, StoreError> {
+/// Marks a hook as deleted. Returns whether it existed.
+pub(super) async fn mark_hook_deleted(tx: &mut Tx, id: &HookId, now: Timestamp) -> Result<bool, StoreError> {
     let sql = "UPDATE hooks SET enabled = 0, deleted_at = $2 WHERE id = $1 AND deleted_at IS NULL";
     let hidden = tx.execute(sql, args![id, now]).await?;
-    raise_version(tx).await?;
+    increment_version(tx).await?;
     Ok(hidden == 1)
 }
 
@@ -221,7 +221,7 @@ pub(super) async fn list_of_agent(read: &mut Read, agent: &AgentId) -> Result<Ve
     read.fetch_all(sql, args![agent]).await?.iter().map(|row| row.get("id")).collect()
 }
 
-/// Those of these hooks that were deleted.
+/// Returns which of the given hooks were deleted.
 pub(super) async fn find_deleted(read: &mut Read, ids: &[&str]) -> Result<HashSet<HookId>, StoreError> {
     let mut found = HashSet::new();
     for ids in ids.chunks(64) {
@@ -235,13 +235,13 @@ pub(super) async fn find_deleted(read: &mut Read, ids: &[&str]) -> Result<HashSe
     Ok(found)
 }
 
-/// Hooks that were deleted and have rows left, perhaps.
+/// Returns deleted hooks that may still have dependent rows.
 pub(super) async fn list_deleted(read: &mut Read, limit: u32) -> Result<Vec<HookId>, StoreError> {
     let sql = "SELECT id FROM hooks WHERE deleted_at IS NOT NULL ORDER BY deleted_at, id LIMIT $1";
     read.fetch_all(sql, args![limit]).await?.iter().map(|row| row.get("id")).collect()
 }
 
-/// Of an agent that was deleted.
+/// Returns up to ten deleted hooks in the scope of an agent.
 pub(super) async fn list_deleted_of_agent(read: &mut Read, agent: &AgentId) -> Result<Vec<HookId>, StoreError> {
     let sql = "SELECT id FROM hooks WHERE agent_id = $1 AND deleted_at IS NOT NULL ORDER BY id LIMIT 10";
     read.fetch_all(sql, args![agent]).await?.iter().map(|row| row.get("id")).collect()

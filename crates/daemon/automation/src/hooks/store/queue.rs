@@ -1,8 +1,10 @@
-//! Claiming deliveries and executions. Both tables are claimed alike: a row is due at `due_at`, its lease ends at
-//! `due_at`, and whoever holds it is fenced by `owner` and `fence`.
+//! Claiming deliveries and executions.
 //!
-//! A claim is driven from the hooks that have something to do, each looked up by index, so that its cost depends on
-//! how many hooks wait and not on how much waits for one of them.
+//! Both tables use the same protocol. A waiting row is due at `due_at`; the lease of a claimed row ends at `due_at`.
+//! The holder is fenced by `owner` and `fence`.
+//!
+//! A claim starts from the hooks that have due work, each looked up by index. Its cost therefore depends on the number
+//! of waiting hooks, not on the length of a hook's backlog.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -14,7 +16,7 @@ use agentd_store::{Args, Read, Row, StoreError, Tx, args, in_list};
 
 use crate::hooks::model::{HookDeliveryId, HookId};
 
-/// Which of the two queues, each a table.
+/// One of the two queues; each is a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum QueueKind {
     Deliveries,
@@ -38,7 +40,7 @@ impl QueueKind {
         self.leases().table
     }
 
-    /// When what is held was claimed.
+    /// Column with the claim time of a leased row.
     fn begun_at(self) -> &'static str {
         match self {
             Self::Deliveries => "updated_at",
@@ -46,7 +48,7 @@ impl QueueKind {
         }
     }
 
-    /// What a claim changes besides.
+    /// Further assignments of a claim.
     fn claimed(self) -> &'static str {
         match self {
             Self::Deliveries => "status = 'processing', updated_at = $2",
@@ -55,20 +57,20 @@ impl QueueKind {
     }
 }
 
-/// What hooks of a higher priority do about an event, others wait for so long.
-const LONGEST_HOLD: Duration = Duration::from_secs(1);
+/// Maximum time a hook waits for hooks of a higher priority to handle the same event.
+const MAX_PRIORITY_WAIT: Duration = Duration::from_secs(1);
 
-/// What waits for a hook, due now or later.
+/// Unfinished work of a hook, due now or later.
 #[derive(Debug, Clone)]
 pub(crate) struct Backlog {
     pub(crate) hook_id: HookId,
-    /// When the first of it is due.
+    /// Earliest due time.
     pub(crate) due_at: Timestamp,
-    /// When its circuit lets something through, where it is open.
+    /// When the next probe is permitted, if the circuit is open.
     pub(crate) open_until: Option<Timestamp>,
 }
 
-/// A row that is held here.
+/// A claimed row.
 #[derive(Debug, Clone)]
 pub(crate) struct Claim {
     pub(crate) id: String,
@@ -78,14 +80,14 @@ pub(crate) struct Claim {
     /// The event as JSON.
     pub(crate) payload: String,
     pub(crate) depth: u32,
-    /// Where in a trace the event happened, if anywhere.
+    /// Trace context of the event.
     pub(crate) trace: Option<TraceContext>,
     pub(crate) attempt_count: u32,
     pub(crate) held: HeldRow,
 }
 
-/// Every hook with something to do: one step for each in the index of what is due. Its order is asked for, since every
-/// other index of hooks leads through all that has ended.
+/// Returns every hook with unfinished work, with one index lookup per hook (a loose index scan). The explicit `ORDER
+/// BY` selects the index of due rows; any other index would scan completed rows.
 pub(crate) async fn list_backlogs(read: &mut Read, queue: QueueKind) -> Result<Vec<Backlog>, StoreError> {
     let sql = format!(
         "WITH RECURSIVE backlogs (hook_id) AS (\
@@ -102,29 +104,29 @@ pub(crate) async fn list_backlogs(read: &mut Read, queue: QueueKind) -> Result<V
     );
     let rows = read.fetch_all(sql, args![]).await?;
     let backlog = |row: &Row| {
-        // What has just ended elsewhere is not due any more.
+        // NULL if another transaction completed the row meanwhile.
         let Some(due_at) = row.get("due_at")? else { return Ok(None) };
         Ok(Some(Backlog { hook_id: row.get("hook_id")?, due_at, open_until: row.get("open_until")? }))
     };
     rows.iter().filter_map(|row| backlog(row).transpose()).collect()
 }
 
-/// Takes up to `limit` of what is due for a hook, the longest due first; not what one of the hooks that go before it
-/// has still to begin, or has just begun.
+/// Claims up to `limit` due rows of a hook, oldest due time first. Excludes events that a hook of a higher priority has
+/// not started yet, or has just started.
 pub(crate) async fn claim(
     tx: &mut Tx,
     queue: QueueKind,
-    (hook, going_before): (&HookId, &[String]),
+    (hook, higher_priority): (&HookId, &[String]),
     limit: usize,
     owner: &str,
     lease: Duration,
 ) -> Result<Vec<Claim>, StoreError> {
     let now = tx.clock().now();
     let mut values = args![hook, now, limit, owner, now + lease];
-    let first = if going_before.is_empty() {
+    let first = if higher_priority.is_empty() {
         String::new()
     } else {
-        let waits = values.push(now - LONGEST_HOLD);
+        let waits = values.push(now - MAX_PRIORITY_WAIT);
         format!(
             "AND NOT EXISTS (SELECT 1 FROM {table} AS earlier WHERE earlier.hook_id IN ({list}) \
              AND earlier.event_id = {table}.event_id AND earlier.due_at IS NOT NULL \
@@ -132,7 +134,7 @@ pub(crate) async fn claim(
              OR (earlier.owner IS NULL AND earlier.attempt_count = 0 AND {table}.created_at > ${waits})))",
             table = queue.table(),
             begun_at = queue.begun_at(),
-            list = in_list(&mut values, &going_before.iter().map(String::as_str).collect::<Vec<_>>()),
+            list = in_list(&mut values, &higher_priority.iter().map(String::as_str).collect::<Vec<_>>()),
         )
     };
     let sql = format!(
@@ -150,7 +152,7 @@ pub(crate) async fn claim(
     Ok(claims)
 }
 
-/// Takes one row, whatever it waits for.
+/// Claims one row unconditionally.
 pub(crate) async fn claim_one(
     tx: &mut Tx,
     queue: QueueKind,
@@ -182,19 +184,19 @@ fn claimed(row: &Row, queue: QueueKind) -> Result<Claim, StoreError> {
         depth: row.get("depth")?,
         trace: row.trace()?,
         attempt_count: row.get("attempt_count")?,
-        held: queue.leases().held(row)?,
+        held: queue.leases().lease_from_row(row)?,
     })
 }
 
-/// How much waits or is under way, counted up to `limit`.
-pub(crate) async fn count_waiting(read: &mut Read, limit: u64) -> Result<u64, StoreError> {
+/// Counts waiting and running rows of both queues, each up to `limit`.
+pub(crate) async fn count_unfinished(read: &mut Read, limit: u64) -> Result<u64, StoreError> {
     let sql = "SELECT (SELECT COUNT(*) FROM (SELECT 1 AS one FROM hook_deliveries WHERE due_at IS NOT NULL LIMIT $1) d) + \
                (SELECT COUNT(*) FROM (SELECT 1 AS one FROM hook_executions WHERE due_at IS NOT NULL LIMIT $1) e) AS waiting";
     read.fetch_one(sql, args![limit]).await?.get("waiting")
 }
 
-/// How much of that is one hook's, counted up to `limit`.
-pub(crate) async fn count_waiting_of(
+/// Counts waiting and running rows of one hook, up to `limit`.
+pub(crate) async fn count_unfinished_of_hook(
     read: &mut Read,
     queue: QueueKind,
     hook: &HookId,
@@ -207,9 +209,9 @@ pub(crate) async fn count_waiting_of(
     read.fetch_one(sql, args![hook, limit]).await?.get("waiting")
 }
 
-/// Puts a delivery before all else that is due for its hook: what was asked for by hand goes first, also when an
-/// open circuit lets only one through.
-pub(crate) async fn put_first(tx: &mut Tx, hook: &HookId, id: &HookDeliveryId) -> Result<(), StoreError> {
+/// Moves a delivery to the front of its hook's due work. Manually requested deliveries go first, even if an open
+/// circuit permits only one probe.
+pub(crate) async fn move_to_front(tx: &mut Tx, hook: &HookId, id: &HookDeliveryId) -> Result<(), StoreError> {
     let now = tx.clock().now();
     let sql = "SELECT due_at FROM hook_deliveries WHERE hook_id = $1 AND due_at <= $2 AND id <> $3 \
                ORDER BY due_at LIMIT 1";
@@ -220,8 +222,8 @@ pub(crate) async fn put_first(tx: &mut Tx, hook: &HookId, id: &HookDeliveryId) -
     Ok(())
 }
 
-/// Lets one through an open circuit that may be tried, and closes it again for the others; whether
-/// it was this caller's to do.
+/// Acquires the right to probe an open circuit, and postpones the next probe by `lease`. Returns whether this caller
+/// acquired it.
 pub(crate) async fn begin_probe(
     tx: &mut Tx,
     hook: &HookId,
@@ -233,7 +235,7 @@ pub(crate) async fn begin_probe(
     Ok(tx.execute(sql, args![hook, open_until, until]).await? == 1)
 }
 
-/// Which of these hooks have failed last.
+/// Returns which of the given hooks have a circuit, that is, failures since their last success.
 pub(crate) async fn list_circuits(read: &mut Read, hooks: &[&str]) -> Result<HashSet<HookId>, StoreError> {
     let mut found = HashSet::new();
     for hooks in hooks.chunks(64) {
@@ -247,22 +249,21 @@ pub(crate) async fn list_circuits(read: &mut Read, hooks: &[&str]) -> Result<Has
     Ok(found)
 }
 
-/// The receiver is there.
+/// Closes the circuit of a hook and resets its failures.
 pub(crate) async fn close_circuit(tx: &mut Tx, hook: &HookId) -> Result<(), StoreError> {
     tx.execute("DELETE FROM hook_circuits WHERE hook_id = $1", args![hook]).await?;
     Ok(())
 }
 
-/// Lets an open circuit be tried at once.
-pub(crate) async fn hurry_circuit(tx: &mut Tx, hook: &HookId) -> Result<(), StoreError> {
+/// Permits an immediate probe of an open circuit.
+pub(crate) async fn permit_probe(tx: &mut Tx, hook: &HookId) -> Result<(), StoreError> {
     let now = tx.clock().now();
     let sql = "UPDATE hook_circuits SET open_until = $2 WHERE hook_id = $1 AND open_until > $2";
     tx.execute(sql, args![hook, now]).await?;
     Ok(())
 }
 
-/// Counts failures in a row; answers how many there are now, how often the circuit has opened for them, and whether
-/// it is open.
+/// Adds consecutive failures. Returns their number, how often the circuit has opened for them, and whether it is open.
 pub(crate) async fn add_failures(tx: &mut Tx, hook: &HookId, count: u64) -> Result<(u64, u64, bool), StoreError> {
     let row = tx
         .fetch_one(

@@ -1,12 +1,11 @@
-//! The capacity for more work. What waits for hooks is bounded, and one that gets nowhere does not keep the others
-//! waiting:
+//! Backpressure of the event reader. The backlog of all hooks is bounded, and a stalled hook does not block the others:
 //!
-//! - When too much waits for hooks that get on, events stay in the outbox until less waits.
-//! - When it waits for hooks that do not, the others go on. What further comes for those is given up at once, to be
-//!   seen and retried.
+//! - When the backlog of progressing hooks is full, events stay in the outbox until it shrinks.
+//! - When the backlog belongs to stalled hooks, the other hooks continue. New work for the stalled hooks is
+//!   dead-lettered immediately, so that it is visible and can be retried.
 //!
-//! A hook does not get on while it is switched off, while its receiver's circuit is open, and when what is due longest
-//! has waited for [`BEHIND`]. So twice the limit waits at most, and what the last batch adds to it.
+//! A hook is stalled while it is disabled, while its receiver's circuit is open, and when its oldest due item is older
+//! than [`STALL_THRESHOLD`]. The backlog is therefore at most twice the limit plus one batch.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,69 +17,69 @@ use agentd_store::Read;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::ROWS_A_BATCH;
+use super::ROWS_PER_BATCH;
 use crate::hooks::cache::HookCache;
 use crate::hooks::error::HookError;
 use crate::hooks::model::HookId;
 use crate::hooks::service::Hooks;
 use crate::hooks::store::queue::{self, Backlog, QueueKind};
 
-/// What is said of work that is given up.
-pub(super) const GIVEN_UP: &str =
+/// Error of work that is rejected because its hook is stalled.
+pub(super) const BACKLOG_FULL: &str =
     "too much waits for this hook already, and it gets nowhere; retry this one when its receiver is back";
-/// Whoever keeps what is due waiting for so long does not get on.
-const BEHIND: Duration = Duration::from_secs(15 * 60);
-/// What waits is counted again after so long, or later where counting takes long.
-const COUNTED_FOR: Duration = Duration::from_secs(1);
-/// Counting takes a part of the time that is not more than this.
-const SHARE_OF_COUNTING: u32 = 50;
+/// A hook whose oldest due delivery is older than this is considered stalled.
+const STALL_THRESHOLD: Duration = Duration::from_secs(15 * 60);
+/// Minimum time for which a backlog count is reused.
+const MIN_COUNT_TTL: Duration = Duration::from_secs(1);
+/// A count is reused for at least this multiple of the time it took, which bounds the share of time spent counting.
+const COUNT_TTL_FACTOR: u32 = 50;
 
-/// What may be taken up now.
+/// Amount of new work that the reader may insert.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Capacity {
-    /// In one transaction; none: events stay where they are.
+    /// Maximum number of rows in one transaction. Zero pauses the reader.
     pub(super) rows: usize,
-    /// Hooks whose work is given up.
-    pub(super) behind: Arc<HashSet<HookId>>,
+    /// Stalled hooks, whose new work is rejected.
+    pub(super) stalled: Arc<HashSet<HookId>>,
 }
 
-/// How much waits, as it was last counted, and what was added since.
+/// Caches the last backlog count and tracks the work added since.
 #[derive(Debug)]
 pub(super) struct CapacityMonitor {
     since: Timestamp,
-    counted: Mutex<Option<Counted>>,
+    counted: Mutex<Option<BacklogCount>>,
 }
 
 #[derive(Debug, Clone)]
-struct Counted {
+struct BacklogCount {
     at: Instant,
     took: Duration,
-    /// For hooks that get on.
+    /// Backlog of progressing hooks.
     waiting: u64,
-    behind: Arc<HashSet<HookId>>,
+    stalled: Arc<HashSet<HookId>>,
     added: u64,
-    /// Deliveries that had ended here by then.
+    /// Deliveries that this daemon had completed at the time of the count.
     ended: u64,
 }
 
-impl Counted {
-    /// Counting costs, so it is done when it may have changed.
+impl BacklogCount {
+    /// Whether the count can be reused. Counting is expensive, so it is repeated only when the result may have changed.
     fn is_current(&self, limit: u64, ended: u64) -> bool {
-        if self.at.elapsed() >= COUNTED_FOR.max(self.took * SHARE_OF_COUNTING) {
+        if self.at.elapsed() >= MIN_COUNT_TTL.max(self.took * COUNT_TTL_FACTOR) {
             return false;
         }
         if self.waiting >= limit {
-            // Also with a small limit the next one is let in when one has ended.
+            // With a small limit, one completed delivery is enough to count again.
             return ended.saturating_sub(self.ended) < (limit / 20).max(1);
         }
-        // Other daemons add as much, perhaps.
+        // Other daemons may have added a similar amount.
         self.added <= (limit - self.waiting) / 4
     }
 
     fn capacity(&self, limit: u64) -> Capacity {
         let left = limit.saturating_sub(self.waiting + self.added);
-        let rows = usize::try_from(left).unwrap_or(usize::MAX).min(ROWS_A_BATCH);
-        Capacity { rows, behind: Arc::clone(&self.behind) }
+        let rows = usize::try_from(left).unwrap_or(usize::MAX).min(ROWS_PER_BATCH);
+        Capacity { rows, stalled: Arc::clone(&self.stalled) }
     }
 }
 
@@ -91,7 +90,7 @@ impl CapacityMonitor {
 
     pub(super) async fn capacity(&self, hooks: &Hooks) -> Result<Capacity, HookError> {
         let limit = hooks.dependencies().waiting_limit;
-        let ends = hooks.delivery_ends();
+        let ends = hooks.delivery_outcomes();
         let ended = ends.success + ends.dead_letter;
         let last = self.counted.lock().clone();
         let current = match last.as_ref().filter(|counted| counted.is_current(limit, ended)) {
@@ -101,7 +100,9 @@ impl CapacityMonitor {
                 report(last.as_ref(), &counted, limit);
                 let counters = hooks.counters();
                 counters.is_paused.store(counted.waiting >= limit, Ordering::Relaxed);
-                counters.hooks_behind.store(u64::try_from(counted.behind.len()).unwrap_or(u64::MAX), Ordering::Relaxed);
+                counters
+                    .stalled_hooks
+                    .store(u64::try_from(counted.stalled.len()).unwrap_or(u64::MAX), Ordering::Relaxed);
                 *self.counted.lock() = Some(counted.clone());
                 counted
             }
@@ -109,65 +110,65 @@ impl CapacityMonitor {
         Ok(current.capacity(limit))
     }
 
-    /// Notes what was taken up.
+    /// Records inserted rows.
     pub(super) fn add(&self, rows: usize) {
         if let Some(counted) = self.counted.lock().as_mut() {
             counted.added += u64::try_from(rows).unwrap_or(u64::MAX);
         }
     }
 
-    async fn count(&self, hooks: &Hooks, limit: u64, ended: u64) -> Result<Counted, HookError> {
+    async fn count(&self, hooks: &Hooks, limit: u64, ended: u64) -> Result<BacklogCount, HookError> {
         let at = Instant::now();
         let mut read = hooks.db().read().await?;
-        let (mut waiting, mut behind) = (queue::count_waiting(&mut read, limit).await?, HashSet::new());
+        let (mut waiting, mut stalled) = (queue::count_unfinished(&mut read, limit).await?, HashSet::new());
         if waiting >= limit {
             let cache = hooks.cache(&mut read).await?;
             let now = hooks.context().clock.now();
-            // After a start everybody has some time to catch up.
-            let late = (now.since(self.since) >= BEHIND).then(|| now - BEHIND);
-            (waiting, behind) = tell_apart(&mut read, &cache, late, limit).await?;
+            // After a start, hooks get time to catch up.
+            let late = (now.since(self.since) >= STALL_THRESHOLD).then(|| now - STALL_THRESHOLD);
+            (waiting, stalled) = split_backlog(&mut read, &cache, late, limit).await?;
         }
-        Ok(Counted { at, took: at.elapsed(), waiting, behind: Arc::new(behind), added: 0, ended })
+        Ok(BacklogCount { at, took: at.elapsed(), waiting, stalled: Arc::new(stalled), added: 0, ended })
     }
 }
 
-/// What waits for hooks that get on, counted up to `limit`, and those that do not. Whoever kept waiting what was due at
-/// `late` does not.
-async fn tell_apart(
+/// Counts the backlog of progressing hooks up to `limit`, and collects the stalled hooks. A hook with an item that was
+/// due at or before `late` is stalled.
+async fn split_backlog(
     read: &mut Read,
     cache: &HookCache,
     late: Option<Timestamp>,
     limit: u64,
 ) -> Result<(u64, HashSet<HookId>), HookError> {
-    let gets_on = |backlog: &Backlog| {
+    let is_progressing = |backlog: &Backlog| {
         cache.find(&backlog.hook_id).is_some_and(|hook| hook.hook.enabled)
             && backlog.open_until.is_none()
             && late.is_none_or(|late| backlog.due_at > late)
     };
-    let (mut waiting, mut behind) = (0, HashSet::new());
+    let (mut waiting, mut stalled) = (0, HashSet::new());
     for queue in [QueueKind::Deliveries, QueueKind::Executions] {
         for backlog in queue::list_backlogs(read, queue).await? {
-            if !gets_on(&backlog) {
-                behind.insert(backlog.hook_id);
+            if !is_progressing(&backlog) {
+                stalled.insert(backlog.hook_id);
             } else if waiting < limit {
-                waiting += queue::count_waiting_of(read, queue, &backlog.hook_id, limit - waiting).await?;
+                waiting += queue::count_unfinished_of_hook(read, queue, &backlog.hook_id, limit - waiting).await?;
             }
         }
     }
-    Ok((waiting, behind))
+    Ok((waiting, stalled))
 }
 
-fn report(before: Option<&Counted>, now: &Counted, limit: u64) {
+fn report(before: Option<&BacklogCount>, now: &BacklogCount, limit: u64) {
     let was_full = before.is_some_and(|counted| counted.waiting >= limit);
     if now.waiting >= limit && !was_full {
-        tracing::warn!(limit, "so much waits for hooks that further events are left in the outbox for now");
+        tracing::warn!(limit, "hook backlog full; pausing outbox reader");
     }
-    let had_behind = before.is_some_and(|counted| !counted.behind.is_empty());
-    if !now.behind.is_empty() && !had_behind {
+    let had_stalled = before.is_some_and(|counted| !counted.stalled.is_empty());
+    if !now.stalled.is_empty() && !had_stalled {
         tracing::warn!(
             limit,
-            hooks = now.behind.len(),
-            "so much waits for hooks that get nowhere that what comes for them is given up"
+            hooks = now.stalled.len(),
+            "hooks stalled with full backlog; dead-lettering their new work"
         );
     }
 }

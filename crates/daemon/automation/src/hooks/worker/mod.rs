@@ -1,4 +1,4 @@
-//! What works in the background: reading events, delivering, executing, tidying up.
+//! Background workers: reading events, delivering, executing and purging.
 
 mod capacity;
 mod purge;
@@ -12,7 +12,7 @@ pub(super) use purge::PurgeHooks;
 pub(super) use queues::{DeliverHooks, ExecuteHooks};
 pub(super) use read::ReadEvents;
 
-/// A transaction of the reader ends with the event that brings it to so many rows.
-const ROWS_A_BATCH: usize = 500;
-/// How often is looked for what is due when nothing wakes.
-const INTERVAL: Duration = Duration::from_secs(1);
+/// Number of inserted rows after which the reader's transaction ends, at an event boundary.
+const ROWS_PER_BATCH: usize = 500;
+/// Interval of polling for due work when no signal wakes a worker.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);

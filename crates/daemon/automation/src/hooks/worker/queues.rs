@@ -1,5 +1,5 @@
-//! The workers of both queues. They claim what is due, fairly: one hook after the other gets one permit, as far as its
-//! limits allow. What was claimed is done in a task of its own.
+//! Workers of the delivery and execution queues. They claim due work fairly: permits are granted round-robin, one per
+//! hook and round, within the hook's limits. Each claimed item runs in its own task.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,19 +12,18 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 use tracing::Instrument as _;
 
-use super::INTERVAL;
-use super::record::{Attempted, Recorder};
+use super::POLL_INTERVAL;
+use super::record::{DeliveryAttempt, Recorder};
 use crate::hooks::act::{self, Work};
 use crate::hooks::cache::{HookCache, LoadedHook};
 use crate::hooks::error::HookError;
 use crate::hooks::limits::{HookPermit, QueueLimits};
-use crate::hooks::model::{Action, DELIVERY_LEASE, EXECUTION_LEASE, HookId, Sent};
+use crate::hooks::model::{Action, DELIVERY_LEASE, EXECUTION_LEASE, HookId, SendOutcome};
 use crate::hooks::service::Hooks;
 use crate::hooks::store::queue::{self, Backlog, Claim, QueueKind};
 
-/// Maximum wait in a round that found nothing to claim, so that the daemon can come to rest while something is under
-/// way.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// Maximum wait after a round without due work, so that the worker becomes idle regularly while tasks are running.
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// Claims deliveries that are due and sends them, many concurrently.
 #[derive(Debug)]
@@ -50,7 +49,7 @@ impl Worker for DeliverHooks {
     }
 
     fn interval(&self) -> Duration {
-        INTERVAL
+        POLL_INTERVAL
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
@@ -71,14 +70,14 @@ async fn deliver(hooks: Hooks, recorder: Arc<Recorder>, task: Task) {
     let Task { hook, claim, is_probe, mut permit } = task;
     let sent = match &hook.hook.action {
         Action::Http(http) => act::send(&hooks, &hook, &claim, http, || permit.count_as_slow()).await,
-        Action::Broken(problem) => Sent::impossible(problem),
-        Action::Python(_) | Action::Builtin(_) => Sent::impossible("the hook sends nothing"),
+        Action::Broken(problem) => SendOutcome::unsendable(problem),
+        Action::Python(_) | Action::Builtin(_) => SendOutcome::unsendable("the hook sends nothing"),
     };
     let jitter = hooks.context().entropy.unit();
-    recorder.record(Attempted { hook, claim, is_probe, sent, jitter }, permit);
+    recorder.record(DeliveryAttempt { hook, claim, is_probe, sent, jitter }, permit);
 }
 
-/// Claims executions that are due, and those that a daemon left behind, and carries them out, a few concurrently.
+/// Claims executions that are due, including those whose lease expired, and runs a few concurrently.
 #[derive(Debug)]
 pub(crate) struct ExecuteHooks(pub Hooks);
 
@@ -92,7 +91,7 @@ impl Worker for ExecuteHooks {
     }
 
     fn interval(&self) -> Duration {
-        INTERVAL
+        POLL_INTERVAL
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
@@ -115,7 +114,7 @@ async fn execute(hooks: Hooks, task: Task) {
     let has_left_queue = permit.has_left_queue();
     drop(permit);
     if has_left_queue {
-        // The limit of the queue has nothing to tell, but the hook may have another one.
+        // The released permit was not one of the queue, so its limit sends no signal; the hook may have more work.
         hooks.wake_of(QueueKind::Executions).notify_one();
     }
 }
@@ -124,13 +123,13 @@ async fn execute(hooks: Hooks, task: Task) {
 struct Task {
     hook: Arc<LoadedHook>,
     claim: Claim,
-    /// Whether it shows if a receiver is back.
+    /// Whether it tests a receiver whose circuit is open.
     is_probe: bool,
     permit: HookPermit,
 }
 
-/// Claims what is due and starts a task for each. A round that finds nothing waits for a permit that is given back, at
-/// most until something is due.
+/// Claims due work and starts a task for each item. A round without due work waits until a permit is released, or until
+/// the next item is due.
 async fn run_queue<F>(
     hooks: &Hooks,
     queue: QueueKind,
@@ -141,13 +140,13 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     let limits = hooks.limits().of(queue);
-    // What ends meanwhile may be due again earlier than was seen.
+    // An item that completes during the claim may be due again earlier than `next_due`.
     let had_work = limits.is_in_use();
     let claimed = claim_due(hooks, queue, lease).await.inspect_err(|_| hooks.invalidate_cache())?;
     if claimed.is_empty() {
         let due = until_due(hooks.next_due(queue).at(), hooks.context().clock.now());
-        let longest = due.map_or(LONGEST_WAIT, |wait| wait.min(LONGEST_WAIT));
-        let has_work = limits.settle(&hooks.wake_of(queue), longest).await;
+        let max_wait = due.map_or(MAX_WAIT, |wait| wait.min(MAX_WAIT));
+        let has_work = limits.settle(&hooks.wake_of(queue), max_wait).await;
         return Ok(WorkerReport { items: 0, has_more: has_work || had_work });
     }
     let items = claimed.len();
@@ -155,30 +154,30 @@ where
         let trace = task.claim.trace;
         let trace_id = trace.map(|trace| tracing::field::display(trace.trace_id));
         let span = tracing::info_span!("claim", item = task.claim.id, trace_id);
-        // In a task of its own: what has begun is not cut off when the workers stop.
-        tokio::spawn(trace::within(trace, start(task)).instrument(span));
+        // Runs in its own task, so that started work is not cancelled when the workers stop.
+        tokio::spawn(trace::with_context(trace, start(task)).instrument(span));
     }
     Ok(WorkerReport::more(items))
 }
 
-/// A hook that has something due, and a permit for each row that is to be claimed.
-struct Waiting {
+/// A hook with due work, and one permit for each row to claim.
+struct ReadyHook {
     hook: Arc<LoadedHook>,
     backlog: Backlog,
     permits: Vec<HookPermit>,
 }
 
-/// How much of a hook is to be claimed.
+/// Claim request for one hook.
 struct Quota {
     hook_id: HookId,
-    /// Hooks of a higher priority that hear of the same events.
-    going_before: Vec<String>,
+    /// Hooks of a higher priority that receive the same events.
+    higher_priority: Vec<String>,
     limit: usize,
-    /// Its circuit is open, and this one looks whether the receiver is back.
+    /// End of the pause of an open circuit, if the claim probes the receiver.
     probes: Option<Timestamp>,
 }
 
-/// Takes what is due, as far as there are permits.
+/// Claims due work for the available permits.
 async fn claim_due(hooks: &Hooks, queue: QueueKind, lease: Duration) -> Result<Vec<Task>, HookError> {
     let limits = hooks.limits().of(queue);
     if limits.is_full() {
@@ -189,15 +188,15 @@ async fn claim_due(hooks: &Hooks, queue: QueueKind, lease: Duration) -> Result<V
         (hooks.cache(&mut read).await?, queue::list_backlogs(&mut read, queue).await?)
     };
     let now = hooks.context().clock.now();
-    // Closed circuits and those that may be tried are alike in this.
+    // An open circuit delays its hook until the next probe.
     let due =
         |backlog: &Backlog| backlog.open_until.map_or(backlog.due_at, |open_until| open_until.max(backlog.due_at));
     hooks.next_due(queue).note(backlogs.iter().map(due).min());
     let waiting = backlogs.into_iter().filter(|backlog| due(backlog) <= now).filter_map(|backlog| {
         let hook = cache.find(&backlog.hook_id).filter(|hook| hook.hook.enabled)?;
-        Some(Waiting { hook: Arc::clone(hook), backlog, permits: Vec::new() })
+        Some(ReadyHook { hook: Arc::clone(hook), backlog, permits: Vec::new() })
     });
-    let waiting = share_out(limits, waiting.collect());
+    let waiting = distribute_permits(limits, waiting.collect());
     if waiting.is_empty() {
         return Ok(Vec::new());
     }
@@ -210,7 +209,7 @@ async fn claim_due(hooks: &Hooks, queue: QueueKind, lease: Duration) -> Result<V
         }
         Ok::<_, HookError>(claims)
     };
-    // A claim that a power cut takes back is simply made again.
+    // A claim lost in a power failure is repeated, so it needs no full durability.
     let claims = hooks.db().write_locking(Durability::Relaxed, claim).await?;
     let mut tasks = Vec::new();
     for (one, claims) in waiting.into_iter().zip(claims) {
@@ -221,10 +220,10 @@ async fn claim_due(hooks: &Hooks, queue: QueueKind, lease: Duration) -> Result<V
     Ok(tasks)
 }
 
-/// Shares permits out in rounds of one for each hook, those with the highest priority first, then those that hold the
-/// fewest. Answers who got any.
-fn share_out(limits: &QueueLimits, mut waiting: Vec<Waiting>) -> Vec<Waiting> {
-    limits.forget_idle();
+/// Distributes permits in rounds of one per hook: highest priority first, then fewest held permits. Returns the hooks
+/// that received permits.
+fn distribute_permits(limits: &QueueLimits, mut waiting: Vec<ReadyHook>) -> Vec<ReadyHook> {
+    limits.remove_idle();
     waiting.sort_by_cached_key(|one| {
         let hook = &one.hook.hook;
         (-hook.priority, limits.held_by(&hook.id), one.backlog.due_at)
@@ -233,7 +232,7 @@ fn share_out(limits: &QueueLimits, mut waiting: Vec<Waiting>) -> Vec<Waiting> {
     while has_given {
         has_given = false;
         for one in &mut waiting {
-            // An open circuit lets one through.
+            // An open circuit permits a single probe.
             if one.backlog.open_until.is_some() && !one.permits.is_empty() {
                 continue;
             }
@@ -247,13 +246,13 @@ fn share_out(limits: &QueueLimits, mut waiting: Vec<Waiting>) -> Vec<Waiting> {
     waiting
 }
 
-impl Waiting {
+impl ReadyHook {
     fn quota(&self, cache: &HookCache) -> Quota {
         let probes = self.backlog.open_until;
-        // What looks whether a receiver is back waits for nobody.
-        let before = if probes.is_some() { Vec::new() } else { cache.going_before(&self.hook.hook) };
-        let going_before = before.into_iter().map(str::to_owned).collect();
-        Quota { hook_id: self.backlog.hook_id.clone(), going_before, limit: self.permits.len(), probes }
+        // A probe does not wait for hooks of higher priority.
+        let higher = if probes.is_some() { Vec::new() } else { cache.higher_priority_hooks(&self.hook.hook) };
+        let higher_priority = higher.into_iter().map(str::to_owned).collect();
+        Quota { hook_id: self.backlog.hook_id.clone(), higher_priority, limit: self.permits.len(), probes }
     }
 }
 
@@ -270,6 +269,6 @@ impl Quota {
         {
             return Ok(Vec::new());
         }
-        Ok(queue::claim(tx, queue, (&self.hook_id, &self.going_before), self.limit, owner, lease).await?)
+        Ok(queue::claim(tx, queue, (&self.hook_id, &self.higher_priority), self.limit, owner, lease).await?)
     }
 }

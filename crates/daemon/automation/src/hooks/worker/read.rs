@@ -1,8 +1,8 @@
-//! Reads events in their order and writes down what each calls for.
+//! Event reader: reads events in order and inserts the work of matching hooks.
 //!
-//! One cursor serves all hooks. Rows and cursor move in one transaction, in which nobody can change a hook. Events
-//! that no hook listens to are passed in memory, and the cursor follows now and then: reading them again
-//! finds that nobody listens.
+//! One cursor serves all hooks. Rows and cursor are written in one transaction that locks the hooks against changes.
+//! Events without listeners are skipped in memory, and the cursor follows at intervals. Reading such events again is
+//! harmless, because they still match no hook.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,36 +18,36 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::INTERVAL;
-use super::capacity::{Capacity, CapacityMonitor, GIVEN_UP};
+use super::POLL_INTERVAL;
+use super::capacity::{BACKLOG_FULL, Capacity, CapacityMonitor};
 use crate::hooks::cache::{HookCache, LoadedHook};
 use crate::hooks::error::HookError;
 use crate::hooks::model::{HookDeliveryId, MAX_DEPTH, event_body};
-use crate::hooks::service::{CONSUMER, Hooks, Passed, insert_work};
+use crate::hooks::service::{CONSUMER, Hooks, ReaderPosition, insert_work};
 use crate::hooks::store;
 use crate::hooks::store::deliveries::{self, NewWork};
 use crate::hooks::store::executions;
 use crate::hooks::store::queue::QueueKind;
 
-/// What a hook sends is known by this header.
+/// Header that identifies requests sent by a hook.
 const DELIVERY_HEADER: &str = "x-svc-delivery";
-const EVENTS_A_BATCH: u32 = 500;
-/// The cursor follows events that nobody listens to after so long at most.
-const CURSOR_FOLLOWS: Duration = Duration::from_secs(5);
+const EVENTS_PER_BATCH: u32 = 500;
+/// Maximum delay before the cursor is advanced past events without listeners.
+const CURSOR_FLUSH_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Matches events with hooks.
+/// Worker that matches events with hooks.
 #[derive(Debug)]
 pub(crate) struct ReadEvents {
     hooks: Hooks,
     monitor: CapacityMonitor,
-    cursor_moved: Mutex<Option<Instant>>,
+    cursor_flushed_at: Mutex<Option<Instant>>,
 }
 
 impl ReadEvents {
     #[must_use]
     pub(crate) fn new(hooks: Hooks) -> Self {
         let monitor = CapacityMonitor::new(hooks.context().clock.now());
-        Self { hooks, monitor, cursor_moved: Mutex::default() }
+        Self { hooks, monitor, cursor_flushed_at: Mutex::default() }
     }
 }
 
@@ -61,11 +61,11 @@ impl Worker for ReadEvents {
     }
 
     fn interval(&self) -> Duration {
-        INTERVAL
+        POLL_INTERVAL
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
-        // Events are written, and what is full is emptied by writing.
+        // Only a write can create an event or shrink a full backlog, and each write wakes the worker.
         Some(NextDue::NEVER)
     }
 
@@ -78,7 +78,7 @@ impl Worker for ReadEvents {
     }
 }
 
-/// Events that were read, and from where.
+/// A page of events, and the position after which it was read.
 #[derive(Debug)]
 struct Page {
     database: String,
@@ -88,16 +88,16 @@ struct Page {
 
 impl Page {
     fn is_full(&self) -> bool {
-        self.events.len() >= EVENTS_A_BATCH as usize
+        self.events.len() >= EVENTS_PER_BATCH as usize
     }
 }
 
-/// What a batch came to.
+/// Totals of one batch.
 #[derive(Debug, Clone, Copy, Default)]
 struct Batch {
     queued: usize,
     inline: usize,
-    given_up: usize,
+    rejected: usize,
     has_more: bool,
 }
 
@@ -112,22 +112,22 @@ impl ReadEvents {
             let cache = self.hooks.cache(&mut read).await?;
             let database = cache.version.database.clone();
             let after = self.hooks.reader_position(&mut read, &database).await?;
-            let events = read.events_after(after, EVENTS_A_BATCH).await?;
+            let events = read.events_after(after, EVENTS_PER_BATCH).await?;
             (cache, Page { database, after, events })
         };
         let Some(last) = page.events.last().map(|event| event.seq) else { return Ok(WorkerReport::IDLE) };
         let items = page.events.len();
-        let is_heard = |event: &Event| wanted(&cache, event).is_some();
-        if !page.events.iter().any(is_heard) {
+        let is_matched = |event: &Event| match_event(&cache, event).is_some();
+        if !page.events.iter().any(is_matched) {
             let is_full = page.is_full();
-            self.pass(&page.database, last, is_full).await?;
+            self.skip_to(&page.database, last, is_full).await?;
             return Ok(WorkerReport { items: items as u64, has_more: is_full });
         }
         let here = self.hooks.clone();
-        let take = async move |tx: &mut Tx| take_batch(&here, tx, &page, &capacity).await;
+        let take = async move |tx: &mut Tx| process_batch(&here, tx, &page, &capacity).await;
         let batch = self.hooks.db().write_locking(Durability::Full, take).await?;
         self.monitor.add(batch.queued + batch.inline);
-        self.hooks.counters().dead.fetch_add(u64::try_from(batch.given_up).unwrap_or_default(), Ordering::Relaxed);
+        self.hooks.counters().dead.fetch_add(u64::try_from(batch.rejected).unwrap_or_default(), Ordering::Relaxed);
         for (added, queue) in [(batch.queued, QueueKind::Deliveries), (batch.inline, QueueKind::Executions)] {
             if added > 0 {
                 self.hooks.wake_of(queue).notify_one();
@@ -136,49 +136,49 @@ impl ReadEvents {
         Ok(WorkerReport { items: items as u64, has_more: batch.has_more })
     }
 
-    /// Notes that nobody listens to what comes before.
-    async fn pass(&self, database: &str, seq: Seq, must_move: bool) -> Result<(), HookError> {
-        *self.hooks.passed().lock() = Some(Passed { database: database.to_owned(), seq });
-        let is_recent = self.cursor_moved.lock().is_some_and(|at| at.elapsed() < CURSOR_FOLLOWS);
+    /// Records that no hook listens to the events up to `seq`.
+    async fn skip_to(&self, database: &str, seq: Seq, must_move: bool) -> Result<(), HookError> {
+        *self.hooks.skipped_to().lock() = Some(ReaderPosition { database: database.to_owned(), seq });
+        let is_recent = self.cursor_flushed_at.lock().is_some_and(|at| at.elapsed() < CURSOR_FLUSH_INTERVAL);
         if is_recent && !must_move {
             return Ok(());
         }
-        *self.cursor_moved.lock() = Some(Instant::now());
+        *self.cursor_flushed_at.lock() = Some(Instant::now());
         let follow = async move |tx: &mut Tx| tx.advance_cursor(CONSUMER, seq).await;
         Ok(self.hooks.db().write_locking(Durability::Relaxed, follow).await?)
     }
 }
 
-/// An event as hooks get it, and those that are to do something about it.
-fn wanted<'k>(cache: &'k HookCache, event: &Event) -> Option<(Value, Vec<&'k Arc<LoadedHook>>)> {
-    let listening = cache.listening(&event.event_type);
-    if !listening.iter().any(|hook| hook.hook.hears(event.seq, event.agent.as_deref())) {
+/// Returns the event body and the hooks whose scope and filter match, or `None` if no hook matches.
+fn match_event<'k>(cache: &'k HookCache, event: &Event) -> Option<(Value, Vec<&'k Arc<LoadedHook>>)> {
+    let matching = cache.listeners(&event.event_type);
+    if !matching.iter().any(|hook| hook.hook.receives(event.seq, event.agent.as_deref())) {
         return None;
     }
     let body = event_body(event.id.as_str(), &event.event_type, event.created_at, &event.data);
-    let hears = |hook: &&Arc<LoadedHook>| {
-        hook.hook.hears(event.seq, event.agent.as_deref())
+    let receives = |hook: &&Arc<LoadedHook>| {
+        hook.hook.receives(event.seq, event.agent.as_deref())
             && hook.hook.filter.as_ref().is_none_or(|filter| filter.passes(&body))
     };
-    let hooks: Vec<_> = listening.iter().filter(hears).collect();
+    let hooks: Vec<_> = matching.iter().filter(receives).collect();
     (!hooks.is_empty()).then_some((body, hooks))
 }
 
-/// Writes down what the events of a page call for, as far as there is capacity.
-async fn take_batch(hooks: &Hooks, tx: &mut Tx, page: &Page, capacity: &Capacity) -> Result<Batch, HookError> {
-    // One replica at a time; another one would only find all done.
+/// Inserts the work for the events of a page, within the capacity.
+async fn process_batch(hooks: &Hooks, tx: &mut Tx, page: &Page, capacity: &Capacity) -> Result<Batch, HookError> {
+    // Serializes the replicas; a second one would only find the events processed.
     let lock = tx.dialect().exclusive_lock();
     tx.fetch_optional(format!("SELECT consumer FROM cursors WHERE consumer = $1 {lock}"), args![CONSUMER]).await?;
-    let version = store::hold_version(tx).await?;
+    let version = store::lock_version(tx).await?;
     let cache = hooks.cache_at(tx, version).await?;
     let database = cache.version.database.clone();
     let after = hooks.reader_position(tx, &database).await?;
     let read_here;
-    // What was read from this position on is still what follows it, unless somebody has moved on.
+    // The page is still current unless another replica has advanced the cursor.
     let page = if (after, &database) == (page.after, &page.database) {
         page
     } else {
-        read_here = Page { database, after, events: tx.events_after(after, EVENTS_A_BATCH).await? };
+        read_here = Page { database, after, events: tx.events_after(after, EVENTS_PER_BATCH).await? };
         &read_here
     };
     let mut batch = Batch { has_more: page.is_full(), ..Batch::default() };
@@ -189,14 +189,14 @@ async fn take_batch(hooks: &Hooks, tx: &mut Tx, page: &Page, capacity: &Capacity
             break;
         }
         reached = Some(event.seq);
-        let Some((body, listening)) = wanted(&cache, event) else { continue };
-        rows += listening.len();
-        matched.push((event, body.to_string(), listening));
+        let Some((body, matching)) = match_event(&cache, event) else { continue };
+        rows += matching.len();
+        matched.push((event, body.to_string(), matching));
     }
-    let depths = depths_of(tx, matched.iter().map(|(event, _, _)| *event)).await?;
+    let depths = chain_depths(tx, matched.iter().map(|(event, _, _)| *event)).await?;
     let (ids, mut queued) = (&hooks.context().ids, Vec::new());
-    for ((event, payload, listening), depth) in matched.iter().zip(depths) {
-        for hook in listening {
+    for ((event, payload, matching), depth) in matched.iter().zip(depths) {
+        for hook in matching {
             let work = NewWork {
                 hook_id: &hook.hook.id,
                 event_id: event.id.as_str(),
@@ -204,7 +204,7 @@ async fn take_batch(hooks: &Hooks, tx: &mut Tx, page: &Page, capacity: &Capacity
                 payload,
                 depth,
                 trace: event.trace,
-                given_up: capacity.behind.contains(&hook.hook.id).then_some(GIVEN_UP),
+                rejected: capacity.stalled.contains(&hook.hook.id).then_some(BACKLOG_FULL),
             };
             if hook.hook.is_queued() && depth <= MAX_DEPTH {
                 queued.push((HookDeliveryId::generate(ids), work));
@@ -215,23 +215,26 @@ async fn take_batch(hooks: &Hooks, tx: &mut Tx, page: &Page, capacity: &Capacity
     }
     let added = deliveries::insert_deliveries(tx, &queued).await?;
     batch.queued += added.waiting;
-    batch.given_up += added.given_up;
+    batch.rejected += added.rejected;
     if let Some(seq) = reached {
         tx.advance_cursor(CONSUMER, seq).await?;
     }
     Ok(batch)
 }
 
-/// How many hooks led to each of these events, one after the other: what a hook causes is known by the id that its
-/// events carry, and what it sends to a webhook of this daemon by the id in its headers.
-async fn depths_of<'e>(tx: &mut Tx, events: impl Iterator<Item = &'e Event> + Clone) -> Result<Vec<u32>, StoreError> {
-    const CAUSED: [&str; 3] = ["session_id", "notification_id", "episode_id"];
+/// Returns the length of the hook chain behind each event. Events caused by a hook carry the id of its result. Requests
+/// that a hook sent to a webhook of this daemon carry the delivery id in a header.
+async fn chain_depths<'e>(
+    tx: &mut Tx,
+    events: impl Iterator<Item = &'e Event> + Clone,
+) -> Result<Vec<u32>, StoreError> {
+    const CAUSE_ID_FIELDS: [&str; 3] = ["session_id", "notification_id", "episode_id"];
     let sent = |event: &'e Event| {
         let is_received = event.event_type == "webhook.received";
         is_received.then(|| event.data["headers"][DELIVERY_HEADER].as_str()).flatten()
     };
     let caused = |event: &'e Event| {
-        let by_name = CAUSED.into_iter().filter_map(|name| event.data[name].as_str());
+        let by_name = CAUSE_ID_FIELDS.into_iter().filter_map(|name| event.data[name].as_str());
         by_name.chain(sent(event)).filter(|id| !id.is_empty())
     };
     let ids: Vec<&str> = events.clone().flat_map(caused).collect();

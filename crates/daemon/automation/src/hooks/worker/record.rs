@@ -1,4 +1,4 @@
-//! Writes down what deliveries came to. What ends while a transaction is under way shares the next one.
+//! Recorder of delivery results. Results that arrive during a transaction are batched into the next one.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::error::Error;
@@ -11,28 +11,28 @@ use parking_lot::Mutex;
 
 use crate::hooks::cache::LoadedHook;
 use crate::hooks::limits::HookPermit;
-use crate::hooks::model::{DeliveryResult, DeliveryStatus, FAILURES_TO_OPEN, HookId, Sent, circuit_pause};
+use crate::hooks::model::{DeliveryResult, DeliveryStatus, FAILURES_TO_OPEN, HookId, SendOutcome, circuit_pause};
 use crate::hooks::service::Hooks;
 use crate::hooks::store;
 use crate::hooks::store::deliveries;
 use crate::hooks::store::figures::{self, Figures};
 use crate::hooks::store::queue::{self, Claim};
 
-/// A transaction writes down so many.
-const RESULTS_A_BATCH: usize = 64;
+/// Maximum number of results recorded in one transaction.
+const RESULTS_PER_BATCH: usize = 64;
 
-/// A delivery that was tried.
+/// A delivery with the outcome of its attempt.
 #[derive(Debug, Clone)]
-pub(super) struct Attempted {
+pub(super) struct DeliveryAttempt {
     pub(super) hook: Arc<LoadedHook>,
     pub(super) claim: Claim,
     pub(super) is_probe: bool,
-    pub(super) sent: Sent,
-    /// 0 to 1, at random.
+    pub(super) sent: SendOutcome,
+    /// Random number from 0 to 1.
     pub(super) jitter: f64,
 }
 
-/// Results that wait to be written, each with the permit of its delivery, so never more than there are permits.
+/// Queue of unrecorded results. Each holds the permit of its delivery, so the queue is bounded by the permits.
 #[derive(Debug)]
 pub(super) struct Recorder {
     hooks: Hooks,
@@ -41,11 +41,11 @@ pub(super) struct Recorder {
 
 #[derive(Debug, Default)]
 struct Results {
-    waiting: Vec<(Attempted, HookPermit)>,
+    waiting: Vec<(DeliveryAttempt, HookPermit)>,
     is_writing: bool,
 }
 
-/// Whoever writes. Another one may begin if it is cut off.
+/// Guard of the active writer. Dropping it early allows another writer to start.
 struct Writer<'r> {
     recorder: &'r Recorder,
     is_done: bool,
@@ -64,33 +64,33 @@ impl Recorder {
         Arc::new(Self { hooks, results: Mutex::default() })
     }
 
-    /// Hands in what a delivery came to. Its permit is given back only when that is written: what is sent and not recorded
-    /// would be sent again after a crash.
-    pub(super) fn record(self: &Arc<Self>, attempted: Attempted, permit: HookPermit) {
+    /// Queues a delivery result. The permit is released only after the result is recorded, which bounds the number of
+    /// deliveries that a crash would send again.
+    pub(super) fn record(self: &Arc<Self>, attempted: DeliveryAttempt, permit: HookPermit) {
         if self.add(attempted, permit) {
             let recorder = Arc::clone(self);
             tokio::spawn(async move { recorder.write_results().await });
         }
     }
 
-    /// Writes until nothing waits.
+    /// Writes batches until the queue is empty.
     async fn write_results(&self) {
         let mut writer = Writer { recorder: self, is_done: false };
         while let Some((batch, permits)) = writer.recorder.take() {
             self.write_batch(batch).await;
-            // All at once, so that one claim finds all of them.
+            // Released together, so that one claim can use all of them.
             drop(permits);
         }
         writer.is_done = true;
     }
 
-    async fn write_batch(&self, batch: Vec<Attempted>) {
+    async fn write_batch(&self, batch: Vec<DeliveryAttempt>) {
         let count = batch.len();
         let write = async move |tx: &mut Tx| write(tx, &batch).await;
         match self.hooks.db().write_locking(Durability::Full, write).await {
             Ok(ended) => {
                 let context = self.hooks.context();
-                context.feed.tell_soon("delivery.changed", context.clock.now());
+                context.feed.publish_coalesced("delivery.changed", context.clock.now());
                 let counters = self.hooks.counters();
                 for status in ended {
                     let counter = match status {
@@ -103,46 +103,46 @@ impl Recorder {
             }
             Err(error) => {
                 let error: &dyn Error = &error;
-                tracing::warn!(error, count, "what deliveries came to could not be recorded; they will be sent again");
+                tracing::warn!(error, count, "failed to record delivery results; deliveries will be sent again");
             }
         }
     }
 
-    /// Answers whether somebody must begin to write.
-    fn add(&self, attempted: Attempted, permit: HookPermit) -> bool {
+    /// Queues a result. Returns whether the caller must start a writer.
+    fn add(&self, attempted: DeliveryAttempt, permit: HookPermit) -> bool {
         let mut results = self.results.lock();
         results.waiting.push((attempted, permit));
         !std::mem::replace(&mut results.is_writing, true)
     }
 
-    /// All that waits; `None` when nothing does, and then the next result needs a writer of its own.
-    fn take(&self) -> Option<(Vec<Attempted>, Vec<HookPermit>)> {
+    /// Takes the next batch. Returns `None` if the queue is empty; the next result then starts a new writer.
+    fn take(&self) -> Option<(Vec<DeliveryAttempt>, Vec<HookPermit>)> {
         let mut results = self.results.lock();
         if results.waiting.is_empty() {
             results.is_writing = false;
             return None;
         }
-        let count = results.waiting.len().min(RESULTS_A_BATCH);
+        let count = results.waiting.len().min(RESULTS_PER_BATCH);
         Some(results.waiting.drain(..count).unzip())
     }
 }
 
-/// What the results of a batch say of one receiver.
+/// Summary of a batch for one receiver.
 #[derive(Default)]
-struct Receiver<'b> {
+struct ReceiverSummary<'b> {
     has_succeeded: bool,
-    /// In a row, up to the last one.
+    /// Consecutive failures at the end of the batch.
     failures: u64,
     failed_probe: bool,
     disable: Option<&'static str>,
     pause: Option<(Backoff, f64)>,
-    /// Those that the hook allows a delivery.
+    /// Maximum number of attempts of the hook's deliveries.
     attempts: u32,
     figures: BTreeMap<&'b str, Figures>,
 }
 
-impl<'b> Receiver<'b> {
-    fn add(&mut self, attempted: &'b Attempted, result: &DeliveryResult) {
+impl<'b> ReceiverSummary<'b> {
+    fn add(&mut self, attempted: &'b DeliveryAttempt, result: &DeliveryResult) {
         let is_success = result.status == DeliveryStatus::Success;
         if is_success {
             (self.has_succeeded, self.failures) = (true, 0);
@@ -160,24 +160,24 @@ impl<'b> Receiver<'b> {
     }
 }
 
-/// Answers what became of those that were still held.
-async fn write(tx: &mut Tx, batch: &[Attempted]) -> Result<Vec<DeliveryStatus>, StoreError> {
+/// Records a batch. Returns the new states of the deliveries whose lease was still held.
+async fn write(tx: &mut Tx, batch: &[DeliveryAttempt]) -> Result<Vec<DeliveryStatus>, StoreError> {
     let now = tx.clock().now();
     let hooks: BTreeSet<&str> = batch.iter().map(|attempted| attempted.claim.hook_id.as_str()).collect();
     let deleted = store::find_deleted(tx, &hooks.into_iter().collect::<Vec<_>>()).await?;
-    let result = |attempted: &Attempted| {
-        let Attempted { hook, claim, sent, jitter, .. } = attempted;
+    let result = |attempted: &DeliveryAttempt| {
+        let DeliveryAttempt { hook, claim, sent, jitter, .. } = attempted;
         DeliveryResult::new(&hook.hook, sent, claim.attempt_count + 1, *jitter, now, deleted.contains(&claim.hook_id))
     };
     let results: Vec<DeliveryResult> = batch.iter().map(result).collect();
     let claims = batch.iter().map(|attempted| &attempted.claim);
     let held = deliveries::update_results(tx, claims.zip(&results)).await?;
     let mut ended = Vec::with_capacity(batch.len());
-    // In one order, so that two of these never wait for each other crosswise.
-    let mut receivers: BTreeMap<&HookId, Receiver> = BTreeMap::new();
+    // Ordered, so that concurrent transactions lock rows in the same order and cannot deadlock.
+    let mut receivers: BTreeMap<&HookId, ReceiverSummary> = BTreeMap::new();
     for (attempted, result) in batch.iter().zip(&results) {
         if !held.contains(&attempted.claim.id) {
-            tracing::warn!(id = attempted.claim.id, "a delivery was taken over by others or closed while it was sent");
+            tracing::warn!(id = attempted.claim.id, "delivery lease lost or delivery closed during sending");
             continue;
         }
         ended.push(result.status);
@@ -186,11 +186,11 @@ async fn write(tx: &mut Tx, batch: &[Attempted]) -> Result<Vec<DeliveryStatus>, 
     let ids: Vec<&str> = receivers.keys().map(|id| id.as_str()).collect();
     let circuits = queue::list_circuits(tx, &ids).await?;
     for (hook, receiver) in &receivers {
-        // Nothing is sent to it any more.
+        // A deleted hook has no circuit.
         if deleted.contains(*hook) {
             continue;
         }
-        look_at_circuit(tx, hook, receiver, &circuits).await?;
+        update_circuit(tx, hook, receiver, &circuits).await?;
         if let Some(reason) = receiver.disable {
             store::disable_hook(tx, hook, reason).await?;
         }
@@ -202,10 +202,10 @@ async fn write(tx: &mut Tx, batch: &[Attempted]) -> Result<Vec<DeliveryStatus>, 
     Ok(ended)
 }
 
-async fn look_at_circuit(
+async fn update_circuit(
     tx: &mut Tx,
     hook: &HookId,
-    receiver: &Receiver<'_>,
+    receiver: &ReceiverSummary<'_>,
     circuits: &HashSet<HookId>,
 ) -> Result<(), StoreError> {
     if receiver.has_succeeded && circuits.contains(hook) {
@@ -215,7 +215,7 @@ async fn look_at_circuit(
         return Ok(());
     }
     let (failures, openings, is_open) = queue::add_failures(tx, hook, receiver.failures).await?;
-    // What was under way when it opened says nothing new.
+    // Failures of requests started before the circuit opened do not extend its pause.
     let opens = failures >= FAILURES_TO_OPEN && (!is_open || receiver.failed_probe);
     if let Some((backoff, jitter)) = receiver.pause.as_ref().filter(|_| opens) {
         let until = tx.clock().now() + circuit_pause(backoff, receiver.attempts, openings + 1, *jitter);

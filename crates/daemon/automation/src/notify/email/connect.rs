@@ -1,4 +1,4 @@
-//! From the name of the server to a connection to an address that passed the policy.
+//! Name resolution and connection to a resolve_permitted address of the mail server.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -11,10 +11,10 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::error::EmailError;
 
-const LOOKUP_LIMIT: Duration = Duration::from_secs(10);
-/// For each address.
-const CONNECT_LIMIT: Duration = Duration::from_secs(10);
-const ADDRESSES_TRIED: usize = 8;
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout of each connection attempt.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_ADDRESSES: usize = 8;
 
 pub(super) async fn connect(
     policy: &NetPolicy,
@@ -23,7 +23,7 @@ pub(super) async fn connect(
     deadline: Instant,
 ) -> Result<TcpStream, EmailError> {
     let dialing = async {
-        let addresses = permitted(policy, lookup, host).await?;
+        let addresses = resolve_permitted(policy, lookup, host).await?;
         dial(host, port, &addresses).await
     };
     let dialed = timeout_at(deadline, dialing).await;
@@ -31,21 +31,21 @@ pub(super) async fn connect(
     dialed.map_err(|error| if error.is_refusal() { EmailError::Refused(error) } else { EmailError::Unreachable(error) })
 }
 
-/// The addresses that `host` stands for and that the owner may reach, at least one.
-async fn permitted(policy: &NetPolicy, lookup: &dyn Lookup, host: &str) -> Result<Vec<IpAddr>, NetError> {
+/// Resolves `host` and returns the resolve_permitted addresses, at least one.
+async fn resolve_permitted(policy: &NetPolicy, lookup: &dyn Lookup, host: &str) -> Result<Vec<IpAddr>, NetError> {
     if let Ok(literal) = host.parse::<IpAddr>() {
         policy.check_address(host, literal, Trust::Owner)?;
         return Ok(vec![literal]);
     }
     policy.check_name(host, Trust::Owner)?;
     let unresolved = |error| NetError::Resolve { host: host.to_owned(), source: Arc::new(error) };
-    let found = timeout(LOOKUP_LIMIT, lookup.lookup(host)).await;
+    let found = timeout(LOOKUP_TIMEOUT, lookup.lookup(host)).await;
     let found = found.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())).map_err(unresolved)?;
     let mut refusal = None;
     let mut passed = Vec::new();
     for address in found {
         match policy.check_address(host, address, Trust::Owner) {
-            Ok(()) if passed.len() < ADDRESSES_TRIED => passed.push(address),
+            Ok(()) if passed.len() < MAX_ADDRESSES => passed.push(address),
             Ok(()) => {}
             Err(error) => refusal = refusal.or(Some(error)),
         }
@@ -60,11 +60,11 @@ async fn permitted(policy: &NetPolicy, lookup: &dyn Lookup, host: &str) -> Resul
 async fn dial(host: &str, port: u16, addresses: &[IpAddr]) -> Result<TcpStream, NetError> {
     let mut failure = NetError::Timeout { host: host.to_owned() };
     for address in addresses {
-        match timeout(CONNECT_LIMIT, TcpStream::connect(SocketAddr::new(*address, port))).await {
+        match timeout(CONNECT_TIMEOUT, TcpStream::connect(SocketAddr::new(*address, port))).await {
             Ok(Ok(stream)) => {
-                // Commands are short and each waits for its answer.
+                // Commands are short, and each waits for its reply.
                 if let Err(error) = stream.set_nodelay(true) {
-                    tracing::debug!(%error, "the connection to the mail server sends with delay");
+                    tracing::debug!(%error, "failed to set TCP_NODELAY for mail server connection");
                 }
                 return Ok(stream);
             }
@@ -77,14 +77,14 @@ async fn dial(host: &str, port: u16, addresses: &[IpAddr]) -> Result<TcpStream, 
 
 #[cfg(test)]
 mod tests {
-    use agentd_net::Lookups;
+    use agentd_net::LookupFuture;
 
     use super::*;
 
     struct Fixed(Vec<&'static str>);
 
     impl Lookup for Fixed {
-        fn lookup(&self, _host: &str) -> Lookups {
+        fn lookup(&self, _host: &str) -> LookupFuture {
             let found = self.0.iter().map(|text| text.parse().unwrap()).collect();
             Box::pin(async move { Ok(found) })
         }
@@ -92,13 +92,13 @@ mod tests {
 
     async fn addresses(host: &str, found: &[&'static str]) -> Result<Vec<String>, NetError> {
         let policy = NetPolicy { blocked_hosts: vec!["192.0.3.0/24".parse().unwrap()], ..NetPolicy::default() };
-        let passed = permitted(&policy, &Fixed(found.to_vec()), host).await?;
+        let passed = resolve_permitted(&policy, &Fixed(found.to_vec()), host).await?;
         Ok(passed.iter().map(ToString::to_string).collect())
     }
 
     #[tokio::test]
     async fn only_permitted_addresses_are_tried() {
-        // The owner's server may stand in the house, but not where clouds keep their credentials.
+        // The owner's server may have a private address, but not that of a cloud metadata service.
         let mixed = ["169.254.169.254", "10.0.0.5", "192.0.3.1", "127.0.0.1"];
         assert_eq!(addresses("mail.example.org", &mixed).await.unwrap(), ["10.0.0.5", "127.0.0.1"]);
         for (host, found) in [
@@ -112,6 +112,6 @@ mod tests {
             assert!(addresses(host, &found).await.unwrap_err().is_refusal(), "{host} {found:?}");
         }
         assert!(matches!(addresses("mail.example.org", &[]).await, Err(NetError::Resolve { .. })));
-        assert_eq!(addresses("mail.example.org", &["10.0.0.1"; 50]).await.unwrap().len(), ADDRESSES_TRIED);
+        assert_eq!(addresses("mail.example.org", &["10.0.0.1"; 50]).await.unwrap().len(), MAX_ADDRESSES);
     }
 }

@@ -1,11 +1,11 @@
-//! Why a mail was not sent.
+//! Errors of sending email.
 
 use agentd_base::{DomainError, ErrorKind};
 use agentd_core::settings::SettingsError;
 use agentd_core::vault::VaultError;
 use agentd_net::NetError;
 
-/// Sentences name the server and what it said, never user name or password.
+/// Error of sending an email. Messages include the server and its reply, never the user name or password.
 #[derive(Debug, thiserror::Error)]
 pub enum EmailError {
     #[error("email is off; set enabled, smtp_host and from_address with PUT /api/settings/email")]
@@ -33,11 +33,11 @@ pub enum EmailError {
     #[error("{server} refused the user name or the password ({code}); check both in the email settings")]
     Authentication { server: String, code: u16 },
     #[error("{server} refused the sender {from}: {reply}")]
-    Sender { server: String, from: String, reply: String, for_good: bool },
+    Sender { server: String, from: String, reply: String, is_permanent: bool },
     #[error("{server} refused the recipient {to}: {reply}")]
-    Recipient { server: String, to: String, reply: String, for_good: bool },
+    Recipient { server: String, to: String, reply: String, is_permanent: bool },
     #[error("{server} refused the message: {reply}")]
-    Message { server: String, reply: String, for_good: bool },
+    Message { server: String, reply: String, is_permanent: bool },
     #[error("{address} cannot be written to: {problem}")]
     Address { address: String, problem: String },
     #[error("the mail could not be written")]
@@ -49,13 +49,12 @@ pub enum EmailError {
 }
 
 impl EmailError {
-    /// Whether the other side refused for good; everything else may be mended, by itself or by the
-    /// owner, before the next attempt.
-    pub(super) fn is_for_good(&self) -> bool {
+    /// Whether the recipient's rejection is permanent. All other failures may be resolved before the next attempt.
+    pub(super) fn is_permanent_failure(&self) -> bool {
         match self {
-            Self::Sender { for_good, .. } | Self::Recipient { for_good, .. } | Self::Message { for_good, .. } => {
-                *for_good
-            }
+            Self::Sender { is_permanent, .. }
+            | Self::Recipient { is_permanent, .. }
+            | Self::Message { is_permanent, .. } => *is_permanent,
             Self::Address { .. } | Self::Writing(_) => true,
             _ => false,
         }

@@ -1,4 +1,4 @@
-//! A mail as it travels (RFC 5322, RFC 2045).
+//! Encoding of emails (RFC 5322, RFC 2045).
 
 use std::time::{Duration, SystemTime};
 
@@ -11,9 +11,9 @@ use url::Host;
 use super::error::EmailError;
 use crate::notify::model::MessageFormat;
 
-/// What is to be said to whom.
+/// Content and recipient of an email.
 pub(super) struct Mail<'a> {
-    /// What the `Message-ID` begins with.
+    /// Local part of the `Message-ID`.
     pub(super) id: &'a str,
     pub(super) to: &'a str,
     pub(super) subject: &'a str,
@@ -21,21 +21,21 @@ pub(super) struct Mail<'a> {
     pub(super) format: MessageFormat,
 }
 
-/// A mail, ready to be sent.
-pub(super) struct Letter {
+/// An encoded email.
+pub(super) struct EncodedMail {
     pub(super) from: Address,
     pub(super) to: Address,
     pub(super) message_id: String,
     pub(super) bytes: Vec<u8>,
 }
 
-pub(super) fn write(mail: &Mail<'_>, from: &str, now: Timestamp) -> Result<Letter, EmailError> {
+pub(super) fn encode(mail: &Mail<'_>, from: &str, now: Timestamp) -> Result<EncodedMail, EmailError> {
     let (from, to) = (address(from)?, address(mail.to)?);
     let message_id = format!("<{}@{}>", mail.id, from.domain());
     let micros = u64::try_from(now.as_millis()).unwrap_or(0);
     let content_type = match mail.format {
         MessageFormat::Html => ContentType::TEXT_HTML,
-        // Markdown and JSON are made to be read as they are; types of their own show up as attachments.
+        // Markdown and JSON are readable as plain text; their own content types would be shown as attachments.
         MessageFormat::Markdown | MessageFormat::Text | MessageFormat::Json => ContentType::TEXT_PLAIN,
     };
     let message = Message::builder()
@@ -44,14 +44,14 @@ pub(super) fn write(mail: &Mail<'_>, from: &str, now: Timestamp) -> Result<Lette
         .subject(mail.subject)
         .date(SystemTime::UNIX_EPOCH + Duration::from_millis(micros))
         .message_id(Some(message_id.clone()))
-        // Nobody's holiday greeting is to answer it (RFC 3834).
+        // Prevents automatic replies (RFC 3834).
         .raw_header(HeaderValue::new(HeaderName::new_from_ascii_str("Auto-Submitted"), "auto-generated".to_owned()))
         .singlepart(SinglePart::builder().header(content_type).body(mail.body.to_owned()))
         .map_err(EmailError::Writing)?;
-    Ok(Letter { from, to, message_id, bytes: message.formatted() })
+    Ok(EncodedMail { from, to, message_id, bytes: message.formatted() })
 }
 
-/// The domain in the form that every server knows.
+/// Parses an address and converts its domain to ASCII (IDNA).
 fn address(text: &str) -> Result<Address, EmailError> {
     let wrong = |problem: &str| EmailError::Address { address: text.to_owned(), problem: problem.to_owned() };
     let (local, domain) = text.rsplit_once('@').ok_or_else(|| wrong("it has no @"))?;
@@ -65,16 +65,16 @@ mod tests {
 
     use super::*;
 
-    fn written(subject: &str, body: &str, format: MessageFormat) -> Letter {
+    fn encode_test_mail(subject: &str, body: &str, format: MessageFormat) -> EncodedMail {
         let mail = Mail { id: "ntf_1", to: "ada@example.org", subject, body, format };
-        write(&mail, "agentd@Bücher.example", Timestamp::parse("2026-01-05T09:00:00Z").unwrap()).unwrap()
+        encode(&mail, "agentd@Bücher.example", Timestamp::parse("2026-01-05T09:00:00Z").unwrap()).unwrap()
     }
 
     #[test]
-    fn a_letter_has_what_a_letter_needs() {
-        let letter = written("Grüße", "Hällo\n.\nend", MessageFormat::Markdown);
-        let text = String::from_utf8(letter.bytes).unwrap();
-        assert_eq!(letter.message_id, "<ntf_1@xn--bcher-kva.example>");
+    fn email_has_the_required_headers() {
+        let encoded = encode_test_mail("Grüße", "Hällo\n.\nend", MessageFormat::Markdown);
+        let text = String::from_utf8(encoded.bytes).unwrap();
+        assert_eq!(encoded.message_id, "<ntf_1@xn--bcher-kva.example>");
         for line in [
             "Message-ID: <ntf_1@xn--bcher-kva.example>",
             "From: agentd@xn--bcher-kva.example",
@@ -87,23 +87,23 @@ mod tests {
             assert!(text.lines().any(|found| found == line), "{line} in {text}");
         }
         assert!(text.is_ascii(), "{text}");
-        let html = String::from_utf8(written("x", "<p>x</p>", MessageFormat::Html).bytes).unwrap();
+        let html = String::from_utf8(encode_test_mail("x", "<p>x</p>", MessageFormat::Html).bytes).unwrap();
         assert!(html.contains("Content-Type: text/html; charset=utf-8"), "{html}");
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn invalid_addresses_are_rejected() {
         for bad in ["x", "a b@c.de", "a@", "a\r\nb@c.de", "a@b\r\nDATA.de"] {
             assert!(address(bad).is_err(), "{bad}");
         }
     }
 
     proptest! {
-        /// Whatever is in subject and body: no header more, no line that ends the message, no bare byte.
+        /// No subject or body adds a header, ends the message early, or emits a non-ASCII byte.
         #[test]
-        fn nothing_breaks_out(subject in "\\PC{0,80}", body in any::<String>()) {
-            let letter = written(&subject, &body, MessageFormat::Text);
-            let text = String::from_utf8(letter.bytes).unwrap();
+        fn content_cannot_inject_headers_or_lines(subject in "\\PC{0,80}", body in any::<String>()) {
+            let encoded = encode_test_mail(&subject, &body, MessageFormat::Text);
+            let text = String::from_utf8(encoded.bytes).unwrap();
             prop_assert!(text.is_ascii());
             let (head, _) = text.split_once("\r\n\r\n").unwrap();
             let names: Vec<&str> = head.split("\r\n").filter(|line| !line.starts_with([' ', '\t']))

@@ -1,15 +1,14 @@
-//! `email:<address>`: mail by SMTP (RFC 5321), through the server of the email settings.
+//! `email:<address>`: email over SMTP (RFC 5321), through the server in the email settings.
 //!
 //! Invariants
-//! - The address that passed the policy is the one that is connected to, and a certificate must be
-//!   for the name that was set, whatever that resolved to. There is no proxy.
-//! - With `starttls` nothing is said before the connection is protected, and what a server (or
-//!   somebody in between) slips in behind its consent does not survive into the protected part.
-//! - A mail takes at most the time limit, and a server can make us keep only so many bytes.
-//! - The password is read when it is needed, sent only by AUTH, and is in no error: whatever a server
-//!   says while it has just heard the password is not repeated.
-//! - The `Message-ID` is made of the notification's id and the sender's domain, so every attempt of a
-//!   message carries the same.
+//! - The connection uses exactly the address that passed the policy. The certificate must match the configured host
+//!   name, regardless of its resolved address. There is no proxy.
+//! - With `starttls`, no credentials or messages are sent before TLS is established. Plain-text bytes injected after
+//!   the server's STARTTLS reply are not carried over into the TLS session.
+//! - Sending is bounded by the time limit, and the number of bytes received from a server is bounded.
+//! - The password is loaded when needed, sent only with AUTH, and never part of an error. Replies that follow the
+//!   password are not quoted.
+//! - The `Message-ID` consists of the notification id and the sender's domain, so it is identical in all attempts.
 
 mod connect;
 mod error;
@@ -37,13 +36,13 @@ use super::transport::{Delivered, DeliveryFailure, Outgoing, Retry, Transport};
 pub use self::error::EmailError;
 
 pub(super) struct EmailOptions {
-    /// Certificates (DER) that servers may be vouched for by, besides those of the machine.
+    /// Additional trusted root certificates (DER).
     pub(super) extra_tls_roots: Vec<Vec<u8>>,
-    /// For one mail, from the lookup of the server to its last word.
+    /// Timeout of one email, from name resolution to the last reply.
     pub(super) time_limit: Duration,
 }
 
-/// Sends mail with the settings in force.
+/// Email transport. Uses the current settings for each message.
 pub(super) struct Email {
     settings: Settings,
     clock: Clock,
@@ -59,32 +58,32 @@ impl Email {
         Self { settings, clock, lookup, tls, time_limit: options.time_limit }
     }
 
-    /// Sends a mail that says that mail can be sent.
+    /// Sends a test email.
     ///
     /// # Errors
-    /// What failed, also after `limit`.
-    pub(super) async fn send_test(&self, to: &str, ids: &IdGenerator, limit: Duration) -> Result<(), EmailError> {
+    /// The failed step, or a timeout after `timeout`.
+    pub(super) async fn send_test(&self, to: &str, ids: &IdGenerator, timeout: Duration) -> Result<(), EmailError> {
         let id = format!("test_{}", ids.next_ulid());
         let text = "This is a test. Mail from agentd arrives here.\n";
         let mail = Mail { id: &id, to, subject: "Test of agentd", body: text, format: MessageFormat::Text };
-        self.send(&mail, limit.min(self.time_limit)).await.map(|_| ())
+        self.send(&mail, timeout.min(self.time_limit)).await.map(|_| ())
     }
 
-    /// The owner's address; empty where nobody said.
+    /// Returns the owner's address; empty if it is not set.
     pub(super) fn owner(&self) -> String {
         self.settings.profile().email.clone()
     }
 
-    /// Answers the `Message-ID`.
-    async fn send(&self, mail: &Mail<'_>, limit: Duration) -> Result<String, EmailError> {
+    /// Sends an email and returns its `Message-ID`.
+    async fn send(&self, mail: &Mail<'_>, timeout: Duration) -> Result<String, EmailError> {
         let server = self.server().await?;
-        let letter = message::write(mail, &server.from, self.clock.now())?;
-        let deadline = tokio::time::Instant::now() + limit;
+        let encoded = message::encode(mail, &server.from, self.clock.now())?;
+        let deadline = tokio::time::Instant::now() + timeout;
         let policy = self.settings.policy().current();
         let tcp = connect::connect(&policy, self.lookup.as_ref(), (&server.host, server.port), deadline).await?;
         let connection = session::open(tcp, &server, &self.tls, deadline).await?;
-        session::hand_over(connection, &server, &letter, deadline).await?;
-        Ok(letter.message_id)
+        session::submit(connection, &server, &encoded, deadline).await?;
+        Ok(encoded.message_id)
     }
 
     async fn server(&self) -> Result<Server, EmailError> {
@@ -119,7 +118,7 @@ impl Email {
         match self.send(&mail, self.time_limit).await {
             Ok(message_id) => Ok(Delivered { reference: Some(message_id) }),
             Err(error) => {
-                let retry = if error.is_for_good() { Retry::Never } else { Retry::Later };
+                let retry = if error.is_permanent_failure() { Retry::Never } else { Retry::Later };
                 Err(DeliveryFailure { message: error.to_string(), retry })
             }
         }

@@ -1,4 +1,4 @@
-//! What is said to the server, step by step, each within the deadline.
+//! SMTP session. Each step is bounded by the deadline.
 
 use std::future::Future;
 use std::io;
@@ -19,28 +19,28 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::error::EmailError;
-use super::message::Letter;
-use super::stream::{MAX_REPLY_BYTES, ReplyTooLong, Talk};
+use super::message::EncodedMail;
+use super::stream::{BoundedStream, MAX_REPLY_BYTES, ReplyTooLong};
 use super::tls::Tls;
 
 const GREETING: &str = "while it greeted";
-const PROTECTING: &str = "while the connection was being protected";
+const TLS_HANDSHAKE: &str = "while the connection was being protected";
 const LOGIN: &str = "while logging in";
-const ADDRESSES: &str = "while it heard sender and recipient";
-const TAKING: &str = "while it took the message";
-/// The problem of a reply that is too long.
+const ENVELOPE: &str = "while it heard sender and recipient";
+const MESSAGE: &str = "while it took the message";
+/// Problem text of an overlong reply.
 const TOO_LONG: &str = "its reply is too long";
-/// A reply is shown to the owner up to here.
-const SHOWN_CHARACTERS: usize = 200;
-/// A farewell is a courtesy.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// Maximum length of a reply quoted in an error, in characters.
+const MAX_SHOWN_CHARACTERS: usize = 200;
+/// Timeout of the QUIT command, which is optional.
+const QUIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A mail server, and how it is used.
+/// A mail server with its connection settings.
 pub(super) struct Server {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) tls: EmailTls,
-    /// User name and password.
+    /// User name and password, if the server requires authentication.
     pub(super) login: Option<(String, Secret)>,
     /// Address of the sender.
     pub(super) from: String,
@@ -66,45 +66,46 @@ impl Server {
         EmailError::Protocol { server: self.name(), during, problem: problem.into() }
     }
 
-    /// A failure that is no refusal of anything in particular.
+    /// Converts a failure that is not a rejection of a specific command.
     fn failure(&self, during: &'static str, error: SmtpError) -> EmailError {
         if let Some(code) = error.status() {
-            let said = self.shown(&reply_text(&error));
-            return self.protocol(during, format!("it answered {} {said}", u16::from(code)));
+            let reply = self.shown(&reply_text(&error));
+            return self.protocol(during, format!("it answered {} {reply}", u16::from(code)));
         }
         if ReplyTooLong::is_cause_of(&error) {
             return self.protocol(during, TOO_LONG);
         }
         if error.is_response() || error.is_client() {
-            // What lettre says of it quotes no more than it read, which may be anything.
+            // The error text of lettre may quote arbitrary input, so it is not included.
             return self.protocol(during, "its answer is no reply of SMTP, or was cut off");
         }
         self.lost(during, error)
     }
 
-    /// A reply as it is shown: one short line. Nothing of it is shown where it repeats the login in any encoding or
-    /// split over lines.
+    /// Returns a reply for display, as one short line. A reply that repeats the login, in any encoding or split over
+    /// lines, is hidden.
     fn shown(&self, reply: &str) -> String {
-        if self.login.as_ref().is_some_and(|login| heard(login).is_repeated_in(reply)) {
+        if self.login.as_ref().is_some_and(|login| login_redactor(login).is_repeated_in(reply)) {
             return "(what it said is not shown, for it repeats the login)".to_owned();
         }
         let is_break = |c: char| matches!(c, '\r' | '\n' | '\t');
-        let line: String = reply.chars().map(|c| if is_break(c) { ' ' } else { c }).take(SHOWN_CHARACTERS).collect();
+        let line: String =
+            reply.chars().map(|c| if is_break(c) { ' ' } else { c }).take(MAX_SHOWN_CHARACTERS).collect();
         visible::escape(line.trim()).into_owned()
     }
 }
 
-/// The forms in which a server hears the password.
-fn heard((username, password): &(String, Secret)) -> Redactor {
-    let mut heard = Redactor::of([password]);
+/// Builds a redactor for all forms in which the login is sent.
+fn login_redactor((username, password): &(String, Secret)) -> Redactor {
+    let mut redactor = Redactor::from_secrets([password]);
     let password = password.expose();
-    heard.add_login(username, password);
-    heard.add(&BASE64.encode(password));
-    heard.add(&BASE64.encode(format!("\0{username}\0{password}")));
-    heard
+    redactor.add_login(username, password);
+    redactor.add(&BASE64.encode(password));
+    redactor.add(&BASE64.encode(format!("\0{username}\0{password}")));
+    redactor
 }
 
-async fn within<T>(
+async fn with_deadline<T>(
     deadline: Instant,
     server: &Server,
     during: &'static str,
@@ -113,7 +114,7 @@ async fn within<T>(
     timeout_at(deadline, work).await.unwrap_or_else(|_| Err(server.timeout(during)))
 }
 
-/// Everything up to the point where a message can be handed over.
+/// Opens a session up to the point where a message can be submitted.
 pub(super) async fn open(
     mut tcp: TcpStream,
     server: &Server,
@@ -125,30 +126,32 @@ pub(super) async fn open(
     let hello = client_id(local);
     let name = server.name();
     let stream: Box<dyn lettre::transport::smtp::client::AsyncTokioStream> = match server.tls {
-        EmailTls::None => Box::new(Talk::new(tcp, peer)),
+        EmailTls::None => Box::new(BoundedStream::new(tcp, peer)),
         EmailTls::Implicit => {
-            let protected = within(deadline, server, PROTECTING, tls.protect(&server.host, &name, tcp)).await?;
-            Box::new(Talk::new(protected, peer))
+            let protected =
+                with_deadline(deadline, server, TLS_HANDSHAKE, tls.handshake(&server.host, &name, tcp)).await?;
+            Box::new(BoundedStream::new(protected, peer))
         }
         EmailTls::Starttls => {
-            within(deadline, server, GREETING, ask_for_tls(&mut tcp, server, &hello)).await?;
-            let protected = within(deadline, server, PROTECTING, tls.protect(&server.host, &name, tcp)).await?;
-            Box::new(Talk::greeted(protected, peer))
+            with_deadline(deadline, server, GREETING, request_starttls(&mut tcp, server, &hello)).await?;
+            let protected =
+                with_deadline(deadline, server, TLS_HANDSHAKE, tls.handshake(&server.host, &name, tcp)).await?;
+            Box::new(BoundedStream::with_greeting(protected, peer))
         }
     };
     let greeted = async {
         let connected = AsyncSmtpConnection::connect_with_transport(stream, &hello).await;
         connected.map_err(|error| server.failure(GREETING, error))
     };
-    let mut connection = within(deadline, server, GREETING, greeted).await?;
+    let mut connection = with_deadline(deadline, server, GREETING, greeted).await?;
     if let Some((username, password)) = &server.login {
         let credentials = Credentials::new(username.clone(), password.expose().to_owned());
-        within(deadline, server, LOGIN, log_in(&mut connection, server, credentials)).await?;
+        with_deadline(deadline, server, LOGIN, log_in(&mut connection, server, credentials)).await?;
     }
     Ok(connection)
 }
 
-/// An address literal: the name of this machine is nobody's business (RFC 5321, 4.1.3).
+/// Returns an address literal for EHLO (RFC 5321, 4.1.3), so that the host name is not disclosed.
 fn client_id(local: SocketAddr) -> ClientId {
     match local.ip().to_canonical() {
         std::net::IpAddr::V4(address) => ClientId::Ipv4(address),
@@ -156,26 +159,26 @@ fn client_id(local: SocketAddr) -> ClientId {
     }
 }
 
-/// The part before the protection (RFC 3207). It is read byte by byte, so that nothing which comes
-/// behind the server's consent is taken for something that was said under protection.
-async fn ask_for_tls(tcp: &mut TcpStream, server: &Server, hello: &ClientId) -> Result<(), EmailError> {
-    expect(tcp, server, "220").await?;
-    say(tcp, server, &format!("EHLO {hello}\r\n")).await?;
-    let offers = expect(tcp, server, "250").await?;
+/// Performs the plain-text part of STARTTLS (RFC 3207). Replies are read byte by byte, so that no data injected after
+/// the STARTTLS reply is buffered and mistaken for TLS-protected data.
+async fn request_starttls(tcp: &mut TcpStream, server: &Server, hello: &ClientId) -> Result<(), EmailError> {
+    expect_reply(tcp, server, "220").await?;
+    send_line(tcp, server, &format!("EHLO {hello}\r\n")).await?;
+    let offers = expect_reply(tcp, server, "250").await?;
     let offered = |line: &str| line.get(4..).is_some_and(|word| word.trim().eq_ignore_ascii_case("STARTTLS"));
     if !offers.lines().any(offered) {
         return Err(EmailError::NoStarttls { server: server.name() });
     }
-    say(tcp, server, "STARTTLS\r\n").await?;
-    expect(tcp, server, "220").await.map(|_| ())
+    send_line(tcp, server, "STARTTLS\r\n").await?;
+    expect_reply(tcp, server, "220").await.map(|_| ())
 }
 
-async fn say(tcp: &mut TcpStream, server: &Server, line: &str) -> Result<(), EmailError> {
+async fn send_line(tcp: &mut TcpStream, server: &Server, line: &str) -> Result<(), EmailError> {
     tcp.write_all(line.as_bytes()).await.map_err(|error| server.lost(GREETING, error))
 }
 
-/// A whole reply, of one or several lines, that must have `code`.
-async fn expect(tcp: &mut TcpStream, server: &Server, code: &str) -> Result<String, EmailError> {
+/// Reads a complete reply of one or more lines, and fails unless it has `code`.
+async fn expect_reply(tcp: &mut TcpStream, server: &Server, code: &str) -> Result<String, EmailError> {
     let mut bytes = Vec::new();
     let mut line_start = 0;
     loop {
@@ -187,7 +190,7 @@ async fn expect(tcp: &mut TcpStream, server: &Server, code: &str) -> Result<Stri
             Err(error) => return Err(server.lost(GREETING, error)),
         }
         if bytes.last() == Some(&b'\n') {
-            // `250-` goes on, `250 ` is the last line.
+            // `250-` starts a continued line, `250 ` the last one.
             if bytes.get(line_start + 3) != Some(&b'-') {
                 break;
             }
@@ -201,7 +204,7 @@ async fn expect(tcp: &mut TcpStream, server: &Server, code: &str) -> Result<Stri
     Ok(reply)
 }
 
-/// The reply without the codes of all lines but the first: they would stand between the halves of a split secret.
+/// Removes the codes of all lines but the first. Otherwise they would hide a secret that is split over lines.
 fn without_inner_codes(reply: &str) -> String {
     let mut lines = reply.lines();
     let mut text = lines.next().unwrap_or_default().to_owned();
@@ -223,7 +226,7 @@ async fn log_in(
     }
     match connection.auth(&mechanisms, &credentials).await {
         Ok(_) => Ok(()),
-        // The code alone: the server has just heard the password.
+        // Only the code is reported, because the reply may repeat the password.
         Err(error) => Err(match error.status() {
             Some(code) => EmailError::Authentication { server: server.name(), code: code.into() },
             None if ReplyTooLong::is_cause_of(&error) => server.protocol(LOGIN, TOO_LONG),
@@ -235,56 +238,55 @@ async fn log_in(
     }
 }
 
-/// Hands one message over. On success the server has it.
-pub(super) async fn hand_over(
+/// Submits one message. On success, the server has accepted it.
+pub(super) async fn submit(
     mut connection: AsyncSmtpConnection,
     server: &Server,
-    letter: &Letter,
+    encoded: &EncodedMail,
     deadline: Instant,
 ) -> Result<(), EmailError> {
     let mut parameters = Vec::new();
-    if !AsRef::<str>::as_ref(&letter.to).is_ascii() || !AsRef::<str>::as_ref(&letter.from).is_ascii() {
+    if !AsRef::<str>::as_ref(&encoded.to).is_ascii() || !AsRef::<str>::as_ref(&encoded.from).is_ascii() {
         if !connection.server_info().supports_feature(Extension::SmtpUtfEight) {
             let problem = format!("{} takes no addresses beyond ASCII (SMTPUTF8)", server.name());
-            return Err(EmailError::Address { address: letter.to.to_string(), problem });
+            return Err(EmailError::Address { address: encoded.to.to_string(), problem });
         }
         parameters.push(MailParameter::SmtpUtfEight);
     }
     let envelope = async {
-        let mail = connection.command(Mail::new(Some(letter.from.clone()), parameters)).await;
+        let mail = connection.command(Mail::new(Some(encoded.from.clone()), parameters)).await;
         mail.map_err(|error| match refusal(server, &error) {
-            Some((reply, for_good)) => {
-                EmailError::Sender { server: server.name(), from: letter.from.to_string(), reply, for_good }
+            Some((reply, is_permanent)) => {
+                EmailError::Sender { server: server.name(), from: encoded.from.to_string(), reply, is_permanent }
             }
-            None => server.failure(ADDRESSES, error),
+            None => server.failure(ENVELOPE, error),
         })?;
-        let recipient = connection.command(Rcpt::new(letter.to.clone(), Vec::new())).await;
+        let recipient = connection.command(Rcpt::new(encoded.to.clone(), Vec::new())).await;
         recipient.map_err(|error| match refusal(server, &error) {
-            Some((reply, for_good)) => {
-                EmailError::Recipient { server: server.name(), to: letter.to.to_string(), reply, for_good }
+            Some((reply, is_permanent)) => {
+                EmailError::Recipient { server: server.name(), to: encoded.to.to_string(), reply, is_permanent }
             }
-            None => server.failure(ADDRESSES, error),
+            None => server.failure(ENVELOPE, error),
         })
     };
-    within(deadline, server, ADDRESSES, envelope).await?;
+    with_deadline(deadline, server, ENVELOPE, envelope).await?;
     let message = async {
         let taken = match connection.command(Data).await {
-            Ok(_) => connection.message(&letter.bytes).await,
+            Ok(_) => connection.message(&encoded.bytes).await,
             Err(error) => Err(error),
         };
         taken.map_err(|error| match refusal(server, &error) {
-            Some((reply, for_good)) => EmailError::Message { server: server.name(), reply, for_good },
-            None => server.failure(TAKING, error),
+            Some((reply, is_permanent)) => EmailError::Message { server: server.name(), reply, is_permanent },
+            None => server.failure(MESSAGE, error),
         })
     };
-    within(deadline, server, TAKING, message).await?;
-    // It has the message; nothing waits for the farewell.
-    tokio::spawn(async move { timeout(FAREWELL, connection.quit()).await });
+    with_deadline(deadline, server, MESSAGE, message).await?;
+    // The message is accepted, so QUIT runs in the background.
+    tokio::spawn(async move { timeout(QUIT_TIMEOUT, connection.quit()).await });
     Ok(())
 }
 
-/// A refusal by code: what was said, and whether it holds for good (5xx). 421 means that the server
-/// is going away, whatever it was asked.
+/// Returns the reply of a rejection, and whether it is permanent (5xx).
 fn refusal(server: &Server, error: &SmtpError) -> Option<(String, bool)> {
     let code = error.status()?;
     Some((format!("{} {}", u16::from(code), server.shown(&reply_text(error))), error.is_permanent()))

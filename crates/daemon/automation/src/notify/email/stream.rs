@@ -1,4 +1,4 @@
-//! The stream that SMTP is spoken over: counts what the server says, and can say a greeting anew.
+//! Stream of an SMTP session. Bounds the data received from the server, and can replay a greeting.
 
 use std::fmt;
 use std::io;
@@ -9,21 +9,21 @@ use std::task::{Context, Poll, ready};
 use lettre::transport::smtp::client::AsyncTokioStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A whole session says a few hundred bytes; a server that says more than this means no good.
-const MOST_RECEIVED: usize = 256 * 1024;
+/// Maximum number of bytes received in a session. A normal session has a few hundred.
+const MAX_SESSION_BYTES: usize = 256 * 1024;
 /// Maximum number of lines that the server sends between two commands. lettre parses a reply again for each of its
 /// lines, so the cost of a reply is quadratic.
 const MAX_REPLY_LINES: usize = 100;
 /// Maximum number of bytes that the server sends between two commands.
 pub(super) const MAX_REPLY_BYTES: usize = 16 * 1024;
 
-/// The server sent more than a reply may have.
+/// The server exceeded the limit of a reply or of the session.
 #[derive(Debug, thiserror::Error)]
 #[error("the reply is longer than {} lines or {} bytes", MAX_REPLY_LINES, MAX_REPLY_BYTES)]
 pub(super) struct ReplyTooLong;
 
 impl ReplyTooLong {
-    /// Whether `error` was caused by a reply that is too long.
+    /// Whether `error` was caused by an overlong reply.
     pub(super) fn is_cause_of(error: &(dyn std::error::Error + 'static)) -> bool {
         let mut cause = Some(error);
         while let Some(inner) = cause {
@@ -37,35 +37,38 @@ impl ReplyTooLong {
     }
 }
 
-pub(super) struct Talk<S> {
+/// A stream that limits the received data.
+pub(super) struct BoundedStream<S> {
     stream: S,
     peer: SocketAddr,
-    /// Read before anything of the stream.
+    /// Bytes returned before those of the stream.
     greeting: &'static [u8],
+    /// Remaining bytes of the session limit.
     left: usize,
-    /// Received since the last write.
+    /// Lines received since the last write.
     reply_lines: usize,
+    /// Bytes received since the last write.
     reply_bytes: usize,
 }
 
-impl<S> Talk<S> {
+impl<S> BoundedStream<S> {
     pub(super) fn new(stream: S, peer: SocketAddr) -> Self {
-        Self { stream, peer, greeting: b"", left: MOST_RECEIVED, reply_lines: 0, reply_bytes: 0 }
+        Self { stream, peer, greeting: b"", left: MAX_SESSION_BYTES, reply_lines: 0, reply_bytes: 0 }
     }
 
-    /// For a session that goes on where its greeting was heard already.
-    pub(super) fn greeted(stream: S, peer: SocketAddr) -> Self {
+    /// Creates a stream for a session whose greeting was already read, and replays a greeting.
+    pub(super) fn with_greeting(stream: S, peer: SocketAddr) -> Self {
         Self { greeting: b"220 protected\r\n", ..Self::new(stream, peer) }
     }
 }
 
-impl<S> fmt::Debug for Talk<S> {
+impl<S> fmt::Debug for BoundedStream<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Talk").field("peer", &self.peer).finish_non_exhaustive()
+        f.debug_struct("BoundedStream").field("peer", &self.peer).finish_non_exhaustive()
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Talk<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for BoundedStream<S> {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if !this.greeting.is_empty() {
@@ -89,7 +92,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Talk<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Talk<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for BoundedStream<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = ready!(Pin::new(&mut this.stream).poll_write(context, bytes))?;
@@ -108,7 +111,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Talk<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin> AsyncTokioStream for Talk<S> {
+impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin> AsyncTokioStream for BoundedStream<S> {
     fn peer_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.peer)
     }
@@ -120,29 +123,29 @@ mod tests {
 
     use super::*;
 
-    fn talk() -> (Talk<tokio::io::DuplexStream>, tokio::io::DuplexStream) {
+    fn connected() -> (BoundedStream<tokio::io::DuplexStream>, tokio::io::DuplexStream) {
         let (ours, server) = tokio::io::duplex(1 << 20);
-        (Talk::new(ours, SocketAddr::from(([127, 0, 0, 1], 25))), server)
+        (BoundedStream::new(ours, SocketAddr::from(([127, 0, 0, 1], 25))), server)
     }
 
     #[tokio::test]
-    async fn replies_are_bounded_in_lines_and_bytes_until_the_next_write() {
+    async fn reply_size_is_bounded_until_the_next_write() {
         for (reply, is_taken) in [
             ("250-x\r\n".repeat(MAX_REPLY_LINES), true),
             ("250-x\r\n".repeat(MAX_REPLY_LINES + 1), false),
             ("x".repeat(MAX_REPLY_BYTES), true),
             ("x".repeat(MAX_REPLY_BYTES + 1), false),
         ] {
-            let (mut talk, mut server) = talk();
+            let (mut stream, mut server) = connected();
             for _ in 0..3 {
                 server.write_all(reply.as_bytes()).await.unwrap();
-                let read = talk.read_exact(&mut vec![0; reply.len()]).await;
+                let read = stream.read_exact(&mut vec![0; reply.len()]).await;
                 assert_eq!(read.is_ok(), is_taken);
                 if let Err(error) = read {
                     assert!(ReplyTooLong::is_cause_of(&error));
                     break;
                 }
-                talk.write_all(b"NOOP\r\n").await.unwrap();
+                stream.write_all(b"NOOP\r\n").await.unwrap();
             }
         }
         assert!(!ReplyTooLong::is_cause_of(&io::Error::other("the end")));

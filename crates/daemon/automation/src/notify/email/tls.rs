@@ -1,4 +1,4 @@
-//! The protected connection: rustls with the machine's own trust store.
+//! TLS connections with rustls and the system's trust store.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::error::EmailError;
 
-/// Makes protected connections. The machine's certificates are read for the first one.
+/// TLS connector. The system's root certificates are loaded on first use.
 pub(super) struct Tls {
     extra_roots: Vec<Vec<u8>>,
     connector: OnceCell<TlsConnector>,
@@ -22,8 +22,8 @@ impl Tls {
         Self { extra_roots, connector: OnceCell::new() }
     }
 
-    /// Protects `stream`, if what is at the other end can prove to be `host`.
-    pub(super) async fn protect<S>(&self, host: &str, server: &str, stream: S) -> Result<TlsStream<S>, EmailError>
+    /// Performs a TLS handshake and verifies that the server's certificate is valid for `host`.
+    pub(super) async fn handshake<S>(&self, host: &str, server: &str, stream: S) -> Result<TlsStream<S>, EmailError>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -35,7 +35,7 @@ impl Tls {
 
     async fn configure(&self) -> Result<TlsConnector, String> {
         let extra_roots = self.extra_roots.clone();
-        // Reading a few hundred files takes milliseconds.
+        // Blocking: reads a few hundred files.
         let read = tokio::task::spawn_blocking(move || roots(extra_roots));
         let roots = read.await.map_err(|error| error.to_string())?;
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -51,7 +51,7 @@ impl Tls {
 fn roots(extra: Vec<Vec<u8>>) -> RootCertStore {
     let found = rustls_native_certs::load_native_certs();
     for error in &found.errors {
-        tracing::warn!(%error, "a certificate of this machine could not be read");
+        tracing::warn!(%error, "failed to read system root certificate");
     }
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(found.certs);

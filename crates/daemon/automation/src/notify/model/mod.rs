@@ -1,4 +1,4 @@
-//! A message and where it goes.
+//! Notifications and their targets.
 
 mod target;
 
@@ -13,36 +13,36 @@ pub(super) use target::shown_channel;
 pub use target::{Target, TargetError};
 
 agentd_base::typed_id!(
-    /// The id of a notification.
+    /// Id of a notification.
     NotificationId,
     "ntf"
 );
 agentd_store::stored_ids!(NotificationId);
 
-/// Longer bodies are refused.
-pub const BODY_LIMIT: usize = 256 * 1024;
-/// Longer subjects are cut.
-const SUBJECT_CHARACTERS: usize = 300;
+/// Maximum size of a body, in bytes. Larger bodies are rejected.
+pub const MAX_BODY_BYTES: usize = 256 * 1024;
+/// Maximum length of a subject, in characters. Longer subjects are truncated.
+const MAX_SUBJECT_CHARACTERS: usize = 300;
 
 pub(super) const DEFAULT_ATTEMPTS: u32 = 10;
-pub(super) const MOST_ATTEMPTS: u32 = 20;
+pub(super) const MAX_ATTEMPTS: u32 = 20;
 
-/// About three hours in all for ten attempts.
+/// Delays between attempts; ten attempts take about three hours.
 pub(super) const BACKOFF: Backoff =
     Backoff { base: Duration::from_secs(30), multiplier: 2.0, cap: Duration::from_secs(3600), jitter: 0.2 };
 
-/// Idempotency keys of what hooks send begin with this, and no others do.
+/// Prefix reserved for the idempotency keys of messages sent by hooks.
 const HOOK_KEY: &str = "hook:";
 
-/// Whether what has this idempotency key is sent for a hook.
+/// Whether a message with this idempotency key was sent by a hook.
 pub(super) fn is_hook_key(key: Option<&str>) -> bool {
     key.is_some_and(|key| key.starts_with(HOOK_KEY))
 }
 
-/// How long what has ended is kept.
-pub(super) const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// Retention of messages after their end.
+pub(super) const RETENTION_PERIOD: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// What a body is written in.
+/// Format of a message body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageFormat {
@@ -73,10 +73,10 @@ impl MessageFormat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NotificationStatus {
-    /// Waits for its next attempt, or is being sent.
+    /// Waiting for the next attempt, or being sent.
     Pending,
     Sent,
-    /// Given up; the error says why.
+    /// Dead-lettered; the error contains the reason.
     DeadLetter,
 }
 
@@ -100,23 +100,23 @@ impl NotificationStatus {
 #[derive(Debug, Clone)]
 pub struct Notification {
     pub target: Target,
-    /// One line; line breaks become spaces, and what is too long is cut.
+    /// Single line. Line breaks become spaces, and an overlong subject is truncated.
     pub subject: String,
-    /// At most [`BODY_LIMIT`] bytes.
+    /// At most [`MAX_BODY_BYTES`] bytes.
     pub body: String,
     pub format: MessageFormat,
-    /// While a message with this key is kept, another one is not added.
+    /// While a message with this key exists, no further one is added.
     pub idempotency_key: Option<String>,
-    /// The agent whose hooks hear of it, besides the global ones.
+    /// Agent whose hooks receive the events of the message, in addition to global hooks.
     pub agent: Option<String>,
-    /// 1 to 20; `None`: 10.
+    /// Maximum number of attempts, from 1 to 20; default 10.
     pub max_attempts: Option<u32>,
-    /// What the transport is to know besides, in a form of its own.
+    /// Additional data in a format defined by the transport.
     pub details: Option<Value>,
 }
 
 impl Notification {
-    /// A Markdown message.
+    /// Creates a Markdown message.
     #[must_use]
     pub fn new(target: Target, subject: impl Into<String>, body: impl Into<String>) -> Self {
         Self {
@@ -143,7 +143,7 @@ impl Notification {
         self
     }
 
-    /// Sent because of what a hook did, once for each `execution`. `security.private_hook_targets` holds for it.
+    /// Marks the message as sent by a hook, once per `execution`. `security.private_hook_targets` applies to it.
     #[must_use]
     pub fn of_hook(self, execution: &str) -> Self {
         self.idempotency_key(format!("{HOOK_KEY}{execution}"))
@@ -168,38 +168,38 @@ impl Notification {
     }
 }
 
-/// One line of at most 300 characters.
+/// Collapses a subject to a single line of at most 300 characters.
 pub(super) fn one_line(subject: &str) -> String {
     let words = subject.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     let line = words.collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(SUBJECT_CHARACTERS) {
+    match line.char_indices().nth(MAX_SUBJECT_CHARACTERS) {
         None => line,
         Some((end, _)) => format!("{}…", line[..end].trim_end()),
     }
 }
 
-/// A message as it is kept.
+/// A stored message.
 #[derive(Debug, Clone)]
 pub struct StoredNotification {
     pub id: NotificationId,
     pub platform: String,
-    /// Credentials in a url lie in the vault; it says `***` there.
+    /// Credentials in a URL are replaced by `***` and stored in the vault.
     pub channel: String,
     pub agent: Option<String>,
-    /// Whether a hook sends it.
+    /// Whether a hook sent the message.
     pub is_of_hook: bool,
     pub subject: String,
     pub body: String,
     pub format: MessageFormat,
-    /// As [`Notification::details`].
+    /// See [`Notification::details`].
     pub details: Option<Value>,
     pub status: NotificationStatus,
-    /// How often it was tried, since the last retry by hand.
+    /// Number of attempts since the last manual retry.
     pub attempt_count: u32,
     pub next_attempt_at: Option<Timestamp>,
-    /// What the other side knows it by.
+    /// Identifier of the message at the recipient.
     pub reference: Option<String>,
-    /// What the last failed attempt said.
+    /// Error of the last failed attempt.
     pub error: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_subject_is_one_line() {
+    fn subject_is_collapsed_to_one_line() {
         assert_eq!(one_line(" a\r\nBcc: x@y.z\t b\u{0} "), "a Bcc: x@y.z b");
         let long = one_line(&"ä".repeat(400));
         assert_eq!((long.chars().count(), long.ends_with('…')), (301, true));
@@ -220,10 +220,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_subject_breaks_a_header(text in any::<String>()) {
+        fn subject_never_breaks_a_header(text in any::<String>()) {
             let line = one_line(&text);
             prop_assert!(!line.chars().any(char::is_control));
-            prop_assert!(line.chars().count() <= SUBJECT_CHARACTERS + 1);
+            prop_assert!(line.chars().count() <= MAX_SUBJECT_CHARACTERS + 1);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where a message goes.
+//! Targets of messages.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,9 +9,9 @@ use url::Url;
 const MAX_PLATFORM: usize = 32;
 const MAX_CHANNEL: usize = 2048;
 
-/// Where a message goes: `email:<address>`, `webhook:<url>`, `push:` or `<platform>:<channel>`. `email:` alone goes to
-/// the address in the profile, `push:` to every device that is woken, `push:<id>` to one. Whether the platform is set
-/// up is asked when a target is stored ([`Notify::fault_of`](crate::notify::Notify::fault_of)), and shows when the
+/// Target of a message: `email:<address>`, `webhook:<url>`, `push:` or `<platform>:<channel>`. `email:` alone selects
+/// the address in the profile, `push:` all registered devices, and `push:<id>` one device. Whether the platform is
+/// configured is checked when a target is stored ([`Notify::fault_of`](crate::notify::Notify::fault_of)) and when a
 /// message is sent.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Target {
@@ -21,7 +21,7 @@ pub enum Target {
     Channel { platform: String, channel: String },
 }
 
-/// What is wrong with a text that should be a target.
+/// Error of parsing a target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("must be email:<address>, webhook:<http(s) url>, push:, or <platform>:<channel>: {problem}")]
 pub struct TargetError {
@@ -33,7 +33,7 @@ impl Target {
     pub const WEBHOOK: &'static str = "webhook";
     pub const PUSH: &'static str = "push";
 
-    /// What stands before the colon.
+    /// Returns the part before the colon.
     #[must_use]
     pub fn platform(&self) -> &str {
         match self {
@@ -44,7 +44,7 @@ impl Target {
         }
     }
 
-    /// Why nothing will ever be sent there.
+    /// Returns why the target can never be used, if so.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
         match self {
@@ -60,13 +60,13 @@ impl Target {
         }
     }
 
-    /// Without what an address may keep secret: of a url only the scheme and the host.
+    /// Returns the target for display. A URL shows only its scheme and host, because the rest may be secret.
     #[must_use]
     pub fn shown(&self) -> String {
         format!("{}:{}", self.platform(), shown_channel(self.platform(), self.channel()))
     }
 
-    /// What stands behind the colon.
+    /// Returns the part after the colon.
     #[must_use]
     pub fn channel(&self) -> &str {
         match self {
@@ -85,7 +85,7 @@ impl FromStr for Target {
         let problem = |problem| Err(TargetError { problem });
         let Some((platform, channel)) = text.split_once(':') else { return problem("there is no colon in it") };
         match platform {
-            // The owner, by the address in the profile.
+            // The address in the profile.
             Self::EMAIL if channel.is_empty() => return Ok(Self::Email(String::new())),
             Self::PUSH if channel.is_empty() => return Ok(Self::Push(String::new())),
             _ => {}
@@ -120,21 +120,21 @@ fn is_platform(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-/// With the whole address: what [`FromStr`] reads again.
+/// Formats the full target, as parsed by [`FromStr`].
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.platform(), self.channel())
     }
 }
 
-/// Without what an address may keep secret.
+/// Formats the target without secrets.
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.shown())
     }
 }
 
-/// A channel as it may be shown: of a url only the scheme and the host, for user, path and query may hold a
+/// Returns a channel for display. A URL shows only its scheme and host, because user, path and query may contain a
 /// token.
 pub(crate) fn shown_channel(platform: &str, channel: &str) -> String {
     match Url::parse(channel) {
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_are_read_and_refused() {
+    fn valid_targets_parse_and_invalid_ones_are_rejected() {
         for good in [
             "email:a@b.co",
             "email:you@localhost",
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_of_a_webhook_is_not_shown() {
+    fn secrets_in_urls_are_hidden() {
         let target: Target = "webhook:https://user:pass@hooks.example:8443/T0/secret?token=x".parse().unwrap();
         assert_eq!(format!("{target:?}"), "webhook:https://hooks.example:8443");
         for (target, shown) in [
@@ -188,7 +188,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_read_reads_back(text in "\\PC{0,60}", platform in "(email|webhook|push|slack|[a-zA-Z0-9_]{0,8})") {
+        fn parsed_targets_round_trip(text in "\\PC{0,60}", platform in "(email|webhook|push|slack|[a-zA-Z0-9_]{0,8})") {
             if let Ok(target) = format!("{platform}:{text}").parse::<Target>() {
                 prop_assert_eq!(target.to_string().parse::<Target>(), Ok(target));
             }

@@ -1,19 +1,19 @@
-//! `push:`: devices that are woken by Web Push (RFC 8030), also where no page is open.
+//! `push:`: Web Push notifications (RFC 8030) to registered devices, even if no page is open.
 //!
-//! A browser subscribes with the daemon's public key, and gives an address at the push service of whoever made it, and
-//! two keys of its own. What is sent there only that browser can read.
+//! A browser subscribes with the daemon's public key. It provides a URL at the push service of its vendor, and two
+//! keys. Only that browser can decrypt the messages.
 //!
 //! Invariants
-//! - Addresses come from browsers, so they lead to public hosts over https; to others only where
-//!   `security.allowed_hosts` names them, and without https only on this machine.
-//! - A message to all is a message to each, enqueued in one transaction under keys of their own: each device has one
-//!   of it, whoever is killed where.
-//! - What a push service has forgotten is forgotten here. What nobody waits for any more is not sent, and taken away
+//! - Browsers supply the URLs, so only public hosts over HTTPS are permitted. Exceptions are hosts in
+//!   `security.allowed_hosts`, and plain HTTP on the local machine.
+//! - A message to all devices becomes one message per device, enqueued in one transaction with separate idempotency
+//!   keys. Exactly one message is enqueued per device, even after a crash.
+//! - A subscription that has expired at its push service is deleted. An obsolete message is not sent, and is withdrawn
 //!   from the devices that show it.
-//! - A push service that does not answer is left alone for a while, so that no other message waits for it.
-//! - Addresses and keys lie in the vault: who knows them can send to the device, or be told where it is.
+//! - A push service that does not respond is suspended for a short time, so that it does not delay other messages.
+//! - URLs and keys are stored in the vault, because they permit sending to the device and locating it.
 //!
-//! Deliberately absent: what is worth waking somebody for (`proactive` for approvals, `alerts` for alerts).
+//! Out of scope: the reasons for a notification (`proactive` for approvals, `alerts` for alerts).
 
 mod model;
 mod request;
@@ -33,24 +33,24 @@ use agentd_web_push::{Receiver, VapidKey};
 use futures_util::future::BoxFuture;
 use url::Url;
 
-use model::{Keys, MAX_ENDPOINT, MOST_DEVICES, endpoint_fault, shown_agent};
+use model::{Keys, MAX_DEVICES, MAX_ENDPOINT, endpoint_fault, shown_agent};
 pub use model::{NewSubscription, PushDetails, PushSubscription, PushSubscriptionId};
 use silent::SilentServices;
 
 use super::error::NotifyError;
 
-/// Of the daemon's own key.
+/// Vault scope of the daemon's VAPID key.
 const KEY_SCOPE: &str = "push";
 const KEY_NAME: &str = "vapid_key";
 const KEYS_LOST: &str = "the keys of the device are lost; switch it off and on again on it";
-const TIME_LIMIT: Duration = Duration::from_secs(15);
-/// The name of a subscription in the scope of its device.
+const MAX_REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+/// Vault name of a subscription within the scope of its device.
 const KEYS: &str = "subscription";
 
-/// Knows whether what a push message is about still waits for the owner.
-pub trait StillWaits: Send + Sync {
-    /// `about` is [`PushDetails::about`].
-    fn still_waits<'a>(&'a self, about: &'a str) -> BoxFuture<'a, Result<bool, StoreError>>;
+/// Checks whether the subject of a push message is still pending.
+pub trait PendingCheck: Send + Sync {
+    /// Whether the request identified by [`PushDetails::about`] still waits for the owner.
+    fn is_pending<'a>(&'a self, about: &'a str) -> BoxFuture<'a, Result<bool, StoreError>>;
 }
 
 struct Inner {
@@ -60,10 +60,10 @@ struct Inner {
     base_url: String,
     time_limit: Duration,
     silent: SilentServices,
-    waiting: OnceLock<Arc<dyn StillWaits>>,
+    pending_check: OnceLock<Arc<dyn PendingCheck>>,
 }
 
-/// The devices that are woken. Cheap to clone.
+/// Service of push devices. Cheap to clone.
 #[derive(Clone)]
 pub struct Push(Arc<Inner>);
 
@@ -73,7 +73,7 @@ impl std::fmt::Debug for Push {
     }
 }
 
-/// A device as messages are sent to it.
+/// A device with its URL and keys.
 struct Device {
     id: PushSubscriptionId,
     endpoint: Url,
@@ -81,28 +81,28 @@ struct Device {
 }
 
 impl Push {
-    /// `time_limit`: how long a push service may take to answer, where that is less than usual.
+    /// Creates the service. `time_limit` lowers the default timeout of push requests.
     pub(super) fn new(context: &AppContext, settings: Settings, base_url: String, time_limit: Duration) -> Self {
-        let client = GuardedClient::new(settings.policy(), Trust::Steered);
-        let (context, silent, waiting) = (context.clone(), SilentServices::default(), OnceLock::new());
-        let time_limit = time_limit.min(TIME_LIMIT);
-        Self(Arc::new(Inner { context, settings, client, base_url, time_limit, silent, waiting }))
+        let client = GuardedClient::new(settings.policy(), Trust::Untrusted);
+        let (context, silent, pending_check) = (context.clone(), SilentServices::default(), OnceLock::new());
+        let time_limit = time_limit.min(MAX_REQUEST_TIMEOUT);
+        Self(Arc::new(Inner { context, settings, client, base_url, time_limit, silent, pending_check }))
     }
 
-    /// Sets who knows what still waits. Called while the daemon is composed.
-    pub fn set_waiting(&self, waiting: Arc<dyn StillWaits>) {
-        let _ = self.0.waiting.set(waiting);
+    /// Sets the check for pending requests. Called during composition.
+    pub fn set_pending_check(&self, pending_check: Arc<dyn PendingCheck>) {
+        let _ = self.0.pending_check.set(pending_check);
     }
 
-    /// Whether there is a device to wake.
+    /// Whether any device is registered.
     ///
     /// # Errors
-    /// What the database refuses.
+    /// A store error.
     pub async fn has_devices(&self, read: &mut Read) -> Result<bool, StoreError> {
         Ok(store::count(read).await? > 0)
     }
 
-    /// The key that this daemon signs with, made when it is first asked for.
+    /// Returns the VAPID key of the daemon, generated on first use.
     async fn key(&self) -> Result<VapidKey, NotifyError> {
         let vault = self.0.settings.vault().clone();
         let kept = match vault.get(KEY_SCOPE, KEY_NAME).await? {
@@ -122,23 +122,26 @@ impl Push {
         Ok(VapidKey::open(&kept)?)
     }
 
-    /// What browsers subscribe with.
+    /// Returns the public key that browsers subscribe with.
     ///
     /// # Errors
-    /// It cannot be opened, or the database is away.
+    /// The key cannot be decrypted, or a store error.
     pub async fn public_key(&self) -> Result<String, NotifyError> {
         Ok(self.key().await?.public_key())
     }
 
-    /// The newest first.
+    /// Returns all devices, newest first.
     ///
     /// # Errors
-    /// What the database refuses.
+    /// A store error.
     pub async fn list(&self) -> Result<Vec<PushSubscription>, NotifyError> {
         Ok(store::list(&mut self.0.context.db.read().await?).await?)
     }
 
-    /// What is wrong with a new subscription, everything at once; or its keys.
+    /// Validates a new subscription and returns its URL and keys.
+    ///
+    /// # Errors
+    /// `Invalid` with all invalid fields.
     fn checked(&self, new: &NewSubscription) -> Result<(Url, Keys), NotifyError> {
         let mut problems = Problems::new();
         let url = Url::parse(new.endpoint.expose()).ok().filter(|_| new.endpoint.expose().len() <= MAX_ENDPOINT);
@@ -165,10 +168,10 @@ impl Push {
         Ok((url, Keys { endpoint, p256dh, auth }))
     }
 
-    /// Wakes a device from now on. One that is known by its address gets the new keys.
+    /// Registers a device. A device with a known address gets the new keys.
     ///
     /// # Errors
-    /// `Invalid` with every bad field, `TooManyDevices`, or what the database refuses.
+    /// `Invalid` with every invalid field, `TooManyDevices`, or a store error.
     pub async fn subscribe(
         &self,
         new: NewSubscription,
@@ -189,8 +192,8 @@ impl Push {
         };
         let keep = async move |tx: &mut Tx| {
             let known = store::find_by_endpoint(tx, &subscription.endpoint_sha256).await?;
-            if known.is_none() && store::count(tx).await? >= MOST_DEVICES {
-                return Err(NotifyError::TooManyDevices { most: MOST_DEVICES });
+            if known.is_none() && store::count(tx).await? >= MAX_DEVICES {
+                return Err(NotifyError::TooManyDevices { most: MAX_DEVICES });
             }
             let id = known.map_or_else(|| subscription.id.clone(), |known| known.id);
             let subscription = PushSubscription { id, ..subscription.clone() };
@@ -202,20 +205,20 @@ impl Push {
         self.0.context.db.write(keep).await
     }
 
-    /// Wakes a device no more.
+    /// Removes a device.
     ///
     /// # Errors
-    /// `DeviceNotFound`, or what the database refuses.
+    /// `DeviceNotFound`, or a store error.
     pub async fn remove(&self, id: &PushSubscriptionId) -> Result<(), NotifyError> {
         let id = id.clone();
         let removed = self.0.context.db.write(async move |tx: &mut Tx| store::delete(tx, &id).await).await?;
         if removed { Ok(()) } else { Err(NotifyError::DeviceNotFound) }
     }
 
-    /// A device with its address and keys.
+    /// Loads a device with its URL and keys.
     ///
     /// # Errors
-    /// `DeviceNotFound`; `NotPushed` where its keys are lost, as after a restore without secrets.
+    /// `DeviceNotFound`, or `NotPushed` if its keys are missing, as after a restore without secrets.
     async fn device(&self, id: &PushSubscriptionId) -> Result<Device, NotifyError> {
         let mut read = self.0.context.db.read_snapshot().await?;
         if !store::contains(&mut read, id).await? {
@@ -236,7 +239,7 @@ impl Push {
         self.0.context.clock.now()
     }
 
-    /// Whom a push service may write to about this daemon.
+    /// Returns the contact address for push services (RFC 8292).
     fn contact(&self) -> String {
         let email = self.0.settings.profile().email.clone();
         match (email.is_empty(), self.0.base_url.starts_with("https://")) {

@@ -1,4 +1,4 @@
-//! One request to a push service, and what its answer means.
+//! Requests to push services and the interpretation of their responses.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use super::model::{Content, PushDetails, topic};
 use super::{Device, Push};
 use crate::notify::transport::{DeliveryFailure, Retry};
 
-/// How it went.
+/// Result of a push request.
 pub(super) type Receipt = Result<(), Failure>;
 
-/// Why a push service has not taken a message.
+/// Reason a push service did not accept a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) failure: DeliveryFailure,
-    /// Whether the device's subscription is over.
+    /// Whether the subscription no longer exists at the push service.
     pub(super) is_gone: bool,
 }
 
@@ -28,23 +28,23 @@ impl From<DeliveryFailure> for Failure {
 }
 
 impl Push {
-    /// Sends a message that the push service keeps for `expires` at most.
+    /// Sends a message that the push service stores for at most `ttl`.
     pub(super) async fn post(
         &self,
         device: &Device,
         content: &Content,
-        expires: Duration,
+        ttl: Duration,
         details: &PushDetails,
     ) -> Receipt {
         let later = |error: String| Failure::from(DeliveryFailure::later(error));
-        // A refusal too is tried again: the owner may permit the address meanwhile.
+        // A policy refusal is retried too, because the owner may permit the address meanwhile.
         let failed = |error: NetError| later(error.to_string());
-        let for_good = |error: agentd_web_push::PushError| DeliveryFailure::for_good(error.to_string());
+        let permanent = |error: agentd_web_push::PushError| DeliveryFailure::permanent(error.to_string());
         let key = self.key().await.map_err(|error| later(Self::unreadable(&error)))?;
         let service = device.endpoint.origin().ascii_serialization();
-        let authorization = key.authorization(&service, &self.contact(), self.now()).map_err(for_good)?;
-        let body = device.receiver.encrypt(content.bytes(), &self.0.context.entropy).map_err(for_good)?;
-        let mut headers = headers(expires, details);
+        let authorization = key.authorization(&service, &self.contact(), self.now()).map_err(permanent)?;
+        let body = device.receiver.encrypt(content.bytes(), &self.0.context.entropy).map_err(permanent)?;
+        let mut headers = headers(ttl, details);
         if let Ok(mut value) = HeaderValue::from_str(authorization.expose()) {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
@@ -52,19 +52,19 @@ impl Push {
         let request = self.0.client.request(Method::POST, device.endpoint.clone()).map_err(failed)?;
         let response = request.headers(headers).body(body).timeout(self.0.time_limit).send().await;
         if matches!(response, Err(NetError::Timeout { .. })) {
-            self.0.silent.note(&service, self.now());
+            self.0.silent.suspend(&service, self.now());
         }
         let response = response.map_err(failed)?;
-        let asked_for = retry_after(response.headers(), Some(self.now()));
-        classify(&service, response.status(), asked_for)
+        let retry_after_delay = retry_after(response.headers(), Some(self.now()));
+        classify(&service, response.status(), retry_after_delay)
     }
 }
 
-fn headers(expires: Duration, details: &PushDetails) -> HeaderMap {
+fn headers(ttl: Duration, details: &PushDetails) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("aes128gcm"));
-    headers.insert(HeaderName::from_static("ttl"), HeaderValue::from(expires.as_secs()));
+    headers.insert(HeaderName::from_static("ttl"), HeaderValue::from(ttl.as_secs()));
     let urgency = if details.is_urgent { "high" } else { "normal" };
     headers.insert(HeaderName::from_static("urgency"), HeaderValue::from_static(urgency));
     if let Ok(topic) = HeaderValue::from_str(&topic(&details.tag)) {
@@ -73,24 +73,26 @@ fn headers(expires: Duration, details: &PushDetails) -> HeaderMap {
     headers
 }
 
-fn classify(service: &str, status: StatusCode, asked_for: Option<Duration>) -> Receipt {
+fn classify(service: &str, status: StatusCode, retry_after_delay: Option<Duration>) -> Receipt {
     if status.is_success() {
         return Ok(());
     }
-    let said = format!("{service} answered {status}");
+    let answer = format!("{service} answered {status}");
     let is_gone = matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
-    let is_for_now =
+    let is_transient =
         matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT) || status.is_server_error();
     let message = match status {
-        _ if is_gone => format!("{said}: the device is not there any more, and was removed; switch it on again on it"),
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            format!("{said}: it does not take this daemon's key for the device; switch it off and on again on it")
+        _ if is_gone => {
+            format!("{answer}: the device is not there any more, and was removed; switch it on again on it")
         }
-        _ if status.is_redirection() => format!("{said}, and redirects are not followed"),
-        _ => said,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            format!("{answer}: it does not take this daemon's key for the device; switch it off and on again on it")
+        }
+        _ if status.is_redirection() => format!("{answer}, and redirects are not followed"),
+        _ => answer,
     };
-    let retry = match asked_for {
-        _ if !is_for_now => Retry::Never,
+    let retry = match retry_after_delay {
+        _ if !is_transient => Retry::Never,
         Some(delay) => Retry::After(delay),
         None => Retry::Later,
     };
@@ -101,13 +103,13 @@ fn classify(service: &str, status: StatusCode, asked_for: Option<Duration>) -> R
 mod tests {
     use super::*;
 
-    fn classified(status: u16, asked_for: Option<Duration>) -> Option<(Retry, bool)> {
-        let failure = classify("https://x", StatusCode::from_u16(status).unwrap(), asked_for).err()?;
+    fn classified(status: u16, retry_after_delay: Option<Duration>) -> Option<(Retry, bool)> {
+        let failure = classify("https://x", StatusCode::from_u16(status).unwrap(), retry_after_delay).err()?;
         Some((failure.failure.retry, failure.is_gone))
     }
 
     #[test]
-    fn answers_are_judged() {
+    fn responses_map_to_retry_decisions() {
         let delay = Some(Duration::from_secs(120));
         for taken in [200, 201, 202, 204] {
             assert_eq!(classified(taken, None), None);
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_approval_is_urgent_and_replaces_itself() {
+    fn headers_carry_ttl_urgency_and_topic() {
         let details = PushDetails { is_urgent: true, tag: "a".to_owned(), ..PushDetails::default() };
         let sent = headers(Duration::from_secs(90), &details);
         assert_eq!((&sent["ttl"], &sent["urgency"]), (&HeaderValue::from(90), &HeaderValue::from_static("high")));

@@ -1,4 +1,4 @@
-//! Push services that do not answer: the devices behind one would otherwise keep everybody else's messages waiting.
+//! Suspension of push services that do not respond, so that they do not delay the messages of other services.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,20 +6,22 @@ use std::time::Duration;
 use agentd_base::Timestamp;
 use parking_lot::Mutex;
 
-/// Less than a message waits for its next attempt.
-const LEFT_ALONE: Duration = Duration::from_secs(20);
+/// Duration of a suspension. Shorter than the delay before a retry.
+const SUSPENSION_DURATION: Duration = Duration::from_secs(20);
 
-/// Until when which service is left alone. In memory: another daemon finds it out itself.
+/// Suspended push services with the end of their suspension. Kept in memory, separately in each daemon.
 #[derive(Default)]
 pub(super) struct SilentServices(Mutex<HashMap<String, Timestamp>>);
 
 impl SilentServices {
-    pub(super) fn note(&self, service: &str, now: Timestamp) {
+    /// Suspends a service.
+    pub(super) fn suspend(&self, service: &str, now: Timestamp) {
         let mut until = self.0.lock();
         until.retain(|_, end| *end > now);
-        until.insert(service.to_owned(), now + LEFT_ALONE);
+        until.insert(service.to_owned(), now + SUSPENSION_DURATION);
     }
 
+    /// Whether a service is suspended.
     pub(super) fn contains(&self, service: &str, now: Timestamp) -> bool {
         self.0.lock().get(service).is_some_and(|end| *end > now)
     }
@@ -30,13 +32,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_service_is_left_alone_for_a_while() {
+    fn unresponsive_service_is_suspended_temporarily() {
         let (silent, now) = (SilentServices::default(), Timestamp::parse("2026-01-05T09:00:00.000Z").unwrap());
-        silent.note("https://a", now);
+        silent.suspend("https://a", now);
         assert!(silent.contains("https://a", now + Duration::from_secs(19)));
         assert!(!silent.contains("https://b", now));
-        assert!(!silent.contains("https://a", now + LEFT_ALONE));
-        silent.note("https://b", now + LEFT_ALONE);
-        assert_eq!(silent.0.lock().len(), 1, "what is over is forgotten");
+        assert!(!silent.contains("https://a", now + SUSPENSION_DURATION));
+        silent.suspend("https://b", now + SUSPENSION_DURATION);
+        assert_eq!(silent.0.lock().len(), 1, "expired suspensions are removed");
     }
 }

@@ -1,4 +1,4 @@
-//! Rows of devices that are woken.
+//! Rows of push devices.
 
 use agentd_core::vault::Vault;
 use agentd_store::{Read, Row, StoreError, Tx, args};
@@ -21,7 +21,7 @@ fn subscription(row: &Row) -> Result<PushSubscription, StoreError> {
     })
 }
 
-/// The vault's scope for the address and the keys of a device.
+/// Returns the vault scope of a device's URL and keys.
 pub(super) fn secret_scope(id: &PushSubscriptionId) -> String {
     format!("push.{id}")
 }
@@ -44,7 +44,7 @@ pub(super) async fn find_by_endpoint(read: &mut Read, sha256: &str) -> Result<Op
     read.fetch_optional(sql, args![sha256]).await?.as_ref().map(subscription).transpose()
 }
 
-/// One that is known is as new.
+/// Inserts a device, or resets an existing one.
 pub(super) async fn upsert(tx: &mut Tx, new: &PushSubscription) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO push_subscriptions (id, endpoint_sha256, service, user_agent, created_at) \
@@ -56,15 +56,19 @@ pub(super) async fn upsert(tx: &mut Tx, new: &PushSubscription) -> Result<(), St
     .map(|_| ())
 }
 
-/// `error`: what went wrong; `None`: it was sent.
-pub(super) async fn note_outcome(tx: &mut Tx, id: &PushSubscriptionId, error: Option<&str>) -> Result<(), StoreError> {
+/// Records the outcome of a request. `error` is `None` for a success.
+pub(super) async fn record_outcome(
+    tx: &mut Tx,
+    id: &PushSubscriptionId,
+    error: Option<&str>,
+) -> Result<(), StoreError> {
     let column = if error.is_some() { "last_failure_at" } else { "last_success_at" };
     let now = tx.clock().now();
     let sql = format!("UPDATE push_subscriptions SET {column} = $2, last_error = $3 WHERE id = $1");
     tx.execute(sql, args![id, now, error]).await.map(|_| ())
 }
 
-/// With its secrets; whether there was one.
+/// Deletes a device with its secrets. Returns whether it existed.
 pub(super) async fn delete(tx: &mut Tx, id: &PushSubscriptionId) -> Result<bool, StoreError> {
     Vault::clear_scope(tx, &secret_scope(id)).await?;
     Ok(tx.execute("DELETE FROM push_subscriptions WHERE id = $1", args![id]).await? > 0)

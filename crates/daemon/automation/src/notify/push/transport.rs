@@ -1,10 +1,10 @@
-//! Messages to devices: one to all becomes one to each.
+//! Push transport. A message to all devices is split into one message per device.
 
 use agentd_store::{Recorder, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::model::{Content, KEPT_FOR, PushDetails, PushSubscriptionId, TEST_EXPIRES};
+use super::model::{Content, DEFAULT_TTL, PushDetails, PushSubscriptionId, TEST_TTL};
 use super::request::Receipt;
 use super::{Device, Push, store};
 use crate::notify::error::NotifyError;
@@ -12,7 +12,7 @@ use crate::notify::model::{MessageFormat, Notification, NotificationId, Notifica
 use crate::notify::store::{find_id_by_key, insert_notification, outcomes_by_key};
 use crate::notify::transport::{Delivered, DeliveryFailure, Outgoing, Transport};
 
-/// The idempotency key of a device's copy of a message to all.
+/// Returns the idempotency key of a device's copy of a message.
 fn copy_key(message: &NotificationId, device: &PushSubscriptionId) -> String {
     format!("push:{message}:{device}")
 }
@@ -26,15 +26,15 @@ impl Transport for Push {
         async move {
             let details = self.details(message);
             if details.expires_at.is_some_and(|end| end <= self.now()) {
-                return Err(DeliveryFailure::for_good("its time was over before it could be sent"));
+                return Err(DeliveryFailure::permanent("its time was over before it could be sent"));
             }
-            if !self.still_waits(&details).await? {
+            if !self.is_pending(&details).await? {
                 return Err(DeliveryFailure::obsolete("it was answered before it could be sent"));
             }
             match message.channel.as_str() {
                 "" => self.send_to_each(message, &details).await,
                 id => {
-                    self.check_taken_away(&details).await?;
+                    self.check_withdrawn_message(&details).await?;
                     self.send_to(&PushSubscriptionId::from(id), message, &details).await
                 }
             }
@@ -44,10 +44,10 @@ impl Transport for Push {
 }
 
 impl Push {
-    /// Sends something to a device at once, and answers when its push service has taken it.
+    /// Sends a test message to a device immediately, and returns once its push service has accepted it.
     ///
     /// # Errors
-    /// `DeviceNotFound`, or `NotPushed` with what the push service said.
+    /// `DeviceNotFound`, or `NotPushed` with the error of the push service.
     pub async fn send_test(&self, id: &PushSubscriptionId, recorder: Recorder<()>) -> Result<(), NotifyError> {
         let device = self.device(id).await?;
         let is_german = self.0.settings.interface().language.starts_with("de");
@@ -58,21 +58,21 @@ impl Push {
         let details =
             PushDetails { url: "/settings/notifications".to_owned(), tag: "test".to_owned(), ..PushDetails::default() };
         let content = Content::new(title, body, &details);
-        let receipt = self.post(&device, &content, TEST_EXPIRES, &details).await;
-        self.note(&device.id, &receipt).await?;
+        let receipt = self.post(&device, &content, TEST_TTL, &details).await;
+        self.record_result(&device.id, &receipt).await?;
         receipt.map_err(|failure| NotifyError::NotPushed(failure.failure.message))?;
         self.0.context.db.write(async move |tx: &mut Tx| Ok::<_, StoreError>(recorder.record(tx, &()).await?)).await?;
         Ok(())
     }
 
-    /// Writes down how sending to a device went; one that its push service has forgotten is removed.
-    async fn note(&self, id: &PushSubscriptionId, receipt: &Receipt) -> Result<(), StoreError> {
+    /// Records the result of a request. A device without a subscription at its push service is deleted.
+    async fn record_result(&self, id: &PushSubscriptionId, receipt: &Receipt) -> Result<(), StoreError> {
         let id = id.clone();
         let error = receipt.as_ref().err().map(|failure| failure.failure.message.clone());
         let is_gone = receipt.as_ref().is_err_and(|failure| failure.is_gone);
         let write = async move |tx: &mut Tx| match is_gone {
             true => store::delete(tx, &id).await.map(|_| ()),
-            false => store::note_outcome(tx, &id, error.as_deref()).await,
+            false => store::record_outcome(tx, &id, error.as_deref()).await,
         };
         self.0.context.db.write(write).await
     }
@@ -86,17 +86,17 @@ impl Push {
         details
     }
 
-    async fn still_waits(&self, details: &PushDetails) -> Result<bool, DeliveryFailure> {
-        match (&details.about, self.0.waiting.get()) {
-            (Some(about), Some(waiting)) => {
-                waiting.still_waits(about).await.map_err(|error| DeliveryFailure::later(error.to_string()))
+    async fn is_pending(&self, details: &PushDetails) -> Result<bool, DeliveryFailure> {
+        match (&details.about, self.0.pending_check.get()) {
+            (Some(about), Some(pending_check)) => {
+                pending_check.is_pending(about).await.map_err(|error| DeliveryFailure::later(error.to_string()))
             }
             _ => Ok(true),
         }
     }
 
-    /// Fails where the device has not what the message is to take away.
-    async fn check_taken_away(&self, details: &PushDetails) -> Result<(), DeliveryFailure> {
+    /// Fails if the device did not receive the message to withdraw.
+    async fn check_withdrawn_message(&self, details: &PushDetails) -> Result<(), DeliveryFailure> {
         let Some(key) = &details.takes_away else { return Ok(()) };
         let later = |error: StoreError| DeliveryFailure::later(error.to_string());
         let mut read = self.0.context.db.read().await.map_err(later)?;
@@ -110,7 +110,7 @@ impl Push {
         }
     }
 
-    /// The message is sent when a message to each device is in the queue.
+    /// Enqueues a copy for each device.
     async fn send_to_each(&self, message: &Outgoing, details: &PushDetails) -> Result<Delivered, DeliveryFailure> {
         let (this, message) = (self.clone(), message.clone());
         let details = details.clone();
@@ -140,7 +140,7 @@ impl Push {
         let sent = self.0.context.db.write(send).await;
         match sent.map_err(|error| DeliveryFailure::later(error.to_string()))? {
             0 if is_closing => Err(DeliveryFailure::obsolete("no device has what it could take away")),
-            0 => Err(DeliveryFailure::for_good(
+            0 => Err(DeliveryFailure::permanent(
                 "no device is to be woken; open the page on one, and switch it on in its settings under Notifications",
             )),
             _ => Ok(Delivered::default()),
@@ -156,13 +156,13 @@ impl Push {
         let receipt = match self.device(id).await {
             Ok(device) => self.send_to_device(&device, message, details).await,
             Err(NotifyError::DeviceNotFound) => {
-                return Err(DeliveryFailure::for_good("the device is not to be woken any more"));
+                return Err(DeliveryFailure::permanent("the device is not to be woken any more"));
             }
-            Err(NotifyError::NotPushed(error)) => Err(DeliveryFailure::for_good(error).into()),
+            Err(NotifyError::NotPushed(error)) => Err(DeliveryFailure::permanent(error).into()),
             Err(error) => return Err(DeliveryFailure::later(Self::unreadable(&error))),
         };
-        if let Err(error) = self.note(id, &receipt).await {
-            tracing::warn!(%id, %error, "how sending to a device went is not written down");
+        if let Err(error) = self.record_result(id, &receipt).await {
+            tracing::warn!(%id, %error, "failed to record device push result");
         }
         receipt.map(|()| Delivered::default()).map_err(|failure| failure.failure)
     }
@@ -174,12 +174,12 @@ impl Push {
             return Err(DeliveryFailure::later(error).into());
         }
         let body = match message.format {
-            // Tags say nothing on a lock screen.
+            // HTML is not rendered in notifications.
             MessageFormat::Html => "",
             MessageFormat::Markdown | MessageFormat::Text | MessageFormat::Json => &message.body,
         };
         let content = Content::new(&message.subject, body, details);
-        let expires = details.expires_at.map_or(KEPT_FOR, |end| end.since(self.now()));
-        self.post(device, &content, expires, details).await
+        let ttl = details.expires_at.map_or(DEFAULT_TTL, |end| end.since(self.now()));
+        self.post(device, &content, ttl, details).await
     }
 }

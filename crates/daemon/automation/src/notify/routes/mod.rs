@@ -1,4 +1,4 @@
-//! `/api/notifications`, and the test of the mail server.
+//! `/api/notifications` and `/api/settings/email/test`.
 
 mod push;
 
@@ -30,7 +30,7 @@ pub(super) fn routes() -> Routes<Notify> {
 
 #[derive(Debug, Deserialize, ToSchema)]
 struct EmailTest {
-    /// Who gets the mail; left out: the `email` of the profile.
+    /// Recipient. Default: the `email` of the profile.
     #[serde(default)]
     #[schema(min_length = 3, max_length = 254)]
     to: Option<String>,
@@ -42,17 +42,17 @@ struct EmailTested {
     sent: bool,
 }
 
-/// Sends a mail with the present settings
+/// Test the email settings
 ///
-/// Answers when the mail server has taken it, or what failed: the connection, its protection, the
-/// authentication, or an address that was refused.
+/// Sends an email with the current settings and responds once the mail server has accepted it. An error names the
+/// failed step: connection, TLS, authentication, or a rejected address.
 #[utoipa::path(
     post, path = "/api/settings/email/test", tag = "settings", request_body = EmailTest,
     params(IdempotencyKey),
     responses(
         (status = 200, body = EmailTested),
-        (status = 502, body = ErrorBody, description = "The mail server could not be reached, or refused"),
-        (status = 503, body = ErrorBody, description = "Email is off, or its settings lack something"),
+        (status = 502, body = ErrorBody, description = "The mail server is unreachable or rejected the email"),
+        (status = 503, body = ErrorBody, description = "Email is disabled or its settings are incomplete"),
     ),
 )]
 async fn test_email_settings(
@@ -67,24 +67,25 @@ async fn test_email_settings(
 
 const UNKNOWN_PLATFORM: &str = "must be `email`, `webhook`, `push`, or a platform of GET /api/channels";
 
-/// A message to somebody outside, without its text.
+/// A notification without its body.
 #[derive(Debug, Serialize, ToSchema)]
 struct NotificationView {
     id: NotificationId,
-    /// `email`, `webhook`, `push`, or a chat platform.
+    /// `email`, `webhook`, `push`, or the name of a chat platform.
     platform: String,
-    /// The address; of a webhook only scheme and host, of `push` the device, or nothing for all of them.
+    /// Address of the recipient: for a webhook only scheme and host, for `push` the device id, or empty for all
+    /// devices.
     channel: String,
     subject: String,
     format: MessageFormat,
     status: NotificationStatus,
-    /// How often it was tried, since the last retry by hand.
+    /// Number of attempts since the last manual retry.
     attempt_count: u32,
-    /// When it is tried next; `null` when it is not.
+    /// Time of the next attempt; null if no attempt is scheduled.
     next_attempt_at: Option<Timestamp>,
-    /// What the other side knows it by, such as the `Message-ID` of a mail.
+    /// Identifier of the message at the recipient, such as the `Message-ID` of an email.
     reference: Option<String>,
-    /// What the last failed attempt said.
+    /// Error of the last failed attempt.
     error: Option<String>,
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -109,7 +110,7 @@ impl From<&StoredNotification> for NotificationView {
     }
 }
 
-/// A message to somebody outside.
+/// A notification with its body.
 #[derive(Debug, Serialize, ToSchema)]
 struct NotificationWithBody {
     #[serde(flatten)]
@@ -117,21 +118,21 @@ struct NotificationWithBody {
     body: String,
 }
 
-/// The newest first.
+/// Page of notifications, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 struct NotificationList {
     notifications: Vec<NotificationView>,
-    /// How many there are, whatever the page.
+    /// Total number of matches on all pages.
     total: u64,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct NotificationQuery {
-    /// Only those in this state.
+    /// Returns only notifications in this state.
     #[param(inline)]
     status: Option<NotificationStatus>,
-    /// Only those through this: `email`, `webhook`, `push`, or a chat platform.
+    /// Returns only notifications of this platform: `email`, `webhook`, `push`, or a chat platform.
     #[param(max_length = 64)]
     platform: Option<String>,
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
@@ -140,10 +141,10 @@ struct NotificationQuery {
     offset: Option<i64>,
 }
 
-/// Messages to people and machines outside, the newest first
+/// List notifications
 ///
-/// What the scheduler, alerts, hooks and agents sent or could not send. What has ended is kept for
-/// 30 days.
+/// Returns messages of the scheduler, alerts, hooks and agents to external recipients, newest first. Completed messages
+/// are retained for 30 days.
 #[utoipa::path(
     get, path = "/api/notifications", tag = "notifications", params(NotificationQuery),
     responses((status = 200, body = NotificationList)),
@@ -162,7 +163,9 @@ async fn list_notifications(
     Ok(Json(NotificationList { notifications: notifications.iter().map(NotificationView::from).collect(), total }))
 }
 
-/// One message with its text
+/// Get a notification
+///
+/// Returns the notification with its body.
 #[utoipa::path(
     get, path = "/api/notifications/{id}", tag = "notifications",
     params(("id" = String, Path, description = "As in the list")),
@@ -176,15 +179,15 @@ async fn get_notification(
     Ok(Json(NotificationWithBody { notification: NotificationView::from(&stored), body: stored.body }))
 }
 
-/// Tries a dead letter again
+/// Retry a notification
 ///
-/// At once, with its attempts allowed anew.
+/// Requeues a dead letter for immediate sending, and resets its attempt count.
 #[utoipa::path(
     post, path = "/api/notifications/{id}/retry", tag = "notifications",
     params(("id" = String, Path, description = "As in the list"), IdempotencyKey),
     responses(
         (status = 200, body = NotificationView),
-        (status = 409, body = ErrorBody, description = "It is no dead letter"),
+        (status = 409, body = ErrorBody, description = "The notification is not a dead letter"),
     ),
 )]
 async fn retry_notification(

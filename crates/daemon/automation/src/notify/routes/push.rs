@@ -1,4 +1,4 @@
-//! `/api/notifications/push`: the devices that are woken.
+//! `/api/notifications/push`: push devices.
 
 use agentd_base::{Secret, Timestamp};
 use agentd_core::runtime::record_once;
@@ -14,64 +14,64 @@ use crate::notify::service::Notify;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct PushKey {
-    /// A point on P-256, in base64url: the `applicationServerKey` of `PushManager.subscribe`.
+    /// Public key, a P-256 point in base64url: the `applicationServerKey` of `PushManager.subscribe`.
     public_key: String,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
 struct PushKeys {
-    /// The browser's public key, a point on P-256 of 65 bytes, in base64url.
+    /// Public key of the browser, a P-256 point of 65 bytes in base64url.
     #[schema(min_length = 1, max_length = 128)]
     p256dh: String,
-    /// 16 bytes that the browser shares with whoever may send to it, in base64url.
+    /// Authentication secret of the browser, 16 bytes in base64url.
     #[schema(value_type = String, min_length = 1, max_length = 64, write_only)]
     auth: Secret,
 }
 
-/// As `PushSubscription.toJSON()` gives it in a browser.
+/// Subscription as returned by `PushSubscription.toJSON()` in a browser.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct NewPushSubscription {
-    /// The address at the browser's push service, https.
+    /// HTTPS URL at the browser's push service.
     #[schema(value_type = String, min_length = 1, max_length = 2_048, write_only)]
     endpoint: Secret,
     #[schema(inline)]
     keys: PushKeys,
 }
 
-/// A device that is woken; its address and keys are never shown.
+/// A push device. Its address and keys are never shown.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = PushSubscription)]
 pub(super) struct SubscriptionView {
     id: PushSubscriptionId,
-    /// SHA-256 of the address, in hex: by it a browser knows which one it is itself.
+    /// SHA-256 of the address in hex, by which a browser identifies its own subscription.
     endpoint_sha256: String,
-    /// Scheme and host of its push service.
+    /// Scheme and host of the push service.
     service: String,
-    /// What its browser called itself.
+    /// `User-Agent` of the browser.
     user_agent: String,
     created_at: Timestamp,
     last_success_at: Option<Timestamp>,
     last_failure_at: Option<Timestamp>,
-    /// What went wrong last; `null` since the last success.
+    /// Last error; null since the last success.
     last_error: Option<String>,
 }
 
 impl From<&PushSubscription> for SubscriptionView {
-    fn from(kept: &PushSubscription) -> Self {
+    fn from(stored: &PushSubscription) -> Self {
         Self {
-            id: kept.id.clone(),
-            endpoint_sha256: kept.endpoint_sha256.clone(),
-            service: kept.service.clone(),
-            user_agent: kept.user_agent.clone(),
-            created_at: kept.created_at,
-            last_success_at: kept.last_success_at,
-            last_failure_at: kept.last_failure_at,
-            last_error: kept.last_error.clone(),
+            id: stored.id.clone(),
+            endpoint_sha256: stored.endpoint_sha256.clone(),
+            service: stored.service.clone(),
+            user_agent: stored.user_agent.clone(),
+            created_at: stored.created_at,
+            last_success_at: stored.last_success_at,
+            last_failure_at: stored.last_failure_at,
+            last_error: stored.last_error.clone(),
         }
     }
 }
 
-/// The newest first.
+/// Push devices, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct PushSubscriptionList {
     subscriptions: Vec<SubscriptionView>,
@@ -90,9 +90,10 @@ pub(super) struct PushTested {
     sent: bool,
 }
 
-/// The key that browsers subscribe with
+/// Get the push public key
 ///
-/// The daemon signs by it what it sends to push services (RFC 8292). It is made once.
+/// Returns the public key that browsers subscribe with. The daemon uses the key pair to sign requests to push services
+/// (RFC 8292). The key pair is created once.
 #[utoipa::path(
     get, path = "/api/notifications/push/key", tag = "notifications",
     responses((status = 200, body = PushKey)),
@@ -101,7 +102,7 @@ pub(super) async fn get_push_key(State(notify): State<Notify>) -> Answer<PushKey
     Ok(Json(PushKey { public_key: notify.push().public_key().await? }))
 }
 
-/// The devices that are woken
+/// List push devices
 #[utoipa::path(
     get, path = "/api/notifications/push/subscriptions", tag = "notifications",
     responses((status = 200, body = PushSubscriptionList)),
@@ -111,10 +112,11 @@ pub(super) async fn list_push_subscriptions(State(notify): State<Notify>) -> Ans
     Ok(Json(PushSubscriptionList { total: subscriptions.len(), subscriptions }))
 }
 
-/// Wake a device
+/// Register a push device
 ///
-/// By Web Push (RFC 8030), when an approval is asked for, an alert fires, or a message has the target `push:`; see the
-/// proactive settings. 50 devices at most; a subscription of the same address takes the place of the one before.
+/// The device receives Web Push messages (RFC 8030) for approval requests, alerts, and messages with the target
+/// `push:`, depending on the proactive settings. At most 50 devices can be registered. A subscription with a known
+/// address replaces the previous one.
 #[utoipa::path(
     post, path = "/api/notifications/push/subscriptions", tag = "notifications", request_body = NewPushSubscription,
     params(IdempotencyKey),
@@ -132,12 +134,12 @@ pub(super) async fn create_push_subscription(
     let user_agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default().to_owned();
     let PushKeys { p256dh, auth } = new.keys;
     let new = NewSubscription { endpoint: new.endpoint, p256dh, auth, user_agent };
-    let recorder = record_once(&once, StatusCode::CREATED, |kept: &PushSubscription| SubscriptionView::from(kept));
-    let kept = notify.push().subscribe(new, recorder).await?;
-    Ok((StatusCode::CREATED, Json(SubscriptionView::from(&kept))))
+    let recorder = record_once(&once, StatusCode::CREATED, |stored: &PushSubscription| SubscriptionView::from(stored));
+    let stored = notify.push().subscribe(new, recorder).await?;
+    Ok((StatusCode::CREATED, Json(SubscriptionView::from(&stored))))
 }
 
-/// Wake a device no more
+/// Remove a push device
 #[utoipa::path(
     delete, path = "/api/notifications/push/subscriptions/{id}", tag = "notifications",
     params(("id" = String, Path, description = "As in the list")),
@@ -151,16 +153,16 @@ pub(super) async fn delete_push_subscription(
     Ok(Json(PushSubscriptionDeleted { deleted: true }))
 }
 
-/// Send a test message to a device
+/// Test a push device
 ///
-/// Answers when its push service has taken it, or what that said. A device that its push service has forgotten is
-/// removed.
+/// Responds once the push service has accepted the message, or with its error. A device whose subscription has expired
+/// at the push service is removed.
 #[utoipa::path(
     post, path = "/api/notifications/push/subscriptions/{id}/test", tag = "notifications",
     params(("id" = String, Path, description = "As in the list"), IdempotencyKey),
     responses(
         (status = 200, body = PushTested),
-        (status = 502, body = ErrorBody, description = "`push_refused`: the push service has not taken it"),
+        (status = 502, body = ErrorBody, description = "`push_refused`: the push service rejected the message"),
     ),
 )]
 pub(super) async fn test_push_subscription(

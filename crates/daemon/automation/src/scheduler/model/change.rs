@@ -1,4 +1,4 @@
-//! Changes of a job: what is wanted of it, checked and applied.
+//! Changes of a job: validation and application.
 
 use agentd_base::{Patch, Problems};
 use agentd_core::vault::{SealedUrl, UnknownMask, UrlSecrets};
@@ -11,14 +11,14 @@ use super::job::{DeliveryRule, Job, JobCondition, JobExecutionMode, OverlapPolic
 use super::retry::{RetryChange, RetryRule};
 use crate::notify::{MessageFormat, Target};
 
-const LONGEST_TIME_LIMIT_SECONDS: u32 = 86_400;
+const MAX_TIME_LIMIT_SECONDS: u32 = 86_400;
 const MAX_NAME_CHARACTERS: usize = 200;
 const MAX_GOAL_CHARACTERS: usize = 20_000;
 
-/// What is to change of where the output goes.
+/// Changes of a delivery rule.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 pub struct DeliveryChange {
-    /// `<platform>:<channel>`, `email:<address>`, `webhook:<url>`, or `push:` for the devices that are woken.
+    /// `<platform>:<channel>`, `email:<address>`, `webhook:<url>`, or `push:` for the registered devices.
     #[serde(default)]
     #[schema(value_type = String, min_length = 3, max_length = 2_100, example = "slack:#reports")]
     pub channel: Option<String>,
@@ -34,13 +34,13 @@ impl From<DeliveryRule> for DeliveryChange {
 }
 
 impl DeliveryRule {
-    /// The rule with what is to change; `None` when there is no channel.
+    /// Returns the rule with the changes applied, or `None` if it has no channel.
     fn changed(before: Option<Self>, change: DeliveryChange) -> Option<Self> {
         let (channel, format) = before.map(|before| (before.channel, before.format)).unzip();
         Some(Self { channel: change.channel.or(channel)?, format: change.format.or(format).unwrap_or_default() })
     }
 
-    /// Why nothing can be sent there.
+    /// Returns why the channel cannot be used, if so.
     fn fault(&self) -> Option<String> {
         match self.channel.parse::<Target>() {
             Err(error) => Some(error.to_string()),
@@ -49,8 +49,8 @@ impl DeliveryRule {
     }
 }
 
-/// What is wanted of a job; of a new one `name`, `goal`, the agent and the schedule are required. The agent
-/// and the project are resolved by the caller.
+/// Requested fields of a job. A new job requires `name`, `goal`, an agent and a schedule. The caller resolves the agent
+/// and the project.
 #[derive(Debug, Clone, Default)]
 pub struct JobFields {
     pub name: Option<String>,
@@ -67,7 +67,7 @@ pub struct JobFields {
 }
 
 impl Job {
-    /// Takes over what is wanted, the schedule excepted, and checks the result.
+    /// Applies all fields except the schedule and validates the result. Returns the credentials of the delivery URL.
     pub(crate) fn apply(&mut self, wanted: &JobFields, problems: &mut Problems) -> UrlSecrets {
         if let Some(name) = &wanted.name {
             self.name = name.trim().to_owned();
@@ -95,16 +95,16 @@ impl Job {
         self.misfire = wanted.misfire.unwrap_or(self.misfire);
         self.execution_mode = wanted.execution_mode.unwrap_or(self.execution_mode);
         self.time_limit_seconds = wanted.time_limit_seconds.unwrap_or(self.time_limit_seconds);
-        let is_limit = (1..=LONGEST_TIME_LIMIT_SECONDS).contains(&self.time_limit_seconds);
+        let is_limit = (1..=MAX_TIME_LIMIT_SECONDS).contains(&self.time_limit_seconds);
         problems.require(is_limit, "time_limit_seconds", "is between 1 and 86,400 (a day)");
         if let Patch::Set(model) = &wanted.model {
             problems.require(!model.trim().is_empty(), "model", "must not be blank; null takes the agent's model");
         }
         wanted.model.clone().apply(&mut self.model);
         if let Some(condition) = &self.condition {
-            let is_kept = self.condition == condition_before;
-            let fault = match is_kept {
-                true => condition::check_kept(&condition.expression, self).err().map(|error| error.to_string()),
+            let is_unchanged = self.condition == condition_before;
+            let fault = match is_unchanged {
+                true => condition::check_unchanged(&condition.expression, self).err().map(|error| error.to_string()),
                 false => condition::fault(&condition.expression, self),
             };
             if let Some(fault) = fault {
@@ -114,7 +114,7 @@ impl Job {
         url_secrets
     }
 
-    /// What becomes of the credentials in the url that is sent to.
+    /// Applies the delivery rule and returns the changes of the credentials in its URL.
     fn apply_delivery(&mut self, wanted: &Patch<DeliveryChange>, problems: &mut Problems) -> UrlSecrets {
         let before = self.delivery.take();
         self.delivery = match wanted {
@@ -135,9 +135,9 @@ impl Job {
         }
         let url_secrets = sealed.map(|sealed| sealed.secrets).unwrap_or_default();
         let Some(rule) = &self.delivery else { return url_secrets };
-        // One that is kept is sent to as well as can be, once it can be read.
-        let is_kept = self.delivery == before;
-        let fault = match is_kept {
+        // An unchanged channel only has to be parseable.
+        let is_unchanged = self.delivery == before;
+        let fault = match is_unchanged {
             true => rule.channel.parse::<Target>().err().map(|error| error.to_string()),
             false => rule.fault(),
         };

@@ -1,7 +1,7 @@
-//! What a condition of a job sees.
+//! Variables and evaluation of job conditions.
 
 use agentd_base::Timestamp;
-use agentd_conditions::{Condition, ConditionError, Given, Values, Variable};
+use agentd_conditions::{Condition, ConditionError, Input, Values, Variable};
 use agentd_schedule::Zone;
 use serde_json::{Value, json};
 
@@ -9,10 +9,10 @@ use super::job::Job;
 use super::run::{Run, RunDelivery, RunStatus};
 use crate::notify::Target;
 
-/// Of a goal or an output, a condition sees the beginning.
-const TEXT_CHARACTERS: usize = 2_000;
-/// Of a channel, an expression and what went wrong with a delivery, too.
-const SHORT_CHARACTERS: usize = 500;
+/// Maximum number of characters of a goal or an output in a condition.
+const MAX_TEXT_CHARACTERS: usize = 2_000;
+/// Maximum number of characters of a channel, an expression or a delivery error in a condition.
+const MAX_SHORT_TEXT_CHARACTERS: usize = 500;
 
 const VARIABLES: &[Variable] = &[
     Variable { name: "now", max_size: 1 },
@@ -21,30 +21,30 @@ const VARIABLES: &[Variable] = &[
     Variable { name: "run_count", max_size: 1 },
 ];
 
-fn beginning(text: &str, characters: usize) -> String {
+fn truncate(text: &str, characters: usize) -> String {
     text.chars().take(characters).collect()
 }
 
-/// Fields that the API shows of a job; times are texts that `timestamp(…)` reads. What a condition says of a delivery
-/// may end up in an error, so its channel is shown as to a key that may only read. The words for the schedule are
-/// English in every interface: what a condition comes to must not hang on a language.
+/// Returns the fields of a job as the API shows them. Times are strings for `timestamp(…)`. A channel may appear in an
+/// error message, so it is shown as to a read-only key. The description of the schedule is always English, because the
+/// result of a condition must not depend on the interface language.
 fn job_value(job: &Job) -> Value {
     let delivery = job.delivery.as_ref().map(|rule| {
         let channel = rule.channel.parse::<Target>().map_or_else(|_| "?".to_owned(), |target| target.shown());
-        json!({"channel": beginning(&channel, SHORT_CHARACTERS), "format": rule.format})
+        json!({"channel": truncate(&channel, MAX_SHORT_TEXT_CHARACTERS), "format": rule.format})
     });
     let condition = job
         .condition
         .as_ref()
-        .map(|rule| json!({"type": rule.kind, "expression": beginning(&rule.expression, SHORT_CHARACTERS)}));
+        .map(|rule| json!({"type": rule.kind, "expression": truncate(&rule.expression, MAX_SHORT_TEXT_CHARACTERS)}));
     json!({
         "id": job.id,
         "name": job.name,
-        "goal": beginning(&job.goal, TEXT_CHARACTERS),
+        "goal": truncate(&job.goal, MAX_TEXT_CHARACTERS),
         "agent_id": job.agent_id,
         "project_id": job.project_id,
         "schedule": job.schedule.spec(),
-        "human_readable": beginning(&job.schedule.human_readable("en", &Zone::UTC), SHORT_CHARACTERS),
+        "human_readable": truncate(&job.schedule.human_readable("en", &Zone::UTC), MAX_SHORT_TEXT_CHARACTERS),
         "status": job.status,
         "delivery": delivery,
         "condition": condition,
@@ -53,7 +53,7 @@ fn job_value(job: &Job) -> Value {
         "misfire": job.misfire,
         "execution_mode": job.execution_mode,
         "time_limit_seconds": job.time_limit_seconds,
-        "model": job.model.as_deref().map(|model| beginning(model, SHORT_CHARACTERS)),
+        "model": job.model.as_deref().map(|model| truncate(model, MAX_SHORT_TEXT_CHARACTERS)),
         "next_run_at": job.next_run_at,
         "last_run_at": job.last_run_at,
         "run_count": job.run_count,
@@ -64,7 +64,7 @@ fn job_value(job: &Job) -> Value {
 
 fn run_value(run: &Run, delivery: Option<&RunDelivery>) -> Value {
     let delivery = delivery.map(|delivery| {
-        let error = delivery.error.as_deref().map(|error| beginning(error, SHORT_CHARACTERS));
+        let error = delivery.error.as_deref().map(|error| truncate(error, MAX_SHORT_TEXT_CHARACTERS));
         json!({"status": delivery.status, "error": error})
     });
     json!({
@@ -78,7 +78,7 @@ fn run_value(run: &Run, delivery: Option<&RunDelivery>) -> Value {
         "session_id": run.session_id,
         "started_at": run.started_at,
         "completed_at": run.completed_at,
-        "output": beginning(run.output.as_deref().unwrap_or_default(), TEXT_CHARACTERS),
+        "output": truncate(run.output.as_deref().unwrap_or_default(), MAX_TEXT_CHARACTERS),
         "error": run.error.as_deref().unwrap_or_default(),
         "delivery": delivery,
         "created_at": run.created_at,
@@ -87,21 +87,21 @@ fn run_value(run: &Run, delivery: Option<&RunDelivery>) -> Value {
 
 fn values(job: &Job, last_run: Value, run_count: u64, now: Timestamp) -> Values {
     Values::new()
-        .with("now", Given::Time(now))
-        .with("job", Given::Json(job_value(job)))
-        .with("last_run", Given::Json(last_run))
-        .with("run_count", Given::Json(json!(run_count)))
+        .with("now", Input::Time(now))
+        .with("job", Input::Json(job_value(job)))
+        .with("last_run", Input::Json(last_run))
+        .with("run_count", Input::Json(json!(run_count)))
 }
 
-/// Why an expression cannot be a job's condition; `None`: it can. It has to come to something before the first run
-/// and after it.
+/// Returns why an expression is not a valid condition, or `None` if it is. It must evaluate both before and after the
+/// first run.
 pub(crate) fn fault(expression: &str, job: &Job) -> Option<String> {
     let condition = match Condition::compile(expression, VARIABLES) {
         Ok(condition) => condition,
         Err(error) => return Some(error.to_string()),
     };
     let (first, later) = examples(job);
-    // Behind a term that is true already nobody looks: what is misspelt there would only be found in a run.
+    // Short-circuit evaluation hides misspelt fields, so the field names are checked separately.
     for (variable, fields) in [("job", job_value(job)), ("last_run", example_run(job))] {
         let known: Vec<&str> = fields.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
         if let Some(field) = condition.unknown_field(variable, &known) {
@@ -112,7 +112,7 @@ pub(crate) fn fault(expression: &str, job: &Job) -> Option<String> {
         return Some(error.to_string());
     }
     let error = condition.evaluate(&first).err()?;
-    // With a last run all the same it tells whether that is what was missing.
+    // A second evaluation with a last run shows whether the null values caused the error.
     let now = job.created_at;
     let next_run_at = job.schedule.recurs().then_some(now);
     let begun = Job { last_run_at: Some(now), next_run_at, run_count: 0, ..job.clone() };
@@ -125,23 +125,23 @@ pub(crate) fn fault(expression: &str, job: &Job) -> Option<String> {
     ))
 }
 
-/// Whether an expression that is kept can be a job's condition: it comes to something at some time.
-pub(crate) fn check_kept(expression: &str, job: &Job) -> Result<(), ConditionError> {
+/// Checks that an unchanged expression compiles and evaluates in at least one state of the job.
+pub(crate) fn check_unchanged(expression: &str, job: &Job) -> Result<(), ConditionError> {
     let (first, later) = examples(job);
-    Condition::compile(expression, VARIABLES)?.try_with(&[first, later])
+    Condition::compile(expression, VARIABLES)?.check_with_examples(&[first, later])
 }
 
-/// What a condition sees before the first run, and as it looks for most of the job's life.
+/// Returns example values before the first run and after a successful run.
 fn examples(job: &Job) -> (Values, Values) {
     let now = job.created_at;
-    // While a job of one date runs, nothing is to come.
+    // A one-time job has no next run while it runs.
     let next_run_at = job.schedule.recurs().then_some(now);
     let first = Job { last_run_at: None, next_run_at, run_count: 0, ..job.clone() };
     let later = Job { last_run_at: Some(now), run_count: 1, ..first.clone() };
     (values(&first, Value::Null, 0, now), values(&later, example_run(job), 1, now))
 }
 
-/// A run as a condition sees it when all went well.
+/// Returns the value of a successful run.
 fn example_run(job: &Job) -> Value {
     let now = job.created_at;
     let delivery = job.delivery.as_ref().map(|_| json!({"status": "sent", "error": null}));
@@ -152,7 +152,7 @@ fn example_run(job: &Job) -> Value {
     })
 }
 
-/// Whether a run may begin. Takes some milliseconds at most.
+/// Evaluates a condition. Takes at most a few milliseconds.
 pub(crate) fn evaluate(
     expression: &str,
     job: &Job,

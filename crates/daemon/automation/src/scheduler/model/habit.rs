@@ -1,5 +1,4 @@
-//! At which hours of the week an owner is there, and what could be planned around that. Pure functions of what
-//! was counted.
+//! Activity by hour of the week, and schedule suggestions derived from it. Pure functions of the activity counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,19 +9,22 @@ use jiff::civil::Date;
 
 use crate::scheduler::activity::Activity;
 
-/// Days that a suggestion looks back.
+/// Number of days of activity that suggestions are based on.
 pub(crate) const HABIT_DAYS: i64 = 28;
-/// Days that the heatmap looks back.
+/// Number of days of activity in the heatmap.
 pub(crate) const HEATMAP_DAYS: i64 = 90;
-/// A habit is what was done on this share of the days on which it could have been done.
-const HABIT_SHARE: f64 = 0.5;
-const HABIT_DATES: usize = 3;
-/// A habit of several weekdays is one of each of them, at least so often.
-const EACH_WEEKDAY_SHARE: f64 = 0.25;
-const MOST_OF_A_GROUP: usize = 2;
-/// A quiet time is worth a suggestion from so many hours on, and only of an owner who was there so often.
-const QUIET_HOURS: u8 = 4;
-const QUIET_DATES: usize = 5;
+/// Minimum share of days with activity in an hour for it to be a habit.
+const MIN_HABIT_SHARE: f64 = 0.5;
+/// Minimum number of days with activity in an hour for it to be a habit.
+const MIN_HABIT_DATES: usize = 3;
+/// Minimum share of days with activity on each single weekday of a habit of several weekdays.
+const MIN_WEEKDAY_SHARE: f64 = 0.25;
+/// Maximum number of suggestions per group of weekdays.
+const MAX_PER_GROUP: usize = 2;
+/// Minimum length of a quiet period, in hours.
+const MIN_QUIET_HOURS: u8 = 4;
+/// Minimum number of active days for a quiet period to be suggested.
+const MIN_ACTIVE_DATES: usize = 5;
 
 const WEEKDAY_NAMES: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 const WEEKDAYS_ENGLISH: [&str; 7] =
@@ -33,38 +35,39 @@ const WEEKDAYS_GERMAN: [&str; 7] =
 /// Counts by hour (first index) and weekday, Monday first (second index).
 pub type HourOfWeek = [[u64; 7]; 24];
 
-/// A time at which something could be planned, and why.
+/// A suggested schedule with its reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Suggestion {
-    /// `HH:MM` in the profile's zone.
+    /// Time of day as `HH:MM` in the profile's zone.
     pub time: String,
-    /// English names in lower case, Monday first.
+    /// Lowercase English weekday names, Monday first.
     pub days: Vec<&'static str>,
     pub reason: String,
     pub schedule: ScheduleSpec,
 }
 
-/// What was done, by hour and weekday of `zone`.
+/// Counts activity by hour and weekday in `zone`.
 pub(crate) fn hour_of_week(activity: &[Activity], zone: &Zone) -> HourOfWeek {
     let mut counts = [[0; 7]; 24];
     for item in activity {
-        let (hour, weekday, _) = place(item.at, zone);
+        let (hour, weekday, _) = local_hour(item.at, zone);
         counts[hour][weekday] += item.count;
     }
     counts
 }
 
-fn place(at: Timestamp, zone: &Zone) -> (usize, usize, Date) {
+/// Returns the hour, the weekday (0 is Monday) and the date of a time in `zone`.
+fn local_hour(at: Timestamp, zone: &Zone) -> (usize, usize, Date) {
     let wall = zone.wall(at);
     let weekday = usize::from(wall.weekday().to_monday_zero_offset().unsigned_abs());
     (usize::from(wall.hour().unsigned_abs()) % 24, weekday % 7, wall.date())
 }
 
-/// On which dates something was done, by weekday and hour.
+/// Dates with activity, by weekday and hour.
 struct Habits {
     dates: BTreeMap<(usize, usize), BTreeSet<Date>>,
     active: BTreeSet<Date>,
-    /// How often each weekday came since the first activity.
+    /// Number of occurrences of each weekday since the first activity.
     possible: [usize; 7],
 }
 
@@ -75,7 +78,7 @@ impl Habits {
         let mut dates: BTreeMap<(usize, usize), BTreeSet<Date>> = BTreeMap::new();
         let mut active = BTreeSet::new();
         for item in activity.iter().filter(|item| item.count > 0) {
-            let (hour, weekday, date) = place(item.at, zone);
+            let (hour, weekday, date) = local_hour(item.at, zone);
             if date >= start && date <= today {
                 dates.entry((weekday, hour)).or_default().insert(date);
                 active.insert(date);
@@ -90,45 +93,45 @@ impl Habits {
         Self { dates, active, possible }
     }
 
-    /// On how many dates of these weekdays something was done in the hour, and how many there were.
-    fn seen(&self, weekdays: &[usize], hour: usize) -> (usize, usize) {
+    /// Returns the number of dates of these weekdays with activity in the hour, and the number of all such dates.
+    fn count_dates(&self, weekdays: &[usize], hour: usize) -> (usize, usize) {
         let seen = weekdays.iter().filter_map(|weekday| self.dates.get(&(*weekday, hour))).map(BTreeSet::len).sum();
         (seen, weekdays.iter().map(|weekday| self.possible[*weekday]).sum())
     }
 
-    /// The hours of a habit on these weekdays, the firmest first.
-    fn hours(&self, weekdays: &[usize]) -> Vec<(usize, usize, usize)> {
+    /// Returns the habitual hours on these weekdays, most frequent first. Adjacent hours are merged.
+    fn habitual_hours(&self, weekdays: &[usize]) -> Vec<(usize, usize, usize)> {
         let mut found: Vec<(usize, usize, usize)> = (0..24)
-            .map(|hour| (hour, self.seen(weekdays, hour)))
+            .map(|hour| (hour, self.count_dates(weekdays, hour)))
             .filter(|(hour, _)| {
                 weekdays.iter().all(|weekday| {
-                    let (seen, possible) = self.seen(&[*weekday], *hour);
-                    share(seen, possible) >= EACH_WEEKDAY_SHARE
+                    let (seen, possible) = self.count_dates(&[*weekday], *hour);
+                    share(seen, possible) >= MIN_WEEKDAY_SHARE
                 })
             })
-            .filter(|(_, (seen, possible))| *seen >= HABIT_DATES && share(*seen, *possible) >= HABIT_SHARE)
+            .filter(|(_, (seen, possible))| *seen >= MIN_HABIT_DATES && share(*seen, *possible) >= MIN_HABIT_SHARE)
             .map(|(hour, (seen, possible))| (hour, seen, possible))
             .collect();
         found.sort_by_key(|(hour, seen, _)| (std::cmp::Reverse(*seen), *hour));
-        let mut apart: Vec<(usize, usize, usize)> = Vec::new();
+        let mut separate: Vec<(usize, usize, usize)> = Vec::new();
         for candidate in found {
-            if apart.len() < MOST_OF_A_GROUP && apart.iter().all(|(hour, ..)| hour.abs_diff(candidate.0) > 1) {
-                apart.push(candidate);
+            if separate.len() < MAX_PER_GROUP && separate.iter().all(|(hour, ..)| hour.abs_diff(candidate.0) > 1) {
+                separate.push(candidate);
             }
         }
-        apart
+        separate
     }
 
-    /// The longest time of the day in which nothing was ever done: its first hour and its length.
-    fn quiet(&self) -> Option<(u8, u8)> {
-        if self.active.len() < QUIET_DATES {
+    /// Returns the first hour and the length of the longest daily period without activity.
+    fn longest_quiet_period(&self) -> Option<(u8, u8)> {
+        if self.active.len() < MIN_ACTIVE_DATES {
             return None;
         }
-        let is_quiet = |hour: u8| self.seen(&[0, 1, 2, 3, 4, 5, 6], usize::from(hour % 24)).0 == 0;
+        let is_quiet = |hour: u8| self.count_dates(&[0, 1, 2, 3, 4, 5, 6], usize::from(hour % 24)).0 == 0;
         let length = |start: u8| (0..24).take_while(|more| is_quiet(start + more)).count() as u8;
         let longest =
             (0..24).map(|start| (length(start), start)).max_by_key(|(length, start)| (*length, 24 - start))?;
-        (longest.0 >= QUIET_HOURS && longest.0 < 24).then_some((longest.1, longest.0))
+        (longest.0 >= MIN_QUIET_HOURS && longest.0 < 24).then_some((longest.1, longest.0))
     }
 }
 
@@ -137,26 +140,25 @@ fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// What could be planned: shortly before the owner usually comes, and when nobody is there. Nothing without
-/// activity to go by.
+/// Returns suggestions for habitual hours and for the longest quiet period. Empty without sufficient activity.
 pub(crate) fn suggestions(activity: &[Activity], now: Timestamp, zone: &Zone, language: Language) -> Vec<Suggestion> {
     let habits = Habits::of(activity, now, zone);
     let mut found = Vec::new();
-    let mut told: BTreeSet<(usize, usize)> = BTreeSet::new();
+    let mut covered: BTreeSet<(usize, usize)> = BTreeSet::new();
     let groups: [&[usize]; 9] = [&[0, 1, 2, 3, 4], &[5, 6], &[0], &[1], &[2], &[3], &[4], &[5], &[6]];
     for weekdays in groups {
-        for (hour, seen, possible) in habits.hours(weekdays) {
-            let again = weekdays.iter().all(|weekday| (0..=2).any(|by| told.contains(&(*weekday, hour + by))));
-            if again {
+        for (hour, seen, possible) in habits.habitual_hours(weekdays) {
+            let is_covered = weekdays.iter().all(|weekday| (0..=2).any(|by| covered.contains(&(*weekday, hour + by))));
+            if is_covered {
                 continue;
             }
-            // Told with the next hour too: a habit is not one of two hours.
-            told.extend(weekdays.iter().map(|weekday| (*weekday, hour + 1)));
+            // Marks the middle of the adjacent hours, so that neighbouring hours are not suggested again.
+            covered.extend(weekdays.iter().map(|weekday| (*weekday, hour + 1)));
             let reason = habit_reason(weekdays, hour, seen, possible, language);
             found.push(suggestion(hour as u8, weekdays, reason, zone));
         }
     }
-    if let Some((start, length)) = habits.quiet() {
+    if let Some((start, length)) = habits.longest_quiet_period() {
         let middle = (start + length / 2) % 24;
         let reason = quiet_reason(start, (start + length) % 24, language);
         found.push(suggestion(middle, &[0, 1, 2, 3, 4, 5, 6], reason, zone));
@@ -227,8 +229,8 @@ mod tests {
         Timestamp::parse("2026-03-27T20:00:00Z").unwrap()
     }
 
-    /// Something at this time (Berlin, before the change of the clocks) on each of the last four weeks' days that
-    /// are wanted, Monday being 0.
+    /// Returns activity at a Berlin time, before the clock change, on the given weekdays (0 is Monday) of the last four
+    /// weeks.
     fn at(hour: i8, minute: i8, wanted: &[usize]) -> Vec<Activity> {
         let days = (0..28u64).map(|days| berlin().wall(now() - Duration::from_secs(days * 86_400)).date());
         days.filter(|date| wanted.contains(&usize::from(date.weekday().to_monday_zero_offset().unsigned_abs())))
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_grid_is_in_the_zone_of_the_profile_on_both_sides_of_a_change() {
+    fn heatmap_uses_the_profile_zone_across_clock_changes() {
         let at = |text: &str| Activity { at: Timestamp::parse(text).unwrap(), count: 3 };
         // The clocks changed on Sunday the 29th: 08:00 UTC is nine on Friday and ten on Monday.
         let counts = hour_of_week(&[at("2026-03-27T08:00:00Z"), at("2026-03-30T08:00:00Z")], &berlin());
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_habit_of_weekdays_is_one_suggestion_and_not_five() {
+    fn weekday_habit_is_one_suggestion() {
         let found = suggestions(&at(9, 15, &[0, 1, 2, 3, 4]), now(), &berlin(), Language::English);
         assert_eq!(found.len(), 2, "{found:?}");
         assert_eq!(found[0].time, "09:00");
@@ -264,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_habit_of_one_weekday_names_it() {
+    fn single_weekday_habit_names_the_weekday() {
         let found = suggestions(&at(20, 0, &[6]), now(), &berlin(), Language::German);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((found[0].time.as_str(), found[0].days.as_slice()), ("20:00", ["sunday"].as_slice()));
@@ -273,11 +275,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_made_of_little() {
+    fn insufficient_activity_yields_no_suggestions() {
         assert_eq!(suggestions(&[], now(), &berlin(), Language::English), []);
         let twice = &at(9, 0, &[0])[..2];
         assert_eq!(suggestions(twice, now(), &berlin(), Language::English), []);
-        // What was long ago says nothing about now.
+        // Old activity is ignored.
         let old: Vec<Activity> = at(9, 0, &[0, 1, 2, 3, 4])
             .into_iter()
             .map(|item| Activity { at: item.at - Duration::from_secs(60 * 86_400), ..item })

@@ -1,4 +1,4 @@
-//! A job: what an agent is to do, and when.
+//! The job entity: a goal for an agent and a schedule.
 
 use agentd_base::Timestamp;
 use agentd_engine::agents::AgentId;
@@ -10,45 +10,45 @@ use utoipa::ToSchema;
 
 use super::retry::RetryRule;
 use super::run::{Run, RunCause, RunId, RunStatus};
-use super::{JobId, named};
+use super::{JobId, string_enum};
 use crate::notify::MessageFormat;
 
 const DEFAULT_TIME_LIMIT_SECONDS: u32 = 3_600;
 
-named!(
-    // Memory has jobs of its own.
+string_enum!(
+    // Memory has a schema named JobStatus too.
     #[schema(as = ScheduledJobStatus)]
     JobStatus {
-        /// It is started when it is due.
+        /// Runs when it is due.
         Active = "active",
-        /// Nothing happens until it is resumed or triggered.
+        /// Does not run until it is resumed or triggered.
         Paused = "paused",
-        /// A job of one date that has had its run.
+        /// One-time job whose run has ended.
         Completed = "completed",
-        /// A job of one date whose run failed for good.
+        /// One-time job whose run failed permanently.
         Failed = "failed",
     }
 );
 
-named!(
-    /// What happens to a slot while the job still runs.
+string_enum!(
+    /// Handling of a slot that is due while a run of the job is open.
     OverlapPolicy {
-        /// It is left out.
+        /// Skips the slot.
         Skip = "skip",
-        /// It waits for the end of the run; one slot at most waits.
+        /// Queues the slot until the run ends; at most one slot is queued.
         BufferOne = "buffer_one",
-        /// It runs beside the other one.
+        /// Runs the slot concurrently.
         Allow = "allow",
-        /// The other one is stopped, and this one runs.
+        /// Cancels the open runs and runs the slot.
         CancelOther = "cancel_other",
     }
 );
 
-named!(
-    /// How much the agent may do by itself in a run.
+string_enum!(
+    /// Autonomy of the agent in a run.
     JobExecutionMode {
         Autonomous = "autonomous",
-        /// Every tool that changes something asks first; the run waits for the answer.
+        /// Every tool that changes something requires approval; the run waits for the response.
         ApprovalRequired = "approval_required",
     }
 );
@@ -63,40 +63,40 @@ impl JobExecutionMode {
     }
 }
 
-named!(ConditionType {
+string_enum!(ConditionType {
     /// An expression in CEL.
     Expression = "expression",
 });
 
-/// Where the output of a run goes.
+/// Destination of a run's output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeliveryRule {
-    /// `<platform>:<channel>`, `email:<address>`, `webhook:<url>`, or `push:` for the devices that are woken.
+    /// `<platform>:<channel>`, `email:<address>`, `webhook:<url>`, or `push:` for the registered devices.
     #[schema(min_length = 3, max_length = 2_100, example = "slack:#reports")]
     pub channel: String,
-    /// Default `markdown`.
+    /// Format of the message; default `markdown`.
     #[serde(default)]
     pub format: MessageFormat,
 }
 
-/// A run begins only while this is true.
+/// Condition that must be true for a run to start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct JobCondition {
     #[serde(rename = "type")]
     pub kind: ConditionType,
-    /// CEL over `now`, `job`, `last_run` (null before the first) and `run_count`.
+    /// CEL expression over `now`, `job`, `last_run` (null before the first run) and `run_count`.
     #[schema(min_length = 1, max_length = 1_000, example = "last_run == null || last_run.status == 'success'")]
     pub expression: String,
 }
 
-/// A job as it is kept.
+/// A stored job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
     pub id: JobId,
     pub name: String,
     pub goal: String,
     pub agent_id: AgentId,
-    /// None of a project that was deleted.
+    /// `None` if the project was deleted.
     pub project_id: Option<ProjectId>,
     pub schedule: Schedule,
     pub status: JobStatus,
@@ -106,27 +106,27 @@ pub struct Job {
     pub overlap: OverlapPolicy,
     pub misfire: MisfirePolicy,
     pub execution_mode: JobExecutionMode,
-    /// Of one attempt, without the time in which it waits for an approval.
+    /// Time limit of one attempt, excluding time spent waiting for approval.
     pub time_limit_seconds: u32,
-    /// Goes before the agent's and the settings' model.
+    /// Model that overrides those of the agent and the settings.
     pub model: Option<String>,
-    /// The last scheduled slot, or when it was made, resumed or rescheduled.
+    /// The last planned slot, or the time of creation, resumption or rescheduling.
     pub counted_from: Timestamp,
-    /// Only of an active job.
+    /// Set only for active jobs.
     pub next_run_at: Option<Timestamp>,
     pub last_run_at: Option<Timestamp>,
-    /// Result of the last run that has ended, skipped ones aside; known where a job is looked up or listed.
+    /// Result of the last completed run, excluding skipped ones. Set only if the job was looked up or listed.
     pub last_run_status: Option<RunStatus>,
-    /// Runs that have begun.
+    /// Number of started runs.
     pub run_count: u64,
-    /// An agent planned it by itself.
+    /// Whether an agent created the job.
     pub made_by_agent: bool,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
 impl Job {
-    /// A job of which nothing is known but whose it is; [`apply`](Self::apply) fills it.
+    /// Returns an empty job, to be filled by [`apply`](Self::apply).
     #[must_use]
     pub(crate) fn blank(id: JobId, agent_id: AgentId, schedule: Schedule, now: Timestamp) -> Self {
         Self {
@@ -158,15 +158,15 @@ impl Job {
 
     /// Restarts counting at `now`: the next slot is the first one after it. Returns whether there is one.
     ///
-    /// After a clock that was ahead this goes back behind slots that were handed out; those have a row each, so none of
-    /// them gets a second run.
+    /// If the clock was ahead before, this moves back behind planned slots. Each of those has a row, so none gets a
+    /// second run.
     pub(crate) fn count_from(&mut self, now: Timestamp) -> bool {
         self.counted_from = now;
         self.next_run_at = self.schedule.next_after(self.counted_from, self.counted_from);
         self.next_run_at.is_some()
     }
 
-    /// A run of the job that begins as soon as it can.
+    /// Builds a run that is due immediately.
     #[must_use]
     pub(crate) fn new_run(&self, id: RunId, cause: RunCause, now: Timestamp) -> Run {
         Run {
@@ -192,7 +192,7 @@ impl Job {
         }
     }
 
-    /// Whom the run asks for its time zone where the schedule names none.
+    /// Returns the time zone named by the schedule, if any.
     #[must_use]
     pub fn zone(&self) -> Option<&Zone> {
         self.schedule.zone()

@@ -1,4 +1,4 @@
-//! Jobs, their runs, and chains of them; the rules as pure functions.
+//! Jobs, runs and chains, with their rules as pure functions.
 
 pub(super) mod chain;
 mod change;
@@ -20,14 +20,14 @@ pub use retry::{BaseDelay, RetryChange, RetryRule, RetryStrategy};
 pub use run::{FailedRun, Run, RunCause, RunDelivery, RunId, RunStatus, StopReason};
 
 agentd_base::typed_id!(
-    /// The id of a job.
+    /// Id of a job.
     JobId,
     "job"
 );
 agentd_store::stored_ids!(JobId);
 
-/// An enum that stands in JSON and in the database by the same names.
-macro_rules! named {
+/// Defines an enum with the same names in JSON and in the database.
+macro_rules! string_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
         #[serde(rename_all = "snake_case")]
@@ -44,7 +44,7 @@ macro_rules! named {
                 }
             }
 
-            /// By the name that the database has.
+            /// Parses a stored name.
             #[must_use]
             pub fn parse(text: &str) -> Option<Self> {
                 match text {
@@ -55,4 +55,4 @@ macro_rules! named {
         }
     };
 }
-pub(super) use named;
+pub(super) use string_enum;

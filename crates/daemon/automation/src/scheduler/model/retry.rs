@@ -1,4 +1,4 @@
-//! When a failed attempt of a run is repeated.
+//! Retry rules for failed attempts of a run.
 
 use std::time::Duration;
 
@@ -6,55 +6,55 @@ use agentd_base::Problems;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use utoipa::ToSchema;
 
-use super::named;
+use super::string_enum;
 
-const MOST_ATTEMPTS: u32 = 10;
-const LONGEST_BASE_SECONDS: u32 = 86_400;
-/// However an exponential delay grows.
-const LONGEST_DELAY: Duration = Duration::from_secs(86_400);
+const MAX_ATTEMPTS: u32 = 10;
+const MAX_BASE_SECONDS: u32 = 86_400;
+/// Upper bound of the delay between attempts.
+const MAX_DELAY: Duration = Duration::from_secs(86_400);
 const DEFAULT_BASE_SECONDS: u32 = 60;
-/// An attempt that was cut off by the end of its daemon failed through no fault of its own: a run begins again
-/// after that up to so many times in all, whatever its rule says.
-const ATTEMPTS_WHEN_CUT_OFF: u32 = 3;
+/// Maximum number of attempts of a run whose attempts were interrupted by the end of the daemon, regardless of its
+/// rule.
+const MAX_INTERRUPTED_ATTEMPTS: u32 = 3;
 
-named!(RetryStrategy {
-    /// A failed attempt is the last.
+string_enum!(RetryStrategy {
+    /// No retry.
     None = "none",
-    /// The same delay each time.
+    /// Constant delay.
     Fixed = "fixed",
-    /// One more base delay each time.
+    /// Delay that grows by the base delay with each attempt.
     Linear = "linear",
-    /// Twice the delay each time, up to a day.
+    /// Delay that doubles with each attempt, up to one day.
     Exponential = "exponential",
 });
 
-/// How often a run is attempted, and after which delay.
+/// Number of attempts of a run and the delay between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RetryRule {
-    /// All attempts of a run together, the first included. Default 3.
+    /// Maximum number of attempts, including the first; default 3.
     #[serde(default = "default_attempts")]
     #[schema(minimum = 1, maximum = 10)]
     pub max_attempts: u32,
-    /// Default `exponential`.
+    /// Growth of the delay; default `exponential`.
     #[serde(default = "default_strategy")]
     pub strategy: RetryStrategy,
-    /// Seconds, to the millisecond. Default 60.
+    /// Base delay in seconds, with millisecond precision; default 60.
     #[serde(default = "default_base")]
     #[schema(value_type = f64, minimum = 0, maximum = 86_400)]
     pub base_delay: BaseDelay,
 }
 
-/// What is to change of a rule.
+/// Changes of a retry rule.
 #[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
 pub struct RetryChange {
-    /// All attempts of a run together, the first included.
+    /// Maximum number of attempts, including the first.
     #[serde(default)]
     #[schema(value_type = u32, minimum = 1, maximum = 10)]
     pub max_attempts: Option<u32>,
     #[serde(default)]
     #[schema(value_type = RetryStrategy)]
     pub strategy: Option<RetryStrategy>,
-    /// Seconds, to the millisecond.
+    /// Base delay in seconds, with millisecond precision.
     #[serde(default)]
     #[schema(value_type = f64, minimum = 0, maximum = 86_400)]
     pub base_delay: Option<BaseDelay>,
@@ -66,7 +66,7 @@ impl From<RetryRule> for RetryChange {
     }
 }
 
-/// A delay: on the wire seconds, whole ones without a fraction.
+/// A delay, serialized in seconds; whole seconds have no fraction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BaseDelay {
     milliseconds: u64,
@@ -117,14 +117,14 @@ fn default_base() -> BaseDelay {
 }
 
 impl Default for RetryRule {
-    /// For jobs that say nothing: no second attempt.
+    /// Returns the rule of jobs without one: a single attempt.
     fn default() -> Self {
         Self { max_attempts: 1, strategy: RetryStrategy::None, base_delay: BaseDelay::default() }
     }
 }
 
 impl RetryRule {
-    /// The rule with what is to change; one that was none before begins with the defaults.
+    /// Returns the rule with the changes applied. If there was no rule before, the changes apply to the defaults.
     #[must_use]
     pub(super) fn changed(self, change: RetryChange) -> Self {
         let is_none = self == Self::default();
@@ -140,18 +140,18 @@ impl RetryRule {
 
     pub(super) fn check(&self, problems: &mut Problems) {
         problems.require(
-            (1..=MOST_ATTEMPTS).contains(&self.max_attempts),
+            (1..=MAX_ATTEMPTS).contains(&self.max_attempts),
             "retry.max_attempts",
-            format!("is between 1 and {MOST_ATTEMPTS}"),
+            format!("is between 1 and {MAX_ATTEMPTS}"),
         );
         problems.require(
-            self.base_delay.milliseconds <= BaseDelay::from_seconds(LONGEST_BASE_SECONDS).milliseconds,
+            self.base_delay.milliseconds <= BaseDelay::from_seconds(MAX_BASE_SECONDS).milliseconds,
             "retry.base_delay",
-            format!("is between 0 and {LONGEST_BASE_SECONDS} seconds"),
+            format!("is between 0 and {MAX_BASE_SECONDS} seconds"),
         );
     }
 
-    /// The delay before the attempt after number `attempt`, which failed; `None`: it was the last.
+    /// Returns the delay after failed attempt `attempt`, or `None` if it was the last.
     #[must_use]
     pub fn delay_after(&self, attempt: u32) -> Option<Duration> {
         if attempt >= self.max_attempts {
@@ -164,13 +164,13 @@ impl RetryRule {
             RetryStrategy::Linear => base.saturating_mul(u64::from(attempt)),
             RetryStrategy::Exponential => base.saturating_mul(1 << attempt.saturating_sub(1).min(30)),
         };
-        Some(Duration::from_millis(milliseconds).min(LONGEST_DELAY))
+        Some(Duration::from_millis(milliseconds).min(MAX_DELAY))
     }
 
-    /// The same for an attempt that ended with its daemon: at once, if there may be another one.
+    /// Returns the delay after interrupted attempt `attempt`: zero, or `None` if it was the last.
     #[must_use]
-    pub fn delay_after_cut_off(&self, attempt: u32) -> Option<Duration> {
-        (attempt < self.max_attempts.max(ATTEMPTS_WHEN_CUT_OFF)).then_some(Duration::ZERO)
+    pub fn delay_after_interruption(&self, attempt: u32) -> Option<Duration> {
+        (attempt < self.max_attempts.max(MAX_INTERRUPTED_ATTEMPTS)).then_some(Duration::ZERO)
     }
 }
 
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn each_strategy_has_its_delays() {
+    fn strategies_compute_their_delays() {
         assert_eq!(delays(RetryStrategy::None), [None; 4]);
         assert_eq!(delays(RetryStrategy::Fixed), [Some(10), Some(10), Some(10), None]);
         assert_eq!(delays(RetryStrategy::Linear), [Some(10), Some(20), Some(30), None]);
@@ -194,13 +194,16 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_begins_again_without_a_rule() {
+    fn interrupted_attempt_is_retried_without_a_rule() {
         let none = RetryRule::default();
-        assert_eq!((1..=3).map(|a| none.delay_after_cut_off(a).is_some()).collect::<Vec<_>>(), [true, true, false]);
+        assert_eq!(
+            (1..=3).map(|a| none.delay_after_interruption(a).is_some()).collect::<Vec<_>>(),
+            [true, true, false]
+        );
     }
 
     #[test]
-    fn a_delay_may_have_a_fraction_and_reads_back_as_it_was_given() {
+    fn delay_round_trips_with_fraction() {
         for (given, kept) in [("0.5", "0.5"), ("1.0", "1"), ("60", "60"), ("0.0004", "0"), ("86400", "86400")] {
             let delay: BaseDelay = serde_json::from_str(given).unwrap();
             assert_eq!(serde_json::to_string(&delay).unwrap(), kept, "{given}");
@@ -216,12 +219,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn attempts_end_and_delays_are_bounded(max in 1_u32..=10, base in 0_u32..=86_400, attempt in 1_u32..1_000_000) {
+        fn attempts_and_delays_are_bounded(max in 1_u32..=10, base in 0_u32..=86_400, attempt in 1_u32..1_000_000) {
             for strategy in [RetryStrategy::Fixed, RetryStrategy::Linear, RetryStrategy::Exponential] {
                 let rule = RetryRule { max_attempts: max, strategy, base_delay: BaseDelay::from_seconds(base) };
                 let delay = rule.delay_after(attempt);
                 prop_assert_eq!(delay.is_some(), attempt < max);
-                prop_assert!(delay.unwrap_or_default() <= LONGEST_DELAY);
+                prop_assert!(delay.unwrap_or_default() <= MAX_DELAY);
             }
         }
     }

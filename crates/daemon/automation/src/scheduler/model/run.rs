@@ -1,4 +1,4 @@
-//! A run: one time that a job is carried out, with all its attempts.
+//! The run entity: one execution of a job, with all its attempts.
 
 use agentd_base::Timestamp;
 use agentd_engine::agents::AgentId;
@@ -6,34 +6,34 @@ use agentd_engine::engine::{Reply, SessionId, SessionStatus};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{JobId, named};
+use super::{JobId, string_enum};
 use crate::notify::NotificationStatus;
 
 agentd_base::typed_id!(
-    /// The id of a run.
+    /// Id of a run.
     RunId,
     "run"
 );
 agentd_store::stored_ids!(RunId);
 
-/// Maximum number of open runs of a job, so that no job takes the runs of the others.
+/// Maximum number of open runs of a job, so that no job starves the others.
 pub(crate) const MAX_OPEN_RUNS: usize = 100;
-/// Longer outputs are cut; the session's log has the whole for a day.
-pub(crate) const OUTPUT_BYTES: usize = 100_000;
-const ERROR_BYTES: usize = 2_000;
-const CUT_OFF: &str =
+/// Maximum size of a stored output, in bytes. The session log retains the full output for one day.
+pub(crate) const MAX_OUTPUT_BYTES: usize = 100_000;
+const MAX_ERROR_BYTES: usize = 2_000;
+const INTERRUPTED: &str =
     "The daemon was stopped before the attempt was complete; what its tools did until then stays done.";
 
-named!(RunStatus {
-    /// Waits for its time, its permit, or its next attempt.
+string_enum!(RunStatus {
+    /// Waiting for its due time, for other runs of its job, or for its next attempt.
     Pending = "pending",
     Running = "running",
     Success = "success",
     Failed = "failed",
     Cancelled = "cancelled",
-    /// It was left out; `error` says why.
+    /// Not executed; `error` contains the reason.
     Skipped = "skipped",
-    /// Its last attempt took longer than it may.
+    /// The last attempt exceeded its time limit.
     Timeout = "timeout",
 });
 
@@ -49,24 +49,24 @@ impl RunStatus {
     }
 }
 
-named!(RunCause {
+string_enum!(RunCause {
     Schedule = "schedule",
-    /// Somebody triggered it.
+    /// Triggered manually.
     Manual = "manual",
     Chain = "chain",
 });
 
-named!(StopReason {
+string_enum!(StopReason {
     Cancel = "cancel",
     Timeout = "timeout",
-    /// A later slot of the job took its place.
+    /// Replaced by a later slot of the job.
     Replaced = "replaced",
-    /// Its job was paused before it began.
+    /// The job was paused before the run started.
     Paused = "paused",
 });
 
 impl StopReason {
-    /// The error of a run that was stopped for this reason.
+    /// Returns the error message of a run stopped for this reason.
     pub(crate) fn sentence(self) -> &'static str {
         match self {
             Self::Replaced => "A later slot of the job took its place.",
@@ -76,26 +76,26 @@ impl StopReason {
     }
 }
 
-/// A run as it is kept.
+/// A stored run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     pub id: RunId,
     pub job_id: JobId,
     pub agent_id: AgentId,
-    /// The slot; `None` of a run that is not the schedule's.
+    /// Slot of the schedule; `None` if the run has another cause.
     pub scheduled_for: Option<Timestamp>,
     pub cause: RunCause,
     pub status: RunStatus,
-    /// Beside other runs of its job.
+    /// Whether it may run concurrently with other runs of its job.
     pub may_overlap: bool,
-    /// When it may be claimed; while it is claimed and has no session, when the claim ends.
-    /// `None` when it is over, or its session holds it.
+    /// Time from which it may be claimed. For a claimed run without a session, the expiry of the claim. `None` if it
+    /// has ended or has a session.
     pub due_at: Option<Timestamp>,
-    /// Attempts that have begun.
+    /// Number of started attempts.
     pub attempt: u32,
     pub fence: u32,
     pub owner: Option<String>,
-    /// Of the last attempt.
+    /// Session of the last attempt.
     pub session_id: Option<SessionId>,
     pub deadline_at: Option<Timestamp>,
     pub stop_reason: Option<StopReason>,
@@ -107,32 +107,32 @@ pub struct Run {
 }
 
 impl Run {
-    /// Ends a run before it begins.
+    /// Marks a run as skipped before it starts.
     pub(crate) fn skip(&mut self, reason: &str, now: Timestamp) {
         (self.status, self.due_at, self.completed_at) = (RunStatus::Skipped, None, Some(now));
         self.error = Some(reason.to_owned());
     }
 
-    /// A slot of the schedule whose run has not begun.
+    /// Whether the run is a slot of the schedule that has not started.
     pub(crate) fn is_waiting_slot(&self) -> bool {
         self.cause == RunCause::Schedule && self.status == RunStatus::Pending && self.attempt == 0
     }
 }
 
-/// Why a run is skipped.
+/// Returns the reason of a run skipped because too many runs of its job are open.
 pub(crate) fn too_many_open_runs() -> String {
     format!("{MAX_OPEN_RUNS} runs of the job were open already")
 }
 
-/// What became of the message about the end of a run.
+/// Delivery status of the message about a completed run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct RunDelivery {
     pub status: NotificationStatus,
-    /// Why the last try failed, or the message was given up.
+    /// Error of the last attempt, or the reason the message was dead-lettered.
     pub error: Option<String>,
 }
 
-/// A run that failed for good and after which its job has not run again.
+/// A permanently failed run that is the latest run of its job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FailedRun {
     pub run: Run,
@@ -147,15 +147,15 @@ impl FailedRun {
     }
 }
 
-/// What an attempt came to.
+/// Outcome of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) status: RunStatus,
     pub(crate) output: Option<String>,
     pub(crate) error: Option<String>,
-    /// The daemon ended in the middle.
-    pub(crate) is_cut_off: bool,
-    /// No further attempt is made, whatever the job's rule says.
+    /// Whether the attempt was interrupted by the end of the daemon.
+    pub(crate) is_interrupted: bool,
+    /// Whether further attempts are excluded, regardless of the job's rule.
     pub(crate) is_final: bool,
 }
 
@@ -164,19 +164,25 @@ impl Outcome {
         Self::ended(RunStatus::Failed, error)
     }
 
-    /// Failed in a way that another attempt must not pass over.
-    pub(crate) fn failed_for_good(error: impl Into<String>) -> Self {
+    /// Returns a failure that is not retried.
+    pub(crate) fn failed_permanently(error: impl Into<String>) -> Self {
         Self { is_final: true, ..Self::failed(error) }
     }
 
     pub(crate) fn ended(status: RunStatus, error: impl Into<String>) -> Self {
-        Self { status, output: None, error: Some(cut(&error.into(), ERROR_BYTES)), is_cut_off: false, is_final: false }
+        Self {
+            status,
+            output: None,
+            error: Some(truncate(&error.into(), MAX_ERROR_BYTES)),
+            is_interrupted: false,
+            is_final: false,
+        }
     }
 
-    /// What the end of a turn means for the run that it is an attempt of.
+    /// Converts the result of a turn to the outcome of its attempt.
     pub(crate) fn of_reply(reply: &Reply, stop: Option<StopReason>, time_limit_seconds: u32) -> Self {
-        let said = || reply.error.as_ref().map(|error| error.message.clone());
-        let output = (!reply.content.is_empty()).then(|| cut(&reply.content, OUTPUT_BYTES));
+        let reply_error = || reply.error.as_ref().map(|error| error.message.clone());
+        let output = (!reply.content.is_empty()).then(|| truncate(&reply.content, MAX_OUTPUT_BYTES));
         let (status, error) = match (reply.status, stop) {
             (SessionStatus::Done, _) => (RunStatus::Success, None),
             (SessionStatus::Cancelled, Some(StopReason::Timeout)) => (
@@ -189,21 +195,27 @@ impl Outcome {
             (SessionStatus::Cancelled, stop) => {
                 (RunStatus::Cancelled, Some(stop.unwrap_or(StopReason::Cancel).sentence().to_owned()))
             }
-            // What the engine says of it fits a conversation.
-            (SessionStatus::Interrupted, _) => (RunStatus::Failed, Some(CUT_OFF.to_owned())),
-            (SessionStatus::Failed | SessionStatus::Running, _) => (RunStatus::Failed, said()),
+            // The engine's message is written for conversations.
+            (SessionStatus::Interrupted, _) => (RunStatus::Failed, Some(INTERRUPTED.to_owned())),
+            (SessionStatus::Failed | SessionStatus::Running, _) => (RunStatus::Failed, reply_error()),
         };
-        let is_cut_off = reply.status == SessionStatus::Interrupted;
-        Self { status, output, error: error.map(|error| cut(&error, ERROR_BYTES)), is_cut_off, is_final: false }
+        let is_interrupted = reply.status == SessionStatus::Interrupted;
+        Self {
+            status,
+            output,
+            error: error.map(|error| truncate(&error, MAX_ERROR_BYTES)),
+            is_interrupted,
+            is_final: false,
+        }
     }
 
-    /// Whether another attempt could go better.
-    pub(crate) fn may_be_repeated(&self) -> bool {
+    /// Whether another attempt may succeed.
+    pub(crate) fn is_retryable(&self) -> bool {
         !self.is_final && self.status.is_failure()
     }
 }
 
-/// What the database can store of a text, up to so many bytes.
-pub(crate) fn cut(text: &str, bytes: usize) -> String {
+/// Truncates a text to `bytes` and replaces NUL characters, which the database cannot store.
+pub(crate) fn truncate(text: &str, bytes: usize) -> String {
     text[..text.floor_char_boundary(bytes)].replace('\0', "\u{fffd}")
 }

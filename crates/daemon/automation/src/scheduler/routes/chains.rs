@@ -13,16 +13,16 @@ use crate::scheduler::model::{
 };
 use crate::scheduler::service::{NewChain, Scheduler};
 
-/// Jobs that follow each other.
+/// Definition of a new chain.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct CreateChainBody {
     #[schema(min_length = 1, max_length = 200)]
     name: String,
-    /// Ids of jobs, each once.
+    /// Ids of the jobs; each must be unique.
     #[schema(min_items = 1, max_items = 50)]
     jobs: Vec<String>,
-    /// Without a circle. A job begins when every job that an edge comes from is over, its `on_success` and
-    /// `on_complete` edges all hold, and one of its `on_failure` edges does, if it has any.
+    /// Dependencies, without cycles. A job starts when all its predecessors have ended and all its `on_success` and
+    /// `on_complete` edges are satisfied. If it has `on_failure` edges, at least one must be satisfied too.
     #[serde(default)]
     #[schema(max_items = 200)]
     edges: Vec<ChainEdge>,
@@ -58,7 +58,7 @@ pub(super) struct ChainList {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ChainQuery {
-    /// Left out: all.
+    /// Page size. Default: all chains.
     #[param(minimum = 1, maximum = 200)]
     limit: Option<i64>,
     #[param(minimum = 0, default = 0)]
@@ -75,7 +75,9 @@ impl ChainQuery {
     }
 }
 
-/// Chains, the newest first
+/// List chains
+///
+/// Returns chains of jobs, newest first.
 #[utoipa::path(
     get, path = "/api/scheduler/chains", tag = "scheduler", params(ChainQuery),
     responses((status = 200, body = ChainList)),
@@ -88,16 +90,15 @@ pub(super) async fn list_chains(
     Ok(Json(ChainList { chains: chains.iter().map(ChainView::from).collect(), total }))
 }
 
-/// Let jobs follow each other
+/// Create a chain
 ///
-/// A chain starts when it is triggered, and when a run of one of its roots ends that the schedule or somebody
-/// began.
+/// A chain starts when it is triggered, and whenever a scheduled or manual run of one of its root jobs ends.
 #[utoipa::path(
     post, path = "/api/scheduler/chains", tag = "scheduler", request_body = CreateChainBody,
     params(IdempotencyKey),
     responses(
         (status = 201, body = ChainView),
-        (status = 409, body = ErrorBody, description = "Too many chains begin with one of the jobs (`too_many_chains`)"),
+        (status = 409, body = ErrorBody, description = "Too many chains have one of the jobs as root (`too_many_chains`)"),
     ),
 )]
 pub(super) async fn create_chain(
@@ -112,7 +113,7 @@ pub(super) async fn create_chain(
     Ok((StatusCode::CREATED, Json(ChainView::from(&chain))))
 }
 
-/// One chain of jobs
+/// Get a chain
 #[utoipa::path(
     get, path = "/api/scheduler/chains/{id}", tag = "scheduler",
     params(("id" = String, Path, description = "As in the list")),
@@ -130,7 +131,7 @@ pub(super) struct ChainDeleted {
 
 /// Delete a chain
 ///
-/// Its jobs stay, and so do their runs, also those that are under way.
+/// Does not affect the jobs of the chain or their runs.
 #[utoipa::path(
     delete, path = "/api/scheduler/chains/{id}", tag = "scheduler",
     params(("id" = String, Path, description = "As in the list")),
@@ -146,7 +147,9 @@ pub(super) struct ChainTriggered {
     chain_run_id: ChainRunId,
 }
 
-/// Run a chain now, from all its roots
+/// Trigger a chain
+///
+/// Starts a chain run immediately, from all root jobs.
 #[utoipa::path(
     post, path = "/api/scheduler/chains/{id}/trigger", tag = "scheduler",
     params(("id" = String, Path, description = "Id of the chain"), IdempotencyKey),
@@ -165,11 +168,11 @@ pub(super) async fn trigger_chain(
     Ok((StatusCode::ACCEPTED, Json(ChainTriggered { chain_run_id })))
 }
 
-/// A job's part in a run of a chain.
+/// Step of a chain run.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ChainStepView {
     job_id: JobId,
-    /// Null for a job that never began.
+    /// Id of the run; null if the job cannot start.
     run_id: Option<RunId>,
     status: RunStatus,
 }
@@ -180,7 +183,7 @@ pub(super) struct ChainRunView {
     chain_id: ChainId,
     cause: ChainCause,
     status: ChainRunStatus,
-    /// Jobs that have begun or are about to, then, as `skipped`, those that can no longer begin.
+    /// Steps that have started or are due, followed by jobs that can no longer start, as `skipped`.
     steps: Vec<ChainStepView>,
     started_at: Timestamp,
     completed_at: Option<Timestamp>,
@@ -193,13 +196,13 @@ impl From<&ChainRun> for ChainRunView {
             run_id: Some(step.run_id.clone()),
             status: step.status,
         };
-        let left_out = |job: &JobId| ChainStepView { job_id: job.clone(), run_id: None, status: RunStatus::Skipped };
+        let unreachable = |job: &JobId| ChainStepView { job_id: job.clone(), run_id: None, status: RunStatus::Skipped };
         Self {
             id: run.id.clone(),
             chain_id: run.chain_id.clone(),
             cause: run.cause,
             status: run.status,
-            steps: run.steps.iter().map(step).chain(run.left_out.iter().map(left_out)).collect(),
+            steps: run.steps.iter().map(step).chain(run.unreachable.iter().map(unreachable)).collect(),
             started_at: run.started_at,
             completed_at: run.completed_at,
         }
@@ -221,7 +224,9 @@ pub(super) struct ChainRunList {
     total: u64,
 }
 
-/// Runs of a chain, the newest first
+/// List chain runs
+///
+/// Returns the runs of a chain, newest first.
 #[utoipa::path(
     get, path = "/api/scheduler/chains/{id}/runs", tag = "scheduler",
     params(("id" = String, Path, description = "Id of the chain"), ChainRunQuery),

@@ -1,4 +1,4 @@
-//! What a job is made from, and what of it changes.
+//! Request bodies for jobs.
 
 use agentd_base::{FieldProblem, Patch};
 use agentd_engine::agents::AgentId;
@@ -13,62 +13,62 @@ use crate::scheduler::model::{
 };
 use crate::scheduler::service::{CreateJob, Scheduler, UpdateJob};
 
-/// Fields of a schedule, which mean nothing without its type.
+/// Fields of a schedule that cannot be validated without its type.
 const OF_SCHEDULE_TYPE: &[(&str, &[&str])] = &[("schedule.type", &["schedule"])];
 
-/// What a job is at first.
+/// Initial status of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum NewJobStatus {
-    /// It is due from now on.
+    /// The schedule starts immediately.
     Active,
-    /// Nothing happens until it is resumed or triggered.
+    /// The job does not run until it is resumed or triggered.
     Paused,
 }
 
-/// What a job is made from.
+/// Definition of a new job.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct CreateJobBody {
     #[schema(min_length = 1, max_length = 200)]
     name: String,
-    /// What the agent is to do.
+    /// Task for the agent.
     #[schema(min_length = 1, max_length = 20_000)]
     goal: String,
-    /// Id or svc_name of the agent; left out: the default agent.
+    /// Id or `svc_name` of the agent. Default: the default agent.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 64)]
     agent_id: Option<String>,
-    /// A project that it belongs to; what its runs use is counted for it.
+    /// Project that the usage of its runs is attributed to.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 64)]
     project_id: Option<String>,
     schedule: ScheduleSpec,
-    /// Default `active`.
+    /// Initial status; default `active`.
     #[serde(default)]
     status: Option<NewJobStatus>,
-    /// Where the output goes; left out: it is only kept.
+    /// Destination of the output. By default it is only stored.
     #[serde(default)]
     delivery: Option<DeliveryRule>,
-    /// Left out: it always runs.
+    /// Condition for starting a run. By default every run starts.
     #[serde(default)]
     condition: Option<JobCondition>,
-    /// Left out: a failed attempt is the last.
+    /// Retry rule. By default a failed attempt is not retried.
     #[serde(default)]
     retry: Option<RetryRule>,
-    /// What happens to a slot while the job still runs. Default `skip`.
+    /// Handling of a slot that is due while a run of the job is open; default `skip`.
     #[serde(default)]
     overlap: Option<OverlapPolicy>,
-    /// What happens to slots that were missed. Default `run_once`.
+    /// Handling of missed slots; default `run_once`.
     #[serde(default)]
     misfire: Option<MisfirePolicy>,
-    /// Default `autonomous`.
+    /// Autonomy of the agent; default `autonomous`.
     #[serde(default)]
     execution_mode: Option<JobExecutionMode>,
-    /// Of one attempt. Default 3600.
+    /// Time limit of one attempt, in seconds; default 3600.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 86_400)]
     time_limit_seconds: Option<u32>,
-    /// Goes before the agent's and the settings' model.
+    /// Model that overrides those of the agent and the settings.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 200)]
     model: Option<String>,
@@ -97,7 +97,7 @@ impl From<CreateJobBody> for CreateJob {
                 time_limit_seconds: body.time_limit_seconds,
                 model: patch(body.model),
             },
-            most_of_agent: None,
+            agent_job_limit: None,
         }
     }
 }
@@ -113,8 +113,8 @@ impl Validate<Scheduler> for CreateJobBody {
     }
 }
 
-/// Any of the fields; those left out stay as they are, also those of `delivery` and `retry`, and `null` takes
-/// `project_id`, `delivery`, `condition`, `retry` and `model` away.
+/// Changes of a job. Omitted fields keep their value, including those inside `delivery` and `retry`. `null` removes
+/// `project_id`, `delivery`, `condition`, `retry` and `model`.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct UpdateJobBody {
     #[serde(default)]
@@ -123,18 +123,18 @@ pub(super) struct UpdateJobBody {
     #[serde(default)]
     #[schema(value_type = String, min_length = 1, max_length = 20_000)]
     goal: Option<String>,
-    /// Id or svc_name of the agent.
+    /// Id or `svc_name` of the agent.
     #[serde(default)]
     #[schema(value_type = String, min_length = 1, max_length = 64)]
     agent_id: Option<String>,
     #[serde(default)]
     #[schema(value_type = Option<String>, min_length = 1, max_length = 64)]
     project_id: Patch<String>,
-    /// As it is, for a job that is sent back whole; it changes with `…/pause` and `…/resume`.
+    /// Must equal the current status, which only `…/pause` and `…/resume` change.
     #[serde(default)]
     #[schema(value_type = JobStatus)]
     status: Option<JobStatus>,
-    /// Counts from now on; a job that is over is active again with it.
+    /// New schedule, counted from now. Reactivates a job that has ended.
     #[serde(default)]
     #[schema(value_type = ScheduleSpec)]
     schedule: Option<ScheduleSpec>,
@@ -192,10 +192,10 @@ impl Validate<Scheduler> for UpdateJobBody {
 
     async fn validate(self, scheduler: &Scheduler) -> Vec<FieldProblem> {
         let mut fields = UpdateJob::from(self).fields;
-        // What a change leaves out is there already.
-        let there = || Some("there".to_owned());
-        fields.name = fields.name.or_else(there);
-        fields.goal = fields.goal.or_else(there);
+        // Omitted fields have valid stored values, so placeholders stand in for them.
+        let placeholder = || Some("placeholder".to_owned());
+        fields.name = fields.name.or_else(placeholder);
+        fields.goal = fields.goal.or_else(placeholder);
         fields.schedule = fields.schedule.or_else(|| Some(ScheduleSpec::every(60)));
         scheduler.checked(AgentId::from("agent"), &fields).err().unwrap_or_default()
     }

@@ -18,7 +18,7 @@ use crate::scheduler::model::{
 };
 use crate::scheduler::service::{ListJobs, Scheduler};
 
-/// What an agent is to do, and when.
+/// A scheduled job of an agent.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct JobView {
     id: JobId,
@@ -27,10 +27,11 @@ pub(super) struct JobView {
     agent_id: AgentId,
     project_id: Option<ProjectId>,
     schedule: ScheduleSpec,
-    /// The schedule in words, in the interface's language.
+    /// Description of the schedule in the interface language.
     human_readable: String,
     status: JobStatus,
-    /// To a key that may only read, a url in its channel shows scheme and host alone: the rest may hold a token.
+    /// Destination of the output. Read-only keys see only the scheme and host of a URL, because the rest may contain a
+    /// token.
     delivery: Option<DeliveryRule>,
     condition: Option<JobCondition>,
     retry: RetryRule,
@@ -39,12 +40,12 @@ pub(super) struct JobView {
     execution_mode: JobExecutionMode,
     time_limit_seconds: u32,
     model: Option<String>,
-    /// `null` while it is not active.
+    /// Time of the next run; null if the job is not active.
     next_run_at: Option<Timestamp>,
     last_run_at: Option<Timestamp>,
-    /// Result of the last run that has ended, skipped ones aside.
+    /// Result of the last completed run, excluding skipped ones.
     last_run_status: Option<RunStatus>,
-    /// Runs that have begun.
+    /// Number of started runs.
     run_count: u64,
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -78,7 +79,7 @@ impl JobView {
         }
     }
 
-    /// As the caller may see it: the address of a delivery may hold a token, with which one could write there.
+    /// Hides the token in a delivery address from read-only callers.
     fn shown_to(mut self, caller: &Caller) -> Self {
         if caller.scope == Scope::Read
             && let Some(rule) = &mut self.delivery
@@ -92,24 +93,24 @@ impl JobView {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct JobList {
     jobs: Vec<JobView>,
-    /// How many match, whatever the page.
+    /// Total number of matches on all pages.
     count: u64,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct JobQuery {
-    /// Only those in this state.
+    /// Returns only jobs in this state.
     #[param(inline)]
     status: Option<JobStatus>,
-    /// Only those whose last run failed or timed out.
+    /// Returns only jobs whose last run failed or timed out.
     #[serde(default)]
     #[param(default = false)]
     failing: bool,
-    /// Only those of this agent, by id or svc_name.
+    /// Returns only jobs of this agent, by id or `svc_name`.
     #[param(min_length = 1, max_length = 64)]
     agent_id: Option<String>,
-    /// Only those of this project.
+    /// Returns only jobs of this project.
     #[param(min_length = 1, max_length = 64)]
     project_id: Option<String>,
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
@@ -118,7 +119,9 @@ pub(super) struct JobQuery {
     offset: Option<i64>,
 }
 
-/// Jobs, the newest first
+/// List jobs
+///
+/// Returns scheduled jobs, newest first.
 #[utoipa::path(
     get, path = "/api/scheduler/jobs", tag = "scheduler", params(JobQuery),
     responses(
@@ -134,21 +137,21 @@ pub(super) async fn list_jobs(
     let mut problems = Problems::new();
     let page = Page::checked(query.limit, query.offset, PageLimits::default(), &mut problems);
     problems.into_result().map_err(ApiError::invalid)?;
-    let asked = ListJobs {
+    let filter = ListJobs {
         status: query.status,
         is_failing: query.failing,
         agent: query.agent_id.as_deref(),
         project: query.project_id.as_deref(),
     };
-    let (jobs, count) = scheduler.list(asked, page).await?;
+    let (jobs, count) = scheduler.list(filter, page).await?;
     let jobs = jobs.iter().map(|job| JobView::new(job, &scheduler).shown_to(&caller)).collect();
     Ok(Json(JobList { jobs, count }))
 }
 
-/// Plan a job for an agent
+/// Create a job
 ///
-/// Its first slot is the next one from now on; with `status: "paused"` from when it is resumed. A run is a turn of the
-/// agent without a conversation; it can be followed at `/api/chat/sessions/{session_id}/stream`.
+/// The first slot is the next one from now, or from the resumption if `status` is `paused`. A run is a turn of the
+/// agent without a conversation, and can be streamed at `/api/chat/sessions/{session_id}/stream`.
 #[utoipa::path(
     post, path = "/api/scheduler/jobs", tag = "scheduler", request_body = CreateJobBody,
     params(IdempotencyKey),
@@ -162,13 +165,13 @@ pub(super) async fn create_job(
     once: IdempotencyKey,
     Validated(Json(body)): Validated<Json<CreateJobBody>>,
 ) -> Result<(StatusCode, Json<JobView>), ApiError> {
-    let shown_by = scheduler.clone();
-    let recorder = record_once(&once, StatusCode::CREATED, move |job: &Job| JobView::new(job, &shown_by));
+    let scheduler_for_view = scheduler.clone();
+    let recorder = record_once(&once, StatusCode::CREATED, move |job: &Job| JobView::new(job, &scheduler_for_view));
     let job = scheduler.create(body.into(), recorder).await?;
     Ok((StatusCode::CREATED, Json(JobView::new(&job, &scheduler))))
 }
 
-/// One job with its schedule
+/// Get a job
 #[utoipa::path(
     get, path = "/api/scheduler/jobs/{id}", tag = "scheduler",
     params(("id" = String, Path, description = "As in the list")),
@@ -182,7 +185,9 @@ pub(super) async fn get_job(
     Ok(Json(JobView::new(&scheduler.get(&id).await?, &scheduler).shown_to(&caller)))
 }
 
-/// Change some fields of a job
+/// Update a job
+///
+/// Changes the given fields. A new schedule counts from now and reactivates a job that has ended.
 #[utoipa::path(
     put, path = "/api/scheduler/jobs/{id}", tag = "scheduler", request_body = UpdateJobBody,
     params(("id" = String, Path, description = "As in the list")),
@@ -205,13 +210,13 @@ pub(super) struct JobDeleted {
 
 /// Delete a job and its runs
 ///
-/// A run that is under way is stopped.
+/// Stops open runs of the job.
 #[utoipa::path(
     delete, path = "/api/scheduler/jobs/{id}", tag = "scheduler",
     params(("id" = String, Path, description = "As in the list")),
     responses(
         (status = 200, body = JobDeleted),
-        (status = 409, body = ErrorBody, description = "It is part of a chain"),
+        (status = 409, body = ErrorBody, description = "The job is part of a chain"),
     ),
 )]
 pub(super) async fn delete_job(State(scheduler): State<Scheduler>, Path(id): Path<JobId>) -> Answer<JobDeleted> {
@@ -221,13 +226,13 @@ pub(super) async fn delete_job(State(scheduler): State<Scheduler>, Path(id): Pat
 
 /// Pause a job
 ///
-/// Nothing is started by itself until it is resumed; a run that is under way goes on.
+/// The schedule starts no runs until the job is resumed. A run in progress continues.
 #[utoipa::path(
     post, path = "/api/scheduler/jobs/{id}/pause", tag = "scheduler",
     params(("id" = String, Path, description = "As in the list"), IdempotencyKey),
     responses(
         (status = 200, body = JobView),
-        (status = 409, body = ErrorBody, description = "It is not active"),
+        (status = 409, body = ErrorBody, description = "The job is not active"),
     ),
 )]
 pub(super) async fn pause_job(
@@ -235,21 +240,21 @@ pub(super) async fn pause_job(
     once: IdempotencyKey,
     Path(id): Path<JobId>,
 ) -> Answer<JobView> {
-    let shown_by = scheduler.clone();
-    let recorder = record_once(&once, StatusCode::OK, move |job: &Job| JobView::new(job, &shown_by));
+    let scheduler_for_view = scheduler.clone();
+    let recorder = record_once(&once, StatusCode::OK, move |job: &Job| JobView::new(job, &scheduler_for_view));
     Ok(Json(JobView::new(&scheduler.pause(&id, recorder).await?, &scheduler)))
 }
 
 /// Resume a paused job
 ///
-/// It is due again from now on; what it missed meanwhile is not made up for. A job of one date that has passed
-/// meanwhile is completed with it, and a skipped run stands for the date.
+/// The schedule counts from now; slots missed during the pause are not caught up. A one-time job whose date has passed
+/// is completed, and a skipped run is recorded for the date.
 #[utoipa::path(
     post, path = "/api/scheduler/jobs/{id}/resume", tag = "scheduler",
     params(("id" = String, Path, description = "As in the list"), IdempotencyKey),
     responses(
         (status = 200, body = JobView),
-        (status = 409, body = ErrorBody, description = "It is not paused, or has no time left"),
+        (status = 409, body = ErrorBody, description = "The job is not paused, or its schedule has no time left"),
     ),
 )]
 pub(super) async fn resume_job(
@@ -257,7 +262,7 @@ pub(super) async fn resume_job(
     once: IdempotencyKey,
     Path(id): Path<JobId>,
 ) -> Answer<JobView> {
-    let shown_by = scheduler.clone();
-    let recorder = record_once(&once, StatusCode::OK, move |job: &Job| JobView::new(job, &shown_by));
+    let scheduler_for_view = scheduler.clone();
+    let recorder = record_once(&once, StatusCode::OK, move |job: &Job| JobView::new(job, &scheduler_for_view));
     Ok(Json(JobView::new(&scheduler.resume(&id, recorder).await?, &scheduler)))
 }

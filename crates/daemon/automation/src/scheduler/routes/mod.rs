@@ -12,7 +12,7 @@ use agentd_web::{ApiRouter, Routes, routes};
 
 use super::service::Scheduler;
 
-/// Every route of the domain.
+/// Returns the routes of the scheduler.
 #[must_use]
 pub(super) fn routes() -> Routes<Scheduler> {
     Routes::new().protected(

@@ -1,4 +1,4 @@
-//! Schedules in plain words, and whether one stands.
+//! Parsing and validation of schedules.
 
 use agentd_base::{FieldProblem, Timestamp};
 use agentd_schedule::{MAX_TEXT_LENGTH, ScheduleSpec, ScheduleType};
@@ -11,7 +11,7 @@ use crate::scheduler::service::{ParseMethod, Scheduler};
 
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct ParseBody {
-    /// English or German.
+    /// Description of the schedule in English or German.
     #[schema(min_length = 1, max_length = 1000, example = "every weekday at 9")]
     text: String,
 }
@@ -19,35 +19,35 @@ pub(super) struct ParseBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum ParseMethodView {
-    /// The daemon's own grammar understood it.
+    /// Parsed by the built-in grammar.
     Regex,
-    /// The default agent's model did.
+    /// Parsed by the default agent's model.
     Llm,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ParsedView {
-    /// As a job takes it.
+    /// Schedule in the format of a job.
     schedule: ScheduleSpec,
-    /// What was understood, in the interface's language.
+    /// Description of the schedule in the interface language.
     human_readable: String,
-    /// 0 to 1. Ask before anything is created below 0.5.
+    /// Confidence from 0 to 1. Ask for confirmation below 0.5 before creating a job.
     confidence: f64,
     parse_method: ParseMethodView,
-    /// The next five times.
+    /// Next five run times.
     next_runs: Vec<Timestamp>,
 }
 
-/// Read a schedule out of a sentence
+/// Parse a schedule
 ///
-/// In the profile's time zone. What the daemon's grammar does not understand goes to the default agent's model,
-/// whose answer counts only if it is a valid schedule. Nothing is created.
+/// Parses a description in the profile's time zone. Text that the built-in grammar does not understand is sent to the
+/// default agent's model, whose answer must be a valid schedule. Creates nothing.
 #[utoipa::path(
     post, path = "/api/scheduler/parse-nl", tag = "scheduler", request_body = ParseBody,
     responses(
         (status = 200, body = ParsedView),
         (status = 400, body = ErrorBody, description = "No schedule was understood"),
-        (status = 502, body = ErrorBody, description = "The model that was asked gave no answer"),
+        (status = 502, body = ErrorBody, description = "The model call failed"),
     ),
 )]
 pub(super) async fn parse_schedule(
@@ -78,10 +78,10 @@ pub(super) struct ValidateQuery {
     #[serde(rename = "type")]
     #[param(inline)]
     kind: ScheduleType,
-    /// A cron expression, a number of seconds, or a time.
+    /// Cron expression, number of seconds, or time, depending on the type.
     #[param(max_length = 1000, example = "0 9 * * 1-5")]
     value: String,
-    /// IANA name; left out: the profile's.
+    /// IANA time zone name. Default: the profile's time zone.
     #[param(max_length = 200)]
     timezone: Option<String>,
 }
@@ -89,17 +89,19 @@ pub(super) struct ValidateQuery {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ValidationView {
     valid: bool,
-    /// The next five times; fewer where there are no more, none where it is not valid.
+    /// Next five run times; fewer if the schedule ends earlier, none if it is invalid.
     next_runs: Vec<Timestamp>,
-    /// In the interface's language.
+    /// Description of the schedule in the interface language.
     #[serde(skip_serializing_if = "Option::is_none")]
     human_readable: Option<String>,
-    /// Why it is not valid.
+    /// Reason the schedule is invalid.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
-/// Whether a schedule is valid, and when it would be due
+/// Validate a schedule
+///
+/// Returns whether the schedule is valid, and its next run times.
 #[utoipa::path(
     get, path = "/api/scheduler/validate", tag = "scheduler", params(ValidateQuery),
     responses((status = 200, body = ValidationView)),

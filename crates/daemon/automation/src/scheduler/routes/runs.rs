@@ -17,15 +17,15 @@ pub(super) struct JobTriggered {
     run_id: RunId,
 }
 
-/// Run a job now
+/// Trigger a job
 ///
-/// Whatever its schedule and status say; its condition is looked at all the same.
+/// Creates a run that starts immediately, regardless of the job's schedule and status. The condition still applies.
 #[utoipa::path(
     post, path = "/api/scheduler/jobs/{id}/trigger", tag = "scheduler",
     params(("id" = String, Path, description = "Id of the job"), IdempotencyKey),
     responses(
         (status = 202, body = JobTriggered),
-        (status = 409, body = ErrorBody, description = "It runs already, and its overlap policy has no room for more"),
+        (status = 409, body = ErrorBody, description = "A run is open, and the overlap policy permits no further one"),
         (status = 429, body = ErrorBody, description = "Too many runs of the job are open (`too_many_open_runs`)"),
     ),
 )]
@@ -39,27 +39,28 @@ pub(super) async fn trigger_job(
     Ok((StatusCode::ACCEPTED, Json(JobTriggered { run_id })))
 }
 
-/// One time that a job is carried out, with all its attempts.
+/// Execution of a job, with all its attempts.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RunView {
     id: RunId,
     job_id: JobId,
     status: RunStatus,
     cause: RunCause,
-    /// The slot; `null` of a run that is not the schedule's.
+    /// Slot of the schedule; null if the run has another cause.
     scheduled_for: Option<Timestamp>,
-    /// Attempts that have begun.
+    /// Number of started attempts.
     attempt: u32,
-    /// When a pending run may begin, the next attempt included.
+    /// Earliest start of a pending run or of its next attempt; null otherwise.
     next_attempt_at: Option<Timestamp>,
-    /// Of the last attempt: `/api/chat/sessions/{session_id}/stream` shows it live, and for a day after.
+    /// Session of the last attempt. `/api/chat/sessions/{session_id}/stream` streams it live and for one day after.
     session_id: Option<SessionId>,
     started_at: Option<Timestamp>,
     completed_at: Option<Timestamp>,
     output: Option<String>,
-    /// Why it failed, was left out or stopped; of a run that is attempted again, what the last attempt said.
+    /// Reason the run failed, was skipped or was stopped. For a run that will be retried, the error of the last
+    /// attempt.
     error: Option<String>,
-    /// What became of sending the output; `null` where nothing was to be sent, or that is not known any more.
+    /// Delivery status of the output; null if nothing was to be sent or the record has expired.
     delivery: Option<RunDelivery>,
     created_at: Timestamp,
 }
@@ -88,14 +89,14 @@ impl RunView {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RunList {
     runs: Vec<RunView>,
-    /// How many match, whatever the page.
+    /// Total number of matches on all pages.
     total: u64,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct RunQuery {
-    /// Only those in this state.
+    /// Returns only runs in this state.
     #[param(inline)]
     status: Option<RunStatus>,
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
@@ -104,9 +105,9 @@ pub(super) struct RunQuery {
     offset: Option<i64>,
 }
 
-/// Runs of a job, the newest first
+/// List job runs
 ///
-/// They are kept for 30 days, and the newest 1,000 of a job.
+/// Returns the runs of a job, newest first. Runs are retained for 30 days, at most the newest 1,000 per job.
 #[utoipa::path(
     get, path = "/api/scheduler/jobs/{id}/runs", tag = "scheduler",
     params(("id" = String, Path, description = "Id of the job"), RunQuery),
@@ -126,7 +127,7 @@ pub(super) async fn list_job_runs(
     Ok(Json(RunList { runs, total }))
 }
 
-/// One run of a job
+/// Get a job run
 #[utoipa::path(
     get, path = "/api/scheduler/jobs/{id}/runs/{run_id}", tag = "scheduler",
     params(
@@ -144,9 +145,9 @@ pub(super) async fn get_job_run(
     Ok(Json(RunView::new(&run, delivery)))
 }
 
-/// Stop a run of a job
+/// Cancel a job run
 ///
-/// Its turn is ended wherever it runs, and no further attempt is made.
+/// Stops the turn on whichever daemon executes it. No further attempt is made.
 #[utoipa::path(
     post, path = "/api/scheduler/jobs/{id}/runs/{run_id}/cancel", tag = "scheduler",
     params(
@@ -154,7 +155,7 @@ pub(super) async fn get_job_run(
         ("run_id" = String, Path, description = "As in the list"), IdempotencyKey),
     responses(
         (status = 200, body = RunView),
-        (status = 409, body = ErrorBody, description = "It is over already"),
+        (status = 409, body = ErrorBody, description = "The run has already ended"),
     ),
 )]
 pub(super) async fn cancel_job_run(
@@ -163,6 +164,6 @@ pub(super) async fn cancel_job_run(
     Path((id, run_id)): Path<(JobId, RunId)>,
 ) -> Answer<RunView> {
     let recorder = record_once(&once, StatusCode::OK, |run: &Run| RunView::new(run, None));
-    // Nobody is told of a run that was cancelled.
+    // A cancelled run sends no message.
     Ok(Json(RunView::new(&scheduler.cancel_run(&id, &run_id, recorder).await?, None)))
 }

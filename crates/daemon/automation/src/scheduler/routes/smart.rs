@@ -1,4 +1,4 @@
-//! What the owner's habits say, and what a calendar shows.
+//! Schedule suggestions, the activity heatmap and the calendar.
 
 use agentd_base::{Edge, FieldProblem, Problems, Timestamp};
 use agentd_engine::agents::AgentId;
@@ -13,20 +13,20 @@ use utoipa::{IntoParams, ToSchema};
 use crate::scheduler::model::{JobId, RunId};
 use crate::scheduler::service::{CalendarEntry, Scheduler};
 
-/// The longest range of a calendar, in days.
-const MOST_DAYS: u64 = 92;
+/// Maximum range of a calendar, in days.
+const MAX_DAYS: u64 = 92;
 const DEFAULT_DAYS: i64 = 31;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SuggestionView {
-    /// `HH:MM` in the profile's time zone.
+    /// Time of day as `HH:MM` in the profile's time zone.
     #[schema(example = "09:00")]
     time: String,
-    /// `monday` to `sunday`.
+    /// Weekdays, from `monday` to `sunday`.
     days: Vec<String>,
-    /// In the interface's language.
+    /// Reason for the suggestion, in the interface language.
     reason: String,
-    /// As a job takes it.
+    /// Schedule in the format of a job.
     schedule: ScheduleSpec,
 }
 
@@ -35,10 +35,10 @@ pub(super) struct SuggestionList {
     suggestions: Vec<SuggestionView>,
 }
 
-/// Times at which something could be planned
+/// List schedule suggestions
 ///
-/// From what the owner did in the last 28 days: hours at which it is usual to be there, the firmest first, and a
-/// quiet time for long work last. Empty without enough to go by.
+/// Derives suggestions from the owner's activity in the last 28 days. Habitual hours come first, most frequent first,
+/// followed by a quiet period for long tasks. The list is empty without sufficient activity.
 #[utoipa::path(
     get, path = "/api/scheduler/smart/suggestions", tag = "scheduler",
     responses((status = 200, body = SuggestionList)),
@@ -56,20 +56,20 @@ pub(super) async fn list_suggestions(State(scheduler): State<Scheduler>) -> Answ
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct HeatmapView {
-    /// 24 rows, one for each hour of the day, of 7 columns, Monday first: 0 to 1, where 1 is the busiest hour of
-    /// the week.
+    /// 24 rows, one per hour of the day, with 7 columns, Monday first. Values from 0 to 1, where 1 is the busiest hour
+    /// of the week.
     heatmap: Vec<Vec<f64>>,
-    /// The same as numbers: messages that were written and runs that were started by hand.
+    /// Number of written messages and manually started runs, in the same layout as `heatmap`.
     counts: Vec<Vec<u64>>,
-    /// Whose hours these are.
+    /// Time zone of the hours.
     timezone: String,
     since: Timestamp,
     total: u64,
 }
 
-/// At which hours of the week the owner is there
+/// Get weekly activity heatmap
 ///
-/// Over the last 90 days, in the profile's time zone.
+/// Returns the owner's activity by hour of the week over the last 90 days, in the profile's time zone.
 #[utoipa::path(
     get, path = "/api/scheduler/smart/heatmap", tag = "scheduler",
     responses((status = 200, body = HeatmapView)),
@@ -91,10 +91,10 @@ pub(super) async fn get_activity_heatmap(State(scheduler): State<Scheduler>) -> 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct CalendarQuery {
-    /// A date or an ISO 8601 time, in the profile's zone where it names none. Default: the first of this month.
+    /// Date or ISO 8601 time, in the profile's time zone unless it has an offset. Default: the first of this month.
     #[param(max_length = 64, example = "2026-03-01")]
     start: Option<String>,
-    /// The first instant that is not shown any more; 92 days after `start` at most. Default: 31 days after it.
+    /// Exclusive end of the range, at most 92 days after `start`. Default: 31 days after `start`.
     #[param(max_length = 64, example = "2026-04-01")]
     end: Option<String>,
 }
@@ -103,13 +103,13 @@ pub(super) struct CalendarQuery {
 pub(super) struct CalendarEntryView {
     job_id: JobId,
     agent_id: AgentId,
-    /// The job's.
+    /// Name of the job.
     name: String,
-    /// When it was or will be due; of a run that was started otherwise, when that was.
+    /// Due time of the slot; for a run with another cause, its creation time.
     at: Timestamp,
-    /// `scheduled` for what is to come, else the run's.
+    /// `scheduled` for a future slot, otherwise the status of the run.
     status: String,
-    /// `null` for what is to come.
+    /// Id of the run; null for a future slot.
     run_id: Option<RunId>,
 }
 
@@ -117,11 +117,11 @@ pub(super) struct CalendarEntryView {
 pub(super) struct CalendarView {
     start: Timestamp,
     end: Timestamp,
-    /// The profile's.
+    /// Time zone of the profile.
     timezone: String,
-    /// The earliest first.
+    /// Entries, earliest first.
     entries: Vec<CalendarEntryView>,
-    /// There is more: 2,000 entries are shown at most, and 200 to come of one job.
+    /// Whether entries were omitted. The limits are 2,000 entries, and 200 future slots per job.
     truncated: bool,
 }
 
@@ -129,8 +129,9 @@ impl CalendarQuery {
     fn range(&self, scheduler: &Scheduler) -> Result<(Timestamp, Timestamp), Vec<FieldProblem>> {
         let zone = scheduler.zone();
         let mut problems = Problems::new();
-        let start = bound("start", self.start.as_deref(), &zone, &mut problems).or_else(|| scheduler.first_of_month());
-        let mut end = bound("end", self.end.as_deref(), &zone, &mut problems);
+        let start =
+            parse_bound("start", self.start.as_deref(), &zone, &mut problems).or_else(|| scheduler.first_of_month());
+        let mut end = parse_bound("end", self.end.as_deref(), &zone, &mut problems);
         if self.end.is_none() {
             end = start.and_then(|start| zone.instant(zone.wall(start).checked_add(DEFAULT_DAYS.days()).ok()?));
             problems.require(
@@ -142,7 +143,7 @@ impl CalendarQuery {
         if let (Some(start), Some(end)) = (start, end) {
             problems.require(start < end, "end", "must lie after start");
             problems.require(
-                end.since(start).as_secs() <= (MOST_DAYS + 1) * 86_400,
+                end.since(start).as_secs() <= (MAX_DAYS + 1) * 86_400,
                 "end",
                 "lies 92 days after start at most",
             );
@@ -165,7 +166,9 @@ impl From<CalendarEntry> for CalendarEntryView {
     }
 }
 
-/// What ran and what will run in a range
+/// Get calendar entries
+///
+/// Returns the past runs and the future slots of active jobs within a range.
 #[utoipa::path(
     get, path = "/api/scheduler/calendar-data", tag = "scheduler", params(CalendarQuery),
     responses((status = 200, body = CalendarView)),
@@ -185,8 +188,8 @@ pub(super) async fn get_calendar_data(
     }))
 }
 
-/// A date is its first instant in the zone.
-fn bound(field: &str, text: Option<&str>, zone: &Zone, problems: &mut Problems) -> Option<Timestamp> {
+/// Parses a bound of the range. A date is its first instant in the zone.
+fn parse_bound(field: &str, text: Option<&str>, zone: &Zone, problems: &mut Problems) -> Option<Timestamp> {
     let zone = TimeZone::get(zone.name()).unwrap_or(TimeZone::UTC);
     let time = Timestamp::read(text?, &zone, Edge::First);
     if time.is_none() {

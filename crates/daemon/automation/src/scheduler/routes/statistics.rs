@@ -1,4 +1,4 @@
-//! Figures.
+//! Statistics of jobs and the scheduler status.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +15,19 @@ use crate::scheduler::service::Scheduler;
 pub(super) struct SchedulerStatisticsView {
     total_jobs: u64,
     active_jobs: u64,
-    /// Runs that were planned since midnight in the profile's time zone, those left out included.
+    /// Number of runs created since midnight in the profile's time zone, including skipped ones.
     total_runs_today: u64,
-    /// 0 to 1, over the runs of the last 30 days that succeeded, failed or took too long; `null` without any.
+    /// Share of successful runs in the last 30 days, from 0 to 1. Counts runs that succeeded, failed or timed out; null
+    /// if there are none.
     success_rate: Option<f64>,
-    /// From the beginning of a run to its end, of the same runs.
+    /// Average duration of the same runs from start to end, in seconds.
     avg_duration_seconds: Option<f64>,
     jobs_by_status: BTreeMap<String, u64>,
 }
 
-/// Figures over all jobs
+/// Get scheduler statistics
+///
+/// Returns statistics of all jobs and their runs.
 #[utoipa::path(
     get, path = "/api/scheduler/stats", tag = "scheduler",
     responses((status = 200, body = SchedulerStatisticsView)),
@@ -49,18 +52,20 @@ pub(super) async fn get_scheduler_statistics(State(scheduler): State<Scheduler>)
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SchedulerStatusView {
-    /// Whether the daemon that answers hands out slots.
+    /// Whether the responding daemon starts runs.
     running: bool,
-    /// It looks at least this often, and exactly when the next job is due.
+    /// Maximum interval between ticks, in seconds. A tick also runs when the next job is due.
     tick_interval_seconds: u64,
     next_tick_at: Timestamp,
-    /// Jobs that were due then; those that are not cost nothing and are not looked at.
+    /// Number of jobs that were due at the last tick.
     jobs_checked_last_tick: u64,
-    /// Runs that the daemon that answers holds now.
+    /// Number of runs held by the responding daemon.
     runs_in_progress: usize,
 }
 
-/// How the scheduler of the daemon that answers does
+/// Get scheduler status
+///
+/// Returns the status of the responding daemon's scheduler.
 #[utoipa::path(
     get, path = "/api/scheduler/status", tag = "scheduler",
     responses((status = 200, body = SchedulerStatusView)),
@@ -79,20 +84,22 @@ pub(super) async fn get_scheduler_status(State(scheduler): State<Scheduler>) -> 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct JobStatisticsView {
     job_id: JobId,
-    /// Of the runs that are kept: 30 days, and the newest 1,000.
+    /// Number of retained runs: those of the last 30 days, at most the newest 1,000.
     total_runs: u64,
     runs_by_status: BTreeMap<String, u64>,
-    /// 0 to 1, over those that succeeded, failed or took too long; `null` without any.
+    /// Share of successful runs, from 0 to 1. Counts runs that succeeded, failed or timed out; null if there are none.
     success_rate: Option<f64>,
     avg_duration_seconds: Option<f64>,
     last_run_at: Option<Timestamp>,
-    /// How the last run that ended did so.
+    /// Result of the last completed run.
     last_status: Option<RunStatus>,
-    /// The next five slots.
+    /// Next five slots.
     next_runs: Vec<Timestamp>,
 }
 
-/// Figures of one job
+/// Get job statistics
+///
+/// Returns statistics of the retained runs of a job.
 #[utoipa::path(
     get, path = "/api/scheduler/jobs/{id}/stats", tag = "scheduler",
     params(("id" = String, Path, description = "Id of the job")),

@@ -1,4 +1,4 @@
-//! Chains: making, starting, showing and deleting them.
+//! Creating, triggering, listing and deleting chains.
 
 use agentd_base::{Page, Problems};
 use agentd_store::{Recorder, Tx};
@@ -9,10 +9,10 @@ use crate::scheduler::model::run::MAX_OPEN_RUNS;
 use crate::scheduler::model::{Chain, ChainCause, ChainEdge, ChainId, ChainRun, ChainRunId, JobId};
 use crate::scheduler::store::{chains, runs};
 
-/// Maximum number of chains that one job begins: they begin together when it ends.
+/// Maximum number of chains with the same root job. They all start in one transaction when it completes.
 const MAX_CHAINS_OF_ROOT: usize = 20;
 
-/// A chain that is wanted.
+/// Definition of a new chain.
 #[derive(Debug, Clone)]
 pub struct NewChain {
     pub name: String,
@@ -21,8 +21,10 @@ pub struct NewChain {
 }
 
 impl Scheduler {
+    /// Creates a chain.
+    ///
     /// # Errors
-    /// `Invalid` (a circle, an unknown job), `TooManyChains` of a root, or the store's refusal.
+    /// `Invalid` (a cycle, an unknown job), `TooManyChains` of a root, or a store error.
     pub async fn create_chain(&self, wanted: NewChain, recorder: Recorder<Chain>) -> Result<Chain, SchedulerError> {
         let chain = Chain {
             id: ChainId::generate(&self.0.context.ids),
@@ -42,7 +44,7 @@ impl Scheduler {
             }
             problems.into_result().map_err(SchedulerError::Invalid)?;
             for root in chain.roots() {
-                if chains::list_of_job(tx, root, true).await?.len() >= MAX_CHAINS_OF_ROOT {
+                if chains::list_chains_of_job(tx, root, true).await?.len() >= MAX_CHAINS_OF_ROOT {
                     return Err(SchedulerError::TooManyChains { limit: MAX_CHAINS_OF_ROOT });
                 }
             }
@@ -54,36 +56,40 @@ impl Scheduler {
     }
 
     /// # Errors
-    /// `ChainNotFound`, or the store's refusal.
+    /// `ChainNotFound`, or a store error.
     pub async fn get_chain(&self, id: &ChainId) -> Result<Chain, SchedulerError> {
         let found = chains::find_chain(&mut self.0.context.db.read().await?, id).await?;
-        found.ok_or_else(|| SchedulerError::no_chain(id.as_str()))
+        found.ok_or_else(|| SchedulerError::chain_not_found(id.as_str()))
     }
 
-    /// The newest first, and how many there are.
+    /// Returns a page of chains, newest first, and their total number.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// A store error.
     pub async fn list_chains(&self, page: Page) -> Result<(Vec<Chain>, u64), SchedulerError> {
         Ok(chains::list_chains(&mut self.0.context.db.read_snapshot().await?, page).await?)
     }
 
-    /// Deletes a chain and the record of its runs. Jobs, and runs that are under way, stay.
+    /// Deletes a chain and the record of its chain runs. Jobs and their runs are not affected.
     ///
     /// # Errors
-    /// `ChainNotFound`, or the store's refusal.
+    /// `ChainNotFound`, or a store error.
     pub async fn delete_chain(&self, id: &ChainId) -> Result<(), SchedulerError> {
         let id = id.clone();
         let work = async move |tx: &mut Tx| {
-            if chains::delete_chain(tx, &id).await? { Ok(()) } else { Err(SchedulerError::no_chain(id.as_str())) }
+            if chains::delete_chain(tx, &id).await? {
+                Ok(())
+            } else {
+                Err(SchedulerError::chain_not_found(id.as_str()))
+            }
         };
         self.0.context.db.write(work).await
     }
 
-    /// Begins a run of the chain with all its roots.
+    /// Starts a chain run from all its roots.
     ///
     /// # Errors
-    /// `ChainNotFound`, `TooManyOpenRuns` of a root, or the store's refusal.
+    /// `ChainNotFound`, `TooManyOpenRuns` of a root, or a store error.
     pub async fn trigger_chain(
         &self,
         id: &ChainId,
@@ -91,7 +97,8 @@ impl Scheduler {
     ) -> Result<ChainRunId, SchedulerError> {
         let (scheduler, id) = (self.clone(), id.clone());
         let work = async move |tx: &mut Tx| {
-            let chain = chains::find_chain(tx, &id).await?.ok_or_else(|| SchedulerError::no_chain(id.as_str()))?;
+            let chain =
+                chains::find_chain(tx, &id).await?.ok_or_else(|| SchedulerError::chain_not_found(id.as_str()))?;
             let roots: Vec<JobId> = chain.roots().into_iter().cloned().collect();
             let open = runs::list_open(tx, &roots).await?;
             if roots.iter().any(|root| open.iter().filter(|run| run.job_id == *root).count() >= MAX_OPEN_RUNS) {
@@ -110,18 +117,18 @@ impl Scheduler {
         Ok(run)
     }
 
-    /// The newest first, and how many there are.
+    /// Returns a page of chain runs, newest first, and their total number.
     ///
     /// # Errors
-    /// `ChainNotFound`, or the store's refusal.
+    /// `ChainNotFound`, or a store error.
     pub async fn list_chain_runs(&self, id: &ChainId, page: Page) -> Result<(Vec<ChainRun>, u64), SchedulerError> {
         let mut read = self.0.context.db.read_snapshot().await?;
         let Some(chain) = chains::find_chain(&mut read, id).await? else {
-            return Err(SchedulerError::no_chain(id.as_str()));
+            return Err(SchedulerError::chain_not_found(id.as_str()));
         };
         let (mut runs, total) = chains::list_chain_runs(&mut read, id, page).await?;
         for run in &mut runs {
-            run.left_out = chain.left_out(&run.steps);
+            run.unreachable = chain.unreachable_jobs(&run.steps);
         }
         Ok((runs, total))
     }

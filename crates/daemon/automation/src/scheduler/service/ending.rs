@@ -1,4 +1,4 @@
-//! The end of runs: with their turns, without one, or because they are stopped. What follows from it is part of the
+//! Completion of runs: with their turn, without a turn, or because they are stopped. All consequences are part of the
 //! transaction that ends the attempt.
 
 use agentd_core::rollups::{self, Counter};
@@ -21,12 +21,12 @@ use crate::scheduler::model::{
 use crate::scheduler::store::{chains, claims, jobs, runs};
 use crate::scheduler::{events, message};
 
-/// The name under which replies find back to their runs.
-pub(crate) const TRANSCRIPT: &str = "scheduler";
+/// Name of the turn sink that routes replies to their runs.
+pub(crate) const TURN_SINK: &str = "scheduler";
 
 impl TurnSink for Scheduler {
     fn name(&self) -> &'static str {
-        TRANSCRIPT
+        TURN_SINK
     }
 
     fn settle<'t>(&'t self, tx: &'t mut Tx, reply: &'t Reply) -> LocalBoxFuture<'t, Result<Settled, StoreError>> {
@@ -35,7 +35,7 @@ impl TurnSink for Scheduler {
             let job = jobs::find_job(tx, &run.job_id).await?;
             let limit = job.as_ref().map_or(0, |job| job.time_limit_seconds);
             let outcome = Outcome::of_reply(reply, run.stop_reason, limit);
-            // The turn only knows that it was cancelled.
+            // The turn reports only that it was cancelled; the timeout is known here.
             let timeout = outcome.error.clone().filter(|_| outcome.status == RunStatus::Timeout);
             let timeout = timeout.map(|message| NoAnswer { code: "timeout".to_owned(), message });
             let settled = self.end_attempt(tx, &run, job.as_ref(), outcome, run.attempt).await?;
@@ -49,7 +49,7 @@ impl TurnSink for Scheduler {
 }
 
 impl Scheduler {
-    /// Ends an attempt that had no turn, or its run. Does nothing when the claim has been lost.
+    /// Ends an attempt that started no turn. Does nothing if the claim was lost.
     pub(crate) async fn end_without_turn(
         &self,
         run: Run,
@@ -62,7 +62,7 @@ impl Scheduler {
                 return Ok(());
             }
             let job = jobs::find_job(tx, &run.job_id).await?;
-            let attempt = run.attempt + u32::from(outcome.may_be_repeated());
+            let attempt = run.attempt + u32::from(outcome.is_retryable());
             let settled = scheduler.end_attempt(tx, &run, job.as_ref(), outcome.clone(), attempt).await?;
             if settled == Settled::Ended && outcome.status.is_failure() {
                 tx.emit(events::failed(&run, code, outcome.error.as_deref().unwrap_or_default())).await?;
@@ -72,8 +72,8 @@ impl Scheduler {
         self.0.context.db.write(work).await
     }
 
-    /// Ends a run whose session is over without having said so.
-    pub(crate) async fn settle_lost(&self, run: &Run, session: &SessionId) -> Result<(), SchedulerError> {
+    /// Ends a run whose session ended without reporting its result.
+    pub(crate) async fn settle_lost_session(&self, run: &Run, session: &SessionId) -> Result<(), SchedulerError> {
         match self.0.engine.get(session).await {
             Ok(session) if session.status == SessionStatus::Running => return Ok(()),
             Ok(_) | Err(EngineError::NotFound { .. }) => {}
@@ -82,7 +82,7 @@ impl Scheduler {
         let (scheduler, session) = (self.clone(), session.clone());
         let status = if run.stop_reason.is_some() { RunStatus::Cancelled } else { RunStatus::Failed };
         let work = async move |tx: &mut Tx| {
-            // In the meantime it may have.
+            // The session may have reported its result meanwhile.
             let Some(run) = runs::find_by_session(tx, &session).await? else { return Ok(()) };
             let job = jobs::find_job(tx, &run.job_id).await?;
             let outcome = Outcome::ended(status, "The log of the attempt is gone.");
@@ -92,7 +92,7 @@ impl Scheduler {
         self.0.context.db.write(work).await
     }
 
-    /// Stops open runs: those without a turn are over, the others end with theirs.
+    /// Stops open runs. Runs without a turn end immediately; the others end with their turn.
     pub(crate) async fn stop_open(&self, tx: &mut Tx, open: &[Run], reason: StopReason) -> Result<(), StoreError> {
         for run in open {
             match &run.session_id {
@@ -110,7 +110,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Plans the next attempt of a run, or ends the run with all that follows. `job` is `None` when it was deleted.
+    /// Schedules the next attempt of a run, or ends the run with all consequences. `job` is `None` if it was deleted.
     async fn end_attempt(
         &self,
         tx: &mut Tx,
@@ -121,15 +121,15 @@ impl Scheduler {
     ) -> Result<Settled, StoreError> {
         let error = outcome.error.as_deref();
         if let Some(job) = job
-            && outcome.may_be_repeated()
+            && outcome.is_retryable()
         {
-            let delay = match outcome.is_cut_off {
-                true => job.retry.delay_after_cut_off(attempt),
+            let delay = match outcome.is_interrupted {
+                true => job.retry.delay_after_interruption(attempt),
                 false => job.retry.delay_after(attempt),
             };
             if let Some(delay) = delay {
                 let due_at = tx.clock().now() + delay;
-                runs::repeat_run(tx, &run.id, attempt, error, due_at).await?;
+                runs::schedule_retry(tx, &run.id, attempt, error, due_at).await?;
                 tx.emit(events::retrying(run, attempt, due_at, error.unwrap_or_default())).await?;
                 return Ok(Settled::Repeated);
             }
@@ -146,20 +146,19 @@ impl Scheduler {
             tx.emit(events::skipped(run, error.unwrap_or_default())).await?;
         }
         if let Some(job) = job {
-            // Another date may have been given meanwhile; then something is still to come.
+            // A one-time job is closed only if its date has not been changed meanwhile.
             if run.scheduled_for.is_some() && run.scheduled_for == job.schedule.only_slot() {
                 let status = if has_failed { JobStatus::Failed } else { JobStatus::Completed };
                 jobs::close_job(tx, &job.id, status).await?;
             }
             self.enqueue_output(tx, run, job, &outcome).await?;
-            self.note_grown(&job.id);
+            self.mark_for_trimming(&job.id);
         }
         self.advance_chains(tx, run, outcome.status).await?;
         Ok(Settled::Ended)
     }
 
-    /// Enqueues the message about the end of a run. A fault is logged: the run is over all the same, and who looks for
-    /// the message finds why it is not there.
+    /// Enqueues the message about a completed run. A failure is only logged, because the run has ended regardless.
     async fn enqueue_output(&self, tx: &mut Tx, run: &Run, job: &Job, outcome: &Outcome) -> Result<(), StoreError> {
         let Some(rule) = job.delivery.clone() else { return Ok(()) };
         let opened = open_url(tx, self.0.settings.vault(), &jobs::secret_scope(&job.id), &rule.channel).await;
@@ -181,9 +180,9 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Advances the chains that a run is a step of, and begins those that its job is a root of.
+    /// Advances the chain runs that contain the run, and starts the chains whose root is its job.
     async fn advance_chains(&self, tx: &mut Tx, run: &Run, status: RunStatus) -> Result<(), StoreError> {
-        for (chain_run, chain) in chains::note_step_ended(tx, &run.id, status).await? {
+        for (chain_run, chain) in chains::record_step_result(tx, &run.id, status).await? {
             if let Some(chain) = chains::find_chain(tx, &chain).await? {
                 self.advance_chain(tx, &chain, &chain_run).await?;
             }
@@ -191,9 +190,9 @@ impl Scheduler {
         if run.cause == RunCause::Chain {
             return Ok(());
         }
-        for chain in chains::list_of_job(tx, &run.job_id, true).await? {
+        for chain in chains::list_chains_of_job(tx, &run.job_id, true).await? {
             let step = ChainStep { job_id: run.job_id.clone(), run_id: run.id.clone(), status };
-            // A run that was left out again and again fills no list with chains that had nothing to do.
+            // Skipped runs do not create chain runs without any step to execute.
             let is_idle = matches!(chain.advance(std::slice::from_ref(&step)), Advance::Over(_));
             if status == RunStatus::Skipped && is_idle {
                 continue;
@@ -206,7 +205,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Begins what may begin in a run of a chain, or ends it.
+    /// Starts the ready steps of a chain run, or ends it.
     pub(super) async fn advance_chain(
         &self,
         tx: &mut Tx,
@@ -216,7 +215,7 @@ impl Scheduler {
         loop {
             let steps = chains::list_steps(tx, chain_run).await?;
             match chain.advance(&steps) {
-                // A skipped step is over at once, so what follows it is decided now.
+                // Skipped steps complete immediately, so their successors are decided in the next iteration.
                 Advance::Begin(next) => {
                     if !self.begin_steps(tx, chain_run, &next).await? {
                         return Ok(());
@@ -227,7 +226,7 @@ impl Scheduler {
         }
     }
 
-    /// Plans runs of these jobs as steps of a run of a chain. Returns whether steps were skipped, because too many runs
+    /// Creates runs of the given jobs as steps of a chain run. Returns whether steps were skipped because too many runs
     /// of their jobs are open.
     pub(super) async fn begin_steps(
         &self,
@@ -256,7 +255,7 @@ impl Scheduler {
             if is_skipped {
                 has_skipped = true;
                 self.0.counts.count(RunStatus::Skipped);
-                self.note_grown(&job.id);
+                self.mark_for_trimming(&job.id);
                 tx.emit(events::skipped(&run, run.error.as_deref().unwrap_or_default())).await?;
             } else {
                 tx.emit(events::queued(&run)).await?;

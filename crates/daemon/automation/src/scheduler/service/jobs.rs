@@ -1,12 +1,12 @@
-//! Making, changing, pausing and deleting jobs.
+//! Creating, changing, pausing and deleting jobs.
 
 use std::sync::atomic::Ordering;
 
 use agentd_base::{DomainError, ErrorKind, FieldProblem, Page, Patch, Problems, Timestamp};
 use agentd_core::vault::{UrlSecrets, write_url_secrets};
-use agentd_engine::agents::{AgentError, AgentId, OwnsAgentData};
+use agentd_engine::agents::{AgentDataOwner, AgentError, AgentId};
 use agentd_engine::engine::EngineError;
-use agentd_engine::projects::{NamesProjects, ProjectId};
+use agentd_engine::projects::{ProjectId, ProjectReferences};
 use agentd_net::Trust;
 use agentd_schedule::{Schedule, ScheduleSpec};
 use agentd_store::{Recorder, StoreError, Tx};
@@ -21,34 +21,34 @@ use crate::scheduler::model::{DeliveryRule, Job, JobFields, JobId, JobStatus, Ru
 use crate::scheduler::store::jobs::JobFilter;
 use crate::scheduler::store::{chains, jobs, runs};
 
-/// More jobs are not kept.
-const MOST_JOBS: u64 = 200_000;
+/// Maximum number of jobs.
+const MAX_JOBS: u64 = 200_000;
 
-/// A job that is wanted.
+/// Definition of a new job.
 #[derive(Debug, Clone, Default)]
 pub struct CreateJob {
-    /// Id or `svc_name`; `None`: the default agent.
+    /// Id or `svc_name`. `None` selects the default agent.
     pub agent: Option<String>,
     pub project: Option<String>,
-    /// Nothing of it is due until it is resumed.
+    /// Whether the job is created paused.
     pub is_paused: bool,
     pub fields: JobFields,
-    /// The agent plans it by itself; more active jobs of that kind than this are refused.
-    pub most_of_agent: Option<u64>,
+    /// Maximum number of active jobs created by the agent itself. Set if an agent creates the job.
+    pub agent_job_limit: Option<u64>,
 }
 
-/// Fields of a job that are to change.
+/// Changes of a job.
 #[derive(Debug, Clone, Default)]
 pub struct UpdateJob {
     /// Id or `svc_name`.
     pub agent: Option<String>,
     pub project: Patch<String>,
-    /// Only the one that it has.
+    /// Must equal the current status.
     pub status: Option<JobStatus>,
     pub fields: JobFields,
 }
 
-/// Which jobs are asked for.
+/// Filter of a job list.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ListJobs<'a> {
     pub status: Option<JobStatus>,
@@ -60,10 +60,10 @@ pub struct ListJobs<'a> {
 }
 
 impl Scheduler {
-    /// Keeps a job; it is due from now on, unless it is to be paused at first.
+    /// Creates a job. Its schedule starts now unless the job is created paused.
     ///
     /// # Errors
-    /// `Invalid` with every bad field, an unknown agent or project, too many jobs, or the store's refusal.
+    /// `Invalid` with every invalid field, an unknown agent or project, too many jobs, or a store error.
     pub async fn create(&self, wanted: CreateJob, recorder: Recorder<Job>) -> Result<Job, SchedulerError> {
         let agent = match &wanted.agent {
             Some(name) => self.0.agents.get(name).await?,
@@ -72,8 +72,8 @@ impl Scheduler {
                 Err(error) => return Err(self.with_other_problems(error, &wanted.fields)),
             },
         };
-        if self.0.known_jobs.load(Ordering::Relaxed) >= MOST_JOBS {
-            return Err(SchedulerError::TooManyJobs { limit: MOST_JOBS });
+        if self.0.known_jobs.load(Ordering::Relaxed) >= MAX_JOBS {
+            return Err(SchedulerError::TooManyJobs { limit: MAX_JOBS });
         }
         let (job, url) = self.checked(agent.id.clone(), &wanted.fields).map_err(SchedulerError::Invalid)?;
         let (agents, projects) = (self.0.agents.clone(), self.0.projects.clone());
@@ -83,7 +83,7 @@ impl Scheduler {
             if !agents.is_alive(tx, &job.agent_id).await? {
                 return Err(EngineError::AgentGone.into());
             }
-            if let Some(limit) = wanted.most_of_agent {
+            if let Some(limit) = wanted.agent_job_limit {
                 if jobs::count_made_by(tx, &job.agent_id).await? >= limit {
                     return Err(SchedulerError::TooManyOfAgent { limit });
                 }
@@ -106,7 +106,7 @@ impl Scheduler {
         Ok(job)
     }
 
-    /// That no agent stands in for the one that is not named, with every other bad field.
+    /// Combines the missing default agent with all other invalid fields.
     fn with_other_problems(&self, error: AgentError, fields: &JobFields) -> SchedulerError {
         match (error.kind(), self.checked(AgentId::from("agent"), fields)) {
             (ErrorKind::Invalid(mut problems), Err(others)) => {
@@ -117,7 +117,7 @@ impl Scheduler {
         }
     }
 
-    /// What is wrong with a job that names no agent when none stands in.
+    /// Returns the problems of a job that names no agent while there is no default agent.
     pub(crate) async fn agent_problems(&self, wanted: &CreateJob) -> Vec<FieldProblem> {
         if wanted.agent.is_some() {
             return Vec::new();
@@ -128,10 +128,10 @@ impl Scheduler {
         }
     }
 
-    /// A new job, if everything about it is right.
+    /// Validates the fields and builds a new job.
     ///
     /// # Errors
-    /// Every bad field.
+    /// All invalid fields.
     pub(crate) fn checked(&self, agent: AgentId, fields: &JobFields) -> Result<(Job, UrlSecrets), Vec<FieldProblem>> {
         let now = self.0.context.clock.now();
         let mut problems = Problems::new();
@@ -143,9 +143,9 @@ impl Scheduler {
             }
         };
         let id = JobId::generate(&self.0.context.ids);
-        // Checked with any schedule, so that every bad field is named at once.
-        let stand_in = schedule.clone().map_or_else(|| ScheduleSpec::every(1).check(&self.zone()), Ok)?;
-        let mut job = Job::blank(id, agent, stand_in, now);
+        // A placeholder schedule lets the other fields be validated, so that all invalid fields are reported together.
+        let placeholder = schedule.clone().map_or_else(|| ScheduleSpec::every(1).check(&self.zone()), Ok)?;
+        let mut job = Job::blank(id, agent, placeholder, now);
         let url = job.apply(fields, &mut problems);
         self.check_address(&job, None, &mut problems);
         if schedule.is_some() && !job.count_from(now) {
@@ -154,8 +154,8 @@ impl Scheduler {
         problems.into_result().map(|()| (job, url))
     }
 
-    /// Refuses an address that would never be reached, as far as that shows without asking anybody. One that was kept
-    /// stays: what is permitted may have changed since.
+    /// Rejects an address that is known to be unreachable without a network request. An unchanged address is accepted,
+    /// because the permissions may have changed since it was saved.
     fn check_address(&self, job: &Job, before: Option<&DeliveryRule>, problems: &mut Problems) {
         let before = before.map(|rule| &rule.channel);
         let Some(rule) = job.delivery.as_ref().filter(|rule| Some(&rule.channel) != before) else { return };
@@ -165,7 +165,7 @@ impl Scheduler {
                 let evaluated = self.0.settings.policy().current().check_url(url, Trust::Owner);
                 evaluated.err().map(|refusal| refusal.to_string())
             }
-            // What is wrong with the target as such is told already.
+            // Faults of the target itself are already reported.
             _ => self.0.notify.fault_of(&target).filter(|_| target.fault().is_none()),
         };
         if let Some(fault) = fault {
@@ -173,7 +173,7 @@ impl Scheduler {
         }
     }
 
-    /// A schedule as it was given; what is wrong with it goes to `problems`.
+    /// Parses a schedule and adds its faults to `problems`.
     fn read_schedule(&self, spec: &ScheduleSpec, now: Timestamp, problems: &mut Problems) -> Option<Schedule> {
         let schedule = match spec.check(&self.zone()) {
             Ok(schedule) => schedule,
@@ -193,10 +193,10 @@ impl Scheduler {
         Some(schedule)
     }
 
-    /// Changes some fields. A new schedule counts from now; it also brings a job back that was over.
+    /// Changes a job. A new schedule counts from now, and reactivates a job that had ended.
     ///
     /// # Errors
-    /// `Invalid`, `JobNotFound`, an unknown agent or project, or the store's refusal.
+    /// `Invalid`, `JobNotFound`, an unknown agent or project, or a store error.
     pub async fn update(&self, id: &JobId, wanted: UpdateJob) -> Result<Job, SchedulerError> {
         let agent = match &wanted.agent {
             Some(name) => Some(self.0.agents.get(name).await?.id.clone()),
@@ -204,7 +204,7 @@ impl Scheduler {
         };
         let (scheduler, id) = (self.clone(), id.clone());
         let work = async move |tx: &mut Tx| {
-            let mut job = jobs::find_job(tx, &id).await?.ok_or_else(|| SchedulerError::no_job(id.as_str()))?;
+            let mut job = jobs::find_job(tx, &id).await?.ok_or_else(|| SchedulerError::job_not_found(id.as_str()))?;
             let now = tx.clock().now();
             let mut problems = Problems::new();
             problems.require(
@@ -215,7 +215,7 @@ impl Scheduler {
             if let Some(agent) = &agent {
                 job.agent_id.clone_from(agent);
             }
-            // As it was read, also a date that has passed: it stays as it is.
+            // An unchanged schedule is accepted even if its date has passed.
             let is_same = |spec: &ScheduleSpec| spec.check(&scheduler.zone()).is_ok_and(|same| same == job.schedule);
             if let Some(spec) = wanted.fields.schedule.as_ref().filter(|spec| !is_same(spec))
                 && let Some(schedule) = scheduler.read_schedule(spec, now, &mut problems)
@@ -229,7 +229,7 @@ impl Scheduler {
                 }
             }
             if job.status == JobStatus::Active && job.counted_from > now {
-                // The clock was ahead, and the job would wait until that time comes again.
+                // The clock was ahead; without a restart the job would wait until that time is reached again.
                 job.count_from(now);
             }
             let delivery_before = job.delivery.clone();
@@ -253,40 +253,41 @@ impl Scheduler {
     }
 
     /// # Errors
-    /// `JobNotFound`, or the store's refusal.
+    /// `JobNotFound`, or a store error.
     pub async fn get(&self, id: &JobId) -> Result<Job, SchedulerError> {
         let found = jobs::find_job(&mut self.0.context.db.read().await?, id).await?;
-        found.ok_or_else(|| SchedulerError::no_job(id.as_str()))
+        found.ok_or_else(|| SchedulerError::job_not_found(id.as_str()))
     }
 
-    /// The newest first, and how many match.
+    /// Returns a page of jobs, newest first, and the total number of matches.
     ///
     /// # Errors
-    /// An unknown agent or project, or the store's refusal.
-    pub async fn list(&self, asked: ListJobs<'_>, page: Page) -> Result<(Vec<Job>, u64), SchedulerError> {
-        let mut filter = JobFilter { status: asked.status, is_failing: asked.is_failing, ..JobFilter::default() };
-        if let Some(name) = asked.agent {
+    /// An unknown agent or project, or a store error.
+    pub async fn list(&self, query: ListJobs<'_>, page: Page) -> Result<(Vec<Job>, u64), SchedulerError> {
+        let mut filter = JobFilter { status: query.status, is_failing: query.is_failing, ..JobFilter::default() };
+        if let Some(name) = query.agent {
             filter.agent = Some(self.0.agents.get(name).await?.id.clone());
         }
         let mut read = self.0.context.db.read_snapshot().await?;
-        if let Some(id) = asked.project {
+        if let Some(id) = query.project {
             filter.project = Some(self.0.projects.get_in(&mut read, id).await?.id);
         }
         Ok(jobs::list_jobs(&mut read, &filter, page).await?)
     }
 
-    /// Nothing is started by itself any more until the job is resumed.
+    /// Pauses a job: the schedule starts no runs until the job is resumed.
     ///
     /// # Errors
-    /// `JobNotFound`, `WrongState`, or the store's refusal.
+    /// `JobNotFound`, `WrongState`, or a store error.
     pub async fn pause(&self, id: &JobId, recorder: Recorder<Job>) -> Result<Job, SchedulerError> {
         let (scheduler, id) = (self.clone(), id.clone());
         let work = async move |tx: &mut Tx| {
-            let mut job = jobs::find_job(tx, &id).await?.ok_or_else(|| SchedulerError::no_job(id.as_str()))?;
+            let mut job = jobs::find_job(tx, &id).await?.ok_or_else(|| SchedulerError::job_not_found(id.as_str()))?;
             if job.status != JobStatus::Active {
                 return Err(SchedulerError::WrongState { status: job.status, action: "paused" });
             }
-            // A slot that waits is not under way. Before the job is written: the end of its run might close it.
+            // Waiting slots have not started and are cancelled. This precedes the update, because ending a run may
+            // close the job.
             let open = runs::list_open(tx, std::slice::from_ref(&job.id)).await?;
             let waiting: Vec<Run> = open.into_iter().filter(Run::is_waiting_slot).collect();
             scheduler.stop_open(tx, &waiting, StopReason::Paused).await?;
@@ -300,15 +301,15 @@ impl Scheduler {
         self.0.context.db.write(work).await
     }
 
-    /// The job is due again, from now on: what it missed while it was paused is not made up for. A job of one date that
-    /// has passed is over; a skipped run shows that it had its slot.
+    /// Resumes a job from now; slots missed during the pause are not caught up. A one-time job whose date has passed is
+    /// completed, and a skipped run records its slot.
     ///
     /// # Errors
-    /// `JobNotFound`, `WrongState`, `NeverDue`, or the store's refusal.
+    /// `JobNotFound`, `WrongState`, `NeverDue`, or a store error.
     pub async fn resume(&self, id: &JobId, recorder: Recorder<Job>) -> Result<Job, SchedulerError> {
         let (scheduler, id) = (self.clone(), id.clone());
         let work = async move |tx: &mut Tx| {
-            let mut job = jobs::find_job(tx, &id).await?.ok_or_else(|| SchedulerError::no_job(id.as_str()))?;
+            let mut job = jobs::find_job(tx, &id).await?.ok_or_else(|| SchedulerError::job_not_found(id.as_str()))?;
             if job.status != JobStatus::Paused {
                 return Err(SchedulerError::WrongState { status: job.status, action: "resumed" });
             }
@@ -316,7 +317,7 @@ impl Scheduler {
             job.status = JobStatus::Active;
             if !job.count_from(now) {
                 let slot = job.schedule.only_slot().ok_or(SchedulerError::NeverDue)?;
-                job.status = scheduler.leave_out(tx, &job, slot, now).await?;
+                job.status = scheduler.skip_only_slot(tx, &job, slot, now).await?;
             }
             job.updated_at = now;
             jobs::update_job(tx, &job).await?;
@@ -328,8 +329,8 @@ impl Scheduler {
         Ok(job)
     }
 
-    /// Leaves out the only slot of a job, which passed while the job was paused; answers what the job is then.
-    async fn leave_out(
+    /// Skips the only slot of a job, which passed during its pause. Returns the resulting status of the job.
+    async fn skip_only_slot(
         &self,
         tx: &mut Tx,
         job: &Job,
@@ -338,13 +339,13 @@ impl Scheduler {
     ) -> Result<JobStatus, StoreError> {
         let open = runs::list_open(tx, std::slice::from_ref(&job.id)).await?;
         if open.iter().any(|run| run.scheduled_for == Some(slot)) {
-            // The slot had begun before the pause; the end of its run closes the job.
+            // The slot started before the pause; the job is closed when its run ends.
             return Ok(JobStatus::Active);
         }
         let reason = "the slot passed while the job was paused";
         let planned = PlannedSlot { at: slot, skipped: Some(reason.to_owned()), may_overlap: false };
         let run = planned.new_run(job, RunId::generate(tx.ids()), now);
-        // A run that the pause took back stands for the slot already.
+        // A run cancelled by the pause already represents the slot.
         if !runs::insert_runs(tx, std::slice::from_ref(&run)).await?.is_empty() {
             self.0.counts.count(RunStatus::Skipped);
             tx.emit(events::skipped(&run, reason)).await?;
@@ -352,21 +353,21 @@ impl Scheduler {
         Ok(JobStatus::Completed)
     }
 
-    /// Deletes a job; what is under way of it is stopped. With `owner`, only a job of that agent is found.
+    /// Deletes a job and stops its open runs. With `owner`, only a job of that agent is found.
     ///
     /// # Errors
-    /// `JobNotFound`, `InChain`, or the store's refusal.
+    /// `JobNotFound`, `InChain`, or a store error.
     pub async fn delete(&self, id: &JobId, owner: Option<&AgentId>) -> Result<(), SchedulerError> {
         let (scheduler, id, owner) = (self.clone(), id.clone(), owner.cloned());
         let work = async move |tx: &mut Tx| {
             let job =
                 jobs::find_job(tx, &id).await?.filter(|job| owner.as_ref().is_none_or(|own| *own == job.agent_id));
-            let job = job.ok_or_else(|| SchedulerError::no_job(id.as_str()))?;
-            if let Some(chain) = chains::list_of_job(tx, &job.id, false).await?.into_iter().next() {
+            let job = job.ok_or_else(|| SchedulerError::job_not_found(id.as_str()))?;
+            if let Some(chain) = chains::list_chains_of_job(tx, &job.id, false).await?.into_iter().next() {
                 return Err(SchedulerError::InChain { chain: chain.name });
             }
             let now = tx.clock().now();
-            jobs::hide_job(tx, &job.id, now).await?;
+            jobs::mark_deleted(tx, &job.id, now).await?;
             let open = runs::list_open(tx, std::slice::from_ref(&job.id)).await?;
             scheduler.stop_open(tx, &open, StopReason::Cancel).await?;
             Ok::<_, SchedulerError>(open)
@@ -379,18 +380,18 @@ impl Scheduler {
     }
 }
 
-impl OwnsAgentData for Scheduler {
+impl AgentDataOwner for Scheduler {
     fn name(&self) -> &'static str {
         "jobs"
     }
 
-    /// Its turns are cancelled by the engine.
+    /// Soft-deletes the jobs of an agent and stops their open runs. The engine cancels the turns.
     fn hide<'t>(&'t self, tx: &'t mut Tx, agent: &'t AgentId) -> LocalBoxFuture<'t, Result<(), StoreError>> {
         Box::pin(async move {
-            chains::release_of_agent(tx, agent).await?;
+            chains::remove_agent_jobs(tx, agent).await?;
             let open = runs::list_open_of_agent(tx, agent).await?;
             let now = tx.clock().now();
-            jobs::hide_of_agent(tx, agent, now).await?;
+            jobs::mark_deleted_of_agent(tx, agent, now).await?;
             self.stop_open(tx, &open, StopReason::Cancel).await
         })
     }
@@ -409,7 +410,7 @@ impl OwnsAgentData for Scheduler {
     }
 }
 
-impl NamesProjects for Scheduler {
+impl ProjectReferences for Scheduler {
     fn name(&self) -> &'static str {
         "jobs"
     }

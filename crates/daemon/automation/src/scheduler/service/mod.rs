@@ -1,4 +1,4 @@
-//! Taking jobs, showing them, starting and stopping their runs.
+//! Scheduler service: management of jobs, runs and chains.
 
 mod chains;
 mod ending;
@@ -32,14 +32,14 @@ use super::{events, store};
 use crate::notify::Notify;
 
 pub use chains::NewChain;
-pub(super) use ending::TRANSCRIPT;
+pub(super) use ending::TURN_SINK;
 pub use jobs::{CreateJob, ListJobs, UpdateJob};
 pub use parse::{ParseMethod, PlainSchedule, Validation};
 pub use smart::{Calendar, CalendarEntry, Heatmap};
 pub(super) use statistics::TICK_INTERVAL;
 pub use statistics::{JobStatistics, SchedulerStatus, Statistics};
 
-/// Figures of this process, for the metrics.
+/// Counters of this process for the metrics.
 #[derive(Debug, Default)]
 pub struct RunCounts {
     ended: [AtomicU64; 5],
@@ -47,35 +47,37 @@ pub struct RunCounts {
 }
 
 impl RunCounts {
-    /// The states in which a run ends.
-    pub const ENDS: [RunStatus; 5] =
+    /// Final states of a run.
+    pub const FINAL_STATES: [RunStatus; 5] =
         [RunStatus::Success, RunStatus::Failed, RunStatus::Cancelled, RunStatus::Skipped, RunStatus::Timeout];
 
     pub(super) fn count(&self, status: RunStatus) {
-        if let Some(place) = Self::ENDS.iter().position(|end| *end == status) {
-            self.ended[place].fetch_add(1, Ordering::Relaxed);
+        if let Some(index) = Self::FINAL_STATES.iter().position(|end| *end == status) {
+            self.ended[index].fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    pub(super) fn note_lateness(&self, late: Duration) {
+    pub(super) fn record_lateness(&self, late: Duration) {
         self.lateness_ms.store(u64::try_from(late.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// How many runs ended in each state since the daemon started.
+    /// Returns the number of runs that ended in each state since the daemon started.
     #[must_use]
     pub fn ended(&self) -> [(RunStatus, u64); 5] {
-        std::array::from_fn(|place| (Self::ENDS[place], self.ended[place].load(Ordering::Relaxed)))
+        std::array::from_fn(|index| (Self::FINAL_STATES[index], self.ended[index].load(Ordering::Relaxed)))
     }
 
-    /// How late the newest claimed slot was.
+    /// Returns the delay between the most recently claimed slot and its claim.
     #[must_use]
     pub fn lateness(&self) -> Duration {
         Duration::from_millis(self.lateness_ms.load(Ordering::Relaxed))
     }
 }
 
-const PREPARED_AT_ONCE: usize = 8;
-const MAX_GROWN_JOBS: usize = 10_000;
+/// Maximum number of runs that are prepared concurrently.
+const MAX_CONCURRENT_PREPARATIONS: usize = 8;
+/// Maximum number of jobs remembered for trimming.
+const MAX_JOBS_TO_TRIM: usize = 10_000;
 
 struct Inner {
     context: AppContext,
@@ -86,23 +88,23 @@ struct Inner {
     notify: Notify,
     tick_wake: Arc<tokio::sync::Notify>,
     run_wake: Arc<tokio::sync::Notify>,
-    /// Runs that this process holds.
+    /// Number of runs held by this process.
     running: watch::Sender<usize>,
-    /// Those of them that have no session yet: their claims are renewed.
+    /// Claims of runs without a session, which must be renewed.
     claims: Mutex<BTreeSet<(RunId, u32)>>,
-    /// Jobs that got runs since their oldest ones were trimmed.
-    grown: Mutex<BTreeSet<JobId>>,
-    /// Runs that are being prepared at once: a thousand of them must not stand in the way of the next claim.
+    /// Jobs with new runs since their oldest runs were trimmed.
+    jobs_to_trim: Mutex<BTreeSet<JobId>>,
+    /// Limits concurrent preparation, so that a thousand runs do not delay the next claim.
     preparing: tokio::sync::Semaphore,
     counts: RunCounts,
-    /// Sees the owner do something.
+    /// Source of owner activity.
     activity: Arc<dyn ActivitySource>,
-    /// For show and for sleeping; rows decide. Microseconds.
+    /// Hint for the status and for sleeping; the rows are authoritative.
     next_due: NextDue,
     next_claim: NextDue,
     last_tick: AtomicI64,
     last_checked: AtomicU64,
-    /// As it was a minute ago at most: the bound on jobs needs no better.
+    /// Number of active jobs, up to one minute old. This is precise enough for the job limit.
     known_jobs: AtomicU64,
     has_started: AtomicBool,
 }
@@ -138,8 +140,8 @@ impl Scheduler {
             run_wake: Arc::default(),
             running: watch::Sender::new(0),
             claims: Mutex::default(),
-            grown: Mutex::default(),
-            preparing: tokio::sync::Semaphore::new(PREPARED_AT_ONCE),
+            jobs_to_trim: Mutex::default(),
+            preparing: tokio::sync::Semaphore::new(MAX_CONCURRENT_PREPARATIONS),
             counts: RunCounts::default(),
             activity,
             next_due: NextDue::default(),
@@ -151,12 +153,11 @@ impl Scheduler {
         })))
     }
 
-    /// Waits until nothing is begun here any more, and tells that this scheduler stopped. The engine was
-    /// drained before.
+    /// Waits until no run is starting, and emits the event that this scheduler stopped. The engine is drained first.
     pub async fn drain(&self, grace: Duration) {
         let mut running = self.0.running.subscribe();
         if tokio::time::timeout(grace, running.wait_for(|running| *running == 0)).await.is_err() {
-            tracing::warn!("some runs are only taken up again when their claims end");
+            tracing::warn!("scheduler drain timed out; remaining runs resume after their claims expire");
         }
         if !self.0.has_started.swap(false, Ordering::AcqRel) {
             return;
@@ -164,25 +165,25 @@ impl Scheduler {
         let instance = Arc::clone(&self.0.context.instance);
         let stop = async move |tx: &mut Tx| tx.emit(events::stopped(&instance)).await.map(|_| ());
         if let Err(error) = self.0.context.db.write::<_, StoreError, _>(stop).await {
-            tracing::warn!(%error, "that the scheduler stopped is not told");
+            tracing::warn!(%error, "failed to emit scheduler stopped event");
         }
     }
 
-    /// What ran and how late, in this process.
+    /// Returns the run counters of this process.
     #[must_use]
     pub fn counts(&self) -> &RunCounts {
         &self.0.counts
     }
 
-    /// How many jobs wait for their next run.
+    /// Returns the number of jobs with a next run.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// A store error.
     pub async fn count_active(&self) -> Result<u64, SchedulerError> {
         Ok(store::statistics::count_active(&mut self.0.context.db.read().await?).await?)
     }
 
-    /// Counts the jobs, for the bound on them.
+    /// Refreshes the job count used for the job limit.
     pub(super) async fn refresh_known_jobs(&self) -> Result<(), StoreError> {
         let active = store::statistics::count_active(&mut self.0.context.db.read().await?).await?;
         self.0.known_jobs.store(active, Ordering::Relaxed);
@@ -209,23 +210,23 @@ impl Scheduler {
         &self.0.running
     }
 
-    /// Claims of this process that have no session yet, each with its fence.
+    /// Returns the claims of this process without a session, each with its fence.
     pub(super) fn claims(&self) -> &Mutex<BTreeSet<(RunId, u32)>> {
         &self.0.claims
     }
 
-    /// Remembers that a job got runs, so that its oldest are trimmed. One that is not remembered is so with its next run.
-    pub(super) fn note_grown(&self, job: &JobId) {
-        let mut grown = self.0.grown.lock();
-        if grown.len() < MAX_GROWN_JOBS {
-            grown.insert(job.clone());
+    /// Marks a job with new runs for trimming. If the list is full, the job is marked with its next run.
+    pub(super) fn mark_for_trimming(&self, job: &JobId) {
+        let mut jobs_to_trim = self.0.jobs_to_trim.lock();
+        if jobs_to_trim.len() < MAX_JOBS_TO_TRIM {
+            jobs_to_trim.insert(job.clone());
         }
     }
 
-    /// Takes up to `limit` of the jobs whose runs are to be trimmed.
-    pub(super) fn take_grown(&self, limit: usize) -> Vec<JobId> {
-        let mut grown = self.0.grown.lock();
-        std::iter::from_fn(|| grown.pop_first()).take(limit).collect()
+    /// Takes up to `limit` jobs marked for trimming.
+    pub(super) fn take_jobs_to_trim(&self, limit: usize) -> Vec<JobId> {
+        let mut jobs_to_trim = self.0.jobs_to_trim.lock();
+        std::iter::from_fn(|| jobs_to_trim.pop_first()).take(limit).collect()
     }
 
     pub(super) fn preparing(&self) -> &tokio::sync::Semaphore {
@@ -240,12 +241,12 @@ impl Scheduler {
         Arc::clone(&self.0.run_wake)
     }
 
-    /// Answers whether this is the first time.
-    pub(super) fn note_started(&self) -> bool {
+    /// Records that the scheduler started. Returns whether this is the first call.
+    pub(super) fn mark_started(&self) -> bool {
         !self.0.has_started.swap(true, Ordering::AcqRel)
     }
 
-    pub(super) fn note_tick(&self, at: Timestamp, checked: usize, next_due: Option<Timestamp>) {
+    pub(super) fn record_tick(&self, at: Timestamp, checked: usize, next_due: Option<Timestamp>) {
         self.0.last_tick.store(at.as_micros(), Ordering::Relaxed);
         self.0.last_checked.store(u64::try_from(checked).unwrap_or(u64::MAX), Ordering::Relaxed);
         self.0.next_due.note(next_due);
@@ -255,7 +256,7 @@ impl Scheduler {
         self.0.next_due.at()
     }
 
-    pub(super) fn note_next_claim(&self, at: Option<Timestamp>) {
+    pub(super) fn set_next_claim(&self, at: Option<Timestamp>) {
         self.0.next_claim.note(at);
     }
 
@@ -263,23 +264,23 @@ impl Scheduler {
         self.0.next_claim.at()
     }
 
-    /// The profile's zone, in which a date without an offset is read.
+    /// Returns the time zone of the profile, which applies to dates without an offset.
     pub(super) fn zone(&self) -> Zone {
-        // Checked when it was saved.
+        // Validated when it was saved.
         Zone::parse(&self.0.settings.profile().timezone).unwrap_or(Zone::UTC)
     }
 
-    /// As the owner would say it: in the interface's language, and in the profile's zone unless it has its own.
+    /// Describes a schedule in the interface language, and in the profile's zone unless it has its own.
     pub(super) fn human_readable(&self, schedule: &Schedule) -> String {
         schedule.human_readable(self.language(), &self.zone())
     }
 
-    /// The interface's, which schedules are put into words in.
+    /// Returns the interface language, used for descriptions of schedules.
     pub(super) fn language(&self) -> Language {
         Language::from_tag(&self.0.settings.interface().language)
     }
 
-    /// When this month began in the profile's zone.
+    /// Returns the start of the current month in the profile's zone.
     pub(super) fn first_of_month(&self) -> Option<Timestamp> {
         let zone = self.zone();
         let today = zone.wall(self.0.context.clock.now()).date();

@@ -1,5 +1,5 @@
-//! Schedules in plain words: the grammar first, and what it does not know goes to the default agent's model,
-//! whose answer counts only as far as it is a valid schedule.
+//! Parsing of schedules in natural language. Text that the grammar does not cover is sent to the default agent's model,
+//! whose answer is accepted only if it is a valid schedule.
 
 use std::time::Duration;
 
@@ -15,22 +15,23 @@ use serde::Deserialize;
 use super::Scheduler;
 use crate::scheduler::error::SchedulerError;
 
-/// A model that takes longer is not waited for, and goes on no further; nor where the client has gone.
-const MODEL_LIMIT: Duration = Duration::from_secs(10);
-/// A schedule in JSON takes half of it.
-const MOST_OUTPUT: u32 = 200;
-/// What a model claims of itself is not believed beyond this, and this is assumed where it claims nothing.
-const MOST_OF_A_MODEL: f64 = 0.85;
-const CLAIMS_NOTHING: f64 = 0.6;
+/// Timeout of the model call. The call is also cancelled if the client disconnects.
+const MODEL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum number of output tokens, about twice the size of a schedule in JSON.
+const MAX_OUTPUT_TOKENS: u32 = 200;
+/// Upper bound of the confidence reported by a model.
+const MAX_MODEL_CONFIDENCE: f64 = 0.85;
+/// Confidence assumed if the model reports none.
+const DEFAULT_MODEL_CONFIDENCE: f64 = 0.6;
 
-/// Who understood a text.
+/// Method that parsed a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParseMethod {
     Grammar,
     Model,
 }
 
-/// A schedule that was read out of a text.
+/// A schedule parsed from a text.
 #[derive(Debug, Clone)]
 pub struct PlainSchedule {
     pub schedule: Schedule,
@@ -40,28 +41,28 @@ pub struct PlainSchedule {
     pub next_runs: Vec<Timestamp>,
 }
 
-/// What the model is asked to say.
+/// Expected answer of the model.
 #[derive(Debug, Deserialize)]
 struct ModelAnswer {
     schedule: Option<ScheduleSpec>,
     confidence: Option<f64>,
 }
 
-/// Whether a schedule stands, and what it says next.
+/// Result of validating a schedule.
 #[derive(Debug, Clone)]
 pub struct Validation {
-    /// Every reason why it does not stand; empty when it does.
+    /// All problems; empty if the schedule is valid.
     pub problems: Vec<FieldProblem>,
     pub human_readable: Option<String>,
     pub next_runs: Vec<Timestamp>,
 }
 
 impl Scheduler {
-    /// Reads a schedule out of a text.
+    /// Parses a schedule from a text.
     ///
     /// # Errors
-    /// `NotUnderstood` when neither the grammar nor a model finds one, `NoAnswer` when the model that was asked
-    /// gave none, a used-up budget, or the store's refusal.
+    /// `NotUnderstood` if neither the grammar nor the model finds a schedule. `NoAnswer` if the model call fails.
+    /// Exhausted budgets and store errors are passed on.
     pub async fn parse_plain(&self, text: &str, key_id: Option<String>) -> Result<PlainSchedule, SchedulerError> {
         let now = self.0.context.clock.now();
         let zone = self.zone();
@@ -70,7 +71,7 @@ impl Scheduler {
         if let Some(certain) = by_grammar.as_ref().filter(|parsed| parsed.confidence >= MIN_CONFIDENCE) {
             return Ok(certain.clone());
         }
-        // What is understood in part is better than no answer at all; its confidence says what it is worth.
+        // A partial match is better than an error; its low confidence is reported.
         match (self.ask_model(text, &zone, now, key_id).await, by_grammar) {
             (Ok(Some(understood)), _) => Ok(understood),
             (Ok(None) | Err(_), Some(in_part)) => Ok(in_part),
@@ -89,7 +90,7 @@ impl Scheduler {
         }
     }
 
-    /// `None` when the model finds no schedule, or says something that is none.
+    /// Asks the default agent's model. Returns `None` if it finds no schedule or an invalid one.
     async fn ask_model(
         &self,
         text: &str,
@@ -101,21 +102,21 @@ impl Scheduler {
         let Ok(agent) = self.0.agents.default_agent().await else {
             return Err(SchedulerError::NotUnderstood { hint: NO_MODEL });
         };
-        let question = vec![HistoryMessage::Note(rules(zone, now)), HistoryMessage::User(quoted(text))];
-        let aside = StartTurn::aside(agent, question).asked_with(key_id);
-        let turn = StartTurn { max_output_tokens: Some(MOST_OUTPUT), ..aside };
+        let question = vec![HistoryMessage::Note(rules(zone, now)), HistoryMessage::User(enclose_in_marks(text))];
+        let auxiliary = StartTurn::auxiliary(agent, question).with_key(key_id);
+        let turn = StartTurn { max_output_tokens: Some(MAX_OUTPUT_TOKENS), ..auxiliary };
         let open = async |_: &mut Tx, _: &SessionId| Ok::<_, SchedulerError>(());
-        let said = match self.0.engine.answer(turn, MODEL_LIMIT, open).await {
-            Ok(said) => said,
+        let answer = match self.0.engine.answer(turn, MODEL_TIMEOUT, open).await {
+            Ok(answer) => answer,
             Err(error) if error.code() == "no_model" => return Err(SchedulerError::NotUnderstood { hint: NO_MODEL }),
             Err(error) => return Err(error),
         };
-        Ok(read_answer(&said, zone, now)
+        Ok(parse_answer(&answer, zone, now)
             .map(|(schedule, confidence)| self.plain(schedule, confidence, ParseMethod::Model, now)))
     }
 
-    /// Whether a schedule stands; without a zone in the profile's. A date that is over has no next run, which is
-    /// a reason, too.
+    /// Validates a schedule. The default time zone is that of the profile. A date in the past is invalid, because it
+    /// has no next run.
     #[must_use]
     pub fn validate(&self, kind: ScheduleType, value: &str, timezone: Option<&str>) -> Validation {
         let now = self.0.context.clock.now();
@@ -129,7 +130,7 @@ impl Scheduler {
             ScheduleType::Cron => ScheduleSpec::cron(value, zone.name()),
             ScheduleType::Every => match value.trim().parse() {
                 Ok(seconds) => ScheduleSpec::every(seconds),
-                Err(_) => return refused("value", no_interval(value.trim())),
+                Err(_) => return refused("value", interval_problem(value.trim())),
             },
             ScheduleType::At => ScheduleSpec::at(value),
         };
@@ -153,8 +154,8 @@ impl Scheduler {
     }
 }
 
-/// Why a text is no interval: no number, or one that is beyond every bound.
-fn no_interval(value: &str) -> String {
+/// Returns why a text is not an interval: it is not a number, or it is far out of bounds.
+fn interval_problem(value: &str) -> String {
     let digits = value.strip_prefix(['-', '+']).unwrap_or(value);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return "must be a whole number of seconds such as 3600".to_owned();
@@ -181,14 +182,14 @@ fn rules(zone: &Zone, now: Timestamp) -> String {
     )
 }
 
-/// The text cannot end its own marks.
-fn quoted(text: &str) -> String {
+/// Encloses the text in marks that it cannot close.
+fn enclose_in_marks(text: &str) -> String {
     format!("<text>{}</text>", text.replace(['<', '>'], " "))
 }
 
-/// The schedule in what a model said, if it is a valid one that is still to come.
-fn read_answer(said: &str, zone: &Zone, now: Timestamp) -> Option<(Schedule, f64)> {
-    let object = said.get(said.find('{')?..=said.rfind('}')?)?;
+/// Extracts the schedule and its confidence from a model's answer, if it is valid and has a next run.
+fn parse_answer(text: &str, zone: &Zone, now: Timestamp) -> Option<(Schedule, f64)> {
+    let object = text.get(text.find('{')?..=text.rfind('}')?)?;
     let answer: ModelAnswer = serde_json::from_str(object).ok()?;
     let mut spec = answer.schedule?;
     if spec.kind == ScheduleType::Cron && spec.timezone.is_none() {
@@ -196,29 +197,29 @@ fn read_answer(said: &str, zone: &Zone, now: Timestamp) -> Option<(Schedule, f64
     }
     let schedule = spec.check(zone).ok()?;
     schedule.next_after(now, now)?;
-    let claimed = answer.confidence.filter(|claimed| claimed.is_finite()).unwrap_or(CLAIMS_NOTHING);
-    Some((schedule, claimed.clamp(0.0, MOST_OF_A_MODEL)))
+    let claimed = answer.confidence.filter(|claimed| claimed.is_finite()).unwrap_or(DEFAULT_MODEL_CONFIDENCE);
+    Some((schedule, claimed.clamp(0.0, MAX_MODEL_CONFIDENCE)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(said: &str) -> Option<(Schedule, f64)> {
+    fn parse(answer: &str) -> Option<(Schedule, f64)> {
         let zone = Zone::parse("Europe/Berlin").unwrap();
-        read_answer(said, &zone, Timestamp::parse("2026-03-10T09:00:00Z").unwrap())
+        parse_answer(answer, &zone, Timestamp::parse("2026-03-10T09:00:00Z").unwrap())
     }
 
     #[test]
-    fn an_answer_counts_as_far_as_it_is_a_valid_schedule() {
+    fn model_answer_is_accepted_only_if_it_is_a_valid_schedule() {
         let (schedule, confidence) =
-            read(r#"Sure! ```json {"schedule": {"type": "cron", "expression": "0 9 * * 1"}, "confidence": 0.99}```"#)
+            parse(r#"Sure! ```json {"schedule": {"type": "cron", "expression": "0 9 * * 1"}, "confidence": 0.99}```"#)
                 .unwrap();
         assert_eq!(schedule.spec(), ScheduleSpec::cron("0 9 * * 1", "Europe/Berlin"));
-        assert!((confidence - MOST_OF_A_MODEL).abs() < 1e-9);
-        let (_, confidence) = read(r#"{"schedule": {"type": "every", "interval": 60}}"#).unwrap();
-        assert!((confidence - CLAIMS_NOTHING).abs() < 1e-9);
-        for said in [
+        assert!((confidence - MAX_MODEL_CONFIDENCE).abs() < 1e-9);
+        let (_, confidence) = parse(r#"{"schedule": {"type": "every", "interval": 60}}"#).unwrap();
+        assert!((confidence - DEFAULT_MODEL_CONFIDENCE).abs() < 1e-9);
+        for answer in [
             "",
             "I do not know",
             r#"{"schedule": null}"#,
@@ -229,12 +230,12 @@ mod tests {
             r#"{"schedule": {"type": "cron", "expression": "0 9 * * 1", "timezone": "Moon"}}"#,
             "}{",
         ] {
-            assert!(read(said).is_none(), "{said}");
+            assert!(parse(answer).is_none(), "{answer}");
         }
     }
 
     #[test]
-    fn a_text_cannot_leave_its_marks() {
-        assert_eq!(quoted("</text> say <b>"), "<text> /text  say  b </text>");
+    fn text_cannot_close_its_marks() {
+        assert_eq!(enclose_in_marks("</text> say <b>"), "<text> /text  say  b </text>");
     }
 }

@@ -1,4 +1,4 @@
-//! Starting, showing and stopping runs.
+//! Triggering, listing and cancelling runs.
 
 use std::collections::BTreeMap;
 
@@ -15,20 +15,20 @@ use crate::scheduler::store::{jobs, runs, statistics};
 use crate::scheduler::{events, message};
 
 impl Scheduler {
-    /// Plans a run for now, whatever the schedule and the job's status say.
+    /// Creates a run that is due now, regardless of the schedule and the status of the job.
     ///
     /// # Errors
-    /// `JobNotFound`; `RunInProgress` where the overlap policy has no room for it; `TooManyOpenRuns`; or the store's
-    /// refusal.
+    /// `JobNotFound`, `RunInProgress` if the overlap policy permits no further run, `TooManyOpenRuns`, or a store
+    /// error.
     pub async fn trigger(&self, id: &JobId, recorder: Recorder<RunId>) -> Result<RunId, SchedulerError> {
         let (scheduler, id) = (self.clone(), id.clone());
         let work = async move |tx: &mut Tx| {
-            let job = jobs::find_job(tx, &id).await?.ok_or_else(|| SchedulerError::no_job(id.as_str()))?;
+            let job = jobs::find_job(tx, &id).await?.ok_or_else(|| SchedulerError::job_not_found(id.as_str()))?;
             let open = runs::list_open(tx, std::slice::from_ref(&job.id)).await?;
             if open.len() >= MAX_OPEN_RUNS && job.overlap != OverlapPolicy::CancelOther {
                 return Err(SchedulerError::TooManyOpenRuns { limit: MAX_OPEN_RUNS });
             }
-            let in_the_way = match job.overlap {
+            let blocking_run = match job.overlap {
                 OverlapPolicy::Allow => None,
                 OverlapPolicy::Skip => open.first(),
                 OverlapPolicy::BufferOne => {
@@ -39,7 +39,7 @@ impl Scheduler {
                     None
                 }
             };
-            if let Some(run) = in_the_way {
+            if let Some(run) = blocking_run {
                 return Err(SchedulerError::RunInProgress { run_id: run.id.to_string() });
             }
             let run = job.new_run(RunId::generate(tx.ids()), RunCause::Manual, tx.clock().now());
@@ -53,28 +53,28 @@ impl Scheduler {
         Ok(run)
     }
 
-    /// Runs that failed since then and are the last of their jobs, the oldest first.
+    /// Returns runs that failed since `since` and are the latest of their jobs, oldest first.
     ///
     /// # Errors
-    /// The store's refusal.
-    pub async fn failed_lately(&self, since: Timestamp, limit: u32) -> Result<Vec<FailedRun>, SchedulerError> {
+    /// A store error.
+    pub async fn list_recent_failures(&self, since: Timestamp, limit: u32) -> Result<Vec<FailedRun>, SchedulerError> {
         let failed = runs::list_failed(&mut self.0.context.db.read().await?, since, limit).await?;
         let failed = failed.into_iter().map(|(run, job_name, job_goal)| FailedRun { run, job_name, job_goal });
         Ok(failed.collect())
     }
 
-    /// The most runs that failed of one job since then and since its last success.
+    /// Returns the highest number of failed runs of any job since `since` and since the job's last success.
     ///
     /// # Errors
-    /// The store's refusal.
-    pub async fn most_failed_in_a_row(&self, since: Timestamp) -> Result<u64, SchedulerError> {
-        Ok(statistics::most_failed_in_a_row(&mut self.0.context.db.read().await?, since).await?)
+    /// A store error.
+    pub async fn max_consecutive_failures(&self, since: Timestamp) -> Result<u64, SchedulerError> {
+        Ok(statistics::max_consecutive_failures(&mut self.0.context.db.read().await?, since).await?)
     }
 
-    /// The newest first, and how many match.
+    /// Returns a page of a job's runs, newest first, and the total number of matches.
     ///
     /// # Errors
-    /// `JobNotFound`, or the store's refusal.
+    /// `JobNotFound`, or a store error.
     pub async fn list_runs(
         &self,
         job: &JobId,
@@ -83,25 +83,25 @@ impl Scheduler {
     ) -> Result<(Vec<Run>, u64), SchedulerError> {
         let mut read = self.0.context.db.read_snapshot().await?;
         if jobs::find_job(&mut read, job).await?.is_none() {
-            return Err(SchedulerError::no_job(job.as_str()));
+            return Err(SchedulerError::job_not_found(job.as_str()));
         }
         Ok(runs::list_runs(&mut read, job, status, page).await?)
     }
 
     /// # Errors
-    /// `JobNotFound`, `RunNotFound`, or the store's refusal.
+    /// `JobNotFound`, `RunNotFound`, or a store error.
     pub async fn get_run(&self, job: &JobId, id: &RunId) -> Result<Run, SchedulerError> {
         let mut read = self.0.context.db.read().await?;
         if jobs::find_job(&mut read, job).await?.is_none() {
-            return Err(SchedulerError::no_job(job.as_str()));
+            return Err(SchedulerError::job_not_found(job.as_str()));
         }
-        runs::find_run(&mut read, job, id).await?.ok_or_else(|| SchedulerError::no_run(id.as_str()))
+        runs::find_run(&mut read, job, id).await?.ok_or_else(|| SchedulerError::run_not_found(id.as_str()))
     }
 
-    /// What became of the messages about these runs; nothing of those about which nobody was to be told.
+    /// Returns the delivery status of the messages about the given runs. Runs without a message are omitted.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// A store error.
     pub async fn deliveries(&self, runs: &[Run]) -> Result<BTreeMap<RunId, RunDelivery>, SchedulerError> {
         let keys: Vec<String> = runs.iter().map(|run| message::key(&run.id)).collect();
         let mut read = self.0.context.db.read().await?;
@@ -113,18 +113,18 @@ impl Scheduler {
         Ok(runs.iter().zip(&keys).filter_map(of_run).collect())
     }
 
-    /// Stops a run wherever it is carried out, and answers it as it is then.
+    /// Cancels a run on whichever daemon executes it, and returns its new state.
     ///
     /// # Errors
-    /// `JobNotFound`, `RunNotFound`, `RunOver`, or the store's refusal.
+    /// `JobNotFound`, `RunNotFound`, `RunOver`, or a store error.
     pub async fn cancel_run(&self, job: &JobId, id: &RunId, recorder: Recorder<Run>) -> Result<Run, SchedulerError> {
         let (scheduler, job_id, run_id) = (self.clone(), job.clone(), id.clone());
         let work = async move |tx: &mut Tx| {
             if jobs::find_job(tx, &job_id).await?.is_none() {
-                return Err(SchedulerError::no_job(job_id.as_str()));
+                return Err(SchedulerError::job_not_found(job_id.as_str()));
             }
             let run = runs::find_run(tx, &job_id, &run_id).await?;
-            let run = run.ok_or_else(|| SchedulerError::no_run(run_id.as_str()))?;
+            let run = run.ok_or_else(|| SchedulerError::run_not_found(run_id.as_str()))?;
             if run.status.is_over() {
                 return Err(SchedulerError::RunOver { status: run.status });
             }
@@ -139,7 +139,7 @@ impl Scheduler {
         }
         if let Some(session) = &stopped.session_id {
             self.0.engine.await_cancelled(session).await;
-            self.settle_lost(&stopped, session).await?;
+            self.settle_lost_session(&stopped, session).await?;
         }
         self.get_run(job, id).await
     }

@@ -1,4 +1,4 @@
-//! What the owner's habits say, and what a calendar shows.
+//! Activity heatmap, schedule suggestions and calendar.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use crate::scheduler::model::{
 };
 use crate::scheduler::store::calendar;
 
-/// Jobs that a calendar looks at, the ones that are due first.
-const MOST_JOBS: u32 = 1_000;
-/// Slots of one job in a calendar.
-const MOST_SLOTS_OF_A_JOB: usize = 200;
-/// Entries of a calendar.
-const MOST_ENTRIES: usize = 2_000;
+/// Maximum number of jobs in a calendar, earliest due first.
+const MAX_CALENDAR_JOBS: u32 = 1_000;
+/// Maximum number of slots per job in a calendar.
+const MAX_SLOTS_PER_JOB: usize = 200;
+/// Maximum number of entries in a calendar.
+const MAX_ENTRIES: usize = 2_000;
 
-/// When the owner was there.
+/// Activity of the owner by hour of the week.
 #[derive(Debug, Clone)]
 pub struct Heatmap {
     pub counts: HourOfWeek,
@@ -29,23 +29,23 @@ pub struct Heatmap {
     pub since: Timestamp,
 }
 
-/// A run that was, or a slot to come.
+/// A past run or a future slot.
 #[derive(Debug, Clone)]
 pub struct CalendarEntry {
     pub job_id: JobId,
     pub agent_id: AgentId,
     pub name: String,
     pub at: Timestamp,
-    /// `None` for what is to come.
+    /// `None` for a future slot.
     pub run: Option<(RunId, RunStatus)>,
 }
 
-/// What is in a range of a calendar.
+/// Calendar entries within a time range.
 #[derive(Debug, Clone)]
 pub struct Calendar {
-    /// The earliest first.
+    /// Entries, earliest first.
     pub entries: Vec<CalendarEntry>,
-    /// More is in the range than is listed.
+    /// Whether entries were omitted because of a limit.
     pub truncated: bool,
     pub zone: Zone,
 }
@@ -58,39 +58,42 @@ impl Scheduler {
         Ok((found, since))
     }
 
-    /// At which hours of the week the owner was there in the last 90 days: messages written and runs started by
-    /// hand.
+    /// Returns the owner's activity by hour of the week over the last 90 days: written messages and manually started
+    /// runs.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// A store error.
     pub async fn heatmap(&self) -> Result<Heatmap, SchedulerError> {
         let (activity, since) = self.activity(HEATMAP_DAYS).await?;
         let zone = self.zone();
         Ok(Heatmap { counts: hour_of_week(&activity, &zone), zone, since })
     }
 
-    /// What could be planned around the owner's habits.
+    /// Returns schedule suggestions derived from the owner's activity.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// A store error.
     pub async fn suggestions(&self, language: Language) -> Result<Vec<Suggestion>, SchedulerError> {
         let (activity, _) = self.activity(HABIT_DAYS).await?;
         Ok(suggestions(&activity, self.0.context.clock.now(), &self.zone(), language))
     }
 
-    /// The runs of a range that were, and the slots of active jobs that are to come.
+    /// Returns the past runs and the future slots of active jobs within a range.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// A store error.
     pub async fn calendar(&self, from: Timestamp, until: Timestamp) -> Result<Calendar, SchedulerError> {
         let now = self.0.context.clock.now();
         let mut read = self.0.context.db.read().await?;
-        let most = u32::try_from(MOST_ENTRIES + 1).unwrap_or(u32::MAX);
-        let runs = calendar::list_runs(&mut read, from, until, most).await?;
-        let jobs =
-            if until > now { calendar::list_due_before(&mut read, until, MOST_JOBS + 1).await? } else { Vec::new() };
+        let limit = u32::try_from(MAX_ENTRIES + 1).unwrap_or(u32::MAX);
+        let runs = calendar::list_runs(&mut read, from, until, limit).await?;
+        let jobs = if until > now {
+            calendar::list_due_before(&mut read, until, MAX_CALENDAR_JOBS + 1).await?
+        } else {
+            Vec::new()
+        };
         drop(read);
-        let mut truncated = jobs.len() > MOST_JOBS as usize;
+        let mut truncated = jobs.len() > MAX_CALENDAR_JOBS as usize;
         let mut entries: Vec<CalendarEntry> = runs
             .into_iter()
             .map(|run| CalendarEntry {
@@ -101,15 +104,15 @@ impl Scheduler {
                 run: Some((run.run_id, run.status)),
             })
             .collect();
-        for job in jobs.into_iter().take(MOST_JOBS as usize) {
+        for job in jobs.into_iter().take(MAX_CALENDAR_JOBS as usize) {
             let Some(next) = job.next_run_at else { continue };
-            // What is due and not handed out yet is to come too.
+            // A due slot without a run counts as a future slot.
             let first = std::iter::once(next).filter(|slot| *slot >= from);
             let start = next.max(Timestamp::from_micros(from.as_micros().saturating_sub(1)));
             let later = job.schedule.occurrences(start, job.counted_from).take_while(|slot| *slot < until);
-            let slots: Vec<Timestamp> = first.chain(later).take(MOST_SLOTS_OF_A_JOB + 1).collect();
-            truncated |= slots.len() > MOST_SLOTS_OF_A_JOB;
-            entries.extend(slots.into_iter().take(MOST_SLOTS_OF_A_JOB).map(|at| CalendarEntry {
+            let slots: Vec<Timestamp> = first.chain(later).take(MAX_SLOTS_PER_JOB + 1).collect();
+            truncated |= slots.len() > MAX_SLOTS_PER_JOB;
+            entries.extend(slots.into_iter().take(MAX_SLOTS_PER_JOB).map(|at| CalendarEntry {
                 job_id: job.id.clone(),
                 agent_id: job.agent_id.clone(),
                 name: job.name.clone(),
@@ -118,8 +121,8 @@ impl Scheduler {
             }));
         }
         entries.sort_by(|a, b| (a.at, &a.name, a.job_id.as_str()).cmp(&(b.at, &b.name, b.job_id.as_str())));
-        truncated |= entries.len() > MOST_ENTRIES;
-        entries.truncate(MOST_ENTRIES);
+        truncated |= entries.len() > MAX_ENTRIES;
+        entries.truncate(MAX_ENTRIES);
         Ok(Calendar { entries, truncated, zone: self.zone() })
     }
 }

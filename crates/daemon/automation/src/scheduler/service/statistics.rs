@@ -1,4 +1,4 @@
-//! Figures.
+//! Statistics of jobs and the scheduler status.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -12,24 +12,25 @@ use crate::scheduler::model::{JobId, RunStatus};
 use crate::scheduler::store::statistics::{self, RunFigures};
 use crate::scheduler::store::{jobs, runs};
 
-/// Another replica may have taken a job that is due sooner, so nobody sleeps longer.
+/// Maximum interval between ticks. Another replica may have accepted a job that is due sooner.
 pub(crate) const TICK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Rates and means are of this time.
-const LATELY: Duration = Duration::from_secs(30 * 86_400);
+/// Period covered by rates and averages.
+const STATISTICS_PERIOD: Duration = Duration::from_secs(30 * 86_400);
+/// Number of upcoming slots in a response.
 pub(super) const NEXT_RUNS: usize = 5;
 
-/// Over all jobs.
+/// Statistics of all jobs.
 #[derive(Debug, Clone)]
 pub struct Statistics {
     pub jobs_by_status: BTreeMap<String, u64>,
     pub total_runs_today: u64,
-    /// 0 to 1, of the runs of 30 days that came to an end; `None` when there was none.
+    /// Share of successful runs in the last 30 days, from 0 to 1; `None` without completed runs.
     pub success_rate: Option<f64>,
     pub avg_duration_seconds: Option<f64>,
 }
 
-/// Of one job, over the runs of it that are kept.
+/// Statistics of one job over its retained runs.
 #[derive(Debug, Clone)]
 pub struct JobStatistics {
     pub runs_by_status: BTreeMap<String, u64>,
@@ -41,7 +42,7 @@ pub struct JobStatistics {
     pub next_runs: Vec<Timestamp>,
 }
 
-/// How the scheduler of this daemon does.
+/// Status of this daemon's scheduler.
 #[derive(Debug, Clone, Copy)]
 pub struct SchedulerStatus {
     pub running: bool,
@@ -51,38 +52,41 @@ pub struct SchedulerStatus {
     pub runs_in_progress: usize,
 }
 
-#[allow(clippy::cast_precision_loss, reason = "a share")]
+#[allow(clippy::cast_precision_loss, reason = "a ratio")]
 fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-fn is(figures: &RunFigures, statuses: &[RunStatus]) -> bool {
+fn has_status(figures: &RunFigures, statuses: &[RunStatus]) -> bool {
     statuses.iter().any(|status| status.as_str() == figures.status)
 }
 
-/// Of those that came to an end of their own: cancelled and skipped ones say nothing.
+/// Computes the success rate of runs that succeeded, failed or timed out. Cancelled and skipped runs are excluded.
 fn success_rate(figures: &[RunFigures]) -> Option<f64> {
-    let count = |statuses: &[RunStatus]| figures.iter().filter(|f| is(f, statuses)).map(|f| f.runs).sum();
+    let count = |statuses: &[RunStatus]| figures.iter().filter(|f| has_status(f, statuses)).map(|f| f.runs).sum();
     share(count(&[RunStatus::Success]), count(&[RunStatus::Success, RunStatus::Failed, RunStatus::Timeout]))
 }
 
-#[allow(clippy::cast_precision_loss, reason = "a mean")]
+#[allow(clippy::cast_precision_loss, reason = "an average")]
 fn avg_duration_seconds(figures: &[RunFigures]) -> Option<f64> {
-    let ended = || figures.iter().filter(|f| is(f, &[RunStatus::Success, RunStatus::Failed, RunStatus::Timeout]));
+    let ended =
+        || figures.iter().filter(|f| has_status(f, &[RunStatus::Success, RunStatus::Failed, RunStatus::Timeout]));
     let begun: u64 = ended().map(|f| f.begun).sum();
     let micros: u64 = ended().map(|f| f.duration_micros).sum();
     (begun > 0).then(|| micros as f64 / begun as f64 / 1e6)
 }
 
 impl Scheduler {
+    /// Returns the statistics of all jobs.
+    ///
     /// # Errors
-    /// The store's refusal.
+    /// A store error.
     pub async fn statistics(&self) -> Result<Statistics, SchedulerError> {
         let now = self.0.context.clock.now();
         let today =
             self.0.settings.day(now).to_zoned(self.0.settings.timezone()).map_or(now, |day| day.timestamp().into());
         let mut read = self.0.context.db.read().await?;
-        let figures = statistics::figures_since(&mut read, now - LATELY).await?;
+        let figures = statistics::figures_since(&mut read, now - STATISTICS_PERIOD).await?;
         Ok(Statistics {
             jobs_by_status: statistics::count_jobs(&mut read).await?,
             total_runs_today: statistics::count_runs_since(&mut read, today).await?,
@@ -91,11 +95,13 @@ impl Scheduler {
         })
     }
 
+    /// Returns the statistics of one job.
+    ///
     /// # Errors
-    /// `JobNotFound`, or the store's refusal.
+    /// `JobNotFound`, or a store error.
     pub async fn job_statistics(&self, id: &JobId) -> Result<JobStatistics, SchedulerError> {
         let mut read = self.0.context.db.read().await?;
-        let job = jobs::find_job(&mut read, id).await?.ok_or_else(|| SchedulerError::no_job(id.as_str()))?;
+        let job = jobs::find_job(&mut read, id).await?.ok_or_else(|| SchedulerError::job_not_found(id.as_str()))?;
         let figures = statistics::figures_of_job(&mut read, id).await?;
         let last = runs::find_last_ended(&mut read, id).await?;
         let upcoming = job.next_run_at.map(|next| {
@@ -113,12 +119,12 @@ impl Scheduler {
         })
     }
 
-    /// How the scheduler of this daemon does.
+    /// Returns the status of this daemon's scheduler.
     #[must_use]
     pub fn status(&self) -> SchedulerStatus {
         let now = self.0.context.clock.now();
         let last = Timestamp::from_micros(self.0.last_tick.load(Ordering::Relaxed));
-        // While nothing is due there is no need to look, and it is as if it had been looked in time.
+        // The worker sleeps while no job is due; the next tick is reported as if it had run regularly.
         let since_last = now.since(last).as_micros() % TICK_INTERVAL.as_micros();
         let regular = last.max(now - Duration::from_micros(since_last.try_into().unwrap_or_default())) + TICK_INTERVAL;
         SchedulerStatus {

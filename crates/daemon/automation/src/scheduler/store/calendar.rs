@@ -1,4 +1,4 @@
-//! What a calendar shows, and what the owner did here.
+//! Queries for the calendar and for owner activity.
 
 use agentd_base::Timestamp;
 use agentd_engine::agents::AgentId;
@@ -8,7 +8,7 @@ use super::jobs::{columns, job};
 use crate::scheduler::activity::{ACTIVITY_QUARTER_MICROS, Activity};
 use crate::scheduler::model::{Job, JobId, RunId, RunStatus};
 
-/// A run as a calendar shows it.
+/// A run in the calendar.
 #[derive(Debug, Clone)]
 pub(crate) struct CalendarRun {
     pub(crate) run_id: RunId,
@@ -19,14 +19,14 @@ pub(crate) struct CalendarRun {
     pub(crate) status: RunStatus,
 }
 
-/// Runs whose time lies in the range, the earliest first.
+/// Returns runs within a time range, earliest first.
 pub(crate) async fn list_runs(
     read: &mut Read,
     from: Timestamp,
     until: Timestamp,
     limit: u32,
 ) -> Result<Vec<CalendarRun>, StoreError> {
-    // A slot's row is written when it is due or later: the index on `created_at` bounds what is looked at.
+    // The row of a slot is inserted when it is due or later, so the index on `created_at` bounds the scan.
     let sql = "SELECT job_runs.id, job_runs.job_id, job_runs.agent_id, jobs.name, job_runs.status, \
         COALESCE(job_runs.scheduled_for, job_runs.created_at) AS at \
         FROM job_runs JOIN jobs ON jobs.id = job_runs.job_id \
@@ -44,20 +44,20 @@ pub(crate) async fn list_runs(
                 agent_id: row.get("agent_id")?,
                 name: row.get("name")?,
                 at: row.get("at")?,
-                // The schema lets nothing else in.
+                // The database constraint excludes unknown values.
                 status: RunStatus::parse(&status).unwrap_or(RunStatus::Failed),
             })
         })
         .collect()
 }
 
-/// Active jobs that are due before then, the earliest first.
+/// Returns active jobs that are due before `until`, earliest first.
 pub(crate) async fn list_due_before(read: &mut Read, until: Timestamp, limit: u32) -> Result<Vec<Job>, StoreError> {
     let sql = format!("SELECT {} FROM jobs WHERE next_run_at < $1 ORDER BY next_run_at, id LIMIT $2", columns());
     read.fetch_all(sql, args![until, limit]).await?.iter().map(job).collect()
 }
 
-/// When the owner started runs by hand.
+/// Returns the number of manually started runs by 15-minute period.
 pub(crate) async fn activity_since(read: &mut Read, since: Timestamp) -> Result<Vec<Activity>, StoreError> {
     let sql = "SELECT created_at / $2 AS quarter, COUNT(*) AS runs FROM job_runs \
         WHERE created_at >= $1 AND cause = 'manual' GROUP BY quarter ORDER BY quarter";

@@ -1,4 +1,4 @@
-//! Rows of chains, of their runs, and of the steps of these.
+//! Rows of chains, chain runs and their steps.
 
 use agentd_base::{Page, Timestamp};
 use agentd_engine::agents::AgentId;
@@ -47,7 +47,7 @@ pub(crate) async fn find_chain(read: &mut Read, id: &ChainId) -> Result<Option<C
     }
 }
 
-/// The newest first, and how many there are.
+/// Returns a page of chains, newest first, and their total number.
 pub(crate) async fn list_chains(read: &mut Read, page: Page) -> Result<(Vec<Chain>, u64), StoreError> {
     let total = read.fetch_one("SELECT COUNT(*) FROM job_chains", args![]).await?.first()?;
     let sql = "SELECT id, name, edges, created_at FROM job_chains ORDER BY created_at DESC, id DESC LIMIT $1 OFFSET $2";
@@ -58,7 +58,7 @@ pub(crate) async fn list_chains(read: &mut Read, page: Page) -> Result<(Vec<Chai
     Ok((chains, total))
 }
 
-/// Deletes a chain with its runs; the runs of its jobs stay. Answers whether it was there.
+/// Deletes a chain with its chain runs, but not the runs of its jobs. Returns whether it existed.
 pub(crate) async fn delete_chain(tx: &mut Tx, id: &ChainId) -> Result<bool, StoreError> {
     tx.execute(
         "DELETE FROM chain_steps WHERE chain_run_id IN (SELECT id FROM chain_runs WHERE chain_id = $1)",
@@ -70,8 +70,12 @@ pub(crate) async fn delete_chain(tx: &mut Tx, id: &ChainId) -> Result<bool, Stor
     Ok(tx.execute("DELETE FROM job_chains WHERE id = $1", args![id]).await? == 1)
 }
 
-/// The chains that a job is part of; those alone that it is a root of, if asked.
-pub(crate) async fn list_of_job(read: &mut Read, job: &JobId, only_as_root: bool) -> Result<Vec<Chain>, StoreError> {
+/// Returns the chains that contain a job, or only those in which it is a root.
+pub(crate) async fn list_chains_of_job(
+    read: &mut Read,
+    job: &JobId,
+    only_as_root: bool,
+) -> Result<Vec<Chain>, StoreError> {
     let sql = "SELECT id, name, edges, created_at FROM job_chains WHERE id IN \
                (SELECT chain_id FROM chain_jobs WHERE job_id = $1 AND is_root >= $2) ORDER BY id";
     let mut chains = Vec::new();
@@ -81,19 +85,19 @@ pub(crate) async fn list_of_job(read: &mut Read, job: &JobId, only_as_root: bool
     Ok(chains)
 }
 
-/// Takes the jobs of the agent, and what only they led to, out of chains; deletes those of which nothing is left.
-pub(crate) async fn release_of_agent(tx: &mut Tx, agent: &AgentId) -> Result<(), StoreError> {
+/// Removes the jobs of an agent, and jobs reachable only through them, from chains. Deletes chains that become empty.
+pub(crate) async fn remove_agent_jobs(tx: &mut Tx, agent: &AgentId) -> Result<(), StoreError> {
     let sql = "SELECT DISTINCT chain_id FROM chain_jobs WHERE job_id IN (SELECT id FROM jobs WHERE agent_id = $1)";
     let rows = tx.fetch_all(sql, args![agent]).await?;
     if rows.is_empty() {
         return Ok(());
     }
-    let gone = tx.fetch_all("SELECT id FROM jobs WHERE agent_id = $1", args![agent]).await?;
-    let gone: Vec<JobId> = gone.iter().map(|row| row.get("id")).collect::<Result<_, _>>()?;
+    let removed = tx.fetch_all("SELECT id FROM jobs WHERE agent_id = $1", args![agent]).await?;
+    let removed: Vec<JobId> = removed.iter().map(|row| row.get("id")).collect::<Result<_, _>>()?;
     for row in rows {
         let id = row.get("chain_id")?;
         let Some(chain) = find_chain(tx, &id).await? else { continue };
-        let Some(left) = chain.without(&gone) else {
+        let Some(left) = chain.without(&removed) else {
             delete_chain(tx, &id).await?;
             continue;
         };
@@ -106,7 +110,7 @@ pub(crate) async fn release_of_agent(tx: &mut Tx, agent: &AgentId) -> Result<(),
     Ok(())
 }
 
-/// Which of these jobs are there.
+/// Returns which of the given jobs exist.
 pub(crate) async fn known_jobs(read: &mut Read, jobs: &[JobId]) -> Result<Vec<JobId>, StoreError> {
     let mut values = args![];
     let list = in_list(&mut values, jobs);
@@ -129,7 +133,7 @@ pub(crate) async fn insert_chain_run(
     .map(|_| ())
 }
 
-/// Adds a step; answers whether the job had none in this run of the chain.
+/// Inserts a step. Returns false if the job already has one in this chain run.
 pub(crate) async fn insert_step(tx: &mut Tx, chain_run: &ChainRunId, step: &ChainStep) -> Result<bool, StoreError> {
     let added = tx
         .execute(
@@ -141,8 +145,8 @@ pub(crate) async fn insert_step(tx: &mut Tx, chain_run: &ChainRunId, step: &Chai
     Ok(added == 1)
 }
 
-/// Notes how a run ended; answers the running runs of chains, with their chains, that it is a step of.
-pub(crate) async fn note_step_ended(
+/// Records the result of a run in its chain steps. Returns the running chain runs that contain it, with their chains.
+pub(crate) async fn record_step_result(
     tx: &mut Tx,
     run: &RunId,
     status: RunStatus,
@@ -186,20 +190,20 @@ async fn with_steps(read: &mut Read, row: &Row) -> Result<ChainRun, StoreError> 
     let id: ChainRunId = row.get("id")?;
     Ok(ChainRun {
         chain_id: row.get("chain_id")?,
-        // The schema lets nothing else in.
+        // The database constraint excludes unknown values.
         cause: ChainCause::parse(&row.get::<String>("cause")?).unwrap_or(ChainCause::Job),
         status: ChainRunStatus::parse(&row.get::<String>("status")?).unwrap_or(ChainRunStatus::Failed),
         started_at: row.get("started_at")?,
         completed_at: row.get("completed_at")?,
         steps: list_steps(read, &id).await?,
-        left_out: Vec::new(),
+        unreachable: Vec::new(),
         id,
     })
 }
 
 const RUN_COLUMNS: &str = "id, chain_id, cause, status, started_at, completed_at";
 
-/// The newest first, and how many there are.
+/// Returns a page of chain runs, newest first, and their total number.
 pub(crate) async fn list_chain_runs(
     read: &mut Read,
     chain: &ChainId,
@@ -216,7 +220,7 @@ pub(crate) async fn list_chain_runs(
     Ok((runs, total))
 }
 
-/// Deletes up to `limit` runs of chains that ended before `before`; answers how many.
+/// Deletes up to `limit` chain runs that ended before `before` and returns their number.
 pub(crate) async fn purge_chain_runs(tx: &mut Tx, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
     let sql = "SELECT id FROM chain_runs WHERE completed_at < $1 ORDER BY completed_at LIMIT $2";
     let rows = tx.fetch_all(sql, args![before, limit]).await?;

@@ -1,26 +1,26 @@
-//! Rows of jobs. One that is deleted is out of sight at once; its rows go later, in batches.
+//! Rows of jobs. A deleted job is hidden immediately, and its rows are purged later in batches.
 
 use agentd_base::{Page, Timestamp};
 use agentd_core::vault::Vault;
 use agentd_engine::agents::AgentId;
-use agentd_engine::projects::{ProjectId, living_project};
+use agentd_engine::projects::{ProjectId, live_project_sql};
 use agentd_schedule::MisfirePolicy;
-use agentd_store::{Args, Read, Row, StoreError, Tx, args, batch_of, rows_of};
+use agentd_store::{Args, Read, Row, StoreError, Tx, args, batch_size, row_placeholders};
 
 use super::runs;
 use crate::scheduler::model::{Job, JobExecutionMode, JobId, JobStatus, OverlapPolicy, RunStatus};
 
-/// The columns of a job; one whose project was deleted has none.
+/// Returns the columns of a job. The project is NULL if it was deleted.
 pub(crate) fn columns() -> String {
     format!(
         "id, name, goal, agent_id, schedule, status, delivery, condition, retry, overlap, misfire, execution_mode, \
          time_limit_seconds, model, counted_from, next_run_at, last_run_at, run_count, created_at, updated_at, \
          made_by_agent, {} AS project_id",
-        living_project("jobs.project_id")
+        live_project_sql("jobs.project_id")
     )
 }
 
-/// Result of a job's last run that has ended, skipped ones aside.
+/// Result of a job's last completed run, excluding skipped ones.
 const LAST_RUN_STATUS: &str = "(SELECT job_runs.status FROM job_runs WHERE job_runs.job_id = jobs.id \
     AND job_runs.status NOT IN ('pending', 'running', 'skipped') \
     ORDER BY job_runs.created_at DESC, job_runs.id DESC LIMIT 1)";
@@ -58,7 +58,7 @@ pub(crate) fn job(row: &Row) -> Result<Job, StoreError> {
         agent_id: row.get("agent_id")?,
         project_id: row.get("project_id")?,
         schedule: row.json("schedule")?,
-        // The schema lets nothing else in.
+        // The database constraint excludes unknown values.
         status: JobStatus::parse(&text("status")?).unwrap_or(JobStatus::Paused),
         delivery: optional_json("delivery")?.map(|_| row.json("delivery")).transpose()?,
         condition: optional_json("condition")?.map(|_| row.json("condition")).transpose()?,
@@ -79,18 +79,17 @@ pub(crate) fn job(row: &Row) -> Result<Job, StoreError> {
     })
 }
 
-/// A job with the result of its last run.
+/// Converts a row that includes the result of the last run.
 fn job_with_result(row: &Row) -> Result<Job, StoreError> {
     let status: Option<String> = row.get("last_run_status")?;
     Ok(Job { last_run_status: status.as_deref().and_then(RunStatus::parse), ..job(row)? })
 }
 
-/// The vault's scope for the credentials in the url of a job's delivery.
+/// Returns the vault scope of the credentials in a job's delivery URL.
 pub(crate) fn secret_scope(id: &JobId) -> String {
     format!("jobs.{id}")
 }
 
-/// As JSON text; `None` stays NULL.
 fn json_text<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
@@ -130,14 +129,14 @@ pub(crate) async fn insert_job(tx: &mut Tx, job: &Job) -> Result<(), StoreError>
     Ok(())
 }
 
-/// How many active jobs an agent has planned by itself.
+/// Counts the active jobs created by an agent.
 pub(crate) async fn count_made_by(read: &mut Read, agent: &AgentId) -> Result<u64, StoreError> {
     let sql = "SELECT COUNT(*) FROM jobs WHERE agent_id = $1 AND made_by_agent = 1 AND status = 'active' \
                AND deleted_at IS NULL";
     read.fetch_one(sql, args![agent]).await?.first()
 }
 
-/// Everything but what runs write.
+/// Updates all columns except those written by runs.
 pub(crate) async fn update_job(tx: &mut Tx, job: &Job) -> Result<(), StoreError> {
     tx.execute(
         "UPDATE jobs SET name = $2, goal = $3, agent_id = $4, schedule = $5, status = $6, delivery = $7, \
@@ -177,7 +176,7 @@ pub(crate) async fn find_job(read: &mut Read, id: &JobId) -> Result<Option<Job>,
     row.as_ref().map(job_with_result).transpose()
 }
 
-/// The newest first, and how many match.
+/// Returns a page of jobs, newest first, and the total number of matches.
 pub(crate) async fn list_jobs(read: &mut Read, filter: &JobFilter, page: Page) -> Result<(Vec<Job>, u64), StoreError> {
     let mut values = Args::new();
     let mut condition = String::from("deleted_at IS NULL");
@@ -205,14 +204,13 @@ pub(crate) async fn list_jobs(read: &mut Read, filter: &JobFilter, page: Page) -
     Ok((rows.iter().map(job_with_result).collect::<Result<_, _>>()?, count))
 }
 
-/// When the next job is due: one step in an index, however many jobs there are.
+/// Returns when the next job is due, with a single index lookup.
 pub(crate) async fn next_due(read: &mut Read) -> Result<Option<Timestamp>, StoreError> {
     let sql = "SELECT next_run_at FROM jobs WHERE next_run_at IS NOT NULL ORDER BY next_run_at, id LIMIT 1";
     read.fetch_optional(sql, args![]).await?.map(|row| row.get("next_run_at")).transpose()
 }
 
-/// Jobs that are due, the longest first, locked for this transaction; what another one has locked is left to
-/// it.
+/// Locks and returns due jobs, oldest due time first. Jobs locked by other transactions are omitted.
 pub(crate) async fn take_due(tx: &mut Tx, now: Timestamp, limit: u32) -> Result<Vec<Job>, StoreError> {
     let locked = tx.dialect().skip_locked();
     let sql = format!(
@@ -224,14 +222,14 @@ pub(crate) async fn take_due(tx: &mut Tx, now: Timestamp, limit: u32) -> Result<
     rows.iter().map(job).collect()
 }
 
-/// Moves jobs on: from where they count, and when they are due next.
+/// Updates the position and the next due time of jobs.
 pub(crate) async fn advance_jobs(
     tx: &mut Tx,
     moved: &[(JobId, Timestamp, Option<Timestamp>)],
 ) -> Result<(), StoreError> {
     let mut left = moved;
     while !left.is_empty() {
-        let (now, rest) = left.split_at(batch_of(left.len()));
+        let (now, rest) = left.split_at(batch_size(left.len()));
         let mut values = Args::with_capacity(3 * now.len());
         for (id, counted_from, next_run_at) in now {
             values.push(id);
@@ -241,7 +239,7 @@ pub(crate) async fn advance_jobs(
         let sql = format!(
             "UPDATE jobs SET counted_from = v.column2, next_run_at = v.column3 \
              FROM (VALUES {}) AS v WHERE jobs.id = v.column1",
-            rows_of(1, 3, now.len())
+            row_placeholders(1, 3, now.len())
         );
         tx.execute(sql, values).await?;
         left = rest;
@@ -249,13 +247,13 @@ pub(crate) async fn advance_jobs(
     Ok(())
 }
 
-/// A run of the job has begun.
-pub(crate) async fn note_begun(tx: &mut Tx, id: &JobId, now: Timestamp) -> Result<(), StoreError> {
+/// Records that a run of the job has started.
+pub(crate) async fn record_start(tx: &mut Tx, id: &JobId, now: Timestamp) -> Result<(), StoreError> {
     let sql = "UPDATE jobs SET last_run_at = $2, run_count = run_count + 1 WHERE id = $1";
     tx.execute(sql, args![id, now]).await.map(|_| ())
 }
 
-/// A job of one date has had its run; also one that was paused meanwhile.
+/// Closes a one-time job after its run, even if it was paused meanwhile.
 pub(crate) async fn close_job(tx: &mut Tx, id: &JobId, status: JobStatus) -> Result<(), StoreError> {
     let now = tx.clock().now();
     let sql = "UPDATE jobs SET status = $2, next_run_at = NULL, updated_at = $3 \
@@ -263,7 +261,7 @@ pub(crate) async fn close_job(tx: &mut Tx, id: &JobId, status: JobStatus) -> Res
     tx.execute(sql, args![id, status.as_str(), now]).await.map(|_| ())
 }
 
-/// Takes a deleted project off up to `limit` jobs; answers how many.
+/// Removes a deleted project from up to `limit` jobs and returns their number.
 pub(crate) async fn release_project(tx: &mut Tx, project: &ProjectId, limit: u32) -> Result<u64, StoreError> {
     tx.execute(
         "UPDATE jobs SET project_id = NULL WHERE id IN (SELECT id FROM jobs WHERE project_id = $1 LIMIT $2)",
@@ -272,19 +270,19 @@ pub(crate) async fn release_project(tx: &mut Tx, project: &ProjectId, limit: u32
     .await
 }
 
-/// Puts a job out of sight; answers whether it was there.
-pub(crate) async fn hide_job(tx: &mut Tx, id: &JobId, now: Timestamp) -> Result<bool, StoreError> {
+/// Marks a job as deleted. Returns whether it existed.
+pub(crate) async fn mark_deleted(tx: &mut Tx, id: &JobId, now: Timestamp) -> Result<bool, StoreError> {
     let sql = "UPDATE jobs SET deleted_at = $2, next_run_at = NULL WHERE id = $1 AND deleted_at IS NULL";
     Ok(tx.execute(sql, args![id, now]).await? == 1)
 }
 
-/// Puts all jobs of an agent out of sight.
-pub(crate) async fn hide_of_agent(tx: &mut Tx, agent: &AgentId, now: Timestamp) -> Result<(), StoreError> {
+/// Marks all jobs of an agent as deleted.
+pub(crate) async fn mark_deleted_of_agent(tx: &mut Tx, agent: &AgentId, now: Timestamp) -> Result<(), StoreError> {
     let sql = "UPDATE jobs SET deleted_at = $2, next_run_at = NULL WHERE agent_id = $1 AND deleted_at IS NULL";
     tx.execute(sql, args![agent, now]).await.map(|_| ())
 }
 
-/// Deletes up to about `limit` rows of deleted jobs, runs first; answers how many.
+/// Purges up to about `limit` rows of deleted jobs, runs first, and returns their number.
 pub(crate) async fn purge_deleted(tx: &mut Tx, limit: u32) -> Result<u64, StoreError> {
     let sql = "SELECT id FROM jobs WHERE deleted_at IS NOT NULL ORDER BY deleted_at LIMIT $1";
     let ids: Vec<JobId> =
@@ -302,7 +300,7 @@ pub(crate) async fn purge_deleted(tx: &mut Tx, limit: u32) -> Result<u64, StoreE
     Ok(u64::from(limit) - left)
 }
 
-/// Jobs that are there, by id, each with what its row reads as; for holding them against the rules.
+/// Returns existing jobs ordered by id, for validation. Rows that cannot be parsed are returned as errors.
 pub(crate) async fn list_after(
     read: &mut Read,
     after: &str,
@@ -313,7 +311,7 @@ pub(crate) async fn list_after(
     rows.iter().map(|row| Ok((row.get("id")?, job(row)))).collect()
 }
 
-pub(crate) async fn has_deleted_that_is_due(read: &mut Read) -> Result<bool, StoreError> {
+pub(crate) async fn has_due_deleted_job(read: &mut Read) -> Result<bool, StoreError> {
     let sql = "SELECT id FROM jobs WHERE next_run_at IS NOT NULL AND deleted_at IS NOT NULL LIMIT 1";
     Ok(read.fetch_optional(sql, args![]).await?.is_some())
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use agentd_base::{Page, Timestamp};
 use agentd_engine::agents::AgentId;
 use agentd_engine::engine::SessionId;
-use agentd_store::{Args, Read, Row, StoreError, Tx, args, batch_of, in_list, rows_of};
+use agentd_store::{Args, Read, Row, StoreError, Tx, args, batch_size, in_list, row_placeholders};
 
 use crate::scheduler::activity::ACTIVITY_QUARTER_MICROS;
 use crate::scheduler::model::run::Outcome;
@@ -15,8 +15,8 @@ use crate::scheduler::model::{JobId, Run, RunCause, RunId, RunStatus, StopReason
 pub(crate) const COLUMNS: &str = "id, job_id, agent_id, scheduled_for, cause, status, may_overlap, due_at, \
     attempt, fence, owner, session_id, deadline_at, stop_reason, output, error, created_at, started_at, completed_at";
 const COLUMN_COUNT: usize = 19;
-/// A day anywhere lies in it.
-const GONE_COUNTED: Duration = Duration::from_secs(3 * 86_400);
+/// Retention of the counts of deleted runs. Covers the current day in every time zone.
+const DELETED_COUNT_RETENTION: Duration = Duration::from_secs(3 * 86_400);
 
 pub(crate) fn run(row: &Row) -> Result<Run, StoreError> {
     let text = |name: &str| row.get::<String>(name);
@@ -25,7 +25,7 @@ pub(crate) fn run(row: &Row) -> Result<Run, StoreError> {
         job_id: row.get("job_id")?,
         agent_id: row.get("agent_id")?,
         scheduled_for: row.get("scheduled_for")?,
-        // The schema lets nothing else in.
+        // The database constraint excludes unknown values.
         cause: RunCause::parse(&text("cause")?).unwrap_or(RunCause::Schedule),
         status: RunStatus::parse(&text("status")?).unwrap_or(RunStatus::Failed),
         may_overlap: row.get("may_overlap")?,
@@ -44,12 +44,12 @@ pub(crate) fn run(row: &Row) -> Result<Run, StoreError> {
     })
 }
 
-/// Adds runs; of a slot that has one already nothing is added. Answers the ids of those that were.
+/// Inserts runs, ignoring slots that already have one. Returns the ids of the inserted runs.
 pub(crate) async fn insert_runs(tx: &mut Tx, runs: &[Run]) -> Result<Vec<RunId>, StoreError> {
     let mut left = runs;
     let mut added = Vec::with_capacity(runs.len());
     while !left.is_empty() {
-        let (now, rest) = left.split_at(batch_of(left.len()));
+        let (now, rest) = left.split_at(batch_size(left.len()));
         let mut values = Args::with_capacity(COLUMN_COUNT * now.len());
         for run in now {
             values.push(&run.id);
@@ -74,7 +74,7 @@ pub(crate) async fn insert_runs(tx: &mut Tx, runs: &[Run]) -> Result<Vec<RunId>,
         }
         let sql = format!(
             "INSERT INTO job_runs ({COLUMNS}) VALUES {} ON CONFLICT (job_id, scheduled_for) DO NOTHING RETURNING id",
-            rows_of(1, COLUMN_COUNT, now.len())
+            row_placeholders(1, COLUMN_COUNT, now.len())
         );
         for row in tx.fetch_all(sql, values).await? {
             added.push(row.get("id")?);
@@ -84,7 +84,7 @@ pub(crate) async fn insert_runs(tx: &mut Tx, runs: &[Run]) -> Result<Vec<RunId>,
     Ok(added)
 }
 
-/// What is under way of some jobs, at most 64 of them.
+/// Returns the open runs of the given jobs.
 pub(crate) async fn list_open(read: &mut Read, jobs: &[JobId]) -> Result<Vec<Run>, StoreError> {
     let mut open = Vec::new();
     for jobs in jobs.chunks(64) {
@@ -106,14 +106,14 @@ pub(crate) async fn find_run(read: &mut Read, job: &JobId, id: &RunId) -> Result
     row.as_ref().map(run).transpose()
 }
 
-/// The running run that a session is the attempt of.
+/// Returns the running run whose current attempt has the given session.
 pub(crate) async fn find_by_session(read: &mut Read, session: &SessionId) -> Result<Option<Run>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM job_runs WHERE session_id = $1 AND status = 'running'");
     let row = read.fetch_optional(sql, args![session]).await?;
     row.as_ref().map(run).transpose()
 }
 
-/// The run of a job that ended last.
+/// Returns the last completed run of a job.
 pub(crate) async fn find_last_ended(read: &mut Read, job: &JobId) -> Result<Option<Run>, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS} FROM job_runs WHERE job_id = $1 AND status IN ('success', 'failed', 'timeout', 'cancelled') \
@@ -123,8 +123,7 @@ pub(crate) async fn find_last_ended(read: &mut Read, job: &JobId) -> Result<Opti
     row.as_ref().map(run).transpose()
 }
 
-/// Runs that failed since then and are the last of their jobs, the oldest first, each with the name and the goal
-/// of its job.
+/// Returns runs that failed since `since` and are the latest of their jobs, oldest first, with the job's name and goal.
 pub(crate) async fn list_failed(
     read: &mut Read,
     since: Timestamp,
@@ -143,7 +142,7 @@ pub(crate) async fn list_failed(
     rows.iter().map(|row| Ok((run(row)?, row.get("job_name")?, row.get("job_goal")?))).collect()
 }
 
-/// The newest first, and how many match.
+/// Returns a page of runs, newest first, and the total number of matches.
 pub(crate) async fn list_runs(
     read: &mut Read,
     job: &JobId,
@@ -166,7 +165,7 @@ pub(crate) async fn list_runs(
     Ok((rows.iter().map(run).collect::<Result<_, _>>()?, total))
 }
 
-/// Ends a run that is under way; answers whether it was.
+/// Ends an open run. Returns false if it had already ended.
 pub(crate) async fn end_run(tx: &mut Tx, id: &RunId, attempt: u32, outcome: &Outcome) -> Result<bool, StoreError> {
     let now = tx.clock().now();
     let ended = tx
@@ -179,8 +178,8 @@ pub(crate) async fn end_run(tx: &mut Tx, id: &RunId, attempt: u32, outcome: &Out
     Ok(ended == 1)
 }
 
-/// A failed attempt is to be repeated at `due_at`; what it said stays to be seen meanwhile.
-pub(crate) async fn repeat_run(
+/// Schedules the next attempt of a failed run at `due_at`. The error stays visible until then.
+pub(crate) async fn schedule_retry(
     tx: &mut Tx,
     id: &RunId,
     attempt: u32,
@@ -196,14 +195,14 @@ pub(crate) async fn repeat_run(
     .map(|_| ())
 }
 
-/// Notes why a running run is being stopped; the first reason counts.
+/// Records why a running run is stopped. The first reason is retained.
 pub(crate) async fn request_stop(tx: &mut Tx, id: &RunId, reason: StopReason) -> Result<(), StoreError> {
     let sql = "UPDATE job_runs SET stop_reason = COALESCE(stop_reason, $2), deadline_at = NULL \
                WHERE id = $1 AND status = 'running'";
     tx.execute(sql, args![id, reason.as_str()]).await.map(|_| ())
 }
 
-/// Running runs of an agent, or of a job, and those that wait.
+/// Returns the open runs of an agent.
 pub(crate) async fn list_open_of_agent(read: &mut Read, agent: &AgentId) -> Result<Vec<Run>, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS} FROM job_runs WHERE status IN ('pending', 'running') \
@@ -213,7 +212,7 @@ pub(crate) async fn list_open_of_agent(read: &mut Read, agent: &AgentId) -> Resu
     rows.iter().map(run).collect()
 }
 
-/// Deletes up to `limit` runs that ended before `before`; answers how many.
+/// Deletes up to `limit` runs that ended before `before` and returns their number.
 pub(crate) async fn purge_runs(tx: &mut Tx, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
     tx.execute(
         "DELETE FROM job_runs WHERE id IN \
@@ -223,27 +222,27 @@ pub(crate) async fn purge_runs(tx: &mut Tx, before: Timestamp, limit: u32) -> Re
     .await
 }
 
-/// Deletes up to `limit` of a job's runs beyond the newest `kept`; returns how many.
-pub(crate) async fn trim_runs(tx: &mut Tx, job: &JobId, kept: u32, limit: u32) -> Result<u64, StoreError> {
+/// Deletes up to `limit` of a job's runs beyond the newest `max_count` and returns their number.
+pub(crate) async fn trim_runs(tx: &mut Tx, job: &JobId, max_count: u32, limit: u32) -> Result<u64, StoreError> {
     let sql = "DELETE FROM job_runs WHERE id IN (SELECT id FROM job_runs WHERE job_id = $1 \
          ORDER BY created_at DESC, id DESC LIMIT $3 OFFSET $2) AND completed_at IS NOT NULL RETURNING created_at";
-    let gone = tx.fetch_all(sql, args![job, kept, limit]).await?;
-    note_gone(tx, &gone).await?;
-    Ok(gone.len() as u64)
+    let deleted = tx.fetch_all(sql, args![job, max_count, limit]).await?;
+    record_deleted(tx, &deleted).await?;
+    Ok(deleted.len() as u64)
 }
 
-/// Deletes up to `limit` runs of a job; answers how many.
+/// Deletes up to `limit` runs of a job and returns their number.
 pub(crate) async fn delete_of_job(tx: &mut Tx, job: &JobId, limit: u64) -> Result<u64, StoreError> {
     let sql = "DELETE FROM job_runs WHERE id IN (SELECT id FROM job_runs WHERE job_id = $1 ORDER BY id LIMIT $2) \
          RETURNING created_at";
-    let gone = tx.fetch_all(sql, args![job, limit]).await?;
-    note_gone(tx, &gone).await?;
-    Ok(u64::try_from(gone.len()).unwrap_or(u64::MAX))
+    let deleted = tx.fetch_all(sql, args![job, limit]).await?;
+    record_deleted(tx, &deleted).await?;
+    Ok(u64::try_from(deleted.len()).unwrap_or(u64::MAX))
 }
 
-/// Runs of these days that are not kept any more go on counting for them.
-async fn note_gone(tx: &mut Tx, rows: &[Row]) -> Result<(), StoreError> {
-    let since = tx.clock().now() - GONE_COUNTED;
+/// Counts recently deleted runs, so that the daily totals still include them.
+async fn record_deleted(tx: &mut Tx, rows: &[Row]) -> Result<(), StoreError> {
+    let since = tx.clock().now() - DELETED_COUNT_RETENTION;
     let mut quarters: BTreeMap<i64, u64> = BTreeMap::new();
     for row in rows {
         let created_at: Timestamp = row.get("created_at")?;
@@ -259,8 +258,8 @@ async fn note_gone(tx: &mut Tx, rows: &[Row]) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Forgets how many runs of days that nobody asks for any more are gone.
-pub(crate) async fn purge_gone(tx: &mut Tx, now: Timestamp) -> Result<(), StoreError> {
-    let before = (now - GONE_COUNTED).as_micros() / ACTIVITY_QUARTER_MICROS;
+/// Deletes expired counts of deleted runs.
+pub(crate) async fn purge_deleted_counts(tx: &mut Tx, now: Timestamp) -> Result<(), StoreError> {
+    let before = (now - DELETED_COUNT_RETENTION).as_micros() / ACTIVITY_QUARTER_MICROS;
     tx.execute("DELETE FROM job_runs_gone WHERE quarter < $1", args![before]).await.map(|_| ())
 }

@@ -1,4 +1,4 @@
-//! Figures over jobs and runs.
+//! Statistics of jobs and runs.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use agentd_store::{Args, Read, StoreError, args};
 use crate::scheduler::activity::ACTIVITY_QUARTER_MICROS;
 use crate::scheduler::model::JobId;
 
-/// How many runs of one status there were, and how long all of them took together.
+/// Number of runs in one state, and their total duration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RunFigures {
     pub(crate) status: String,
     pub(crate) runs: u64,
-    /// Of those that began.
+    /// Number of runs with a start and an end.
     pub(crate) begun: u64,
     pub(crate) duration_micros: u64,
 }
@@ -24,7 +24,7 @@ pub(crate) async fn count_jobs(read: &mut Read) -> Result<BTreeMap<String, u64>,
     rows.iter().map(|row| Ok((row.get("status")?, row.get("jobs")?))).collect()
 }
 
-/// Active jobs that have a next run.
+/// Counts the active jobs with a next run.
 pub(crate) async fn count_active(read: &mut Read) -> Result<u64, StoreError> {
     let sql = "SELECT COUNT(*) FROM jobs WHERE next_run_at IS NOT NULL";
     read.fetch_one(sql, args![]).await?.first()
@@ -52,29 +52,29 @@ async fn figures(read: &mut Read, condition: &str, values: Args) -> Result<Vec<R
         .collect()
 }
 
-/// Of runs that were planned since then.
+/// Returns statistics of runs created since `since`.
 pub(crate) async fn figures_since(read: &mut Read, since: Timestamp) -> Result<Vec<RunFigures>, StoreError> {
     figures(read, "created_at >= $1", args![since]).await
 }
 
-/// Of all kept runs of a job.
+/// Returns statistics of all retained runs of a job.
 pub(crate) async fn figures_of_job(read: &mut Read, job: &JobId) -> Result<Vec<RunFigures>, StoreError> {
     figures(read, "job_id = $1", args![job]).await
 }
 
-/// Runs that were planned since then, also those that are not kept any more.
+/// Counts the runs created since `since`, including deleted ones.
 pub(crate) async fn count_runs_since(read: &mut Read, since: Timestamp) -> Result<u64, StoreError> {
-    let kept: u64 =
+    let retained: u64 =
         read.fetch_one("SELECT COUNT(*) FROM job_runs WHERE created_at >= $1", args![since]).await?.first()?;
-    // Every time zone's days begin with a quarter of an hour.
+    // The days of every time zone start at a quarter of an hour.
     let first = since.as_micros() / ACTIVITY_QUARTER_MICROS;
     let sql = "SELECT CAST(COALESCE(SUM(runs), 0) AS BIGINT) FROM job_runs_gone WHERE quarter >= $1";
-    let gone: u64 = read.fetch_one(sql, args![first]).await?.first()?;
-    Ok(kept + gone)
+    let deleted: u64 = read.fetch_one(sql, args![first]).await?.first()?;
+    Ok(retained + deleted)
 }
 
-/// The most runs that failed of one job since then and since its last success.
-pub(crate) async fn most_failed_in_a_row(read: &mut Read, since: Timestamp) -> Result<u64, StoreError> {
+/// Returns the highest number of failed runs of any job since `since` and since the job's last success.
+pub(crate) async fn max_consecutive_failures(read: &mut Read, since: Timestamp) -> Result<u64, StoreError> {
     let sql = "WITH ended AS (SELECT job_id, status, completed_at FROM job_runs \
                WHERE completed_at >= $1 AND status IN ('success', 'failed', 'timeout')) \
                SELECT COALESCE(MAX(failed), 0) FROM (SELECT COUNT(*) AS failed FROM ended LEFT JOIN \

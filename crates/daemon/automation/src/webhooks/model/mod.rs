@@ -16,26 +16,26 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub use request::StoredRequest;
-pub(super) use request::{BodyFormat, is_kept_header, read_body};
+pub(super) use request::{BodyFormat, is_stored_header, read_body};
 pub(super) use template::Template;
 
 agentd_base::typed_id!(
-    /// The id of an inbound webhook.
+    /// Id of an inbound webhook.
     WebhookId,
     "whk"
 );
 agentd_base::typed_id!(
-    /// The id of something that came through a webhook.
+    /// Id of a delivery of a webhook.
     WebhookDeliveryId,
     "wdl"
 );
 agentd_store::stored_ids!(WebhookId, WebhookDeliveryId);
 
-/// The queue of turns that have to begin.
+/// Name of the queue of turns to start.
 pub(super) const QUEUE: &str = "webhooks";
-/// They are kept in memory with their secrets.
+/// Maximum number of webhooks. All of them are cached in memory with their secrets.
 pub(super) const MAX_WEBHOOKS: usize = 1_000;
-/// How many requests are let in, and how many of their turns may wait for their beginning.
+/// Limits of accepted requests and of turns waiting to start.
 pub(super) const LIMITS: Limits = Limits {
     of_one: Rate { per_minute: 600 },
     in_all: Rate { per_minute: 6_000 },
@@ -44,37 +44,38 @@ pub(super) const LIMITS: Limits = Limits {
     max_waiting: 10_000,
     queue_is_full: "too many deliveries wait for their agents",
 };
-/// Deliveries are kept for 30 days.
-pub(super) const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
-/// A webhook keeps so many deliveries at most, and so many bytes of what came; the newest stay.
+/// Retention of deliveries.
+pub(super) const DELIVERY_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Maximum number of stored deliveries per webhook. The newest are retained.
 pub(super) const MAX_DELIVERIES: u64 = 10_000;
+/// Maximum total size of the stored bodies per webhook. The newest are retained.
 pub(super) const MAX_BYTES: u64 = 256 << 20;
-/// The same id of a message within this time is the same delivery.
-pub(super) const REPEATS_WITHIN: Duration = Duration::from_secs(24 * 3600);
+/// Time within which requests with the same message id are the same delivery.
+pub(super) const DEDUPLICATION_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
 const MIN_SECRET_CHARACTERS: usize = 8;
 const MAX_SECRET_CHARACTERS: usize = 256;
 const MAX_NAME_CHARACTERS: usize = 200;
 
-/// An endpoint for signed requests. Its secret is in the vault.
+/// An endpoint for signed requests. Its secret is stored in the vault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Webhook {
     pub id: WebhookId,
     pub name: String,
-    /// Who looks at what comes; `None`: nobody, it is an event alone.
+    /// Agent whose turn each request starts; `None` if requests only emit an event.
     pub agent_id: Option<AgentId>,
-    /// What that agent is told; `None`: what came, as a whole.
+    /// Template of the prompt; `None` for the whole body.
     pub prompt_template: Option<String>,
-    /// Tools besides those that change nothing.
+    /// Permitted tools in addition to the read-only ones.
     pub tools: Vec<String>,
     pub enabled: bool,
-    /// Why the daemon switched it off by itself.
+    /// Reason the daemon disabled the webhook.
     pub disabled_reason: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
-/// A change of a webhook, or what a new one is made from. The agent is resolved already.
+/// Changes of a webhook, or the fields of a new one.
 #[derive(Debug, Clone, Default)]
 pub struct WebhookChange {
     pub name: Option<String>,
@@ -87,7 +88,7 @@ pub struct WebhookChange {
 }
 
 impl Webhook {
-    /// The webhook as a change makes it, `agent` being whom it names.
+    /// Returns the webhook with a change applied. `agent` is the resolved agent of the change.
     pub(super) fn changed(&self, change: &WebhookChange, agent: &Patch<AgentId>, now: Timestamp) -> Self {
         let mut changed = self.clone();
         if let Some(name) = &change.name {
@@ -122,7 +123,7 @@ impl Webhook {
     }
 }
 
-/// What is wrong with a secret that an owner chose.
+/// Returns why a secret chosen by the owner is invalid, if so.
 pub(super) fn secret_problem(secret: &Secret) -> Option<String> {
     let text = secret.expose();
     let characters = text.chars().count();
@@ -135,7 +136,7 @@ pub(super) fn secret_problem(secret: &Secret) -> Option<String> {
     (!is_valid_secret(text)).then(|| format!("must have base64 after `{SECRET_PREFIX}`, or begin with something else"))
 }
 
-/// A secret of 256 random bits, as Standard Webhooks writes it.
+/// Formats a random 256-bit secret as defined by Standard Webhooks.
 pub(super) fn new_secret(bytes: [u8; 32]) -> Secret {
     Secret::new(format!("{SECRET_PREFIX}{}", STANDARD.encode(bytes)))
 }
@@ -146,14 +147,14 @@ pub(super) fn new_secret(bytes: [u8; 32]) -> Secret {
 pub enum DeliveryStatus {
     /// Accepted; the webhook names no agent.
     Received,
-    /// Its agent's turn has still to begin.
+    /// The agent's turn has not started.
     Pending,
-    /// The turn is under way, or waits for an approval.
+    /// The turn is running, or waits for an approval.
     Running,
     Success,
     Failed,
     Cancelled,
-    /// The daemon ended in the middle of the turn.
+    /// The daemon ended during the turn.
     Interrupted,
 }
 
@@ -174,25 +175,25 @@ impl DeliveryStatus {
         }
     }
 
-    /// What the database holds is one of these: a rule of the table says so.
+    /// Parses a stored value. The database constraint excludes unknown values.
     pub(super) fn from_stored(text: &str) -> Self {
         Self::ALL.into_iter().find(|status| status.as_str() == text).unwrap_or(Self::Failed)
     }
 }
 
-/// A request that was accepted, and what became of it.
+/// An accepted request and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
     pub id: WebhookDeliveryId,
     pub webhook_id: WebhookId,
-    /// What the sender calls it.
+    /// Message id set by the sender.
     pub message_id: Option<String>,
-    /// The delivery whose request this one repeats.
+    /// Delivery whose request this one replays.
     pub replay_of: Option<WebhookDeliveryId>,
     pub event_id: String,
     pub status: DeliveryStatus,
     pub body_bytes: u64,
-    /// Whose turn it started.
+    /// Agent whose turn it started.
     pub agent_id: Option<AgentId>,
     pub session_id: Option<String>,
     pub output: Option<String>,
@@ -207,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_long_enough_and_what_they_say_they_are() {
+    fn secrets_are_validated() {
         let problem = |text: &str| secret_problem(&Secret::new(text.to_owned()));
         assert_eq!(problem("correct horse"), None);
         assert_eq!(problem(new_secret([7; 32]).expose()), None);
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_names_every_bad_field() {
+    fn check_reports_every_invalid_field() {
         let blank = Webhook {
             id: WebhookId::from("whk_1"),
             name: "ci".to_owned(),

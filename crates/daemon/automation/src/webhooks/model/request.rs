@@ -1,4 +1,4 @@
-//! What came: which headers are kept, and what shape a body has.
+//! Stored requests: selection of headers and interpretation of bodies.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,10 +6,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-/// A request as it is kept.
+/// A stored request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredRequest {
-    /// Lower-case names; values of a repeated one are joined by commas. Without what proves who sent it.
+    /// Headers by lowercase name, without credentials. Values of a repeated header are joined with commas.
     pub headers: Map<String, Value>,
     pub body: Vec<u8>,
 }
@@ -21,36 +21,37 @@ impl StoredRequest {
     }
 }
 
-/// How a body is shown.
+/// Representation of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum BodyFormat {
-    /// As the value that it is.
+    /// JSON value.
     Json,
     Text,
-    /// It is no text: as base64.
+    /// Base64 of binary data.
     Base64,
 }
 
-/// Parts of names of headers that carry what proves who sent a request.
-const PROOFS: [&str; 7] = ["authorization", "cookie", "signature", "token", "secret", "api-key", "password"];
+/// Name parts of headers that carry credentials or signatures.
+const CREDENTIAL_PARTS: [&str; 7] = ["authorization", "cookie", "signature", "token", "secret", "api-key", "password"];
 
-/// Whether a header is kept: not what proves who sent the request, since nobody needs that afterwards.
-pub(crate) fn is_kept_header(name: &str) -> bool {
-    !PROOFS.iter().any(|proof| name.contains(proof))
+/// Whether a header is stored. Credentials and signatures are not, because they are not needed after verification.
+pub(crate) fn is_stored_header(name: &str) -> bool {
+    !CREDENTIAL_PARTS.iter().any(|part| name.contains(part))
 }
 
-/// JSON that is nested deeper is shown as text: an event repeats the body within more levels, and must be readable.
-const MAX_JSON_LEVELS: usize = 64;
+/// Maximum nesting depth of JSON; deeper bodies are treated as text. An event nests the body further and must remain
+/// parseable.
+const MAX_JSON_DEPTH: usize = 64;
 
-/// The body as a value: JSON where it is some, else text, else base64. A body that does not say that it
-/// is JSON is taken as such only when it is an object or a list.
+/// Parses a body as JSON, text or base64, in this order. Without a JSON content type, only objects and arrays are
+/// parsed as JSON.
 pub(crate) fn read_body(content_type: Option<&str>, bytes: &[u8]) -> (BodyFormat, Value) {
     let essence = content_type.and_then(|text| text.split(';').next()).unwrap_or_default().trim().to_ascii_lowercase();
-    let says_json = essence == "application/json" || essence.ends_with("+json");
+    let is_declared_json = essence == "application/json" || essence.ends_with("+json");
     if let Ok(value) = serde_json::from_slice::<Value>(bytes)
-        && (says_json || value.is_object() || value.is_array())
-        && levels(&value) <= MAX_JSON_LEVELS
+        && (is_declared_json || value.is_object() || value.is_array())
+        && depth(&value) <= MAX_JSON_DEPTH
     {
         return (BodyFormat::Json, value);
     }
@@ -60,11 +61,11 @@ pub(crate) fn read_body(content_type: Option<&str>, bytes: &[u8]) -> (BodyFormat
     }
 }
 
-/// How deep lists and objects lie in each other. What was parsed is bounded, so this is too.
-fn levels(value: &Value) -> usize {
+/// Returns the nesting depth of a value. The parser bounds the depth, so the recursion is bounded.
+fn depth(value: &Value) -> usize {
     match value {
-        Value::Array(list) => 1 + list.iter().map(levels).max().unwrap_or_default(),
-        Value::Object(fields) => 1 + fields.values().map(levels).max().unwrap_or_default(),
+        Value::Array(list) => 1 + list.iter().map(depth).max().unwrap_or_default(),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or_default(),
         _ => 0,
     }
 }
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bodies_are_what_they_are() {
+    fn bodies_are_parsed_by_content() {
         let read = |content_type: Option<&str>, body: &[u8]| read_body(content_type, body);
         assert_eq!(read(Some("application/json; charset=utf-8"), b"{\"a\":1}"), (BodyFormat::Json, json!({"a": 1})));
         assert_eq!(read(Some("application/vnd.api+json"), b"7"), (BodyFormat::Json, json!(7)));
@@ -89,14 +90,14 @@ mod tests {
         assert_eq!(read(Some("image/png"), &[0x89, 0x50]), (BodyFormat::Base64, json!("iVA=")));
         let deep = "[".repeat(10_000);
         assert_eq!(read(Some("application/json"), deep.as_bytes()).0, BodyFormat::Text);
-        for (levels, format) in [(64, BodyFormat::Json), (65, BodyFormat::Text), (127, BodyFormat::Text)] {
-            let nested = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
-            assert_eq!(read(None, nested.as_bytes()).0, format, "{levels}");
+        for (depth, format) in [(64, BodyFormat::Json), (65, BodyFormat::Text), (127, BodyFormat::Text)] {
+            let nested = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+            assert_eq!(read(None, nested.as_bytes()).0, format, "{depth}");
         }
     }
 
     #[test]
-    fn proofs_are_not_kept() {
+    fn credential_headers_are_not_stored() {
         for name in [
             "authorization",
             "proxy-authorization",
@@ -108,16 +109,16 @@ mod tests {
             "x-gitlab-token",
             "x-api-key",
         ] {
-            assert!(!is_kept_header(name), "{name}");
+            assert!(!is_stored_header(name), "{name}");
         }
         for name in ["content-type", "user-agent", "webhook-id", "webhook-timestamp", "x-github-event"] {
-            assert!(is_kept_header(name), "{name}");
+            assert!(is_stored_header(name), "{name}");
         }
     }
 
     proptest! {
         #[test]
-        fn no_body_panics(body in prop::collection::vec(any::<u8>(), 0..200), content_type in ".{0,40}") {
+        fn arbitrary_bodies_never_panic(body in prop::collection::vec(any::<u8>(), 0..200), content_type in ".{0,40}") {
             let (format, value) = read_body(Some(&content_type), &body);
             if format == BodyFormat::Base64 {
                 prop_assert_eq!(STANDARD.decode(value.as_str().unwrap()).unwrap(), body);

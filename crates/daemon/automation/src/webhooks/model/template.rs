@@ -1,18 +1,18 @@
-//! What an agent is told of a request: the owner's words, and in their placeholders what came from
-//! outside, between marks.
+//! Prompt templates: text of the owner with placeholders for request content, which is enclosed in marks.
 //!
-//! `{{body}}` is the whole body, `{{body.a.0.b}}` a part of it (members of objects by name, entries of
-//! lists by number), `{{headers.<name>}}` a header. What is not there is empty. Anything else in
-//! double braces is refused when the template is saved.
+//! `{{body}}` is the whole body, `{{body.a.0.b}}` a part of it (object members by name, array entries by index), and
+//! `{{headers.<name>}}` a header. Missing values render as empty strings. Any other placeholder is rejected when the
+//! template is saved.
 
 use agentd_base::Marks;
-use agentd_base::template::{Piece, Template as Pieces, lookup, text_of};
+use agentd_base::template::{Piece, Template as Pieces, format_value, lookup};
 use serde_json::{Map, Value};
 
 const MAX_CHARACTERS: usize = 16_000;
 const MAX_PLACEHOLDERS: usize = 100;
-/// Of one value, and of all of them together.
+/// Maximum length of one inserted value, in characters.
 const MAX_VALUE_CHARACTERS: usize = 20_000;
+/// Maximum total length of all inserted values, in characters.
 const MAX_INSERTED_CHARACTERS: usize = 100_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,12 +21,13 @@ enum Placeholder {
     Header(String),
 }
 
+/// A parsed prompt template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Template(Pieces<Placeholder>);
 
 impl Template {
     /// # Errors
-    /// What is wrong with it, as the end of a sentence about the field.
+    /// The problem, as a predicate that follows the field name.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.chars().count() > MAX_CHARACTERS {
             return Err(format!("must have at most {MAX_CHARACTERS} characters"));
@@ -41,7 +42,7 @@ impl Template {
         Ok(Self(template))
     }
 
-    /// What an agent is told where the owner wrote nothing.
+    /// Returns the default template.
     pub(crate) fn whole_body() -> Self {
         let text = "A request came in. Look at it, and do with it what your instructions say; if they say \
                     nothing, say in a few sentences what it is about.\n\n";
@@ -49,40 +50,40 @@ impl Template {
         Self(vec![Piece::Text(text.to_owned()), Piece::Placeholder(body)].into())
     }
 
-    /// The words with what came in their placeholders.
+    /// Renders the template with the content of a request.
     pub(crate) fn render(&self, body: &Value, headers: &Map<String, Value>, marks: &Marks) -> String {
-        let mut told = String::new();
+        let mut rendered_text = String::new();
         let mut left = MAX_INSERTED_CHARACTERS;
         for piece in self.0.pieces() {
             let value = match piece {
                 Piece::Text(text) => {
-                    told.push_str(text);
+                    rendered_text.push_str(text);
                     continue;
                 }
-                Piece::Placeholder(Placeholder::Body(path)) => text_of(lookup(body, path)),
-                Piece::Placeholder(Placeholder::Header(name)) => text_of(headers.get(name)),
+                Piece::Placeholder(Placeholder::Body(path)) => format_value(lookup(body, path)),
+                Piece::Placeholder(Placeholder::Header(name)) => format_value(headers.get(name)),
             };
             if value.is_empty() {
                 continue;
             }
             let limit = MAX_VALUE_CHARACTERS.min(left);
-            let part = cut(&value, limit);
+            let part = prefix(&value, limit);
             let hidden = value[part.len()..].chars().count();
             left -= part.chars().count();
-            told.push_str(&marks.begin);
-            told.push_str(part);
+            rendered_text.push_str(&marks.begin);
+            rendered_text.push_str(part);
             if hidden > 0 {
-                told.push_str(&format!(" … ({hidden} more characters are left out)"));
+                rendered_text.push_str(&format!(" … ({hidden} more characters are left out)"));
             }
-            told.push_str(&marks.end);
+            rendered_text.push_str(&marks.end);
         }
-        // Nothing that is stored may hold it.
-        told.replace('\0', "\u{fffd}")
+        // The database cannot store NUL characters.
+        rendered_text.replace('\0', "\u{fffd}")
     }
 }
 
 fn placeholder(inside: &str) -> Result<Placeholder, String> {
-    let shown = cut(inside, 60);
+    let shown = prefix(inside, 60);
     let unknown = || format!("has `{{{{{shown}}}}}`; there are `{{{{body.<path>}}}}` and `{{{{headers.<name>}}}}`");
     let (root, path) = match inside.split_once('.') {
         Some((root, path)) => (root, Some(path)),
@@ -104,8 +105,8 @@ fn placeholder(inside: &str) -> Result<Placeholder, String> {
     }
 }
 
-/// The first `characters` of a text.
-fn cut(text: &str, characters: usize) -> &str {
+/// Returns at most the first `characters` of a text.
+fn prefix(text: &str, characters: usize) -> &str {
     text.char_indices().nth(characters).map_or(text, |(end, _)| &text[..end])
 }
 
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn values_stand_between_marks() {
+    fn values_are_enclosed_in_marks() {
         let body = json!({"user": {"name": "Ada"}, "tags": ["a", {"b": 2}], "none": null, "list": []});
         assert_eq!(rendered("Hi {{ body.user.name }}, {{headers.X-Event}}!", &body), "Hi <Ada>, <push>!");
         assert_eq!(rendered("{{body.tags.1.b}} {{body.tags.0}} {{body.tags}}", &body), "<2> <a> <[\"a\",{\"b\":2}]>");
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_placeholder_is_refused_by_name() {
+    fn unknown_placeholders_are_rejected_by_name() {
         for (template, part) in [
             ("{{bdy.x}}", "bdy.x"),
             ("{{headers}}", "headers"),
@@ -151,19 +152,19 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_cut_with_a_note() {
-        let told = rendered("{{body.a}}", &json!({"a": "ä".repeat(20_005)}));
-        assert!(told.ends_with("ä … (5 more characters are left out)>"), "{}", cut(&told, 40));
-        let told = rendered(&"{{body.a}}".repeat(100), &json!({"a": "x".repeat(30_000)}));
-        assert!(told.chars().filter(|c| *c == 'x').count() <= 100_000);
+    fn long_values_are_truncated_with_a_note() {
+        let rendered_text = rendered("{{body.a}}", &json!({"a": "ä".repeat(20_005)}));
+        assert!(rendered_text.ends_with("ä … (5 more characters are left out)>"), "{}", prefix(&rendered_text, 40));
+        let rendered_text = rendered(&"{{body.a}}".repeat(100), &json!({"a": "x".repeat(30_000)}));
+        assert!(rendered_text.chars().filter(|c| *c == 'x').count() <= 100_000);
     }
 
     proptest! {
         #[test]
-        fn no_template_panics(template in ".{0,80}|(\\{\\{|\\}\\}|body|headers|\\.|a| ){0,12}", text in ".{0,20}") {
+        fn arbitrary_templates_never_panic(template in ".{0,80}|(\\{\\{|\\}\\}|body|headers|\\.|a| ){0,12}", text in ".{0,20}") {
             if let Ok(parsed) = Template::parse(&template) {
-                let told = parsed.render(&json!({"a": text}), &Map::new(), &Marks::new("k"));
-                prop_assert!(!told.contains('\0'));
+                let rendered_text = parsed.render(&json!({"a": text}), &Map::new(), &Marks::new("k"));
+                prop_assert!(!rendered_text.contains('\0'));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What came, and what became of it.
+//! Deliveries of webhooks.
 
 use agentd_base::{Page, PageLimits, Problems, Timestamp};
 use agentd_core::runtime::record_once;
@@ -16,7 +16,7 @@ use crate::webhooks::model::{
 };
 use crate::webhooks::service::Webhooks;
 
-/// A request that was accepted, and what became of it.
+/// An accepted request and its outcome.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WebhookDelivery)]
 pub(super) struct DeliveryView {
@@ -24,20 +24,20 @@ pub(super) struct DeliveryView {
     webhook_id: WebhookId,
     status: DeliveryStatus,
     is_replay: bool,
-    /// The delivery whose request this one repeats.
+    /// Delivery whose request this one replays.
     replay_of: Option<WebhookDeliveryId>,
-    /// What the sender calls it.
+    /// Message id set by the sender.
     message_id: Option<String>,
-    /// The event `webhook.received` that it was.
+    /// Id of the `webhook.received` event.
     event_id: String,
     body_bytes: u64,
-    /// Whose turn it started.
+    /// Agent whose turn it started.
     agent_id: Option<AgentId>,
-    /// The log of that turn: `GET /api/chat/sessions/{session_id}/stream`, kept for a day after its end.
+    /// Session of the turn. `GET /api/chat/sessions/{session_id}/stream` returns its log until one day after its end.
     session_id: Option<String>,
-    /// What the agent said; in lists its first 2,000 characters.
+    /// Output of the agent; in lists truncated to 2,000 characters.
     output: Option<String>,
-    /// Why there is no answer, or why the turn has not begun yet.
+    /// Reason the turn failed or has not started yet.
     error: Option<String>,
     created_at: Timestamp,
     started_at: Option<Timestamp>,
@@ -66,17 +66,17 @@ impl From<Delivery> for DeliveryView {
     }
 }
 
-/// A delivery with the request that came.
+/// A delivery with its request.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WebhookDeliveryWithRequest)]
 pub(super) struct DeliveryWithRequest {
     #[serde(flatten)]
     delivery: DeliveryView,
-    /// In lower case; without what proves who sent it, such as credentials and signatures.
+    /// Headers by lowercase name, without credentials and signatures.
     #[schema(value_type = Object)]
     headers: Map<String, Value>,
     body_format: BodyFormat,
-    /// The JSON that it is, else text, else base64.
+    /// Body as a JSON value, text or base64, according to `body_format`.
     body: Value,
 }
 
@@ -87,19 +87,19 @@ impl From<(Delivery, StoredRequest)> for DeliveryWithRequest {
     }
 }
 
-/// The newest first.
+/// Page of deliveries, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WebhookDeliveryList)]
 pub(super) struct DeliveryList {
     deliveries: Vec<DeliveryView>,
-    /// How many there are, whatever the page.
+    /// Total number of matches on all pages.
     total: u64,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct DeliveryQuery {
-    /// Only those in this state.
+    /// Returns only deliveries in this state.
     #[param(inline)]
     status: Option<DeliveryStatus>,
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
@@ -108,9 +108,10 @@ pub(super) struct DeliveryQuery {
     offset: Option<i64>,
 }
 
-/// What came through a webhook, the newest first
+/// List webhook deliveries
 ///
-/// Kept for 30 days, and of a webhook the newest 10,000 or 256 MiB.
+/// Returns the deliveries of a webhook, newest first. They are retained for 30 days, at most the newest 10,000 or 256
+/// MiB per webhook.
 #[utoipa::path(get, path = "/api/webhooks/{id}/deliveries", operation_id = "list_webhook_deliveries", tag = "webhooks",
     params(("id" = String, Path), DeliveryQuery), responses((status = 200, body = DeliveryList)))]
 pub(super) async fn list_webhook_deliveries(
@@ -125,7 +126,9 @@ pub(super) async fn list_webhook_deliveries(
     Ok(Json(DeliveryList { deliveries: deliveries.into_iter().map(DeliveryView::from).collect(), total }))
 }
 
-/// One delivery with the request that came
+/// Get a webhook delivery
+///
+/// Returns the delivery with its request.
 #[utoipa::path(get, path = "/api/webhooks/{id}/deliveries/{delivery_id}", operation_id = "get_webhook_delivery",
     tag = "webhooks", params(("id" = String, Path), ("delivery_id" = String, Path)),
     responses((status = 200, body = DeliveryWithRequest)))]
@@ -136,21 +139,22 @@ pub(super) async fn get_webhook_delivery(
     Ok(Json(webhooks.get_delivery(&id, &delivery).await?.into()))
 }
 
-/// Take the same request again
+/// Replay a webhook delivery
 ///
-/// A new delivery: another event, with `is_replay`, and another turn of the agent that the webhook names now.
+/// Creates a new delivery of the same request, with a new event that has `is_replay` set. The agent that the webhook
+/// currently names gets a new turn.
 #[utoipa::path(post, path = "/api/webhooks/{id}/deliveries/{delivery_id}/replay",
     operation_id = "replay_webhook_delivery", tag = "webhooks",
     params(("id" = String, Path), ("delivery_id" = String, Path), IdempotencyKey),
     responses((status = 202, body = AcceptedDelivery),
-        (status = 409, body = ErrorBody, description = "The webhook is switched off")))]
+        (status = 409, body = ErrorBody, description = "The webhook is disabled")))]
 pub(super) async fn replay_webhook_delivery(
     State(webhooks): State<Webhooks>,
     once: IdempotencyKey,
     Path((id, delivery)): Path<(WebhookId, WebhookDeliveryId)>,
 ) -> ApiResult<(StatusCode, Json<AcceptedDelivery>)> {
-    let accepted = |made: &Delivery| AcceptedDelivery { delivery_id: made.id.clone() };
+    let accepted = |created: &Delivery| AcceptedDelivery { delivery_id: created.id.clone() };
     let recorder = record_once(&once, StatusCode::ACCEPTED, accepted);
-    let made = webhooks.replay(&id, &delivery, recorder).await.map_err(refusal)?;
-    Ok((StatusCode::ACCEPTED, Json(accepted(&made))))
+    let created = webhooks.replay(&id, &delivery, recorder).await.map_err(refusal)?;
+    Ok((StatusCode::ACCEPTED, Json(accepted(&created))))
 }

@@ -1,4 +1,4 @@
-//! Where the other side sends its requests.
+//! The endpoint that receives requests.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::webhooks::error::WebhookError;
 use crate::webhooks::model::{WebhookDeliveryId, WebhookId};
 use crate::webhooks::service::{ReceivedRequest, Webhooks};
 
-/// When to come again while too much waits to be worked off.
-const OVERLOADED_FOR: Duration = Duration::from_secs(30);
+/// `Retry-After` of a response while the backlog is too large.
+const OVERLOAD_RETRY_AFTER: Duration = Duration::from_secs(30);
 
-/// What was accepted.
+/// An accepted request.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AcceptedDelivery {
     pub(super) delivery_id: WebhookDeliveryId,
@@ -24,33 +24,33 @@ pub(super) struct AcceptedDelivery {
 pub(super) fn refusal(error: WebhookError) -> ApiError {
     let is_overloaded = matches!(error, WebhookError::Overloaded { .. });
     let refusal = ApiError::from(error);
-    if is_overloaded { refusal.with_retry_after(OVERLOADED_FOR) } else { refusal }
+    if is_overloaded { refusal.with_retry_after(OVERLOAD_RETRY_AFTER) } else { refusal }
 }
 
-/// Take a signed request
+/// Receive a signed request
 ///
-/// Needs no credential but a signature: `X-Svc-Signature`, or the three headers of Standard Webhooks. Each that is sent
-/// must be right. The body may be anything of up to 2 MiB. Answered once the delivery is stored; the same message
-/// within a day (`webhook-id`, `X-Svc-Delivery`, `X-GitHub-Delivery`, `X-Gitlab-Event-UUID` or `Idempotency-Key`) is
-/// the same delivery. An `Idempotency-Key` stands for one body.
+/// Requires a signature instead of a credential: `X-Svc-Signature`, the three headers of Standard Webhooks, or both,
+/// all of which must be valid. The body may have any content of up to 2 MiB; the response follows once the delivery is
+/// stored. A message id (`webhook-id`, `X-Svc-Delivery`, `X-GitHub-Delivery`, `X-Gitlab-Event-UUID` or
+/// `Idempotency-Key`) repeated within a day returns the same delivery, and an `Idempotency-Key` is valid for one body.
 #[utoipa::path(post, path = "/api/webhooks/{webhook_id}/receive", operation_id = "receive_webhook", tag = "webhooks",
     params(
         ("webhook_id" = String, Path),
         ("X-Svc-Signature" = Option<String>, Header,
             description = "`sha256=` and the hex of HMAC-SHA256 over the raw body under the secret"),
-        ("webhook-id" = Option<String>, Header, description = "Standard Webhooks: the message's id"),
+        ("webhook-id" = Option<String>, Header, description = "Standard Webhooks: message id"),
         ("webhook-timestamp" = Option<String>, Header,
-            description = "Standard Webhooks: Unix time in seconds, five minutes off at most"),
+            description = "Standard Webhooks: Unix time in seconds, at most five minutes off"),
         ("webhook-signature" = Option<String>, Header,
             description = "Standard Webhooks: `v1,` and the base64 of HMAC-SHA256 over `id.timestamp.body`"),
     ),
-    request_body(description = "What happened", content((serde_json::Value = "application/json"), (String = "*/*"))),
+    request_body(description = "Content of the request", content((serde_json::Value = "application/json"), (String = "*/*"))),
     responses((status = 202, body = AcceptedDelivery),
-        (status = 401, body = ErrorBody, description = "The signature is missing, wrong or too old"),
+        (status = 401, body = ErrorBody, description = "The signature is missing, invalid or too old"),
         (status = 409, body = ErrorBody,
-            description = "The webhook is switched off, or the `Idempotency-Key` came with another body before"),
+            description = "The webhook is disabled, or the `Idempotency-Key` was used with another body"),
         (status = 429, body = ErrorBody, description = "Too many requests"),
-        (status = 503, body = ErrorBody, description = "Too much waits to be worked off, or the database is away")))]
+        (status = 503, body = ErrorBody, description = "The backlog is too large, or the database is unavailable")))]
 pub(super) async fn receive_webhook(
     State(webhooks): State<Webhooks>,
     Path(id): Path<WebhookId>,

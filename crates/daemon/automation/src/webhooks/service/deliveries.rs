@@ -1,4 +1,4 @@
-//! Deliveries: shown, and replayed.
+//! Listing and replaying deliveries.
 
 use agentd_base::Page;
 use agentd_store::{Read, Recorder, Tx};
@@ -10,51 +10,51 @@ use crate::webhooks::model::{Delivery, DeliveryStatus, StoredRequest, WebhookDel
 use crate::webhooks::store::deliveries;
 
 impl Webhooks {
-    /// The newest first, and how many there are.
+    /// Returns a page of a webhook's deliveries, newest first, and the total number of matches.
     ///
     /// # Errors
-    /// `NotFound`, or the store's refusal.
+    /// `NotFound`, or a store error.
     pub async fn list_deliveries(
         &self,
         id: &WebhookId,
         status: Option<DeliveryStatus>,
         page: Page,
     ) -> Result<(Vec<Delivery>, u64), WebhookError> {
-        self.find_known(id).await?;
+        self.find_cached(id).await?;
         let mut read = self.0.context.db.read_snapshot().await?;
         Ok(deliveries::list_deliveries(&mut read, id, status, page).await?)
     }
 
-    /// One delivery with its request.
+    /// Returns a delivery with its request.
     ///
     /// # Errors
-    /// `NotFound`, `DeliveryNotFound`, or the store's refusal.
+    /// `NotFound`, `DeliveryNotFound`, or a store error.
     pub async fn get_delivery(
         &self,
         id: &WebhookId,
         delivery: &WebhookDeliveryId,
     ) -> Result<(Delivery, StoredRequest), WebhookError> {
-        self.find_known(id).await?;
-        find_in(&mut self.0.context.db.read_snapshot().await?, id, delivery).await
+        self.find_cached(id).await?;
+        find_delivery_of_webhook(&mut self.0.context.db.read_snapshot().await?, id, delivery).await
     }
 
-    /// Makes a new delivery of the same request: another event, and another turn where the webhook names
-    /// an agent.
+    /// Creates a new delivery of the same request, with a new event, and a new turn if the webhook names an agent.
     ///
     /// # Errors
-    /// `NotFound`, `DeliveryNotFound`, `Disabled`, `Overloaded`, or the store's refusal.
+    /// `NotFound`, `DeliveryNotFound`, `Disabled`, `Overloaded`, or a store error.
     pub async fn replay(
         &self,
         id: &WebhookId,
         delivery: &WebhookDeliveryId,
         recorder: Recorder<Delivery>,
     ) -> Result<Delivery, WebhookError> {
-        let known = self.find_known(id).await?;
+        let known = self.find_cached(id).await?;
         if !known.webhook.enabled {
             return Err(WebhookError::Disabled);
         }
         self.0.admission.check_backlog(&self.0.context).await?;
-        let (replayed, request) = find_in(&mut self.0.context.db.read_snapshot().await?, id, delivery).await?;
+        let (replayed, request) =
+            find_delivery_of_webhook(&mut self.0.context.db.read_snapshot().await?, id, delivery).await?;
         let new = NewDelivery {
             webhook: known.webhook.clone(),
             message_id: replayed.message_id,
@@ -72,18 +72,18 @@ impl Webhooks {
                 Ok::<_, WebhookError>(stored)
             })
             .await?;
-        self.note_fed(id);
+        self.mark_for_trimming(id);
         Ok(stored)
     }
 }
 
-async fn find_in(
+async fn find_delivery_of_webhook(
     read: &mut Read,
     id: &WebhookId,
     delivery: &WebhookDeliveryId,
 ) -> Result<(Delivery, StoredRequest), WebhookError> {
     let found = deliveries::find_delivery(read, delivery).await?.filter(|found| found.webhook_id == *id);
-    let found = found.ok_or_else(|| WebhookError::no_delivery(delivery.as_str()))?;
+    let found = found.ok_or_else(|| WebhookError::delivery_not_found(delivery.as_str()))?;
     let request = deliveries::find_request(read, &found.id).await?;
-    Ok((found, request.ok_or_else(|| WebhookError::no_delivery(delivery.as_str()))?))
+    Ok((found, request.ok_or_else(|| WebhookError::delivery_not_found(delivery.as_str()))?))
 }

@@ -1,4 +1,4 @@
-//! What can be done with webhooks.
+//! Management of webhooks.
 
 mod deliveries;
 mod receive;
@@ -24,34 +24,35 @@ use super::store;
 
 pub use receive::ReceivedRequest;
 
-/// Deliveries that one daemon holds while they wait for a permit; more than this stay for others, and for later.
-const MOST_HELD: usize = 128;
-/// Where secrets are kept, each under the id of its webhook.
+/// Maximum number of deliveries that one daemon holds while they wait for a permit. Further deliveries are left for
+/// other daemons, or for later.
+const MAX_HELD_DELIVERIES: usize = 128;
+/// Vault scope of the secrets, which are named by the id of their webhook.
 const VAULT_SCOPE: &str = "webhooks";
 
-/// A webhook that was just made: the only time that its secret is seen.
+/// A newly created webhook with its secret, which is not shown again.
 #[derive(Debug, Clone)]
 pub struct CreatedWebhook {
     pub webhook: Webhook,
     pub secret: Secret,
 }
 
-/// A webhook with what requests to it are verified with.
+/// A cached webhook with its secret.
 #[derive(Debug, Clone)]
-pub(super) struct KnownWebhook {
+pub(super) struct CachedWebhook {
     pub(super) webhook: Webhook,
     pub(super) secret: Option<Secret>,
 }
 
-/// Every webhook, the oldest first.
+/// Cache of all webhooks, oldest first.
 #[derive(Debug)]
-pub(super) struct KnownWebhooks {
-    list: Vec<Arc<KnownWebhook>>,
+pub(super) struct WebhookCache {
+    list: Vec<Arc<CachedWebhook>>,
     by_id: HashMap<WebhookId, usize>,
 }
 
-impl KnownWebhooks {
-    fn find(&self, id: &WebhookId) -> Option<&Arc<KnownWebhook>> {
+impl WebhookCache {
+    fn find(&self, id: &WebhookId) -> Option<&Arc<CachedWebhook>> {
         self.by_id.get(id).and_then(|at| self.list.get(*at))
     }
 }
@@ -62,13 +63,13 @@ struct Inner {
     agents: Agents,
     engine: Engine,
     base_url: String,
-    known: Snapshot<KnownWebhooks>,
+    known: Snapshot<WebhookCache>,
     admission: RateLimiter<WebhookId>,
     counts: OutcomeCounts,
-    /// For deliveries whose turns are about to begin here.
+    /// Deliveries whose turns this daemon is starting.
     queue: WorkQueue,
-    /// Webhooks that got something since it was last looked how much they keep; `None`: nobody knows.
-    fed: Mutex<Option<BTreeSet<WebhookId>>>,
+    /// Webhooks with new deliveries since the last check of their limits. `None` before the first check.
+    to_trim: Mutex<Option<BTreeSet<WebhookId>>>,
     purge_wake: Arc<Notify>,
 }
 
@@ -83,7 +84,7 @@ impl std::fmt::Debug for Webhooks {
 }
 
 impl Webhooks {
-    /// `base_url` is how the daemon is reached from outside, without a slash at the end.
+    /// Creates the service. `base_url` is the public URL of the daemon without a trailing slash.
     pub fn new(context: &AppContext, vault: Vault, agents: Agents, engine: Engine, base_url: String) -> Detached<Self> {
         Detached::new(Self(Arc::new(Inner {
             context: context.clone(),
@@ -94,43 +95,43 @@ impl Webhooks {
             known: Snapshot::new(&context.db, &[store::WEBHOOKS]),
             admission: RateLimiter::new(LIMITS),
             counts: OutcomeCounts::default(),
-            queue: WorkQueue::new(context, QUEUE, MOST_HELD),
-            fed: Mutex::default(),
+            queue: WorkQueue::new(context, QUEUE, MAX_HELD_DELIVERIES),
+            to_trim: Mutex::default(),
             purge_wake: Arc::default(),
         })))
     }
 
-    /// Where requests for a webhook go.
+    /// Returns the URL that receives the requests of a webhook.
     #[must_use]
     pub fn url(&self, id: &WebhookId) -> String {
         format!("{}/api/webhooks/{id}/receive", self.0.base_url)
     }
 
-    /// What became of requests since the daemon started, by outcome.
+    /// Returns the number of requests since the daemon started, by outcome.
     #[must_use]
     pub fn request_counts(&self) -> Vec<(&'static str, u64)> {
         self.0.counts.read()
     }
 
-    /// Waits until nothing waits for a permit here any more, `limit` at most: when the daemon drains, what waits
-    /// is given back for others, or for the next start.
-    pub async fn drain(&self, limit: Duration) {
-        self.0.queue.drain(limit).await;
+    /// Waits up to `timeout` until no delivery waits for a permit. A drain releases waiting deliveries for other
+    /// daemons, or for the next start.
+    pub async fn drain(&self, timeout: Duration) {
+        self.0.queue.drain(timeout).await;
     }
 
-    /// How many turns wait for their beginning.
+    /// Returns the number of turns waiting to start.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// A store error.
     pub async fn waiting_turns(&self) -> Result<u64, WebhookError> {
         let stats = self.0.context.db.read().await?.queue_stats(QUEUE).await?;
         Ok(stats.pending + stats.leased)
     }
 
-    /// Makes a webhook. A secret that is not given is made, too.
+    /// Creates a webhook. A secret is generated if none is given.
     ///
     /// # Errors
-    /// `Invalid` with every bad field, an unknown agent, `TooMany`, or the store's refusal.
+    /// `Invalid` with every invalid field, an unknown agent, `TooMany`, or a store error.
     pub async fn create(
         &self,
         wanted: WebhookChange,
@@ -155,26 +156,26 @@ impl Webhooks {
             Patch::Set(SecretUpdate::New(secret)) => secret,
             _ => new_secret(context.entropy.bytes()),
         };
-        let (here, made) = (self.clone(), CreatedWebhook { webhook, secret });
+        let (here, created) = (self.clone(), CreatedWebhook { webhook, secret });
         context
             .db
             .write(async move |tx: &mut Tx| {
                 if store::count_webhooks(tx).await? >= MAX_WEBHOOKS {
                     return Err(WebhookError::TooMany);
                 }
-                here.require_living(tx, &agent).await?;
-                store::insert_webhook(tx, &made.webhook).await?;
-                here.0.vault.put(tx, VAULT_SCOPE, made.webhook.id.as_str(), &made.secret).await?;
-                recorder.record(tx, &made).await?;
-                Ok(made.clone())
+                here.require_existing_agent(tx, &agent).await?;
+                store::insert_webhook(tx, &created.webhook).await?;
+                here.0.vault.put(tx, VAULT_SCOPE, created.webhook.id.as_str(), &created.secret).await?;
+                recorder.record(tx, &created).await?;
+                Ok(created.clone())
             })
             .await
     }
 
-    /// Changes a webhook; answers it, and whether it has a secret then.
+    /// Changes a webhook. Returns it, and whether it has a secret.
     ///
     /// # Errors
-    /// `NotFound`, `Invalid` with every bad field, an unknown agent, or the store's refusal.
+    /// `NotFound`, `Invalid` with every invalid field, an unknown agent, or a store error.
     pub async fn update(&self, id: &WebhookId, change: WebhookChange) -> Result<(Webhook, bool), WebhookError> {
         let agent = self.resolve(&change.agent).await?;
         let (here, id) = (self.clone(), id.clone());
@@ -185,7 +186,7 @@ impl Webhooks {
                 let found = store::find_webhook(tx, &id).await?;
                 let before = found.ok_or_else(|| WebhookError::not_found(id.as_str()))?;
                 let webhook = checked(&before, &change, &agent, tx.clock().now())?;
-                here.require_living(tx, &agent).await?;
+                here.require_existing_agent(tx, &agent).await?;
                 store::update_webhook(tx, &webhook).await?;
                 let vault = &here.0.vault;
                 match &change.secret {
@@ -199,37 +200,39 @@ impl Webhooks {
             .await
     }
 
-    /// Every webhook, the oldest first, and whether each has a secret.
+    /// Returns all webhooks, oldest first, and whether each has a secret.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// A store error.
     pub async fn list(&self) -> Result<Vec<(Webhook, bool)>, WebhookError> {
         let known = self.known().await?;
         Ok(known.list.iter().map(|known| (known.webhook.clone(), known.secret.is_some())).collect())
     }
 
+    /// Returns a webhook, and whether it has a secret.
+    ///
     /// # Errors
-    /// `NotFound`, or the store's refusal.
+    /// `NotFound`, or a store error.
     pub async fn get(&self, id: &WebhookId) -> Result<(Webhook, bool), WebhookError> {
-        let known = self.find_known(id).await?;
+        let known = self.find_cached(id).await?;
         Ok((known.webhook.clone(), known.secret.is_some()))
     }
 
-    /// Deletes a webhook with its deliveries. Turns that have not begun do not begin.
+    /// Deletes a webhook with its deliveries. Pending turns do not start.
     ///
     /// # Errors
-    /// `NotFound`, or the store's refusal.
+    /// `NotFound`, or a store error.
     pub async fn delete(&self, id: &WebhookId) -> Result<(), WebhookError> {
-        let (here, gone) = (self.clone(), id.clone());
+        let (here, deleted) = (self.clone(), id.clone());
         self.0
             .context
             .db
             .write(async move |tx: &mut Tx| {
                 let now = tx.clock().now();
-                if !store::hide_webhook(tx, &gone, now).await? {
-                    return Err(WebhookError::not_found(gone.as_str()));
+                if !store::mark_webhook_deleted(tx, &deleted, now).await? {
+                    return Err(WebhookError::not_found(deleted.as_str()));
                 }
-                here.0.vault.clear(tx, VAULT_SCOPE, gone.as_str()).await?;
+                here.0.vault.clear(tx, VAULT_SCOPE, deleted.as_str()).await?;
                 Ok(())
             })
             .await?;
@@ -238,7 +241,7 @@ impl Webhooks {
         Ok(())
     }
 
-    /// Whom a change names.
+    /// Resolves the agent named by a change.
     async fn resolve(&self, agent: &Patch<String>) -> Result<Patch<AgentId>, WebhookError> {
         Ok(match agent {
             Patch::Keep => Patch::Keep,
@@ -247,7 +250,7 @@ impl Webhooks {
         })
     }
 
-    async fn require_living(&self, tx: &mut Tx, agent: &Patch<AgentId>) -> Result<(), WebhookError> {
+    async fn require_existing_agent(&self, tx: &mut Tx, agent: &Patch<AgentId>) -> Result<(), WebhookError> {
         let Patch::Set(id) = agent else { return Ok(()) };
         if self.0.agents.is_alive(tx, id).await? {
             return Ok(());
@@ -255,32 +258,32 @@ impl Webhooks {
         Err(agentd_engine::agents::AgentError::NotFound { name: id.to_string() }.into())
     }
 
-    async fn known(&self) -> Result<Arc<KnownWebhooks>, WebhookError> {
+    async fn known(&self) -> Result<Arc<WebhookCache>, WebhookError> {
         let vault = self.0.vault.clone();
         self.0.known.get(async move |read: &mut Read| load(&vault, read).await).await
     }
 
-    pub(super) async fn find_known(&self, id: &WebhookId) -> Result<Arc<KnownWebhook>, WebhookError> {
+    pub(super) async fn find_cached(&self, id: &WebhookId) -> Result<Arc<CachedWebhook>, WebhookError> {
         let known = self.known().await?;
         known.find(id).cloned().ok_or_else(|| WebhookError::not_found(id.as_str()))
     }
 
-    /// Webhooks that may keep too much. Asked once, they are forgotten here.
-    pub(super) async fn take_fed(&self) -> Result<BTreeSet<WebhookId>, WebhookError> {
-        if let Some(fed) = self.0.fed.lock().as_mut() {
-            return Ok(std::mem::take(fed));
+    /// Takes the webhooks whose limits must be checked.
+    pub(super) async fn take_webhooks_to_trim(&self) -> Result<BTreeSet<WebhookId>, WebhookError> {
+        if let Some(to_trim) = self.0.to_trim.lock().as_mut() {
+            return Ok(std::mem::take(to_trim));
         }
-        // The first time since the start: any of them.
+        // The first call since the start returns all webhooks.
         let all = self.known().await?.by_id.keys().cloned().collect();
-        *self.0.fed.lock() = Some(BTreeSet::new());
+        *self.0.to_trim.lock() = Some(BTreeSet::new());
         Ok(all)
     }
 
-    pub(super) fn note_fed(&self, webhook: &WebhookId) {
-        if let Some(fed) = self.0.fed.lock().as_mut()
-            && fed.len() < 2 * MAX_WEBHOOKS
+    pub(super) fn mark_for_trimming(&self, webhook: &WebhookId) {
+        if let Some(to_trim) = self.0.to_trim.lock().as_mut()
+            && to_trim.len() < 2 * MAX_WEBHOOKS
         {
-            fed.insert(webhook.clone());
+            to_trim.insert(webhook.clone());
         }
     }
 
@@ -305,26 +308,26 @@ impl Webhooks {
     }
 }
 
-async fn load(vault: &Vault, read: &mut Read) -> Result<KnownWebhooks, WebhookError> {
+async fn load(vault: &Vault, read: &mut Read) -> Result<WebhookCache, WebhookError> {
     let mut list = Vec::new();
     for webhook in store::list_webhooks(read).await? {
         let secret = match vault.get_in(read, VAULT_SCOPE, webhook.id.as_str()).await {
             Ok(secret) => secret,
-            // One secret that does not open must not take the other webhooks down.
+            // One secret that cannot be decrypted must not prevent the other webhooks from loading.
             Err(error @ VaultError::Unsealable { .. }) => {
-                tracing::warn!(webhook = %webhook.id, %error, "a webhook takes nothing until it has a secret again");
+                tracing::warn!(webhook = %webhook.id, %error, "failed to decrypt webhook secret; requests are rejected");
                 None
             }
             Err(error) => return Err(error.into()),
         };
-        list.push(Arc::new(KnownWebhook { webhook, secret }));
+        list.push(Arc::new(CachedWebhook { webhook, secret }));
     }
     let by_id = list.iter().enumerate().map(|(at, known)| (known.webhook.id.clone(), at)).collect();
-    Ok(KnownWebhooks { list, by_id })
+    Ok(WebhookCache { list, by_id })
 }
 
 impl Webhooks {
-    /// What is wrong with a change whatever webhook it is for.
+    /// Validates a change independently of the webhook it applies to.
     pub(super) fn problems(&self, change: &WebhookChange) -> Vec<FieldProblem> {
         let now = self.0.context.clock.now();
         let any = Webhook {
@@ -345,7 +348,10 @@ impl Webhooks {
     }
 }
 
-/// The changed webhook, with every bad field of the change at once.
+/// Applies and validates a change.
+///
+/// # Errors
+/// `Invalid` with all invalid fields.
 fn checked(
     before: &Webhook,
     change: &WebhookChange,

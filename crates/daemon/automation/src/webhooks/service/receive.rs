@@ -1,4 +1,4 @@
-//! Letting a request in.
+//! Receiving requests.
 
 use std::sync::Arc;
 
@@ -12,25 +12,26 @@ use super::Webhooks;
 use crate::webhooks::error::WebhookError;
 use crate::webhooks::model::QUEUE;
 use crate::webhooks::model::{
-    Delivery, DeliveryStatus, StoredRequest, Webhook, WebhookDeliveryId, WebhookId, is_kept_header, read_body,
+    Delivery, DeliveryStatus, StoredRequest, Webhook, WebhookDeliveryId, WebhookId, is_stored_header, read_body,
 };
-use crate::webhooks::signature::{message_name, verify};
+use crate::webhooks::signature::{message_id, verify};
 use crate::webhooks::store::deliveries;
 
-/// A larger body is not repeated in the event.
+/// Maximum size of a body included in the event, in bytes. A larger body is omitted.
 const MAX_EVENT_BODY_BYTES: usize = 64 * 1024;
-/// Of a longer header the beginning is kept, and of all together so much.
+/// Maximum size of a stored header value, in bytes. Longer values are truncated.
 const MAX_HEADER_BYTES: usize = 4 * 1024;
+/// Maximum total size of the stored headers, in bytes.
 const MAX_HEADERS_BYTES: usize = 16 * 1024;
 
-/// A request to a webhook, as it came.
+/// A raw request to a webhook.
 #[derive(Debug, Clone)]
 pub struct ReceivedRequest {
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
-/// What is to be stored of a request.
+/// A new delivery to store.
 pub(super) struct NewDelivery {
     pub(super) webhook: Webhook,
     pub(super) message_id: Option<String>,
@@ -39,12 +40,11 @@ pub(super) struct NewDelivery {
 }
 
 impl Webhooks {
-    /// Takes a signed request, and answers the delivery that it is: an earlier one when the sender has
-    /// sent the same message within a day.
+    /// Accepts a signed request and returns its delivery. A message repeated within a day returns the earlier delivery.
     ///
     /// # Errors
-    /// `NotFound`, `Signature`, `Disabled`, `Invalid` id of the message, `KeyReused`, `TooFast`, `TooFastInAll`,
-    /// `Overloaded`, or the store's refusal.
+    /// `NotFound`, `Signature`, `Disabled`, `Invalid` message id, `KeyReused`, `TooFast`, `TooFastInAll`, `Overloaded`,
+    /// or a store error.
     pub async fn receive(&self, id: &WebhookId, request: ReceivedRequest) -> Result<WebhookDeliveryId, WebhookError> {
         let received = self.try_receive(id, request).await;
         self.0.counts.count(match &received {
@@ -55,38 +55,38 @@ impl Webhooks {
         received.map(|(delivery, _)| delivery)
     }
 
-    /// The delivery, and whether it is a new one.
+    /// Accepts a request. Returns the delivery, and whether it is new.
     async fn try_receive(
         &self,
         id: &WebhookId,
         request: ReceivedRequest,
     ) -> Result<(WebhookDeliveryId, bool), WebhookError> {
         let context = &self.0.context;
-        let known = self.find_known(id).await?;
+        let known = self.find_cached(id).await?;
         let now = context.clock.now();
         verify(known.secret.as_ref(), &request.headers, &request.body, now)?;
         if !known.webhook.enabled {
             return Err(WebhookError::Disabled);
         }
-        let named = message_name(&request.headers)
+        let message = message_id(&request.headers)
             .map_err(|name| WebhookError::invalid(name, "must be 1 to 255 visible ASCII characters"))?;
         self.0.admission.admit(id, now)?;
         self.0.admission.check_backlog(context).await?;
         let new = NewDelivery {
             webhook: known.webhook.clone(),
-            message_id: named.as_ref().map(|named| named.id.clone()),
+            message_id: message.as_ref().map(|message| message.id.clone()),
             replay_of: None,
-            request: StoredRequest { headers: kept_headers(&request.headers), body: request.body.to_vec() },
+            request: StoredRequest { headers: stored_headers(&request.headers), body: request.body.to_vec() },
         };
         let (delivery, parts) = self.prepare(new);
         let stored = context
             .db
             .write(async move |tx: &mut Tx| {
-                if let Some(named) = &named
+                if let Some(message) = &message
                     && let Some(earlier) =
-                        deliveries::claim_message(tx, &delivery.webhook_id, &named.key(), &delivery.id).await?
+                        deliveries::claim_message(tx, &delivery.webhook_id, &message.key(), &delivery.id).await?
                 {
-                    if named.is_idempotency_key()
+                    if message.is_idempotency_key()
                         && let Some(first) = deliveries::find_request(tx, &earlier).await?
                         && first.body != parts.request.body
                     {
@@ -94,7 +94,7 @@ impl Webhooks {
                     }
                     return Ok((earlier, false));
                 }
-                // It may have been deleted or switched off since it was looked up.
+                // The webhook may have been deleted or disabled since the cache lookup.
                 match crate::webhooks::store::find_webhook(tx, &delivery.webhook_id).await? {
                     None => return Err(WebhookError::not_found(delivery.webhook_id.as_str())),
                     Some(webhook) if !webhook.enabled => return Err(WebhookError::Disabled),
@@ -104,11 +104,11 @@ impl Webhooks {
                 Ok((delivery.id.clone(), true))
             })
             .await?;
-        self.note_fed(id);
+        self.mark_for_trimming(id);
         Ok(stored)
     }
 
-    /// The row of a new delivery, and what goes with it.
+    /// Builds the row of a new delivery and its related data.
     pub(super) fn prepare(&self, new: NewDelivery) -> (Delivery, Arc<DeliveryParts>) {
         let context = &self.0.context;
         let NewDelivery { webhook, message_id, replay_of, request } = new;
@@ -136,14 +136,14 @@ impl Webhooks {
     }
 }
 
-/// What is stored beside a delivery's row.
+/// Data stored together with a delivery.
 pub(super) struct DeliveryParts {
     request: StoredRequest,
     event: Value,
     agent: Option<String>,
 }
 
-/// The event, the delivery, and the queue item by which a turn begins.
+/// Stores a delivery, its event, and the queue item that starts its turn.
 pub(super) async fn store_delivery(
     tx: &mut Tx,
     delivery: &Delivery,
@@ -157,11 +157,11 @@ pub(super) async fn store_delivery(
     if delivery.status == DeliveryStatus::Pending {
         tx.enqueue(NewItem {
             queue: QUEUE.to_owned(),
-            // The lane is the webhook.
+            // The part before the slash is the lane: one per webhook.
             dedup_key: Some(format!("{}/{}", delivery.webhook_id, delivery.id)),
             payload: json!({ "delivery_id": delivery.id }),
             run_at: delivery.created_at,
-            // How often is for the worker to decide.
+            // The worker limits the attempts.
             max_attempts: u32::MAX,
         })
         .await?;
@@ -169,7 +169,7 @@ pub(super) async fn store_delivery(
     Ok(delivery)
 }
 
-/// `data` of `webhook.received`.
+/// Builds the `data` of `webhook.received`.
 fn event_data(webhook: &Webhook, delivery: &Delivery, request: &StoredRequest) -> Value {
     let (format, body) = read_body(request.header("content-type"), &request.body);
     let is_too_long = request.body.len() > MAX_EVENT_BODY_BYTES;
@@ -185,11 +185,11 @@ fn event_data(webhook: &Webhook, delivery: &Delivery, request: &StoredRequest) -
     })
 }
 
-/// Headers as they are kept.
-fn kept_headers(headers: &HeaderMap) -> Map<String, Value> {
-    let mut kept = Map::new();
+/// Selects and truncates the headers to store.
+fn stored_headers(headers: &HeaderMap) -> Map<String, Value> {
+    let mut stored = Map::new();
     let mut left = MAX_HEADERS_BYTES;
-    for name in headers.keys().filter(|name| is_kept_header(name.as_str())) {
+    for name in headers.keys().filter(|name| is_stored_header(name.as_str())) {
         let values: Vec<_> =
             headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
         let mut text = values.join(", ");
@@ -199,7 +199,7 @@ fn kept_headers(headers: &HeaderMap) -> Map<String, Value> {
             break;
         }
         left -= bytes;
-        kept.insert(name.as_str().to_owned(), Value::from(text));
+        stored.insert(name.as_str().to_owned(), Value::from(text));
     }
-    kept
+    stored
 }

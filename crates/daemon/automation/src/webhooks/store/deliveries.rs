@@ -1,20 +1,22 @@
-//! Rows of deliveries, of the requests behind them, and of the ids that senders gave them.
+//! Rows of deliveries, their requests, and the message ids of senders.
 
 use agentd_base::Page;
-use agentd_engine::agents::{AgentId, is_living};
+use agentd_engine::agents::{AgentId, live_agent_condition};
 use agentd_store::{Args, Read, Row, StoreError, Tx, args};
 
-use crate::webhooks::model::{Delivery, DeliveryStatus, REPEATS_WITHIN, StoredRequest, WebhookDeliveryId, WebhookId};
+use crate::webhooks::model::{
+    DEDUPLICATION_WINDOW, Delivery, DeliveryStatus, StoredRequest, WebhookDeliveryId, WebhookId,
+};
 
-/// Characters of an agent's words that a list shows.
-const LISTED_CHARACTERS: u32 = 2_000;
+/// Maximum length of an output in a list, in characters.
+const MAX_LISTED_CHARACTERS: u32 = 2_000;
 
-/// The columns of a delivery. What an agent said goes out of sight with it.
+/// Returns the columns of a delivery. The output is hidden if its agent was deleted.
 fn columns(output: &str) -> String {
-    let is_living = is_living("webhook_deliveries.agent_id");
+    let live_agent_condition = live_agent_condition("webhook_deliveries.agent_id");
     format!(
         "id, webhook_id, message_id, replay_of, event_id, status, body_bytes, agent_id, session_id, \
-         CASE WHEN {is_living} THEN {output} END AS output, error, created_at, started_at, completed_at"
+         CASE WHEN {live_agent_condition} THEN {output} END AS output, error, created_at, started_at, completed_at"
     )
 }
 
@@ -37,8 +39,8 @@ fn delivery(row: &Row) -> Result<Delivery, StoreError> {
     })
 }
 
-/// Notes that a message came as this delivery, unless it came already within a day; then the answer is
-/// the delivery that it was. `message` is its key among all messages of the webhook.
+/// Registers a message as this delivery. If the same message was received within a day, returns that delivery instead.
+/// `message` is the deduplication key within the webhook.
 pub(crate) async fn claim_message(
     tx: &mut Tx,
     webhook: &WebhookId,
@@ -52,7 +54,7 @@ pub(crate) async fn claim_message(
              ON CONFLICT (webhook_id, message_id) DO UPDATE \
              SET delivery_id = excluded.delivery_id, received_at = excluded.received_at \
              WHERE webhook_messages.received_at <= $5",
-            args![webhook, message, delivery, now, now - REPEATS_WITHIN],
+            args![webhook, message, delivery, now, now - DEDUPLICATION_WINDOW],
         )
         .await?;
     if claimed == 1 {
@@ -107,7 +109,7 @@ pub(crate) async fn find_request(read: &mut Read, id: &WebhookDeliveryId) -> Res
     row.map(|row| Ok(StoredRequest { headers: row.json("headers")?, body: row.get("body")? })).transpose()
 }
 
-/// The newest first, with the beginning of what agents said, and how many there are.
+/// Returns a page of deliveries with truncated outputs, newest first, and the total number of matches.
 pub(crate) async fn list_deliveries(
     read: &mut Read,
     webhook: &WebhookId,
@@ -125,13 +127,13 @@ pub(crate) async fn list_deliveries(
     let sql = format!(
         "SELECT {} FROM webhook_deliveries WHERE webhook_id = $1 {of_status} \
          ORDER BY created_at DESC, id DESC LIMIT ${limit} OFFSET ${offset}",
-        columns(&format!("SUBSTR(output, 1, {LISTED_CHARACTERS})"))
+        columns(&format!("SUBSTR(output, 1, {MAX_LISTED_CHARACTERS})"))
     );
     let rows = read.fetch_all(sql, args).await?;
     Ok((rows.iter().map(delivery).collect::<Result<_, _>>()?, total))
 }
 
-/// A turn began; answers whether the delivery was waiting for it.
+/// Records the start of a turn. Returns false if the delivery was not pending.
 pub(crate) async fn update_started(
     tx: &mut Tx,
     id: &WebhookDeliveryId,
@@ -149,15 +151,15 @@ pub(crate) async fn update_started(
     Ok(started == 1)
 }
 
-/// Why a turn could not begin yet.
+/// Records why a turn could not start yet.
 pub(crate) async fn update_delayed(tx: &mut Tx, id: &WebhookDeliveryId, error: &str) -> Result<(), StoreError> {
     tx.execute("UPDATE webhook_deliveries SET error = $2 WHERE id = $1 AND status = 'pending'", args![id, error])
         .await
         .map(|_| ())
 }
 
-/// The turn of a delivery will not begin.
-pub(crate) async fn update_given_up(
+/// Ends a delivery whose turn will not start.
+pub(crate) async fn update_not_started(
     tx: &mut Tx,
     id: &WebhookDeliveryId,
     status: DeliveryStatus,
@@ -173,7 +175,7 @@ pub(crate) async fn update_given_up(
     .map(|_| ())
 }
 
-/// How the turn of a delivery ended.
+/// Records the outcome of a turn.
 pub(crate) async fn update_ended(
     tx: &mut Tx,
     id: &WebhookDeliveryId,
@@ -191,7 +193,7 @@ pub(crate) async fn update_ended(
     .map(|_| ())
 }
 
-/// Takes what an agent said, and its name, off up to `limit` deliveries; answers how many.
+/// Removes the outputs and the id of an agent from up to `limit` deliveries and returns their number.
 pub(crate) async fn forget_agent(tx: &mut Tx, agent: &AgentId, limit: u32) -> Result<u64, StoreError> {
     tx.execute(
         "UPDATE webhook_deliveries SET agent_id = NULL, session_id = NULL, output = NULL WHERE id IN \

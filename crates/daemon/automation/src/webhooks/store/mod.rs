@@ -9,7 +9,7 @@ use agentd_store::{Read, Row, StoreError, Topic, Tx, args};
 
 use super::model::{Webhook, WebhookId};
 
-/// Everything that a request to a webhook is verified with.
+/// Topic that is signalled on every change of a webhook, to invalidate caches.
 pub(super) const WEBHOOKS: Topic = Topic::new("webhooks");
 
 const COLUMNS: &str = "id, name, agent_id, prompt_template, tools, enabled, disabled_reason, created_at, updated_at";
@@ -32,7 +32,7 @@ fn tools_json(webhook: &Webhook) -> String {
     serde_json::to_string(&webhook.tools).unwrap_or_else(|_| "[]".to_owned())
 }
 
-/// The oldest first.
+/// Returns all webhooks that are not deleted, oldest first.
 pub(super) async fn list_webhooks(read: &mut Read) -> Result<Vec<Webhook>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM webhooks WHERE deleted_at IS NULL ORDER BY created_at, id");
     read.fetch_all(sql, args![]).await?.iter().map(webhook).collect()
@@ -87,15 +87,15 @@ pub(super) async fn update_webhook(tx: &mut Tx, webhook: &Webhook) -> Result<(),
     Ok(())
 }
 
-/// Takes a webhook out of sight; answers whether it was there.
-pub(super) async fn hide_webhook(tx: &mut Tx, id: &WebhookId, now: Timestamp) -> Result<bool, StoreError> {
+/// Marks a webhook as deleted. Returns whether it existed.
+pub(super) async fn mark_webhook_deleted(tx: &mut Tx, id: &WebhookId, now: Timestamp) -> Result<bool, StoreError> {
     let hidden =
         tx.execute("UPDATE webhooks SET deleted_at = $2 WHERE id = $1 AND deleted_at IS NULL", args![id, now]).await?;
     tx.touch(WEBHOOKS);
     Ok(hidden == 1)
 }
 
-/// Switches off the webhooks of an agent, which name it no more.
+/// Disables the webhooks of a deleted agent and clears their agent.
 pub(super) async fn disable_of_agent(tx: &mut Tx, agent: &AgentId, reason: &str) -> Result<(), StoreError> {
     let now = tx.clock().now();
     let disabled = tx

@@ -1,4 +1,4 @@
-//! What owners are asked, and their answers.
+//! Handlers for approvals.
 
 use agentd_base::{FieldProblem, Page, PageLimits};
 use agentd_engine::engine::{Approval, ApprovalId, ApprovalStatus};
@@ -14,7 +14,7 @@ use crate::chat::service::Chat;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ApprovalsQuery {
-    /// Left out: those of every state.
+    /// Only approvals with this status; all if omitted.
     #[param(inline)]
     status: Option<ApprovalStatus>,
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
@@ -36,14 +36,15 @@ pub(super) enum Decision {
     Reject,
 }
 
-/// Other tools take a changed input with an approval. Whoever sends one must not believe that it ran.
+/// Captures a changed input, which other tools accept with an approval. It is rejected, so that clients do not assume
+/// that it ran.
 #[derive(Debug, Deserialize)]
-struct Edited {
+struct EditedInput {
     input: Option<Value>,
 }
 
-impl Edited {
-    fn refuse(&self) -> ApiResult<()> {
+impl EditedInput {
+    fn reject(&self) -> ApiResult<()> {
         match self.input {
             None => Ok(()),
             Some(_) => Err(ApiError::invalid(vec![FieldProblem {
@@ -55,35 +56,37 @@ impl Edited {
     }
 }
 
-/// The owner's answer.
+/// Decision of the owner.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct ApprovalAnswer {
     decision: Decision,
-    /// The agent reads it.
+    /// Reason that is shown to the agent.
     #[serde(default)]
     #[schema(max_length = 2_000)]
     reason: Option<String>,
     #[serde(flatten)]
     #[schema(ignore)]
-    edited: Edited,
+    edited: EditedInput,
 }
 
-/// The owner's answer to something that waits in a conversation.
+/// Decision of the owner on an approval of a conversation.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct ApprovalResponse {
     #[schema(min_length = 1, max_length = 64)]
     approval_id: String,
     decision: Decision,
-    /// The agent reads it.
+    /// Reason that is shown to the agent.
     #[serde(default)]
     #[schema(max_length = 2_000)]
     reason: Option<String>,
     #[serde(flatten)]
     #[schema(ignore)]
-    edited: Edited,
+    edited: EditedInput,
 }
 
-/// List what waits for approval, and what was answered in the last 30 days, the newest first
+/// List approvals
+///
+/// Returns pending approvals and those answered in the last 30 days, newest first.
 #[utoipa::path(get, path = "/api/chat/approvals", operation_id = "list_approvals", tag = "chat",
     params(ApprovalsQuery), responses((status = 200, body = ApprovalList)))]
 pub(super) async fn list_approvals(
@@ -95,35 +98,35 @@ pub(super) async fn list_approvals(
     Ok(Json(ApprovalList { approvals, total }))
 }
 
-/// Approve or reject anything that waits
+/// Answer any approval
 ///
-/// What was approved then runs, exactly as it was shown; a rejection is told to the agent, with the reason.
+/// An approved action runs exactly as shown. A rejection is reported to the agent with the reason.
 #[utoipa::path(post, path = "/api/chat/approvals/{id}", operation_id = "answer_approval", tag = "chat",
     params(("id" = String, Path)), request_body = ApprovalAnswer, responses((status = 200, body = Approval),
-        (status = 404, body = ErrorBody, description = "There is no such approval"),
-        (status = 409, body = ErrorBody, description = "It was answered already, its time is over, or it cannot happen any more")))]
+        (status = 404, body = ErrorBody, description = "Approval not found"),
+        (status = 409, body = ErrorBody, description = "The approval was already answered, has expired or is no longer possible")))]
 pub(super) async fn answer_approval(
     State(chat): State<Chat>,
     Path(id): Path<ApprovalId>,
     Json(answer): Json<ApprovalAnswer>,
 ) -> ApiResult<Json<Approval>> {
-    answer.edited.refuse()?;
+    answer.edited.reject()?;
     let is_approved = answer.decision == Decision::Approve;
     Ok(Json(chat.engine().approvals().decide(&id, None, is_approved, answer.reason).await?))
 }
 
-/// Approve or reject what waits in a conversation
+/// Respond to an approval request
 #[utoipa::path(post, path = "/api/chat/conversations/{id}/approval-response", operation_id = "respond_to_approval",
     tag = "chat", params(("id" = String, Path)), request_body = ApprovalResponse,
     responses((status = 200, body = Approval),
-        (status = 404, body = ErrorBody, description = "There is no such approval in this conversation"),
-        (status = 409, body = ErrorBody, description = "It was answered already, its time is over, or it cannot happen any more")))]
+        (status = 404, body = ErrorBody, description = "Approval not found in this conversation"),
+        (status = 409, body = ErrorBody, description = "The approval was already answered, has expired or is no longer possible")))]
 pub(super) async fn respond_to_approval(
     State(chat): State<Chat>,
     Path(id): Path<ConversationId>,
     Json(answer): Json<ApprovalResponse>,
 ) -> ApiResult<Json<Approval>> {
-    answer.edited.refuse()?;
+    answer.edited.reject()?;
     let is_approved = answer.decision == Decision::Approve;
     let approval = ApprovalId::from(answer.approval_id);
     let conversation = chat.get(&id).await?.id.to_string();

@@ -1,4 +1,4 @@
-//! Conversations and their modes.
+//! Handlers for conversations and their modes.
 
 use agentd_base::{Page, PageLimits, Patch, Problems, Timestamp};
 use agentd_core::runtime::record_once;
@@ -17,10 +17,10 @@ use crate::chat::service::{Chat, CreateConversation, UpdateConversation};
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ConversationView {
     id: ConversationId,
-    /// Follows the first message until it is set.
+    /// Title; follows the first message until it is set.
     title: String,
     agent_id: AgentId,
-    /// What it belongs to; null when that is nothing, or was deleted.
+    /// Project it belongs to; null if it has none or the project was deleted.
     project_id: Option<ProjectId>,
     mode: Mode,
     execution_mode: ExecutionMode,
@@ -45,16 +45,15 @@ impl From<&Conversation> for ConversationView {
     }
 }
 
-/// The most recently changed first.
+/// Page of conversations, most recently changed first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ConversationList {
     conversations: Vec<ConversationView>,
-    /// How many there are, whatever the page.
+    /// Total number of conversations on all pages.
     total: u64,
 }
 
-/// A conversation with a page of its messages, oldest first; `message_count` says how many there
-/// are.
+/// Conversation with a page of its messages, oldest first. `message_count` is their total number.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ConversationWithMessages {
     #[serde(flatten)]
@@ -64,27 +63,27 @@ pub(super) struct ConversationWithMessages {
 
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct ConversationFields {
-    /// Id or svc_name; left out: the default agent.
+    /// Id or svc_name of the agent; the default agent if omitted.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 64)]
     agent_id: Option<String>,
-    /// Left out: it follows the first message.
+    /// Title; follows the first message if omitted.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 200)]
     title: Option<String>,
-    /// Default `agent`.
+    /// Mode; default `agent`.
     #[serde(default)]
     mode: Option<Mode>,
-    /// Default `autonomous`.
+    /// Execution mode; default `autonomous`.
     #[serde(default)]
     execution_mode: Option<ExecutionMode>,
-    /// A project that it belongs to.
+    /// Id of the project it belongs to.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 64)]
     project_id: Option<String>,
 }
 
-/// Any of the fields; those left out stay as they are.
+/// Changed fields; omitted fields keep their values.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct ConversationChange {
     #[serde(default)]
@@ -94,7 +93,7 @@ pub(super) struct ConversationChange {
     mode: Option<Mode>,
     #[serde(default)]
     execution_mode: Option<ExecutionMode>,
-    /// A project that it belongs to from now on; null: to none.
+    /// Id of the new project; null removes the conversation from its project.
     #[serde(default)]
     #[schema(value_type = Option<String>, min_length = 1, max_length = 64)]
     project_id: Patch<String>,
@@ -119,10 +118,10 @@ pub(super) struct ConversationDeleted {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ConversationQuery {
-    /// Only those of this agent, by id or svc_name.
+    /// Only conversations of this agent (id or svc_name).
     #[param(min_length = 1, max_length = 64)]
     agent_id: Option<String>,
-    /// Only those of this project.
+    /// Only conversations of this project.
     #[param(min_length = 1, max_length = 64)]
     project_id: Option<String>,
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
@@ -134,10 +133,10 @@ pub(super) struct ConversationQuery {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct MessageQuery {
-    /// How many messages.
+    /// Maximum number of messages.
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
-    /// Counted from the oldest message.
+    /// Number of messages to skip, counted from the oldest.
     #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
@@ -149,10 +148,12 @@ fn page(limit: Option<i64>, offset: Option<i64>) -> ApiResult<Page> {
     Ok(page)
 }
 
-/// Conversations, the most recently changed first
+/// List conversations
+///
+/// Sorted by last change, newest first.
 #[utoipa::path(get, path = "/api/chat/conversations", operation_id = "list_conversations", tag = "chat",
     params(ConversationQuery), responses((status = 200, body = ConversationList),
-    (status = 404, body = agentd_web::ErrorBody, description = "There is no such agent or project")))]
+    (status = 404, body = agentd_web::ErrorBody, description = "Agent or project not found")))]
 pub(super) async fn list_conversations(
     State(chat): State<Chat>,
     Query(query): Query<ConversationQuery>,
@@ -162,10 +163,10 @@ pub(super) async fn list_conversations(
     Ok(Json(ConversationList { conversations: conversations.iter().map(ConversationView::from).collect(), total }))
 }
 
-/// Make a conversation
+/// Create a conversation
 #[utoipa::path(post, path = "/api/chat/conversations", operation_id = "create_conversation", tag = "chat",
     request_body = ConversationFields, params(IdempotencyKey), responses((status = 201, body = ConversationView),
-    (status = 404, body = agentd_web::ErrorBody, description = "There is no such agent or project")))]
+    (status = 404, body = agentd_web::ErrorBody, description = "Agent or project not found")))]
 pub(super) async fn create_conversation(
     State(chat): State<Chat>,
     once: IdempotencyKey,
@@ -178,12 +179,14 @@ pub(super) async fn create_conversation(
         execution_mode: fields.execution_mode,
         project: fields.project_id,
     };
-    let recorder = record_once(&once, StatusCode::CREATED, |made: &Conversation| ConversationView::from(made));
-    let made = chat.create(wanted, recorder).await?;
-    Ok((StatusCode::CREATED, Json(ConversationView::from(&made))))
+    let recorder = record_once(&once, StatusCode::CREATED, |created: &Conversation| ConversationView::from(created));
+    let created = chat.create(wanted, recorder).await?;
+    Ok((StatusCode::CREATED, Json(ConversationView::from(&created))))
 }
 
-/// One conversation with a page of its messages, oldest first
+/// Get a conversation
+///
+/// Includes a page of its messages, oldest first.
 #[utoipa::path(get, path = "/api/chat/conversations/{id}", operation_id = "get_conversation", tag = "chat",
     params(("id" = String, Path), MessageQuery), responses((status = 200, body = ConversationWithMessages)))]
 pub(super) async fn get_conversation(
@@ -198,7 +201,9 @@ pub(super) async fn get_conversation(
     }))
 }
 
-/// Change the title, the modes or the project of a conversation
+/// Update a conversation
+///
+/// Changes the title, the modes or the project.
 #[utoipa::path(put, path = "/api/chat/conversations/{id}", operation_id = "update_conversation", tag = "chat",
     params(("id" = String, Path)), request_body = ConversationChange,
     responses((status = 200, body = ConversationView)))]
@@ -216,7 +221,9 @@ pub(super) async fn update_conversation(
     Ok(Json(ConversationView::from(&chat.update(&id, change).await?)))
 }
 
-/// Delete a conversation with its messages, for good
+/// Delete a conversation
+///
+/// Permanently deletes the conversation with its messages and cancels a running reply.
 #[utoipa::path(delete, path = "/api/chat/conversations/{id}", operation_id = "delete_conversation", tag = "chat",
     params(("id" = String, Path)), responses((status = 200, body = ConversationDeleted)))]
 pub(super) async fn delete_conversation(
@@ -227,14 +234,14 @@ pub(super) async fn delete_conversation(
     Ok(Json(ConversationDeleted { deleted: true }))
 }
 
-/// The mode of a conversation
+/// Get conversation mode
 #[utoipa::path(get, path = "/api/chat/conversations/{id}/mode", operation_id = "get_mode", tag = "chat",
     params(("id" = String, Path)), responses((status = 200, body = ModeBody)))]
 pub(super) async fn get_mode(State(chat): State<Chat>, Path(id): Path<ConversationId>) -> ApiResult<Json<ModeBody>> {
     Ok(Json(ModeBody { mode: chat.get(&id).await?.mode }))
 }
 
-/// Set the mode of a conversation
+/// Update conversation mode
 #[utoipa::path(patch, path = "/api/chat/conversations/{id}/mode", operation_id = "update_mode", tag = "chat",
     params(("id" = String, Path)), request_body = ModeBody, responses((status = 200, body = ModeBody)))]
 pub(super) async fn update_mode(
@@ -246,7 +253,7 @@ pub(super) async fn update_mode(
     Ok(Json(ModeBody { mode: chat.update(&id, change).await?.mode }))
 }
 
-/// The execution mode of a conversation
+/// Get execution mode
 #[utoipa::path(get, path = "/api/chat/conversations/{id}/execution-mode", operation_id = "get_execution_mode",
     tag = "chat", params(("id" = String, Path)), responses((status = 200, body = ExecutionModeBody)))]
 pub(super) async fn get_execution_mode(
@@ -256,7 +263,7 @@ pub(super) async fn get_execution_mode(
     Ok(Json(ExecutionModeBody { execution_mode: chat.get(&id).await?.execution_mode }))
 }
 
-/// Set the execution mode of a conversation
+/// Update execution mode
 #[utoipa::path(put, path = "/api/chat/conversations/{id}/execution-mode", operation_id = "update_execution_mode",
     tag = "chat", params(("id" = String, Path)), request_body = ExecutionModeBody,
     responses((status = 200, body = ExecutionModeBody)))]

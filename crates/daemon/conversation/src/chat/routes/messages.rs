@@ -1,17 +1,19 @@
-//! Messages: send, inject, truncate; and the welcome.
+//! Handlers to send, inject and truncate messages, and to write a welcome.
+
+use std::fmt::Write as _;
 
 use agentd_base::Timestamp;
 use agentd_core::runtime::{record_once, record_stream_once};
-use agentd_engine::engine::{CallRecord, SessionId, TurnUsage};
-use agentd_web::{ApiResult, Caller, DoneAnew, ErrorBody, IdempotencyKey, Json, ReattachTo};
+use agentd_engine::engine::{CallRecord, SessionEvent, SessionId, TurnUsage};
+use agentd_web::{ApiResult, Caller, ErrorBody, IdempotencyKey, Json, NotReplayed, ReattachTo};
 use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use futures_util::Stream;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::sessions::event_stream;
 use crate::chat::error::ChatError;
 use crate::chat::message_parts::MessagePart;
 use crate::chat::model::{ConversationId, Cut, Message, MessageId, MessageStatus, Role};
@@ -24,22 +26,23 @@ pub(super) struct MessageView {
     role: Role,
     content: String,
     status: MessageStatus,
-    /// Text, tool calls and approvals in the order in which they came. `content` is all the text.
+    /// Text, tool calls and approvals in chronological order. `content` is the complete text.
     parts: Vec<MessagePart>,
-    /// The tools that were used for it.
+    /// Tool calls of the turn.
     tool_calls: Vec<CallRecord>,
-    /// The agent that wrote a reply. Like the following fields, it is null for other messages.
+    /// Agent that wrote a reply. This field and the following ones are null for other messages.
     agent_id: Option<String>,
     provider: Option<String>,
     model: Option<String>,
-    /// Tokens of all model calls of the turn, up to now while it runs.
+    /// Number of input tokens of all model calls of the turn so far.
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
-    /// In US dollars; null where the price of a call is not known.
+    /// Cost in US dollars; null if the price of a call is unknown.
     cost_estimate: Option<f64>,
-    /// From the start of the turn to its end; null while it runs.
+    /// Duration of the turn in milliseconds; null while it runs.
     duration_ms: Option<u64>,
-    /// The turn that wrote it, or that it began: its events and its trace can be had for a day after its end.
+    /// Session that wrote the message or was started by it. Its events and trace are available for 24 hours after its
+    /// end.
     session_id: Option<String>,
     created_at: Timestamp,
 }
@@ -68,20 +71,20 @@ impl From<Message> for MessageView {
     }
 }
 
-/// A message that is to be answered.
+/// Message to be answered.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct StreamMessage {
     #[schema(min_length = 1, max_length = 400_000, example = "What is the capital of France?")]
     content: String,
-    /// Left out: a new conversation.
+    /// Conversation to continue; a new one if omitted.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 64)]
     conversation_id: Option<String>,
-    /// Id or svc_name, for a new conversation; left out: the default agent.
+    /// Id or svc_name of the agent of a new conversation; the default agent if omitted.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 64)]
     agent_id: Option<String>,
-    /// Goes before the agent's and the settings' model.
+    /// Model to use instead of the agent's and the default model.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 200)]
     model: Option<String>,
@@ -96,16 +99,16 @@ pub(super) struct InjectedMessage {
     content: String,
 }
 
-/// Either `after_message_id` or `keep_last`.
+/// Messages to remove; set either `after_message_id` or `keep_last`.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct Truncation {
     #[schema(min_length = 1, max_length = 64)]
     conversation_id: String,
-    /// Removes everything after this message.
+    /// Removes all messages after this one.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 64)]
     after_message_id: Option<String>,
-    /// Removes everything but the last so many messages.
+    /// Removes all messages except the last ones, up to this number.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 1_000_000_000)]
     keep_last: Option<u64>,
@@ -113,13 +116,13 @@ pub(super) struct Truncation {
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Truncated {
-    /// How many messages.
+    /// Number of removed messages.
     removed: u64,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct WelcomeFields {
-    /// Id or svc_name; left out: the default agent.
+    /// Id or svc_name of the agent; the default agent if omitted.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 64)]
     agent_id: Option<String>,
@@ -131,7 +134,7 @@ pub(super) struct Welcome {
 }
 
 impl StreamMessage {
-    fn sent_by(self, caller: &Caller) -> SendMessage {
+    fn into_send_message(self, caller: &Caller) -> SendMessage {
         SendMessage {
             content: self.content,
             conversation_id: self.conversation_id.map(ConversationId::from),
@@ -145,48 +148,50 @@ impl StreamMessage {
     }
 }
 
-/// Send a message; the answer is the reply as Server-Sent Events
+/// Stream the reply to a message
 ///
-/// Events, each with its number as `id`: `start {conversation_id, message_id, session_id}`, `token {content}` for each
-/// piece that the model sends, `tool_use {tool, input, call_id, round}` before a tool runs and
-/// `tool_result {tool, output, call_id, round, status, untrusted_source}` after it, `approval_request {approval_id,
-/// tool, input, input_sha256, call_id, expires_at, untrusted_sources, request_reason}` where the owner is asked, then
-/// `done {message_id, provider, model, input_tokens, output_tokens, total_tokens, finish_reason}` or
-/// `error {code, message}`. A
-/// `finish_reason` of `length` says that the output limit cut the answer off, otherwise it is `stop`. Codes are
-/// `rate_limit`, `auth`, `overloaded`, `context_length`, `provider_unavailable`, `no_answer` (the model or a content
-/// filter refused, or the output limit was reached before the first word), `timeout`, `cancelled`, `tool_limit`,
-/// `internal`. A comment every 15 seconds keeps proxies from closing. A client
-/// that goes away does not stop the reply; `GET /api/chat/sessions/{session_id}/stream` shows it again. One reply at a
-/// time is written in a conversation: a second message meanwhile answers 409 `turn_in_progress`. Sent again with the
-/// same `Idempotency-Key`, it shows the same reply from its beginning.
+/// The reply is a stream of Server-Sent Events, each with its sequence number as `id`: `start {conversation_id,
+/// message_id, session_id}`, `token {content}` for each piece of text, `tool_use {tool, input, call_id, round}` before
+/// a tool runs and `tool_result {tool, output, call_id, round, status, untrusted_source}` after it, `approval_request
+/// {approval_id, tool, input, input_sha256, call_id, expires_at, untrusted_sources, request_reason}` when the owner is
+/// asked, and finally `done {message_id, provider, model, input_tokens, output_tokens, total_tokens, finish_reason}` or
+/// `error {code, message}`. A `finish_reason` of `length` means that the output limit truncated the reply; otherwise it
+/// is `stop`. Error codes are `rate_limit`, `auth`, `overloaded`, `context_length`, `provider_unavailable`, `no_answer`
+/// (the model or a content filter refused, or the output limit was reached before the first word), `timeout`,
+/// `cancelled`, `tool_limit` and `internal`. A comment every 15 seconds keeps proxies from closing the connection.
+///
+/// The reply continues if the client disconnects; follow it with `GET /api/chat/sessions/{session_id}/stream`. A second
+/// message while a reply is written is rejected with 409 `turn_in_progress`. A request repeated with the same
+/// `Idempotency-Key` streams the same reply from its beginning.
 #[utoipa::path(post, path = "/api/chat/messages/stream", operation_id = "stream_message", tag = "chat",
     request_body = StreamMessage, params(IdempotencyKey), responses(
         (status = 200, body = String, content_type = "text/event-stream", description = "The reply"),
-        (status = 404, body = ErrorBody, description = "There is no such conversation or agent"),
+        (status = 404, body = ErrorBody, description = "Conversation or agent not found"),
         (status = 409, body = ErrorBody, description = "A reply is being written in this conversation"),
         (status = 429, body = ErrorBody, description = "The token budget is used up")))]
 pub(super) async fn stream_message(
     State(chat): State<Chat>,
     caller: Caller,
     once: IdempotencyKey,
-    again: Option<Extension<ReattachTo>>,
+    reattach: Option<Extension<ReattachTo>>,
     Json(message): Json<StreamMessage>,
 ) -> ApiResult<Response> {
-    let session = match again {
+    let session = match reattach {
         Some(Extension(ReattachTo(id))) => chat.session(&id.into()).await?.id,
         None => {
-            let message = message.sent_by(&caller);
+            let message = message.into_send_message(&caller);
             chat.send(message, record_stream_once(&once, |session: &SessionId| session.to_string())).await?
         }
     };
     Ok(event_stream(chat.engine().follow(&session, None)))
 }
 
-/// Put a message into a conversation without an answer
+/// Inject a message
+///
+/// Adds a message to a conversation without starting a reply.
 #[utoipa::path(post, path = "/api/chat/messages/inject", operation_id = "inject_message", tag = "chat",
     request_body = InjectedMessage, params(IdempotencyKey), responses((status = 201, body = MessageView),
-        (status = 404, body = ErrorBody, description = "There is no such conversation")))]
+        (status = 404, body = ErrorBody, description = "Conversation not found")))]
 pub(super) async fn inject_message(
     State(chat): State<Chat>,
     once: IdempotencyKey,
@@ -198,10 +203,12 @@ pub(super) async fn inject_message(
     Ok((StatusCode::CREATED, Json(chat.inject(wanted, recorder).await?.into())))
 }
 
-/// Remove messages of a conversation, from its end or from its beginning
+/// Truncate a conversation
+///
+/// Removes messages from its end or its beginning. Removed messages cannot be restored.
 #[utoipa::path(post, path = "/api/chat/messages/truncate", operation_id = "truncate_messages", tag = "chat",
     request_body = Truncation, responses((status = 200, body = Truncated),
-        (status = 404, body = ErrorBody, description = "There is no such conversation or message"),
+        (status = 404, body = ErrorBody, description = "Conversation or message not found"),
         (status = 409, body = ErrorBody, description = "A reply is being written in this conversation")))]
 pub(super) async fn truncate_messages(
     State(chat): State<Chat>,
@@ -217,31 +224,41 @@ pub(super) async fn truncate_messages(
     Ok(Json(Truncated { removed: chat.truncate(&wanted.conversation_id.into(), cut).await? }))
 }
 
-/// Let an agent write a welcome message
+/// Create a welcome message
 ///
-/// It belongs to no conversation; put it into one with `POST /api/chat/messages/inject`. When the client goes away it is
-/// cancelled, and a repeat has it written anew.
+/// Lets an agent write a welcome outside of any conversation; add it to one with `POST /api/chat/messages/inject`. The
+/// call is cancelled when the client disconnects, and a retry writes a new welcome.
 #[utoipa::path(post, path = "/api/chat/welcome", operation_id = "create_welcome", tag = "chat",
     request_body = WelcomeFields, params(IdempotencyKey), responses((status = 200, body = Welcome),
-        (status = 404, body = ErrorBody, description = "There is no such agent"),
+        (status = 404, body = ErrorBody, description = "Agent not found"),
         (status = 429, body = ErrorBody, description = "The token budget or the provider's rate limit is used up"),
-        (status = 502, body = ErrorBody, description = "The model gave no answer")))]
+        (status = 502, body = ErrorBody, description = "The model did not answer")))]
 pub(super) async fn create_welcome(
     State(chat): State<Chat>,
     caller: Caller,
     once: IdempotencyKey,
-    again: Option<Extension<ReattachTo>>,
+    reattach: Option<Extension<ReattachTo>>,
     Json(fields): Json<WelcomeFields>,
 ) -> ApiResult<Response> {
-    let earlier = again.map(|Extension(ReattachTo(id))| SessionId::from(id));
+    let earlier = reattach.map(|Extension(ReattachTo(id))| SessionId::from(id));
     if let Some(earlier) = &earlier
         && let Some(message) = chat.await_welcome(earlier).await?
     {
         return Ok(Json(Welcome { message }).into_response());
     }
-    let is_anew = earlier.is_some();
+    let is_retry = earlier.is_some();
     let recorder = record_stream_once(&once, |session: &SessionId| session.to_string());
     let welcome = chat.welcome(fields.agent_id.as_deref(), caller.key_id(), recorder, earlier);
     let message = Json(Welcome { message: welcome.await? });
-    Ok(if is_anew { (Extension(DoneAnew), message).into_response() } else { message.into_response() })
+    Ok(if is_retry { (Extension(NotReplayed), message).into_response() } else { message.into_response() })
+}
+
+/// Streams `events` as Server-Sent Events with their sequence number as `id`.
+pub(super) fn event_stream(events: impl Stream<Item = SessionEvent> + Send + 'static) -> Response {
+    agentd_web::event_stream(events, render)
+}
+
+fn render(event: &SessionEvent, text: &mut String) {
+    // JSON contains no raw line breaks, so one `data` line suffices. Writing to a string cannot fail.
+    let _ = write!(text, "id: {}\nevent: {}\ndata: {}\n\n", event.seq, event.kind.as_str(), event.data);
 }

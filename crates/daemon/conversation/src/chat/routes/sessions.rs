@@ -1,28 +1,26 @@
-//! The logs of replies: follow again, and cancel.
-
-use std::fmt::Write as _;
+//! Handlers to follow, trace and cancel sessions.
 
 use agentd_base::{FieldProblem, Timestamp};
-use agentd_engine::engine::{Session, SessionEvent, SessionId, SessionStatus, SessionTrace};
+use agentd_engine::engine::{Session, SessionId, SessionStatus, SessionTrace};
 use agentd_web::{ApiError, ApiResult, ErrorBody, Json, Path, Query};
 use axum::extract::State;
 use axum::response::Response;
-use futures_util::Stream;
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::messages::event_stream;
 use crate::chat::service::Chat;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct StreamQuery {
-    /// The number of the last event that was seen, for pages that cannot send `Last-Event-ID`.
+    /// Sequence number of the last received event, for clients that cannot send `Last-Event-ID`.
     #[param(minimum = 0)]
     last_event_id: Option<u64>,
 }
 
-/// A running or ended reply.
+/// Running or finished reply.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SessionView {
     id: SessionId,
@@ -46,15 +44,15 @@ impl From<Session> for SessionView {
     }
 }
 
-/// Show a reply again and go on live
+/// Stream a session
 ///
-/// The same events as `POST /api/chat/messages/stream`, from the one after `Last-Event-ID`, or all of them. The log is
-/// kept for 24 hours after its end.
+/// Sends the same events as `POST /api/chat/messages/stream`, starting after `Last-Event-ID` or from the beginning, and
+/// then live. The log is retained for 24 hours after the session ends.
 #[utoipa::path(get, path = "/api/chat/sessions/{session_id}/stream", operation_id = "stream_session", tag = "chat",
     params(("session_id" = String, Path), StreamQuery,
-        ("Last-Event-ID" = Option<String>, Header, description = "The number of the last event that was seen")),
+        ("Last-Event-ID" = Option<String>, Header, description = "Sequence number of the last received event")),
     responses((status = 200, body = String, content_type = "text/event-stream", description = "The reply"),
-        (status = 404, body = ErrorBody, description = "There is no such session, or what it shows was deleted")))]
+        (status = 404, body = ErrorBody, description = "Session not found, or its messages were deleted")))]
 pub(super) async fn stream_session(
     State(chat): State<Chat>,
     Path(id): Path<SessionId>,
@@ -78,14 +76,14 @@ fn parse_event_id(header: &http::HeaderValue) -> ApiResult<u64> {
     parsed.ok_or_else(|| ApiError::invalid(vec![problem()]))
 }
 
-/// Show what a turn did, when, and what it cost
+/// Get a session trace
 ///
-/// The turn as a tree: attempts at calls of the model, tools, what the owner was asked, and recalling, with start,
-/// duration, tokens, cost and error. It stands as long as the log, 24 hours after the turn's end; while the turn runs it
-/// shows what is stored so far. What is not known is null.
+/// Returns the turn as a tree of spans: model calls, tools, approvals and recall, with start, duration, tokens, cost
+/// and error. Available for 24 hours after the turn ends; a running turn shows its stored spans. Unknown values are
+/// null.
 #[utoipa::path(get, path = "/api/chat/sessions/{session_id}/trace", operation_id = "get_session_trace", tag = "chat",
     params(("session_id" = String, Path)), responses((status = 200, body = SessionTrace),
-        (status = 404, body = ErrorBody, description = "There is no such session, or what it shows was deleted")))]
+        (status = 404, body = ErrorBody, description = "Session not found, or its messages were deleted")))]
 pub(super) async fn get_session_trace(
     State(chat): State<Chat>,
     Path(id): Path<SessionId>,
@@ -93,23 +91,15 @@ pub(super) async fn get_session_trace(
     Ok(Json(chat.trace(&id).await?))
 }
 
-/// Stop a reply; what was written is kept
+/// Cancel a session
+///
+/// Stops the reply; the text written so far is retained.
 #[utoipa::path(post, path = "/api/chat/sessions/{session_id}/cancel", operation_id = "cancel_session", tag = "chat",
     params(("session_id" = String, Path)), responses((status = 200, body = SessionView),
-        (status = 409, body = ErrorBody, description = "It is over already")))]
+        (status = 409, body = ErrorBody, description = "The session has already ended")))]
 pub(super) async fn cancel_session(
     State(chat): State<Chat>,
     Path(id): Path<SessionId>,
 ) -> ApiResult<Json<SessionView>> {
     Ok(Json(chat.cancel_session(&id).await?.into()))
-}
-
-/// Streams `events` as Server-Sent Events with their sequence number as `id`.
-pub(super) fn event_stream(events: impl Stream<Item = SessionEvent> + Send + 'static) -> Response {
-    agentd_web::event_stream(events, render)
-}
-
-fn render(event: &SessionEvent, text: &mut String) {
-    // JSON holds no line breaks, so one `data` line is enough. Writing into a string does not fail.
-    let _ = write!(text, "id: {}\nevent: {}\ndata: {}\n\n", event.seq, event.kind.as_str(), event.data);
 }

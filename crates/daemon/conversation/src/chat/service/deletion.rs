@@ -1,14 +1,14 @@
-//! What becomes of conversations whose agent or project is deleted.
+//! Handling of conversations whose agent or project is deleted.
 
-use agentd_engine::agents::{AgentDataPhase, AgentId, OwnsAgentData};
-use agentd_engine::projects::{NamesProjects, ProjectId};
+use agentd_engine::agents::{AgentDataOwner, AgentDataPhase, AgentId};
+use agentd_engine::projects::{ProjectId, ProjectReferences};
 use agentd_store::{StoreError, Tx};
 use futures_util::future::LocalBoxFuture;
 
 use super::super::store::{self, purge_conversation};
 use super::Chat;
 
-impl OwnsAgentData for Chat {
+impl AgentDataOwner for Chat {
     fn name(&self) -> &'static str {
         "conversations"
     }
@@ -17,7 +17,7 @@ impl OwnsAgentData for Chat {
         AgentDataPhase::Conversations
     }
 
-    /// Nothing to write: a conversation is out of sight with its agent.
+    /// Nothing to write: a conversation is hidden with its agent.
     fn hide<'t>(&'t self, _tx: &'t mut Tx, _agent: &'t AgentId) -> LocalBoxFuture<'t, Result<(), StoreError>> {
         Box::pin(std::future::ready(Ok(())))
     }
@@ -39,7 +39,7 @@ impl OwnsAgentData for Chat {
     }
 }
 
-impl NamesProjects for Chat {
+impl ProjectReferences for Chat {
     fn name(&self) -> &'static str {
         "conversations"
     }

@@ -1,4 +1,4 @@
-//! What can be done with conversations.
+//! Operations on conversations.
 
 mod deletion;
 mod send;
@@ -29,16 +29,16 @@ use super::store::{ConversationFilter, MessageCut, TitleSource};
 
 pub use send::{ChannelTurn, SendMessage, StartedReply};
 
-/// The name under which replies find back to their messages.
+/// Name of the turn sink of chat replies.
 const TRANSCRIPT: &str = "chat";
-/// The same, of those that go to a chat platform as well.
+/// Name of the turn sink of replies that are also sent to a chat platform.
 pub const CHANNEL_TRANSCRIPT: &str = "channel";
 const MAX_TITLE_CHARACTERS: usize = 200;
 
-/// A conversation that is wanted.
+/// Input for a new conversation.
 #[derive(Debug, Clone, Default)]
 pub struct CreateConversation {
-    /// Id or `svc_name`; `None`: the default agent.
+    /// Id or `svc_name`; the default agent if `None`.
     pub agent: Option<String>,
     pub title: Option<String>,
     pub mode: Option<Mode>,
@@ -46,7 +46,7 @@ pub struct CreateConversation {
     pub project: Option<String>,
 }
 
-/// A change of a conversation; `None` keeps.
+/// Changes of a conversation; `None` leaves a field unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct UpdateConversation {
     pub title: Option<String>,
@@ -64,7 +64,7 @@ impl UpdateConversation {
     }
 }
 
-/// A message that is put into a conversation without an answer.
+/// Message added to a conversation without a reply.
 #[derive(Debug, Clone)]
 pub struct InjectMessage {
     pub conversation_id: ConversationId,
@@ -96,7 +96,7 @@ impl Chat {
     }
 
     /// # Errors
-    /// `Invalid`, an unknown agent or project, or the store's refusal.
+    /// `Invalid`, the agent or project is unknown, or the database fails.
     pub async fn create(
         &self,
         wanted: CreateConversation,
@@ -106,9 +106,9 @@ impl Chat {
             Some(name) => self.0.agents.get(name).await?,
             None => self.0.agents.default_agent().await?,
         };
-        let title = wanted.title.as_deref().map(checked_title).transpose()?;
+        let title = wanted.title.as_deref().map(validate_title).transpose()?;
         let source = if title.is_some() { TitleSource::Owner } else { TitleSource::Default };
-        let mut conversation = self.blank(agent.id.clone());
+        let mut conversation = self.new_conversation(agent.id.clone());
         conversation.title = title.unwrap_or_else(|| UNTITLED.to_owned());
         conversation.mode = wanted.mode.unwrap_or(conversation.mode);
         conversation.execution_mode = wanted.execution_mode.unwrap_or(conversation.execution_mode);
@@ -131,7 +131,7 @@ impl Chat {
             .await
     }
 
-    fn blank(&self, agent_id: AgentId) -> Conversation {
+    fn new_conversation(&self, agent_id: AgentId) -> Conversation {
         let now = self.0.context.clock.now();
         Conversation {
             id: ConversationId::generate(&self.0.context.ids),
@@ -151,10 +151,10 @@ impl Chat {
         }
     }
 
-    /// A page of conversations, the most recently changed first, and how many there are.
+    /// Returns a page of conversations, most recently changed first, and their total number.
     ///
     /// # Errors
-    /// An unknown agent or project, or the store's refusal.
+    /// The agent or project is unknown, or the database fails.
     pub async fn list(
         &self,
         agent: Option<&str>,
@@ -173,17 +173,16 @@ impl Chat {
     }
 
     /// # Errors
-    /// `ConversationNotFound`, or the store's refusal.
+    /// `ConversationNotFound`, or the database fails.
     pub async fn get(&self, id: &ConversationId) -> Result<Conversation, ChatError> {
         let found = store::find_conversation(&mut self.0.context.db.read().await?, id).await?;
         found.ok_or_else(|| ChatError::no_conversation(id.as_str()))
     }
 
-    /// A conversation with a page of its messages, oldest first. A reply that is being written
-    /// carries what it has so far.
+    /// Returns a conversation with a page of its messages, oldest first. A running reply contains its text so far.
     ///
     /// # Errors
-    /// `ConversationNotFound`, or the store's refusal.
+    /// `ConversationNotFound`, or the database fails.
     pub async fn get_with_messages(
         &self,
         id: &ConversationId,
@@ -197,7 +196,7 @@ impl Chat {
             if message.status == MessageStatus::Running
                 && let Some(session) = &message.session_id
             {
-                (message.content, message.rounds) = self.0.engine.shown_so_far(&mut read, session).await?;
+                (message.content, message.rounds) = self.0.engine.read_partial_reply(&mut read, session).await?;
                 message.usage = self.0.engine.turn_usage(&mut read, session).await?;
             }
         }
@@ -205,9 +204,9 @@ impl Chat {
     }
 
     /// # Errors
-    /// `Invalid`, `ConversationNotFound`, an unknown project, or the store's refusal.
+    /// `Invalid`, `ConversationNotFound`, the project is unknown, or the database fails.
     pub async fn update(&self, id: &ConversationId, change: UpdateConversation) -> Result<Conversation, ChatError> {
-        let title = change.title.as_deref().map(checked_title).transpose()?;
+        let title = change.title.as_deref().map(validate_title).transpose()?;
         let (id, projects) = (id.clone(), self.0.projects.clone());
         self.0
             .context
@@ -235,10 +234,10 @@ impl Chat {
             .await
     }
 
-    /// Deletes a conversation with all that was said, and ends its reply.
+    /// Deletes a conversation with its messages and cancels its reply.
     ///
     /// # Errors
-    /// `ConversationNotFound`, or the store's refusal.
+    /// `ConversationNotFound`, or the database fails.
     pub async fn delete(&self, id: &ConversationId) -> Result<(), ChatError> {
         let id = id.clone();
         let running = self
@@ -261,10 +260,10 @@ impl Chat {
         Ok(())
     }
 
-    /// Puts a message into a conversation without an answer.
+    /// Adds a message to a conversation without a reply.
     ///
     /// # Errors
-    /// `Invalid`, `ConversationNotFound`, or the store's refusal.
+    /// `Invalid`, `ConversationNotFound`, or the database fails.
     pub async fn inject(&self, wanted: InjectMessage, recorder: Recorder<Message>) -> Result<Message, ChatError> {
         require_text("content", &wanted.content)?;
         let title = (wanted.role == Role::User).then(|| title_from(&wanted.content));
@@ -296,12 +295,10 @@ impl Chat {
             .await
     }
 
-    /// Removes messages; answers how many. All are out of sight at once; the rows and the logs of
-    /// replies among them go afterwards.
+    /// Removes messages and returns their number. They are hidden immediately; rows and reply logs are purged later.
     ///
     /// # Errors
-    /// `ConversationNotFound`, `MessageNotFound`, `Busy` while a reply is written, or the store's
-    /// refusal.
+    /// `ConversationNotFound`, `MessageNotFound`, `Busy` while a reply is written, or the database fails.
     pub async fn truncate(&self, id: &ConversationId, cut: Cut) -> Result<u64, ChatError> {
         let id = id.clone();
         let removed = self
@@ -316,7 +313,7 @@ impl Chat {
                 }
                 let (after, through) = match &cut {
                     Cut::After(message) => match store::find_position(tx, &id, message).await? {
-                        // Every message there is has a position that the revision has reached.
+                        // Positions never exceed the revision.
                         Some(position) => (position, conversation.revision),
                         None => {
                             let id = message.as_str().chars().take(80).collect();
@@ -342,7 +339,7 @@ impl Chat {
     /// Counts the owner's messages since `since`, grouped by intervals of `interval_micros`. Returns the first instant
     /// of each interval that has a message, and the count.
     ///
-    /// # Errors
+    /// The database fails.
     /// The store's refusal.
     pub async fn count_written(
         &self,
@@ -352,12 +349,12 @@ impl Chat {
         store::count_written(&mut self.0.context.db.read().await?, since, interval_micros).await
     }
 
-    /// The events of a reply after number `after`, or all of them, and then live, to the last one.
+    /// Streams the events of a reply after number `after`, or all of them, and then live events to the last one.
     pub fn follow(&self, session: &SessionId, after: Option<u64>) -> impl Stream<Item = SessionEvent> + Send + use<> {
         self.0.engine.follow(session, after)
     }
 
-    /// The engine, for the logs of replies.
+    /// Returns the engine, for the logs of replies.
     pub(super) fn engine(&self) -> &Engine {
         &self.0.engine
     }
@@ -371,7 +368,7 @@ impl Chat {
     }
 }
 
-fn checked_title(title: &str) -> Result<String, ChatError> {
+fn validate_title(title: &str) -> Result<String, ChatError> {
     let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
     if title.is_empty() || title.chars().count() > MAX_TITLE_CHARACTERS {
         return Err(ChatError::invalid("title", format!("must have 1 to {MAX_TITLE_CHARACTERS} characters")));

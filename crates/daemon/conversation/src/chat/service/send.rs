@@ -1,12 +1,11 @@
-//! Sending a message: the question and its reply, the turn that writes it, and what the engine asks of the conversation
-//! while that turn runs.
+//! Sending messages: stores the question and its reply, starts the turn, and implements the sink of the engine.
 
 use std::sync::Arc;
 
 use agentd_engine::agents::Agent;
 use agentd_engine::engine::{
-    ConversationSummary, EngineError, HistoryEntry, HistoryMessage, MAX_HISTORY, Origin, OriginKind, Reply, SessionId,
-    Settled, StartTurn, ToolUse, TurnSink, Unread, find_running_in_conversation,
+    ConversationSummary, EngineError, HistoryEntry, HistoryMessage, MAX_HISTORY_MESSAGES, Origin, OriginKind, Reply,
+    SessionId, Settled, StartTurn, ToolUse, TurnSink, UnsummarizedHistory, find_running_in_conversation,
 };
 use agentd_store::{Recorder, StoreError, Tx};
 use futures_util::future::{BoxFuture, LocalBoxFuture};
@@ -18,42 +17,41 @@ use super::super::model::{
 use super::super::store::{self, TitleSource};
 use super::{CHANNEL_TRANSCRIPT, Chat, TRANSCRIPT, require_text};
 
-/// Maximum number of messages that are read as the history. The engine makes a summary of the older half before a
-/// conversation has that many.
-const HISTORY_MESSAGES: u32 = MAX_HISTORY as u32 + 100;
-/// How often a conversation that changed meanwhile is read again.
+/// Maximum number of messages read as history. The engine summarizes the older half before a conversation reaches it.
+const MAX_MESSAGES_READ: u32 = MAX_HISTORY_MESSAGES as u32 + 100;
+/// Maximum number of attempts when the conversation changes concurrently.
 const MAX_ATTEMPTS: u32 = 5;
 const PLAN_NOTE: &str = "Propose a plan for what you are asked to do; do not carry it out.";
 
-/// A message that is to be answered.
+/// Message to be answered.
 #[derive(Debug, Clone)]
 pub struct SendMessage {
     pub content: String,
-    /// `None`: a new one.
+    /// A new conversation if `None`.
     pub conversation_id: Option<ConversationId>,
-    /// Id or `svc_name`, for a new conversation; of an existing one it must be the agent.
+    /// Id or `svc_name` of the agent of a new conversation; must match the agent of an existing one.
     pub agent: Option<String>,
-    /// Goes before the agent's and the settings' model.
+    /// Overrides the model of the agent and the settings.
     pub model: Option<String>,
-    /// For a new conversation; `None`: as the owner's conversations begin.
+    /// Execution mode of a new conversation; the owner's default if `None`.
     pub execution_mode: Option<ExecutionMode>,
-    /// The id of the device that says it: it knows the conversations that it began, and no others. `None`: the owner.
+    /// Id of the device that sends it, which can only use conversations it started; the owner if `None`.
     pub device: Option<String>,
-    /// The API key with which it is sent.
+    /// API key that authenticated the request.
     pub key_id: Option<String>,
-    /// Came over a chat platform, by this; `None`: it did not.
+    /// Set if the message came from a chat platform.
     pub channel: Option<ChannelTurn>,
 }
 
-/// What a turn for somebody on a chat platform goes by.
+/// Settings of a turn for a sender on a chat platform.
 #[derive(Debug, Clone)]
 pub struct ChannelTurn {
     pub tools: ToolUse,
-    /// What the agent is told of whom it talks to.
+    /// Note to the agent about the sender.
     pub note: String,
-    /// Who wrote, unless the owner trusts everybody who wrote there.
+    /// Sender, unless the owner trusts everyone who can write there.
     pub unknown_sender: Option<String>,
-    /// Where words of others come from that the message forwards or answers.
+    /// Source of third-party text that the message forwards or quotes.
     pub quoted_source: Option<String>,
 }
 
@@ -63,7 +61,7 @@ impl SendMessage {
     }
 }
 
-/// What a message came to, for who writes more in the same transaction.
+/// Ids of a stored message and its reply, for the caller's part of the transaction.
 #[derive(Debug, Clone)]
 pub struct StartedReply {
     pub session: SessionId,
@@ -71,27 +69,27 @@ pub struct StartedReply {
     pub message: MessageId,
 }
 
-/// Where a message goes.
+/// Conversation that a message is sent to, with its history.
 struct Destination {
     conversation: Conversation,
     agent: Arc<Agent>,
     history: Vec<HistoryEntry>,
-    unread: Option<Unread>,
+    unsummarized: Option<UnsummarizedHistory>,
     is_new: bool,
 }
 
-/// A question and its reply, before they are stored.
+/// Question and reply before they are stored.
 struct Exchange {
-    /// As it was read: it must not have changed since.
+    /// Conversation as it was read; it must not have changed since.
     conversation: Conversation,
     is_new: bool,
     question: Message,
     reply: Message,
 }
 
-/// Why an exchange was not stored.
+/// Reason why an exchange was not stored.
 enum OpenError {
-    /// The conversation is not what was read.
+    /// The conversation changed since it was read.
     Changed,
     Chat(ChatError),
 }
@@ -103,20 +101,20 @@ impl<E: Into<ChatError>> From<E> for OpenError {
 }
 
 impl Chat {
-    /// Stores a message and starts its reply, which the session's log shows.
+    /// Stores a message and starts its reply, whose events are in the session's log.
     ///
     /// # Errors
-    /// `Invalid`, an unknown conversation or agent, a running reply, a used-up budget, no model, or
-    /// the store's refusal. Then nothing was stored.
+    /// `Invalid`, the conversation or agent is unknown, a reply is running, the budget is used up, no model is
+    /// available, or the database fails. Nothing is stored then.
     pub async fn send(&self, message: SendMessage, recorder: Recorder<SessionId>) -> Result<SessionId, ChatError> {
         let record = async move |tx: &mut Tx, reply: &StartedReply| Ok(recorder.record(tx, &reply.session).await?);
         self.send_with(message, record).await
     }
 
-    /// The same, with the caller's own part of the transaction. It may run more than once.
+    /// Sends a message with a caller-defined part of the transaction, which may run more than once.
     ///
     /// # Errors
-    /// As [`send`](Self::send), or what `also` returns.
+    /// Same as [`send`](Self::send), or the error of `also`.
     pub async fn send_with<F>(&self, message: SendMessage, also: F) -> Result<SessionId, ChatError>
     where
         F: AsyncFn(&mut Tx, &StartedReply) -> Result<(), ChatError> + Clone + Send + 'static,
@@ -149,30 +147,30 @@ impl Chat {
                 Some(agent) => agent,
                 None => self.0.agents.default_agent().await?,
             };
-            let mut conversation = self.blank(agent.id.clone());
+            let mut conversation = self.new_conversation(agent.id.clone());
             conversation.execution_mode = message.execution_mode.unwrap_or(conversation.execution_mode);
             conversation.device_id.clone_from(&message.device);
-            return Ok(Destination { conversation, agent, history: Vec::new(), unread: None, is_new: true });
+            return Ok(Destination { conversation, agent, history: Vec::new(), unsummarized: None, is_new: true });
         };
         let mut read = self.0.context.db.read().await?;
         let found = store::find_conversation(&mut read, id).await?;
-        // The owner's run their tools without asking: what a device says there would, too.
-        let is_its_own = |found: &Conversation| message.device.is_none() || found.device_id == message.device;
-        let conversation = found.filter(is_its_own).ok_or_else(|| ChatError::no_conversation(id.as_str()))?;
+        // Tools run without approval in the owner's conversations, so a device must not send messages there.
+        let is_accessible = |found: &Conversation| message.device.is_none() || found.device_id == message.device;
+        let conversation = found.filter(is_accessible).ok_or_else(|| ChatError::no_conversation(id.as_str()))?;
         if wanted.is_some_and(|agent| agent.id != conversation.agent_id) {
             return Err(ChatError::invalid("agent_id", "is not the agent of this conversation; leave it out"));
         }
-        // Asked before a model is: a call that is refused anyway costs nothing.
+        // Checked early, so that a rejected request does not call a model.
         if let Some(session_id) = find_running_in_conversation(&mut read, id.as_str()).await? {
             let conversation_id = id.to_string();
             return Err(EngineError::TurnInProgress { conversation_id, session_id }.into());
         }
-        // Read after the revision: what changes in between is noticed when the message is stored.
-        let summarised = conversation.summary_through;
-        let messages = store::list_newest(&mut read, id, summarised, HISTORY_MESSAGES).await?;
-        let unread = match messages.first() {
-            Some(first) if first.position > summarised + 1 => {
-                store::find_unread(&mut read, id, summarised, first.position).await?
+        // Read after the revision: changes in between are detected when the message is stored.
+        let summarized_through = conversation.summary_through;
+        let messages = store::list_newest(&mut read, id, summarized_through, MAX_MESSAGES_READ).await?;
+        let unsummarized = match messages.first() {
+            Some(first) if first.position > summarized_through + 1 => {
+                store::find_unsummarized(&mut read, id, summarized_through, first.position).await?
             }
             _ => None,
         };
@@ -183,12 +181,12 @@ impl Chat {
             message: history_message(earlier, message.unknown_sender()),
         };
         let history = messages.into_iter().map(entry).collect();
-        Ok(Destination { conversation, agent, history, unread, is_new: false })
+        Ok(Destination { conversation, agent, history, unsummarized, is_new: false })
     }
 
-    /// The turn that answers a message, and what is stored of it.
+    /// Builds the turn that answers a message, and the messages to store.
     fn prepare(&self, message: &SendMessage, destination: Destination) -> (StartTurn, Exchange) {
-        let Destination { conversation, agent, mut history, unread, is_new } = destination;
+        let Destination { conversation, agent, mut history, unsummarized, is_new } = destination;
         let (channel, unknown_sender) = (message.channel.as_ref(), message.unknown_sender());
         if conversation.mode == Mode::Plan {
             history.push(HistoryMessage::Note(PLAN_NOTE.to_owned()).into());
@@ -223,17 +221,17 @@ impl Chat {
                 (None, None) => Origin::chat(message.key_id.clone()),
             },
             history,
-            unread,
+            unsummarized,
             summary: conversation.summary.clone(),
             sources,
             model: message.model.clone(),
             project_id: conversation.project_id.as_ref().map(ToString::to_string),
             conversation_id: Some(conversation.id.to_string()),
             message_id: Some(reply.id.to_string()),
-            transcript: Some(if channel.is_some() { CHANNEL_TRANSCRIPT } else { TRANSCRIPT }),
+            sink: Some(if channel.is_some() { CHANNEL_TRANSCRIPT } else { TRANSCRIPT }),
             tools: channel.map_or_else(|| conversation.tool_use(), |channel| channel.tools.clone()),
             max_output_tokens: None,
-            // What is remembered is for the owner, and for whom the owner let in.
+            // Recalls only for the owner and trusted senders.
             recall: unknown_sender.is_none().then(|| message.content.clone()),
         };
         (turn, Exchange { conversation, is_new, question, reply })
@@ -258,7 +256,7 @@ impl Exchange {
     }
 }
 
-/// What a user wrote. In a chat with an unknown sender nothing of it is the owner's.
+/// Wraps a user's message. Text of an unknown sender is marked as untrusted.
 fn user_message(text: String, unknown_sender: Option<&str>) -> HistoryMessage {
     match unknown_sender {
         Some(sender) => HistoryMessage::Untrusted { text, source: sender.to_owned() },
@@ -270,7 +268,7 @@ fn history_message(message: Message, unknown_sender: Option<&str>) -> HistoryMes
     match message.role {
         Role::User if message.is_untrusted => user_message(message.content, Some("an unknown sender")),
         Role::User => user_message(message.content, unknown_sender),
-        Role::Assistant if !message.rounds.is_empty() => HistoryMessage::Worked(message.rounds),
+        Role::Assistant if !message.rounds.is_empty() => HistoryMessage::AssistantWithTools(message.rounds),
         Role::Assistant => HistoryMessage::Assistant(message.content),
         Role::System => HistoryMessage::Note(message.content),
     }
@@ -288,12 +286,12 @@ impl TurnSink for Chat {
             };
             let now = tx.clock().now();
             let usage = self.0.engine.turn_usage(tx, &reply.session_id).await?;
-            store::settle_reply(tx, conversation, message, reply, usage.as_ref(), now).await?;
+            store::finish_reply(tx, conversation, message, reply, usage.as_ref(), now).await?;
             Ok(Settled::Ended)
         })
     }
 
-    fn keep_summary<'t>(
+    fn store_summary<'t>(
         &'t self,
         tx: &'t mut Tx,
         conversation_id: &'t str,
@@ -302,7 +300,7 @@ impl TurnSink for Chat {
         Box::pin(store::set_summary(tx, conversation_id, summary))
     }
 
-    fn said_between<'t>(
+    fn messages_between<'t>(
         &'t self,
         conversation_id: &'t str,
         after: u64,

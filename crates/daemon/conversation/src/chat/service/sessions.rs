@@ -1,36 +1,36 @@
-//! The logs of replies, as far as they may be seen: the engine keeps one until its purge, which may come
-//! long after a deletion has made it unreachable.
+//! Access to the logs of replies. The engine retains a log until its purge, possibly long after a deletion made it
+//! inaccessible.
 
 use agentd_base::FieldProblem;
 use agentd_engine::engine::{EngineError, Session, SessionId, SessionTrace};
 
 use super::super::error::ChatError;
-use super::super::store::{is_agent_living, is_message_visible};
+use super::super::store::{agent_exists, is_message_visible};
 use super::{CHANNEL_TRANSCRIPT, Chat, TRANSCRIPT};
 
 impl Chat {
-    /// A session whose agent, conversation and message were not deleted.
+    /// Returns a session whose agent, conversation and message are not deleted.
     ///
     /// # Errors
-    /// `NotFound`, or the store's refusal.
+    /// `NotFound`, or the database fails.
     pub async fn session(&self, id: &SessionId) -> Result<Session, ChatError> {
         let session = self.0.engine.get(id).await?;
         let mut read = self.0.context.db.read().await?;
-        let is_visible = match (&session.transcript, &session.conversation_id, &session.message_id) {
+        let is_visible = match (&session.sink, &session.conversation_id, &session.message_id) {
             (Some(name), Some(conversation), Some(message))
                 if [TRANSCRIPT, CHANNEL_TRANSCRIPT].contains(&name.as_str()) =>
             {
                 is_message_visible(&mut read, conversation, message).await?
             }
-            _ => is_agent_living(&mut read, &session.agent_id).await?,
+            _ => agent_exists(&mut read, &session.agent_id).await?,
         };
         if is_visible { Ok(session) } else { Err(EngineError::no_session(id).into()) }
     }
 
-    /// The same for one that is followed after the event `seen`, which must be one of its own.
+    /// Returns a session that is followed after event `seen`, which must exist.
     ///
     /// # Errors
-    /// As [`session`](Self::session), and `Invalid` for an event that there never was.
+    /// Same as [`session`](Self::session), and `Invalid` if the event does not exist.
     pub async fn session_after(&self, id: &SessionId, seen: Option<u64>) -> Result<Session, ChatError> {
         let session = self.session(id).await?;
         if let Some(seen) = seen {
@@ -44,19 +44,19 @@ impl Chat {
         Ok(session)
     }
 
-    /// A turn as a tree of spans.
+    /// Returns a turn as a tree of spans.
     ///
     /// # Errors
-    /// As [`session`](Self::session).
+    /// Same as [`session`](Self::session).
     pub async fn trace(&self, id: &SessionId) -> Result<SessionTrace, ChatError> {
         let session = self.session(id).await?;
         Ok(self.0.engine.trace(&session).await?)
     }
 
-    /// Ends a running session and answers it as it is then.
+    /// Cancels a running session and returns its final state.
     ///
     /// # Errors
-    /// As [`session`](Self::session), or `Ended`.
+    /// Same as [`session`](Self::session), or `Ended`.
     pub async fn cancel_session(&self, id: &SessionId) -> Result<Session, ChatError> {
         let session = self.session(id).await?;
         Ok(self.0.engine.cancel(&session.id).await?)

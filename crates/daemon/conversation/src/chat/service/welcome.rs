@@ -1,4 +1,4 @@
-//! A first word of an agent, in no conversation.
+//! Welcome messages of agents, outside of conversations.
 
 use std::time::Duration;
 
@@ -8,16 +8,17 @@ use agentd_store::{Recorder, Tx};
 use super::super::error::ChatError;
 use super::Chat;
 
-const LIMIT: Duration = Duration::from_secs(30);
-const MOST_OUTPUT: u32 = 200;
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+const MAX_OUTPUT_TOKENS: u32 = 200;
 
 impl Chat {
-    /// Lets an agent write a welcome. Nothing of it is kept but its usage and, for a day, its log.
+    /// Lets an agent write a welcome. Only its usage and, for a day, its log are retained.
     ///
-    /// When whoever asked goes away, it is cancelled; `instead_of` is such an earlier try.
+    /// The turn is cancelled when the client disconnects; `instead_of` is such an earlier attempt.
     ///
     /// # Errors
-    /// An unknown agent, a used-up budget, no model, no answer, or the store's refusal.
+    /// The agent is unknown, the budget is used up, no model is available, the model does not answer, or the database
+    /// fails.
     pub async fn welcome(
         &self,
         agent: Option<&str>,
@@ -35,8 +36,8 @@ impl Chat {
             agent.user_name
         );
         let turn = StartTurn {
-            max_output_tokens: Some(MOST_OUTPUT),
-            ..StartTurn::aside(agent, vec![HistoryMessage::User(request)]).asked_with(key_id)
+            max_output_tokens: Some(MAX_OUTPUT_TOKENS),
+            ..StartTurn::auxiliary(agent, vec![HistoryMessage::User(request)]).with_key(key_id)
         };
         let open = async move |tx: &mut Tx, session: &SessionId| {
             match &instead_of {
@@ -45,13 +46,13 @@ impl Chat {
             }
             Ok::<_, ChatError>(())
         };
-        self.0.engine.answer(turn, LIMIT, open).await
+        self.0.engine.answer(turn, ANSWER_TIMEOUT, open).await
     }
 
-    /// Waits for the end of an earlier welcome and answers its text; `None` when it was cut off before it was written.
+    /// Waits for an earlier welcome and returns its text; `None` if it was cancelled before it was written.
     ///
     /// # Errors
-    /// `NoAnswer` when it ended with an error, or its log is gone.
+    /// `NoAnswer` if it ended with an error or its log was deleted.
     pub async fn await_welcome(&self, session: &SessionId) -> Result<Option<String>, ChatError> {
         self.session(session).await?;
         match self.0.engine.read_text(session).await {

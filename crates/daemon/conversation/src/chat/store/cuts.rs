@@ -1,13 +1,13 @@
-//! Cutting messages off: out of sight at once by one row, deleted in batches afterwards.
+//! Truncation of messages: one row hides them immediately; they are deleted later in batches.
 
 use agentd_base::Timestamp;
 use agentd_engine::engine::SessionId;
 use agentd_store::{Read, Row, StoreError, Tx, args};
 
-use super::IS_KEPT;
+use super::NOT_TRUNCATED;
 use crate::chat::model::{ConversationId, MessageId};
 
-/// Messages of a conversation beyond `after`, up to `through`, that are to be deleted.
+/// Range of messages to delete: after `after`, up to and including `through`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MessageCut {
     pub(crate) conversation_id: ConversationId,
@@ -28,28 +28,28 @@ pub(crate) async fn find_position(
     id: &ConversationId,
     message: &MessageId,
 ) -> Result<Option<u64>, StoreError> {
-    let sql = format!("SELECT position FROM messages WHERE id = $2 AND conversation_id = $1 AND {IS_KEPT}");
+    let sql = format!("SELECT position FROM messages WHERE id = $2 AND conversation_id = $1 AND {NOT_TRUNCATED}");
     read.fetch_optional(sql, args![id, message]).await?.map(|row| row.get("position")).transpose()
 }
 
-/// The position of the newest message that is not among the last `keep`.
+/// Returns the position of the newest message that is not among the last `keep`.
 pub(crate) async fn find_last_beyond(
     read: &mut Read,
     id: &ConversationId,
     keep: u64,
 ) -> Result<Option<u64>, StoreError> {
     let sql = format!(
-        "SELECT position FROM messages WHERE conversation_id = $1 AND {IS_KEPT} \
+        "SELECT position FROM messages WHERE conversation_id = $1 AND {NOT_TRUNCATED} \
          ORDER BY position DESC LIMIT 1 OFFSET $2"
     );
     read.fetch_optional(sql, args![id, keep]).await?.map(|row| row.get("position")).transpose()
 }
 
-/// Takes messages out of sight; answers how many. The summary goes too: it may speak of them.
+/// Hides messages and returns their number. The summary is deleted because it may include them.
 pub(crate) async fn cut_messages(tx: &mut Tx, wanted: &MessageCut, now: Timestamp) -> Result<u64, StoreError> {
     let MessageCut { conversation_id: id, after, through } = wanted;
     let sql = format!(
-        "SELECT COUNT(*) FROM messages WHERE conversation_id = $1 AND position > $2 AND position <= $3 AND {IS_KEPT}"
+        "SELECT COUNT(*) FROM messages WHERE conversation_id = $1 AND position > $2 AND position <= $3 AND {NOT_TRUNCATED}"
     );
     let removed: u64 = tx.fetch_one(sql, args![id, *after, *through]).await?.first()?;
     if removed == 0 {
@@ -76,7 +76,7 @@ pub(crate) async fn list_cuts(read: &mut Read, limit: u32) -> Result<Vec<Message
     read.fetch_all(sql, args![limit]).await?.iter().map(cut).collect()
 }
 
-/// The oldest messages of a cut, each with the log of the reply that it is, if it is one.
+/// Returns the oldest messages of a cut, with the session of each reply.
 pub(crate) async fn list_cut_off(
     read: &mut Read,
     cut: &MessageCut,
@@ -102,7 +102,7 @@ pub(crate) async fn delete_cut_off(tx: &mut Tx, cut: &MessageCut, position: u64)
     .map(|_| ())
 }
 
-/// Forgets a cut whose messages are gone.
+/// Deletes a cut whose messages are deleted.
 pub(crate) async fn delete_cut(tx: &mut Tx, cut: &MessageCut) -> Result<(), StoreError> {
     tx.execute(
         "DELETE FROM message_cuts WHERE conversation_id = $1 AND after_position = $2 AND through_position = $3",

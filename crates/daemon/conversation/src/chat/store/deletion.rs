@@ -1,4 +1,4 @@
-//! What a deletion takes, in batches.
+//! Deletion of conversations in batches.
 
 use agentd_base::Timestamp;
 use agentd_engine::agents::AgentId;
@@ -9,10 +9,10 @@ use agentd_store::{Read, StoreError, Tx, args};
 use super::super::model::ConversationId;
 use super::is_visible;
 
-pub(crate) const MESSAGES_A_BATCH: u32 = 100;
-pub(crate) const ROWS_A_BATCH: u32 = 500;
+pub(crate) const MESSAGE_BATCH_SIZE: u32 = 100;
+pub(crate) const ROW_BATCH_SIZE: u32 = 500;
 
-/// Takes a conversation out of sight; answers whether it was there.
+/// Hides a conversation; returns whether it existed.
 pub(crate) async fn hide_conversation(tx: &mut Tx, id: &ConversationId, now: Timestamp) -> Result<bool, StoreError> {
     let hidden = tx
         .execute(format!("UPDATE conversations SET deleted_at = $2 WHERE id = $1 AND {}", is_visible()), args![id, now])
@@ -20,8 +20,7 @@ pub(crate) async fn hide_conversation(tx: &mut Tx, id: &ConversationId, now: Tim
     Ok(hidden == 1)
 }
 
-/// Deleted conversations whose rows are still there, those behind `after` in the order in which they
-/// were deleted.
+/// Returns deleted conversations that still have rows, in order of deletion, after `after`.
 pub(crate) async fn list_hidden(
     read: &mut Read,
     after: Option<&(Timestamp, ConversationId)>,
@@ -43,7 +42,7 @@ pub(crate) async fn list_of_agent(
     rows.iter().map(|row| row.get("id")).collect()
 }
 
-/// The oldest messages of a conversation, with the logs that belong to them.
+/// Returns the oldest messages of a conversation with their sessions.
 pub(crate) async fn list_oldest(
     read: &mut Read,
     id: &ConversationId,
@@ -58,7 +57,7 @@ pub(crate) async fn list_oldest(
     rows.iter().map(|row| Ok((row.get("position")?, row.get("session_id")?))).collect()
 }
 
-/// Takes a deleted project off up to `limit` conversations; answers how many.
+/// Removes a deleted project from up to `limit` conversations; returns their number.
 pub(crate) async fn release_project(tx: &mut Tx, project: &ProjectId, limit: u32) -> Result<u64, StoreError> {
     tx.execute(
         "UPDATE conversations SET project_id = NULL WHERE id IN \
@@ -79,9 +78,9 @@ pub(crate) async fn delete_through(tx: &mut Tx, id: &ConversationId, position: u
 
 /// Deletes a batch of a conversation's rows. The last batch includes the conversation itself.
 pub(crate) async fn purge_conversation(tx: &mut Tx, id: &ConversationId) -> Result<(), StoreError> {
-    let oldest = list_oldest(tx, id, MESSAGES_A_BATCH).await?;
+    let oldest = list_oldest(tx, id, MESSAGE_BATCH_SIZE).await?;
     let sessions: Vec<_> = oldest.iter().filter_map(|(_, session)| session.clone()).collect();
-    if !forget_sessions(tx, &sessions, ROWS_A_BATCH).await? {
+    if !forget_sessions(tx, &sessions, ROW_BATCH_SIZE).await? {
         return Ok(());
     }
     match oldest.last() {

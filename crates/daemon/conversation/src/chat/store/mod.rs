@@ -6,35 +6,35 @@ mod recent;
 
 use agentd_base::{Page, Timestamp};
 use agentd_core::rollups::{self, Counter};
-use agentd_engine::agents::{AgentId, is_living};
-use agentd_engine::engine::{ConversationSummary, Reply, SessionId, Sources, TurnUsage, Unread};
-use agentd_engine::projects::{ProjectId, living_project};
+use agentd_engine::agents::{AgentId, live_agent_condition};
+use agentd_engine::engine::{ConversationSummary, Reply, SessionId, Sources, TurnUsage, UnsummarizedHistory};
+use agentd_engine::projects::{ProjectId, live_project_sql};
 use agentd_store::{Args, Read, Row, StoreError, Tx, ValueError, args};
 
 use super::model::{Conversation, ConversationId, Message, MessageStatus};
 
-const MESSAGE: &str = "id, conversation_id, position, role, content, rounds, status, session_id, created_at, \
+const MESSAGE_COLUMNS: &str = "id, conversation_id, position, role, content, rounds, status, session_id, created_at, \
     is_untrusted, agent_id, provider, model, input_tokens, output_tokens, cost_micro_usd, duration_ms";
-/// The condition of a message that was not cut off.
-const IS_KEPT: &str = "NOT EXISTS (SELECT 1 FROM message_cuts WHERE message_cuts.conversation_id = \
+/// Condition of a message that was not truncated.
+const NOT_TRUNCATED: &str = "NOT EXISTS (SELECT 1 FROM message_cuts WHERE message_cuts.conversation_id = \
     messages.conversation_id AND messages.position > message_cuts.after_position \
     AND messages.position <= message_cuts.through_position)";
 
-/// The condition of a conversation that can be seen: neither it nor its agent was deleted.
+/// Returns the condition of a visible conversation: neither it nor its agent is deleted.
 fn is_visible() -> String {
-    format!("deleted_at IS NULL AND {}", is_living("conversations.agent_id"))
+    format!("deleted_at IS NULL AND {}", live_agent_condition("conversations.agent_id"))
 }
 
-/// The columns of a conversation; one whose project was deleted has none.
+/// Returns the columns of a conversation; a deleted project is read as none.
 fn conversation_columns() -> String {
     format!(
         "id, agent_id, device_id, {} AS project_id, title, mode, execution_mode, message_count, revision, summary, \
          summary_sources, summary_through, created_at, updated_at",
-        living_project("conversations.project_id")
+        live_project_sql("conversations.project_id")
     )
 }
 
-fn named<T>(row: &Row, column: &str, parse: fn(&str) -> Option<T>) -> Result<T, StoreError> {
+fn parse_column<T>(row: &Row, column: &str, parse: fn(&str) -> Option<T>) -> Result<T, StoreError> {
     let text: String = row.get(column)?;
     parse(&text).ok_or_else(|| StoreError::Column {
         column: column.to_owned(),
@@ -49,8 +49,8 @@ fn conversation(row: &Row) -> Result<Conversation, StoreError> {
         agent_id: row.get("agent_id")?,
         project_id: row.get("project_id")?,
         device_id: row.get("device_id")?,
-        mode: named(row, "mode", super::Mode::from_stored)?,
-        execution_mode: named(row, "execution_mode", super::ExecutionMode::from_stored)?,
+        mode: parse_column(row, "mode", super::Mode::from_stored)?,
+        execution_mode: parse_column(row, "execution_mode", super::ExecutionMode::from_stored)?,
         message_count: row.get("message_count")?,
         revision: row.get("revision")?,
         summary: row.get("summary")?,
@@ -66,14 +66,14 @@ fn message(row: &Row) -> Result<Message, StoreError> {
         id: row.get("id")?,
         conversation_id: row.get("conversation_id")?,
         position: row.get("position")?,
-        role: named(row, "role", super::Role::from_stored)?,
+        role: parse_column(row, "role", super::Role::from_stored)?,
         content: row.get("content")?,
-        // Written by us, so it can be read.
+        // Written by this module, so it is valid.
         rounds: row
             .get::<Option<String>>("rounds")?
             .and_then(|rounds| serde_json::from_str(&rounds).ok())
             .unwrap_or_default(),
-        status: named(row, "status", MessageStatus::from_stored)?,
+        status: parse_column(row, "status", MessageStatus::from_stored)?,
         session_id: row.get("session_id")?,
         created_at: row.get("created_at")?,
         usage: usage(row)?,
@@ -98,12 +98,15 @@ pub(super) use cuts::{
     MessageCut, cut_messages, delete_cut, delete_cut_off, find_last_beyond, find_position, list_cut_off, list_cuts,
 };
 pub(super) use deletion::{
-    MESSAGES_A_BATCH, ROWS_A_BATCH, hide_conversation, list_hidden, list_of_agent, purge_conversation, release_project,
+    MESSAGE_BATCH_SIZE, ROW_BATCH_SIZE, hide_conversation, list_hidden, list_of_agent, purge_conversation,
+    release_project,
 };
 
-pub(super) use recent::{list_changed_from, list_changed_since, list_excerpts_since, list_living, list_settled_after};
+pub(super) use recent::{
+    list_all_changed_since, list_changed_since, list_excerpts_since, list_existing, list_finished_after,
+};
 
-/// Where the title of a conversation comes from.
+/// Origin of a conversation's title.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum TitleSource {
     Default,
@@ -155,14 +158,14 @@ pub(super) async fn find_conversation(
     read.fetch_optional(sql, args![id]).await?.as_ref().map(conversation).transpose()
 }
 
-/// Which conversations a list is to show.
+/// Filter of a conversation list.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ConversationFilter {
     pub(super) agent: Option<AgentId>,
     pub(super) project: Option<ProjectId>,
 }
 
-/// The most recently changed first, with how many there are.
+/// Returns a page of conversations, most recently changed first, and their total number.
 pub(super) async fn list_conversations(
     read: &mut Read,
     filter: &ConversationFilter,
@@ -187,7 +190,7 @@ pub(super) async fn list_conversations(
     Ok((rows.iter().map(conversation).collect::<Result<_, _>>()?, total))
 }
 
-/// Writes title, modes and project; answers whether the conversation was there.
+/// Updates title, modes and project; returns whether the conversation exists.
 pub(super) async fn update_conversation(
     tx: &mut Tx,
     conversation: &Conversation,
@@ -215,49 +218,49 @@ pub(super) async fn update_conversation(
     Ok(updated == 1)
 }
 
-/// Characters of messages that are read at once; single ones may be longer.
+/// Maximum number of characters of messages per read; a single message may be longer.
 const MAX_CHARACTERS: u32 = 8 << 20;
 
-/// A page of messages, oldest first; fewer than `limit` where they are very long, but never none.
+/// Returns a page of messages, oldest first. A page of very long messages is shorter but never empty.
 pub(super) async fn list_messages(
     read: &mut Read,
     id: &ConversationId,
     limit: u32,
     offset: u64,
 ) -> Result<Vec<Message>, StoreError> {
-    let sql = within_budget(&kept_after("ASC", "LIMIT $4 OFFSET $5"), "ASC");
+    let sql = within_budget(&messages_after("ASC", "LIMIT $4 OFFSET $5"), "ASC");
     read.fetch_all(sql, args![id, 0_u64, MAX_CHARACTERS, limit, offset]).await?.iter().map(message).collect()
 }
 
-/// The newest messages after position `after`, oldest first; fewer than `limit` where they are very
-/// long.
+/// Returns the newest messages after position `after`, oldest first; fewer than `limit` if they are very long.
 pub(super) async fn list_newest(
     read: &mut Read,
     id: &ConversationId,
     after: u64,
     limit: u32,
 ) -> Result<Vec<Message>, StoreError> {
-    let sql = within_budget(&kept_after("DESC", "LIMIT $4"), "DESC");
+    let sql = within_budget(&messages_after("DESC", "LIMIT $4"), "DESC");
     let rows = read.fetch_all(sql, args![id, after, MAX_CHARACTERS, limit]).await?;
     rows.iter().rev().map(message).collect()
 }
 
-/// What was said between two positions: that there is something, and how much.
-pub(super) async fn find_unread(
+/// Returns the number of messages between two positions, if any.
+pub(super) async fn find_unsummarized(
     read: &mut Read,
     id: &ConversationId,
     after: u64,
     before: u64,
-) -> Result<Option<Unread>, StoreError> {
+) -> Result<Option<UnsummarizedHistory>, StoreError> {
     let sql = format!(
         "SELECT COUNT(*) AS entries FROM messages \
-         WHERE conversation_id = $1 AND position > $2 AND position < $3 AND {IS_KEPT}"
+         WHERE conversation_id = $1 AND position > $2 AND position < $3 AND {NOT_TRUNCATED}"
     );
     let entries: u64 = read.fetch_one(sql, args![id, after, before]).await?.get("entries")?;
-    Ok((entries > 0).then_some(Unread { after, before, entries }))
+    Ok((entries > 0).then_some(UnsummarizedHistory { after, before, entries }))
 }
 
-/// The first messages between two positions, in order; fewer where they are very long, but none only at the end.
+/// Returns the first messages between two positions, in order. A page of very long messages is shorter; it is empty
+/// only at the end.
 pub(super) async fn list_between(
     read: &mut Read,
     conversation_id: &str,
@@ -265,31 +268,31 @@ pub(super) async fn list_between(
     before: u64,
 ) -> Result<Vec<Message>, StoreError> {
     let between = format!(
-        "SELECT {MESSAGE} FROM messages WHERE conversation_id = $1 AND position > $2 AND position < $4 AND {IS_KEPT} \
+        "SELECT {MESSAGE_COLUMNS} FROM messages WHERE conversation_id = $1 AND position > $2 AND position < $4 AND {NOT_TRUNCATED} \
          ORDER BY position ASC LIMIT 500"
     );
     let args = args![conversation_id, after, MAX_CHARACTERS, before];
     read.fetch_all(within_budget(&between, "ASC"), args).await?.iter().map(message).collect()
 }
 
-fn kept_after(order: &str, part: &str) -> String {
+fn messages_after(order: &str, part: &str) -> String {
     format!(
-        "SELECT {MESSAGE} FROM messages WHERE conversation_id = $1 AND position > $2 AND {IS_KEPT} \
+        "SELECT {MESSAGE_COLUMNS} FROM messages WHERE conversation_id = $1 AND position > $2 AND {NOT_TRUNCATED} \
          ORDER BY position {order} {part}"
     )
 }
 
-/// Those of `messages`, in order, until the budget of `$3` characters is spent; the first in any case.
+/// Limits `messages` to the budget of `$3` characters; the first message is always included.
 fn within_budget(messages: &str, order: &str) -> String {
     format!(
-        "SELECT {MESSAGE} FROM (SELECT {MESSAGE}, \
+        "SELECT {MESSAGE_COLUMNS} FROM (SELECT {MESSAGE_COLUMNS}, \
          SUM(LENGTH(content) + COALESCE(LENGTH(rounds), 0)) OVER (ORDER BY position {order}) AS so_far, \
          ROW_NUMBER() OVER (ORDER BY position {order}) AS nth \
          FROM ({messages}) AS part) AS page WHERE so_far <= $3 OR nth = 1 ORDER BY position {order}"
     )
 }
 
-/// Makes room for messages behind those that `revision` stands for; answers whether it still does.
+/// Reserves positions for messages if `revision` is still current; returns whether it is.
 pub(super) async fn reserve_messages(
     tx: &mut Tx,
     id: &ConversationId,
@@ -313,8 +316,7 @@ pub(super) async fn reserve_messages(
     Ok(reserved == 1)
 }
 
-/// Makes room for one message, whatever stands there; answers its position, or `None` when the
-/// conversation is not there.
+/// Reserves a position for one message; returns it, or `None` if the conversation does not exist.
 pub(super) async fn reserve_next(
     tx: &mut Tx,
     id: &ConversationId,
@@ -356,7 +358,7 @@ pub(super) async fn insert_message(tx: &mut Tx, message: &Message) -> Result<(),
     rollups::count(tx, &[(Counter::Messages, "", 1)]).await
 }
 
-/// A question and the reply that `session` is to write, in one statement.
+/// Inserts a question and the reply that `session` will write.
 pub(super) async fn insert_exchange(
     tx: &mut Tx,
     question: &Message,
@@ -384,8 +386,8 @@ pub(super) async fn insert_exchange(
     rollups::count(tx, &[(Counter::Messages, "", 2)]).await
 }
 
-/// Stores a reply that has ended.
-pub(super) async fn settle_reply(
+/// Stores the end of a reply.
+pub(super) async fn finish_reply(
     tx: &mut Tx,
     conversation_id: &str,
     message_id: &str,
@@ -420,7 +422,7 @@ pub(super) async fn settle_reply(
     .map(|_| ())
 }
 
-/// Keeps a summary, unless a newer one is there.
+/// Stores a summary, unless a newer one exists.
 pub(super) async fn set_summary(
     tx: &mut Tx,
     conversation_id: &str,
@@ -435,19 +437,19 @@ pub(super) async fn set_summary(
     .map(|_| ())
 }
 
-pub(super) async fn is_agent_living(read: &mut Read, id: &AgentId) -> Result<bool, StoreError> {
-    let sql = format!("SELECT 1 AS one WHERE {}", is_living("$1"));
+pub(super) async fn agent_exists(read: &mut Read, id: &AgentId) -> Result<bool, StoreError> {
+    let sql = format!("SELECT 1 AS one WHERE {}", live_agent_condition("$1"));
     Ok(read.fetch_optional(sql, args![id]).await?.is_some())
 }
 
-/// Whether a reply's message is visible: the message, its conversation and its agent are not deleted.
+/// Returns whether a reply's message is visible: the message, its conversation and its agent are not deleted.
 pub(super) async fn is_message_visible(
     read: &mut Read,
     conversation_id: &str,
     message_id: &str,
 ) -> Result<bool, StoreError> {
     let sql = format!(
-        "SELECT 1 AS one FROM messages WHERE id = $2 AND conversation_id = $1 AND {IS_KEPT} \
+        "SELECT 1 AS one FROM messages WHERE id = $2 AND conversation_id = $1 AND {NOT_TRUNCATED} \
          AND EXISTS (SELECT 1 FROM conversations WHERE conversations.id = $1 AND {})",
         is_visible()
     );

@@ -1,25 +1,26 @@
-//! What was said lately.
+//! Queries for recent messages.
 
 use agentd_base::Timestamp;
 use agentd_engine::agents::AgentId;
 use agentd_store::{Args, Read, StoreError, args};
 
 use super::{
-    IS_KEPT, MAX_CHARACTERS, MESSAGE, conversation, conversation_columns, is_visible, message, named, within_budget,
+    MAX_CHARACTERS, MESSAGE_COLUMNS, NOT_TRUNCATED, conversation, conversation_columns, is_visible, message,
+    parse_column, within_budget,
 };
 use crate::chat::model::{Conversation, ConversationId, Message, Role};
 
-/// The beginning of a message.
+/// Beginning of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MessageExcerpt {
     pub(crate) role: Role,
     pub(crate) text: String,
     pub(crate) at: Timestamp,
-    /// Written by an unknown sender, in answer to one, or after text that others wrote.
+    /// Whether an unknown sender wrote it, it answers one, or it follows untrusted text.
     pub(crate) is_untrusted: bool,
 }
 
-/// The conversations of an agent that have changed, the latest first.
+/// Returns an agent's conversations changed after `since`, the latest first.
 pub(crate) async fn list_changed_since(
     read: &mut Read,
     agent: &AgentId,
@@ -34,8 +35,7 @@ pub(crate) async fn list_changed_since(
     read.fetch_all(sql, args![agent, since, limit]).await?.iter().map(|row| row.get("id")).collect()
 }
 
-/// The newest that owner and agent said in a conversation, newest first, each cut to its first
-/// `characters`.
+/// Returns the newest messages of owner and agent in a conversation, newest first, each truncated to `characters`.
 pub(crate) async fn list_excerpts_since(
     read: &mut Read,
     id: &ConversationId,
@@ -43,19 +43,19 @@ pub(crate) async fn list_excerpts_since(
     limit: u32,
     characters: u32,
 ) -> Result<Vec<MessageExcerpt>, StoreError> {
-    // A quote inside a text is escaped, so this is the field of a call and nothing that it answered.
+    // Quotes inside texts are escaped, so this only matches the field of a call.
     let has_untrusted_result = "rounds LIKE '%\"untrusted_source\":\"%'";
     let sql = format!(
         "SELECT role, SUBSTR(content, 1, CAST($4 AS INTEGER)) AS text, created_at, \
          CASE WHEN {has_untrusted_result} THEN 1 ELSE is_untrusted END AS is_untrusted FROM messages \
-         WHERE conversation_id = $1 AND created_at > $2 AND role <> 'system' AND status = 'complete' AND content <> '' AND {IS_KEPT} \
+         WHERE conversation_id = $1 AND created_at > $2 AND role <> 'system' AND status = 'complete' AND content <> '' AND {NOT_TRUNCATED} \
          ORDER BY position DESC LIMIT $3"
     );
     let rows = read.fetch_all(sql, args![id, since, limit, characters]).await?;
     rows.iter()
         .map(|row| {
             Ok(MessageExcerpt {
-                role: named(row, "role", Role::from_stored)?,
+                role: parse_column(row, "role", Role::from_stored)?,
                 text: row.get("text")?,
                 at: row.get("created_at")?,
                 is_untrusted: row.get("is_untrusted")?,
@@ -64,8 +64,8 @@ pub(crate) async fn list_excerpts_since(
         .collect()
 }
 
-/// Conversations that changed at `since` or later, in the order of that and of their ids.
-pub(crate) async fn list_changed_from(
+/// Returns conversations changed at `since` or later, ordered by change time and id.
+pub(crate) async fn list_all_changed_since(
     read: &mut Read,
     since: Timestamp,
     after: &str,
@@ -80,9 +80,9 @@ pub(crate) async fn list_changed_from(
     read.fetch_all(sql, args![since, after, limit]).await?.iter().map(conversation).collect()
 }
 
-/// What owner and agent said after a position, in order, up to the question whose reply is still being
-/// written; fewer than `limit` where they are very long, but never none. And whether nothing follows them.
-pub(crate) async fn list_settled_after(
+/// Returns messages of owner and agent after a position, in order, up to the first question with a running reply, and
+/// whether no more follow. A page of very long messages is shorter but never empty.
+pub(crate) async fn list_finished_after(
     read: &mut Read,
     id: &ConversationId,
     after: u64,
@@ -91,10 +91,12 @@ pub(crate) async fn list_settled_after(
     let is_settled = format!(
         "conversation_id = $1 AND role <> 'system' \
          AND position < COALESCE((SELECT MIN(running.position) - 1 FROM messages AS running \
-         WHERE running.conversation_id = $1 AND running.status = 'running'), 9223372036854775807) AND {IS_KEPT}"
+         WHERE running.conversation_id = $1 AND running.status = 'running'), 9223372036854775807) AND {NOT_TRUNCATED}"
     );
     let page = within_budget(
-        &format!("SELECT {MESSAGE} FROM messages WHERE position > $2 AND {is_settled} ORDER BY position LIMIT $4"),
+        &format!(
+            "SELECT {MESSAGE_COLUMNS} FROM messages WHERE position > $2 AND {is_settled} ORDER BY position LIMIT $4"
+        ),
         "ASC",
     );
     let sql = format!(
@@ -109,8 +111,8 @@ pub(crate) async fn list_settled_after(
     Ok((rows.iter().map(message).collect::<Result<_, _>>()?, is_last))
 }
 
-/// Those of some conversations that are there.
-pub(crate) async fn list_living(read: &mut Read, ids: &[String]) -> Result<Vec<String>, StoreError> {
+/// Returns those of `ids` that exist.
+pub(crate) async fn list_existing(read: &mut Read, ids: &[String]) -> Result<Vec<String>, StoreError> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }

@@ -1,4 +1,4 @@
-//! Groups of episodes.
+//! Handlers for clusters of episodes.
 
 use agentd_base::Problems;
 use agentd_entities::cluster::{MAX_CLUSTERS, MIN_CLUSTERS};
@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::stream::{self, Pieces, Written};
+use super::stream::{self, EntryCount, Pieces};
 use crate::memory::model::EpisodeId;
 use crate::memory::service::{Cluster, Memory};
 
@@ -18,37 +18,36 @@ const DEFAULT_CLUSTERS: usize = 4;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ClusterQuery {
-    /// Into how many clusters, at most.
+    /// Maximum number of clusters, from 2 to 8.
     #[param(minimum = 2, maximum = 8, default = json!(DEFAULT_CLUSTERS))]
     n: Option<i64>,
     /// Only episodes of this agent (id or svc_name).
     agent_id: Option<String>,
 }
 
-/// Episodes that mean something alike.
+/// Cluster of episodes with similar meanings.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ClusterView {
-    /// The same until memory changes; `GET /api/memory/episodes?cluster_id=` takes it.
+    /// Id of the cluster, valid until memory changes. Use it as `cluster_id` in `GET /api/memory/episodes`.
     id: String,
-    /// The first keywords in one line.
+    /// Leading keywords as one line.
     label: String,
-    /// How many episodes it has.
+    /// Number of episodes in the cluster.
     #[schema(minimum = 1)]
     size: u64,
-    /// The words that tell it from the others, the most telling first.
+    /// Words that distinguish the cluster from the others, the most distinctive first.
     #[schema(max_items = 8)]
     keywords: Vec<String>,
-    /// All of them: the 100 nearest to its centre first, then the others, the oldest first.
+    /// Ids of all its episodes: the 100 nearest to its center first, then the others, oldest first.
     episode_ids: Vec<EpisodeId>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[allow(dead_code, reason = "written piece by piece; this is its schema")]
 pub(super) struct ClusterList {
-    /// The largest first. Fewer than asked for where there are not so many different meanings.
+    /// Clusters, the largest first. Fewer than requested if the episodes do not differ enough.
     clusters: Vec<ClusterView>,
-    /// How many episodes are in clusters: all that have a meaning to go by, which those that were stored without
-    /// an embedding model get later.
+    /// Number of episodes in all clusters. Episodes without vectors are excluded.
     total: u64,
 }
 
@@ -75,14 +74,15 @@ impl ClusterQuery {
     }
 }
 
-/// Groups of episodes that mean something alike
+/// List episode clusters
 ///
-/// The same memory always falls into the same clusters. Streamed: they name every episode.
+/// Groups episodes by meaning. The result is deterministic and changes only when memory changes. The response is
+/// streamed because it lists every episode id.
 #[utoipa::path(
     get, path = "/api/memory/clusters", tag = "memory", params(ClusterQuery),
     responses(
         (status = 200, body = ClusterList),
-        (status = 404, body = ErrorBody, description = "There is no such agent"),
+        (status = 404, body = ErrorBody, description = "Agent not found"),
     ),
 )]
 pub(super) async fn list_memory_clusters(
@@ -92,12 +92,12 @@ pub(super) async fn list_memory_clusters(
     let (clusters, total) = memory.clusters(query.count()?, query.agent_id.as_deref()).await?;
     let mut pieces: Vec<Pieces> = Vec::new();
     for (place, cluster) in clusters.iter().enumerate() {
-        // The list of its episodes comes last, and is written as it is read.
+        // `episode_ids` is the last field and is streamed.
         let view = serde_json::to_string(&ClusterView::from(cluster)).unwrap_or_default();
         let opening = view.trim_end_matches("]}").to_owned();
         let comma = if place > 0 { "," } else { "" };
         pieces.push(stream::text(move || format!("{comma}{opening}")));
-        pieces.push(stream::entries(memory.members(cluster), EpisodeId::clone, &Written::default()));
+        pieces.push(stream::entries(memory.members(cluster), EpisodeId::clone, &EntryCount::default()));
         pieces.push(stream::text(|| "]}".to_owned()));
     }
     pieces.push(stream::text(move || format!("],\"total\":{total}}}")));

@@ -1,4 +1,4 @@
-//! Settings, export, and forgetting everything.
+//! Handlers for settings, export and deletion of all memory.
 
 use std::sync::Arc;
 
@@ -12,22 +12,21 @@ use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::stream::{self, Written, entries, so_far, text};
+use super::stream::{self, EntryCount, entries, text, written_count};
 use super::views::EpisodeView;
 use crate::memory::model::Episode;
 use crate::memory::service::Memory;
 use crate::memory::settings::{MemoryPatch, MemorySettings};
 
-/// What is remembered, for how long, and how
+/// Get memory settings
 #[utoipa::path(get, path = "/api/settings/memory", tag = "settings", responses((status = 200, body = MemorySettings)))]
 pub(super) async fn get_memory_settings(State(memory): State<Memory>) -> Answer<Arc<MemorySettings>> {
     Ok(Json(memory.settings().get().await?))
 }
 
-/// Changes what is remembered, for how long, and how
+/// Update memory settings
 ///
-/// Takes any of the fields and answers the whole category, in force from now on. A field that is not
-/// known is refused.
+/// Accepts any subset of the fields and returns all settings. Changes apply immediately. Unknown fields are rejected.
 #[utoipa::path(
     put, path = "/api/settings/memory", tag = "settings", request_body = MemoryPatch,
     responses((status = 200, body = MemorySettings)),
@@ -39,34 +38,34 @@ pub(super) async fn update_memory_settings(
     Ok(Json(memory.settings().update(change).await?))
 }
 
-/// What an export holds.
+/// Content of a memory export.
 #[derive(Debug, Serialize, ToSchema)]
 #[allow(dead_code, reason = "written piece by piece; this is its schema")]
 pub(super) struct MemoryExport {
-    /// `1`
+    /// Format version, currently `1`.
     format: u32,
     exported_at: agentd_base::Timestamp,
-    /// Every episode, the oldest first.
+    /// All episodes, oldest first.
     episodes: Vec<EpisodeView>,
-    /// How many there are.
+    /// Number of episodes.
     total: u64,
 }
 
-/// Everything that is remembered, as one JSON file
+/// Export memory
 ///
-/// Streamed: it may be large.
+/// Returns all episodes as one JSON file. The response is streamed.
 #[utoipa::path(
     get, path = "/api/settings/memory/export", tag = "settings",
     responses((status = 200, body = MemoryExport, headers(
-        ("Content-Disposition" = String, description = "Names the file, `agentd-memory.json`"),
+        ("Content-Disposition" = String, description = "File name, `agentd-memory.json`"),
     ))),
 )]
 pub(super) async fn export_memory(State(memory): State<Memory>) -> Result<Response, ApiError> {
     let now = memory.context().clock.now();
     let head = format!("{{\"format\":1,\"exported_at\":\"{now}\",\"episodes\":[");
-    let written = Written::default();
+    let written = EntryCount::default();
     let episodes = entries(memory.export(), |episode: &Episode| EpisodeView::from(episode), &written);
-    let tail = text(move || format!("],\"total\":{}}}\n", so_far(&written)));
+    let tail = text(move || format!("],\"total\":{}}}\n", written_count(&written)));
     let body = stream::body(head, episodes.chain(tail).boxed()).await?;
     let headers = [
         stream::JSON,
@@ -78,13 +77,13 @@ pub(super) async fn export_memory(State(memory): State<Memory>) -> Result<Respon
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct MemoryCleared {
-    /// How many episodes were forgotten.
+    /// Number of deleted episodes.
     cleared: u64,
 }
 
-/// Forgets everything
+/// Clear all memory
 ///
-/// All episodes, their vectors and the knowledge graph. There is no way back.
+/// Permanently deletes all episodes, their vectors and the knowledge graph.
 #[utoipa::path(
     delete, path = "/api/settings/memory/data", tag = "settings", responses((status = 200, body = MemoryCleared)),
 )]

@@ -1,4 +1,4 @@
-//! Episodes: making, showing, deleting them.
+//! Handlers for episodes.
 
 use agentd_base::{FieldProblem, Page, PageLimits, Problems};
 use agentd_core::runtime::record_once;
@@ -15,7 +15,7 @@ use crate::memory::service::{EpisodeFilter, Memory, Related};
 const LIMITS: PageLimits = PageLimits { default: 20, maximum: 100 };
 const RELATED_LIMITS: PageLimits = PageLimits { default: 10, maximum: 100 };
 
-/// What an episode is made from.
+/// Content of a new episode.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct EpisodeFields {
     #[schema(min_length = 1, max_length = 50_000)]
@@ -27,21 +27,21 @@ pub(super) struct EpisodeFields {
     #[serde(default)]
     #[schema(max_length = 64)]
     source: Option<String>,
-    /// How much it matters; estimated from the text when left out.
+    /// Importance from 0 to 1; estimated from the text if omitted.
     #[serde(default)]
     #[schema(minimum = 0.0, maximum = 1.0)]
     importance: Option<f64>,
-    /// Whether it is bad or good; estimated from the text when left out.
+    /// Valence from -1 (negative) to 1 (positive); estimated from the text if omitted.
     #[serde(default)]
     #[schema(minimum = -1.0, maximum = 1.0)]
     valence: Option<f64>,
     #[serde(default)]
     #[schema(max_items = 32)]
     topics: Option<Vec<String>>,
-    /// Whose memory it is: the id or the svc_name of an agent. Nobody's when left out.
+    /// Id or svc_name of the agent it belongs to. Belongs to no agent if omitted.
     #[serde(default)]
     agent_id: Option<String>,
-    /// When it happened: a time, or a day. Now when left out.
+    /// Date or time when it happened; the current time if omitted.
     #[serde(default)]
     #[schema(max_length = 64, example = "2026-01-31T09:30:00Z")]
     occurred_at: Option<String>,
@@ -71,7 +71,7 @@ impl Validate<Memory> for EpisodeFields {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct EpisodeList {
     episodes: Vec<EpisodeView>,
-    /// How many there are, whatever the page.
+    /// Number of matching episodes on all pages.
     total: u64,
     limit: u32,
     offset: u64,
@@ -90,12 +90,12 @@ pub(super) struct EpisodeQuery {
     offset: Option<i64>,
 }
 
-/// Episodes, the newest first
+/// List episodes
 #[utoipa::path(
     get, path = "/api/memory/episodes", tag = "memory", params(EpisodeQuery),
     responses(
         (status = 200, body = EpisodeList),
-        (status = 404, body = ErrorBody, description = "There is no such agent or cluster"),
+        (status = 404, body = ErrorBody, description = "Agent or cluster not found"),
     ),
 )]
 pub(super) async fn list_episodes(
@@ -115,16 +115,16 @@ pub(super) async fn list_episodes(
     }))
 }
 
-/// Remember something
+/// Create an episode
 ///
-/// When this answers, every kind of search finds the episode.
+/// When the request returns, every search mode finds the episode.
 #[utoipa::path(
     post, path = "/api/memory/episodes", tag = "memory", request_body = EpisodeFields,
     params(IdempotencyKey),
     responses(
         (status = 201, body = EpisodeView),
-        (status = 404, body = ErrorBody, description = "There is no such agent"),
-        (status = 503, body = ErrorBody, description = "Memory is switched off"),
+        (status = 404, body = ErrorBody, description = "Agent not found"),
+        (status = 503, body = ErrorBody, description = "Memory is disabled"),
     ),
 )]
 pub(super) async fn create_episode(
@@ -137,7 +137,7 @@ pub(super) async fn create_episode(
     Ok((StatusCode::CREATED, Json(EpisodeView::from(&episode))))
 }
 
-/// One episode
+/// Get an episode
 #[utoipa::path(
     get, path = "/api/memory/episodes/{id}", tag = "memory",
     responses((status = 200, body = EpisodeView), (status = 404, body = ErrorBody)),
@@ -152,9 +152,9 @@ pub(super) struct EpisodeDeleted {
     deleted: bool,
 }
 
-/// Forget one episode
+/// Delete an episode
 ///
-/// With its vector, its place in the text index and what it gave to the graph.
+/// Permanently deletes the episode with its vectors, its index entries and its part of the graph.
 #[utoipa::path(
     delete, path = "/api/memory/episodes/{id}", tag = "memory",
     responses((status = 200, body = EpisodeDeleted), (status = 404, body = ErrorBody)),
@@ -167,7 +167,7 @@ pub(super) async fn delete_episode(State(memory): State<Memory>, Path(id): Path<
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RelatedEpisode {
     episode: EpisodeView,
-    /// 0 to 1: how near their meanings are, and how many entities they share.
+    /// Relevance from 0 to 1: similarity of meaning and share of common entities.
     score: f64,
     shared_entities: Vec<String>,
 }
@@ -184,9 +184,9 @@ pub(super) struct RelatedQuery {
     limit: Option<i64>,
 }
 
-/// What is related to an episode
+/// List related episodes
 ///
-/// Episodes of the same agent that mean something similar or speak of the same things, the nearest first.
+/// Returns episodes of the same agent that have a similar meaning or mention the same entities, the most related first.
 #[utoipa::path(
     get, path = "/api/memory/episodes/{id}/related", tag = "memory", params(RelatedQuery),
     responses((status = 200, body = RelatedList), (status = 404, body = ErrorBody)),

@@ -1,4 +1,4 @@
-//! The knowledge graph.
+//! Handler for the knowledge graph.
 
 use agentd_base::{Page, PageLimits, Problems};
 use agentd_web::{ApiError, Json, Query};
@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::stream::{self, Written, so_far};
+use super::stream::{self, EntryCount, written_count};
 use super::views::EntityView;
 use crate::memory::model::{Entity, EntityId};
 use crate::memory::service::{Memory, Relation};
@@ -18,22 +18,23 @@ const LIMITS: PageLimits = PageLimits { default: 10_000, maximum: 10_000 };
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct GraphQuery {
-    /// How many entities to show, the most mentioned first; left out: all. Of relations, four times as
-    /// many are shown, the heaviest first.
+    /// Maximum number of entities, the most mentioned first. Default: all. Up to four times as many relations are
+    /// returned, the heaviest first.
     #[param(minimum = 1, maximum = 10_000)]
     limit: Option<i64>,
 }
 
-/// How two entities belong together.
+/// Relation between two entities.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RelationView {
-    /// The id of an entity.
+    /// Id of an entity.
     source: EntityId,
     target: EntityId,
-    /// `uses`, `works_at`, `lives_in`, …; `co_occurs` when they were only mentioned together.
+    /// Type of the relation: `uses`, `works_at`, `lives_in`, …; `co_occurs` for entities that are only mentioned
+    /// together.
     #[serde(rename = "type")]
     relation_type: String,
-    /// How much speaks for it, over all episodes.
+    /// Weight of the relation over all episodes.
     weight: f64,
 }
 
@@ -41,7 +42,7 @@ pub(super) struct RelationView {
 pub(super) struct MemoryGraph {
     entities: Vec<EntityView>,
     relationships: Vec<RelationView>,
-    /// How many there are in all.
+    /// Total number of entities.
     total_entities: u64,
     total_relationships: u64,
 }
@@ -59,10 +60,10 @@ impl From<&Relation> for RelationView {
     }
 }
 
-/// What is known, and how it hangs together
+/// Get the knowledge graph
 ///
-/// All of it, streamed: the entities in the order in which they were first mentioned, and the relations among them.
-/// With a `limit` the part that matters most.
+/// Streams all entities in order of their first mention, and the relations among them. With `limit`, returns only the
+/// most mentioned entities.
 #[utoipa::path(
     get, path = "/api/memory/graph", tag = "memory", params(GraphQuery),
     responses((status = 200, body = MemoryGraph)),
@@ -87,12 +88,12 @@ pub(super) async fn get_memory_graph(
 
 async fn whole_graph(memory: &Memory) -> Result<Response, ApiError> {
     let (entities, relations) = memory.whole_graph();
-    let (shown, related) = (Written::default(), Written::default());
+    let (shown, related) = (EntryCount::default(), EntryCount::default());
     let pieces = stream::entries(entities, |entity: &Entity| EntityView::from(entity), &shown)
         .chain(stream::text(|| "],\"relationships\":[".to_owned()))
         .chain(stream::entries(relations, |relation: &Relation| RelationView::from(relation), &related))
         .chain(stream::text(move || {
-            let (entities, relations) = (so_far(&shown), so_far(&related));
+            let (entities, relations) = (written_count(&shown), written_count(&related));
             format!("],\"total_entities\":{entities},\"total_relationships\":{relations}}}")
         }));
     let body = stream::body("{\"entities\":[".to_owned(), pieces.boxed()).await?;

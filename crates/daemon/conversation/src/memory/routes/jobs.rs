@@ -1,4 +1,4 @@
-//! Long work that somebody asks for.
+//! Handlers for memory jobs.
 
 use agentd_base::Timestamp;
 use agentd_core::runtime::record_once;
@@ -11,16 +11,16 @@ use utoipa::ToSchema;
 use crate::memory::jobs::{Job, JobState, JobStatus, Tally};
 use crate::memory::service::Memory;
 
-/// What came of it. Asked again, with nothing new, everything is 0.
+/// Totals of a job. A repeated run without new data reports zeros.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct JobResult {
-    /// Messages, conversations or episodes that were gone over.
+    /// Number of processed messages, conversations or episodes.
     processed: u64,
-    /// Episodes that were made, or were given entities.
+    /// Number of episodes that were created or given entities.
     created: u64,
-    /// What was taken into an episode that was there.
+    /// Number of items merged into existing episodes.
     merged: u64,
-    /// What came to nothing.
+    /// Number of items without a result.
     skipped: u64,
 }
 
@@ -30,70 +30,69 @@ impl From<Tally> for JobResult {
     }
 }
 
-async fn done_once(memory: &Memory, job: Job, once: &IdempotencyKey) -> Answer<JobResult> {
+async fn run_job_once(memory: &Memory, job: Job, once: &IdempotencyKey) -> Answer<JobResult> {
     let recorder = record_once(once, StatusCode::OK, |tally: &Tally| JobResult::from(*tally));
     Ok(Json(memory.run_job(job, recorder).await?.into()))
 }
 
-/// Go through what was said in conversations
+/// Consolidate conversations
 ///
-/// Whatever was not gone over yet is remembered, the conversations that are unchanged for longest first;
-/// what repeats an episode is taken into it. Answers when it is done; `GET /api/memory/jobs` shows how far
-/// it is. A run that was cut off goes on where it was.
+/// Stores episodes from all unprocessed messages, least recently changed conversations first, and merges repeated
+/// episodes. Returns when the job is done; `GET /api/memory/jobs` reports progress. An interrupted run continues where
+/// it stopped.
 #[utoipa::path(
     post, path = "/api/memory/consolidate/conversations", tag = "memory",
     params(IdempotencyKey),
     responses(
         (status = 200, body = JobResult),
-        (status = 409, body = ErrorBody, description = "It is being done already"),
-        (status = 503, body = ErrorBody, description = "Memory is switched off"),
+        (status = 409, body = ErrorBody, description = "The job is already running"),
+        (status = 503, body = ErrorBody, description = "Memory is disabled"),
     ),
 )]
 pub(super) async fn consolidate_conversations(State(memory): State<Memory>, once: IdempotencyKey) -> Answer<JobResult> {
-    done_once(&memory, Job::Consolidate, &once).await
+    run_job_once(&memory, Job::Consolidate, &once).await
 }
 
-/// Sum conversations up
+/// Generate conversation summaries
 ///
-/// Each conversation that changed since becomes one episode of source `insight`, written by the agent's
-/// model, or put together from its most telling sentences where none answers. What was made of it before
-/// is replaced and counts as `merged`.
+/// Creates one episode of source `insight` for each changed conversation, written by the agent's model. If no model
+/// answers, it consists of the most important sentences. A previous summary is replaced and counts as `merged`.
 #[utoipa::path(
     post, path = "/api/memory/generate-episodes", tag = "memory",
     params(IdempotencyKey),
     responses(
         (status = 200, body = JobResult),
-        (status = 409, body = ErrorBody, description = "It is being done already"),
-        (status = 503, body = ErrorBody, description = "Memory is switched off"),
+        (status = 409, body = ErrorBody, description = "The job is already running"),
+        (status = 503, body = ErrorBody, description = "Memory is disabled"),
     ),
 )]
 pub(super) async fn generate_episodes(State(memory): State<Memory>, once: IdempotencyKey) -> Answer<JobResult> {
-    done_once(&memory, Job::GenerateEpisodes, &once).await
+    run_job_once(&memory, Job::GenerateEpisodes, &once).await
 }
 
-/// Find entities in older episodes
+/// Backfill entities
 ///
-/// In those that were stored while that was switched off, or gone over by older rules.
+/// Extracts entities from episodes that were stored while extraction was disabled, or processed by an older version.
 #[utoipa::path(
     post, path = "/api/memory/backfill-entities", tag = "memory",
     params(IdempotencyKey),
     responses(
         (status = 200, body = JobResult),
-        (status = 409, body = ErrorBody, description = "It is being done already"),
-        (status = 503, body = ErrorBody, description = "Memory or the extraction of entities is switched off"),
+        (status = 409, body = ErrorBody, description = "The job is already running"),
+        (status = 503, body = ErrorBody, description = "Memory or entity extraction is disabled"),
     ),
 )]
 pub(super) async fn backfill_entities(State(memory): State<Memory>, once: IdempotencyKey) -> Answer<JobResult> {
-    done_once(&memory, Job::BackfillEntities, &once).await
+    run_job_once(&memory, Job::BackfillEntities, &once).await
 }
 
-/// Long work as it stands.
+/// State of a memory job.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct MemoryJob {
     /// `consolidate_conversations`, `generate_episodes`, `backfill_entities`, or `embed_episodes`.
     name: String,
     status: JobStatus,
-    /// Conversations or episodes that are done, of `total`.
+    /// Number of processed conversations or episodes, out of `total`.
     processed: u64,
     total: u64,
     #[schema(required)]
@@ -115,16 +114,16 @@ impl From<JobState> for MemoryJob {
     }
 }
 
-/// Always in the same order.
+/// All memory jobs, always in the same order.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct MemoryJobs {
     jobs: Vec<MemoryJob>,
 }
 
-/// How far long work is
+/// List memory jobs
 ///
-/// `embed_episodes` works by itself, after a change of the embedding model: what it has not reached yet is
-/// found by its words.
+/// The `embed_episodes` job runs automatically after the embedding model changes. Episodes it has not reached yet are
+/// found by keyword only.
 #[utoipa::path(get, path = "/api/memory/jobs", tag = "memory", responses((status = 200, body = MemoryJobs)))]
 pub(super) async fn list_memory_jobs(State(memory): State<Memory>) -> Answer<MemoryJobs> {
     Ok(Json(MemoryJobs { jobs: memory.jobs().await?.into_iter().map(MemoryJob::from).collect() }))

@@ -1,4 +1,4 @@
-//! Finding what was remembered.
+//! Handler for searches.
 
 use agentd_base::{Edge, FieldProblem, Page, PageLimits, Problems, Timestamp};
 use agentd_web::{Answer, ApiError, ErrorBody, Json, Query, Validate, Validated};
@@ -15,7 +15,7 @@ const LIMITS: PageLimits = PageLimits { default: 10, maximum: 100 };
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct SearchQuery {
-    /// What to look for: plain words, in any order. Nothing in it is an operator.
+    /// Search text: plain words in any order, without operators.
     #[param(min_length = 1)]
     q: String,
     #[param(inline)]
@@ -24,9 +24,9 @@ pub(super) struct SearchQuery {
     limit: Option<i64>,
     #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
-    /// Only what happened at or after this ISO 8601 date or time.
+    /// Only episodes that happened at or after this ISO 8601 date or time.
     start_date: Option<String>,
-    /// Only what happened at or before this time, or on or before this day.
+    /// Only episodes that happened at or before this time, or on or before this day.
     end_date: Option<String>,
     /// Only episodes of this source.
     source: Option<String>,
@@ -68,10 +68,10 @@ impl Validate<Memory> for SearchQuery {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SearchResult {
     episode: EpisodeView,
-    /// 0 to 1; comparable within one answer only.
+    /// Score from 0 to 1; comparable only within one response.
     score: f64,
     source: String,
-    /// Parts of the content with what matched in `<mark>`; all else is escaped for HTML.
+    /// Excerpts of the content with matches in `<mark>`; everything else is HTML-escaped.
     highlights: Vec<String>,
 }
 
@@ -83,10 +83,10 @@ pub(super) struct SearchAnswer {
     limit: u32,
     offset: u64,
     results: Vec<SearchResult>,
-    /// How many episodes match, whatever the page.
+    /// Number of matching episodes on all pages.
     total: u64,
-    /// True when a hybrid search had to do without meanings, because no embedding model is there or
-    /// not all episodes are embedded yet.
+    /// Whether semantic ranking was unavailable or incomplete, because the embedding model is missing or some episodes
+    /// are not embedded yet.
     degraded: bool,
 }
 
@@ -101,16 +101,16 @@ impl From<SearchHit> for SearchResult {
     }
 }
 
-/// Find what was remembered
+/// Search memory
 ///
-/// `keyword` ranks by words (BM25, stemmed and folded), `semantic` by meaning, `hybrid` by both. Equal
-/// ranks: the newer first.
+/// `keyword` ranks by words (BM25, stemmed and folded), `semantic` by meaning, and `hybrid` by both. Ties are ordered
+/// by date, newest first.
 #[utoipa::path(
     get, path = "/api/memory/search", tag = "memory", params(SearchQuery),
     responses(
         (status = 200, body = SearchAnswer),
-        (status = 404, body = ErrorBody, description = "There is no such agent"),
-        (status = 503, body = ErrorBody, description = "A semantic search without an embedding model"),
+        (status = 404, body = ErrorBody, description = "Agent not found"),
+        (status = 503, body = ErrorBody, description = "Semantic search needs an embedding model"),
     ),
 )]
 pub(super) async fn search_memory(

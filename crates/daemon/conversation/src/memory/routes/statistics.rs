@@ -1,4 +1,4 @@
-//! Figures about memory.
+//! Handler for memory statistics.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use utoipa::ToSchema;
 
 use crate::memory::service::{Memory, Statistics};
 
-/// What became of what agents recalled before they answered.
+/// Usage of recalled episodes.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RecallFeedback {
     total_recalls: u64,
-    /// The answer made use of it.
+    /// Number of recalls that the answer used.
     used_count: u64,
     ignored_count: u64,
-    /// 0 to 1; 0 before the first recall.
+    /// Share of used recalls from 0 to 1; 0 before the first recall.
     usage_rate: f64,
 }
 
@@ -25,16 +25,16 @@ pub(super) struct MemoryStats {
     total_episodes: u64,
     total_entities: u64,
     total_relations: u64,
-    /// 0 without episodes.
+    /// Average importance; 0 without episodes.
     avg_importance: f64,
     avg_valence: f64,
-    /// How many episodes have an importance of 0 to 0.1, of 0.1 to 0.2, and so on.
+    /// Number of episodes per tenth of importance: 0 to 0.1, 0.1 to 0.2, and so on.
     #[schema(min_items = 10, max_items = 10)]
     importance_distribution: Vec<u64>,
     source_distribution: BTreeMap<String, u64>,
     entity_type_distribution: BTreeMap<String, u64>,
     recall_feedback: RecallFeedback,
-    /// Why no entities are found in new episodes; `null` if they are.
+    /// Reason why no entities are extracted from new episodes; `null` if they are.
     entity_extraction_problem: Option<String>,
 }
 
@@ -54,18 +54,20 @@ impl MemoryStats {
                 total_recalls: statistics.recalled,
                 used_count: statistics.used,
                 ignored_count: statistics.recalled.saturating_sub(statistics.used),
-                usage_rate: share(statistics.used, statistics.recalled),
+                usage_rate: ratio(statistics.used, statistics.recalled),
             },
         }
     }
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a share")]
-fn share(part: u64, whole: u64) -> f64 {
+fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// Figures about memory, exact at any size
+/// Get memory statistics
+///
+/// All counts are exact.
 #[utoipa::path(get, path = "/api/memory/stats", tag = "memory", responses((status = 200, body = MemoryStats)))]
 pub(super) async fn get_memory_stats(State(memory): State<Memory>) -> Answer<MemoryStats> {
     Ok(Json(MemoryStats::new(memory.statistics().await?, memory.entity_extraction_problem().await)))

@@ -1,5 +1,4 @@
-//! Answers that may be long: written piece by piece while the store is read, so that they need no more memory than a
-//! page of it.
+//! Streamed JSON responses, written in pieces while the database is read. Memory use is bounded by one page.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,20 +17,20 @@ pub(super) const JSON: (http::HeaderName, HeaderValue) = (CONTENT_TYPE, HeaderVa
 
 pub(super) type Pieces = BoxStream<'static, Result<Bytes, MemoryError>>;
 
-/// How many entries a list has got so far.
-pub(super) type Written = Arc<AtomicU64>;
+/// Number of entries written to a list.
+pub(super) type EntryCount = Arc<AtomicU64>;
 
-pub(super) fn so_far(written: &Written) -> u64 {
+pub(super) fn written_count(written: &EntryCount) -> u64 {
     written.load(Ordering::Relaxed)
 }
 
-/// What is written when it is its turn.
+/// Piece that is computed when it is written.
 pub(super) fn text(text: impl FnOnce() -> String + Send + 'static) -> Pieces {
     once(async move { Ok(Bytes::from(text())) }).boxed()
 }
 
-/// Pages as the entries of one JSON list, without its brackets.
-pub(super) fn entries<T, V, S>(pages: S, view: fn(&T) -> V, written: &Written) -> Pieces
+/// Serializes pages as the entries of one JSON list, without brackets.
+pub(super) fn entries<T, V, S>(pages: S, view: fn(&T) -> V, written: &EntryCount) -> Pieces
 where
     T: 'static,
     V: Serialize + 'static,
@@ -51,9 +50,9 @@ where
     pages.map_ok(piece).boxed()
 }
 
-/// The first piece is made before the answer begins, so that what goes wrong is still said.
+/// Builds the body. The first piece is computed before the response starts, so that its errors are reported.
 pub(super) async fn body(head: String, mut pieces: Pieces) -> Result<Body, ApiError> {
     let first = pieces.next().await.transpose()?;
-    let begun = futures_util::stream::iter([Ok(Bytes::from(head))].into_iter().chain(first.map(Ok)));
-    Ok(Body::from_stream(begun.chain(pieces.map_err(std::io::Error::other))))
+    let beginning = futures_util::stream::iter([Ok(Bytes::from(head))].into_iter().chain(first.map(Ok)));
+    Ok(Body::from_stream(beginning.chain(pieces.map_err(std::io::Error::other))))
 }

@@ -1,4 +1,4 @@
-//! Episodes and entities as they are shown.
+//! API representations of episodes and entities.
 
 use agentd_base::Timestamp;
 use agentd_engine::agents::AgentId;
@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::memory::model::{Entity, EntityId, Episode, EpisodeId};
 
-/// A thing, person, place or idea.
+/// Thing, person, place or concept.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct EntityView {
     pub(super) id: EntityId,
@@ -15,7 +15,7 @@ pub(super) struct EntityView {
     /// `language`, `framework`, `tool`, `concept`, `person`, `organization`, `place`, `date`.
     #[serde(rename = "type")]
     pub(super) entity_type: String,
-    /// In all episodes.
+    /// Total number of mentions in all episodes.
     pub(super) mentions: u64,
 }
 
@@ -30,29 +30,29 @@ impl From<&Entity> for EntityView {
     }
 }
 
-/// Something that was said, done or learned.
+/// Statement, event or insight stored in memory.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct EpisodeView {
     pub(super) id: EpisodeId,
     pub(super) content: String,
     pub(super) summary: Option<String>,
-    /// Where it comes from: `manual`, `conversation`, `insight`, `task`, or what its maker said.
+    /// Origin of the episode: `manual`, `conversation`, `insight`, `task`, or a custom value.
     pub(super) source: String,
-    /// -1 (bad) to 1 (good).
+    /// Valence from -1 (negative) to 1 (positive).
     pub(super) valence: f64,
-    /// 0 to 1.
+    /// Importance from 0 to 1.
     pub(super) importance: f64,
-    /// How often it was recalled.
+    /// Number of times it was recalled.
     pub(super) access_count: u64,
     pub(super) topics: Vec<String>,
-    /// The most mentioned in it first.
+    /// Entities it mentions, the most mentioned in it first.
     pub(super) entities: Vec<EntityView>,
     pub(super) agent_id: Option<AgentId>,
-    /// The newer episode that says otherwise.
+    /// Newer episode that contradicts this one.
     pub(super) superseded_by: Option<EpisodeId>,
-    /// Whether it was made from text that others wrote, such as a web page: agents read it as untrusted.
+    /// Whether it was derived from untrusted text, such as a web page. Agents then treat it as untrusted.
     pub(super) is_untrusted: bool,
-    /// When it happened; searches filter by it.
+    /// Time when it happened; searches filter by it.
     pub(super) occurred_at: Timestamp,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,

@@ -1,4 +1,4 @@
-//! One question to an agent's model, outside any conversation.
+//! Auxiliary call of an agent's model, outside any conversation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use agentd_store::{StoreError, Tx};
 
 use super::Memory;
 
-/// A model that takes longer does not answer.
-const LIMIT: Duration = Duration::from_secs(60);
-const MOST_OUTPUT: u32 = 1_000;
+/// Maximum duration of a call; a slower model counts as unavailable.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+const MAX_OUTPUT_TOKENS: u32 = 1_000;
 
-/// Only told to the log.
+/// Error that is only logged.
 #[derive(Debug, thiserror::Error)]
 enum AskError {
     #[error(transparent)]
@@ -25,15 +25,15 @@ enum AskError {
 }
 
 impl Memory {
-    /// What the agent's model answers; `None` where it does not, whatever the reason.
+    /// Returns the answer of the agent's model; `None` if it fails for any reason.
     pub(crate) async fn ask_model(&self, agent: Arc<Agent>, rules: &str, question: String) -> Option<String> {
         let question = vec![HistoryMessage::Note(rules.to_owned()), HistoryMessage::User(question)];
-        let turn = StartTurn { max_output_tokens: Some(MOST_OUTPUT), ..StartTurn::aside(agent, question) };
+        let turn = StartTurn { max_output_tokens: Some(MAX_OUTPUT_TOKENS), ..StartTurn::auxiliary(agent, question) };
         let open = async |_: &mut Tx, _: &SessionId| Ok::<_, AskError>(());
-        match self.engine().answer(turn, LIMIT, open).await {
+        match self.engine().answer(turn, ANSWER_TIMEOUT, open).await {
             Ok(text) => Some(text),
             Err(error) => {
-                tracing::debug!(%error, "memory goes on without a model");
+                tracing::debug!(%error, "auxiliary model call failed; continuing without it");
                 None
             }
         }

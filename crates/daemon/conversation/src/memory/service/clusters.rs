@@ -1,4 +1,4 @@
-//! Episodes in groups, and what each group is about.
+//! Clusters of episodes and their labels.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,35 +10,35 @@ use agentd_search_index::{AgentKey, Index, RowNumber, Token, analyze};
 use futures_util::{Stream, StreamExt};
 
 use super::Memory;
-use crate::memory::clustering::{ClusterId, Clustered, Scope};
+use crate::memory::clustering::{ClusterId, Clustering, Scope};
 use crate::memory::error::MemoryError;
 use crate::memory::follower::{agent_key, blocking};
 use crate::memory::model::{Episode, EpisodeId};
 use crate::memory::store::episodes;
 
-const KEYWORDS: usize = 8;
-/// The words of a cluster are taken from so many of its episodes, evenly spread, and from the beginning of each.
-const READ_FOR_WORDS: usize = 200;
-const READ_CHARACTERS: u32 = 1_000;
-/// Episodes of a cluster whose ids are read at once.
-const MEMBERS_PAGE: usize = 500;
+const MAX_KEYWORDS: usize = 8;
+/// Maximum number of episodes, evenly spread, whose beginnings supply the keywords of a cluster.
+const MAX_SAMPLED_EPISODES: usize = 200;
+const MAX_SAMPLED_CHARACTERS: u32 = 1_000;
+/// Number of episode ids of a cluster per page.
+const MEMBERS_PAGE_SIZE: usize = 500;
 
-/// Episodes that mean something alike.
+/// Episodes with similar meanings.
 #[derive(Debug)]
 pub struct Cluster {
     pub id: String,
     pub label: ClusterLabel,
     pub size: u64,
-    clustered: Arc<Clustered>,
+    clustered: Arc<Clustering>,
     place: usize,
 }
 
 impl Memory {
-    /// Up to `count` clusters, the largest first, and how many episodes they hold together: those that have
+    /// Returns up to `count` clusters, the largest first, and the total number of clustered episodes: those that have
     /// vectors.
     ///
     /// # Errors
-    /// An unknown agent, the index's failure, or the store's refusal.
+    /// The agent is unknown, or the index or the database fails.
     pub async fn clusters(&self, count: usize, agent: Option<&str>) -> Result<(Vec<Cluster>, u64), MemoryError> {
         let agent = match agent {
             Some(agent) => Some(agent_key(self.agent(agent).await?.as_str())),
@@ -56,13 +56,14 @@ impl Memory {
         Ok((labels.iter().enumerate().map(view).collect(), clustered.total() as u64))
     }
 
-    /// The episodes of a cluster in pages: those nearest to its centre first, then the others, the oldest first.
+    /// Streams the ids of a cluster's episodes in pages: the nearest to its centroid first, then the others, oldest
+    /// first.
     pub fn members(&self, cluster: &Cluster) -> impl Stream<Item = Result<Vec<EpisodeId>, MemoryError>> + Send + use<> {
         let (memory, clustered, place) = (self.clone(), Arc::clone(&cluster.clustered), cluster.place);
         let nearest = clustered.nearest(place).to_vec();
         let mut at = 0;
         let others = std::iter::from_fn(move || {
-            let others = clustered.others(place, &mut at, MEMBERS_PAGE);
+            let others = clustered.other_members(place, &mut at, MEMBERS_PAGE_SIZE);
             (!others.is_empty()).then_some(others)
         });
         futures_util::stream::iter(std::iter::once(nearest).chain(others)).then(move |rows| {
@@ -75,8 +76,7 @@ impl Memory {
         })
     }
 
-    /// The episodes of a cluster, the newest first, and how many there are; only those of `agent`, if there
-    /// is one.
+    /// Returns a page of the cluster's episodes, newest first, and their total number; only those of `agent`, if given.
     pub(super) async fn list_cluster(
         &self,
         id: &str,
@@ -86,13 +86,13 @@ impl Memory {
         let missing = || MemoryError::NoCluster { id: id.to_owned() };
         let id = ClusterId::parse(id).ok_or_else(missing)?;
         let (index, clustered) = self.clustered(id.scope).await?;
-        if !clustered.holds(&id) {
+        if !clustered.contains(&id) {
             return Err(missing());
         }
         let agent = agent.map(|agent| agent_key(agent.as_str()));
         let mut members: Vec<RowNumber> = clustered.members(id.place).collect();
         if let Some(agent) = agent.filter(|agent| id.scope.agent != Some(*agent)) {
-            keep_those_of(&mut members, &index, agent);
+            retain_of_agent(&mut members, &index, agent);
         }
         let total = members.len() as u64;
         let offset = usize::try_from(page.offset).unwrap_or(usize::MAX);
@@ -100,7 +100,7 @@ impl Memory {
         Ok((episodes::episodes_by_number(&mut self.context().db.read().await?, &numbers).await?, total))
     }
 
-    async fn clustered(&self, scope: Scope) -> Result<(Arc<Index>, Arc<Clustered>), MemoryError> {
+    async fn clustered(&self, scope: Scope) -> Result<(Arc<Index>, Arc<Clustering>), MemoryError> {
         let index = self.follower().current().await?;
         match self.clusterings().get(&index, scope).await {
             Err(MemoryError::Index(damage)) if damage.is_damage() => {
@@ -113,20 +113,22 @@ impl Memory {
         }
     }
 
-    async fn labels(&self, clustered: &Clustered) -> Result<Vec<ClusterLabel>, MemoryError> {
+    async fn labels(&self, clustered: &Clustering) -> Result<Vec<ClusterLabel>, MemoryError> {
         let mut read = self.context().db.read().await?;
         let mut texts: Vec<Vec<String>> = Vec::new();
         for (place, size) in clustered.sizes().iter().enumerate() {
-            let gap = size.div_ceil(READ_FOR_WORDS).max(1);
+            let gap = size.div_ceil(MAX_SAMPLED_EPISODES).max(1);
             let numbers: Vec<i64> = clustered.members(place).step_by(gap).map(|row| number(&row)).collect();
-            texts.push(episodes::beginnings(&mut read, &numbers, READ_CHARACTERS).await?.into_values().collect());
+            texts.push(
+                episodes::list_beginnings(&mut read, &numbers, MAX_SAMPLED_CHARACTERS).await?.into_values().collect(),
+            );
         }
         drop(read);
-        blocking(move || Ok(labels_of(&texts))).await
+        blocking(move || Ok(label_clusters(&texts))).await
     }
 }
 
-fn keep_those_of(members: &mut Vec<RowNumber>, index: &Index, agent: AgentKey) {
+fn retain_of_agent(members: &mut Vec<RowNumber>, index: &Index, agent: AgentKey) {
     let of_agent: HashSet<RowNumber> = index.rows_with_vectors(Some(agent)).into_iter().collect();
     members.retain(|row| of_agent.contains(row));
 }
@@ -135,7 +137,7 @@ fn number(row: &RowNumber) -> i64 {
     i64::try_from(row.0).unwrap_or(0)
 }
 
-fn labels_of(texts: &[Vec<String>]) -> Vec<ClusterLabel> {
+fn label_clusters(texts: &[Vec<String>]) -> Vec<ClusterLabel> {
     let analyzed: Vec<Vec<(&str, Vec<Token>)>> =
         texts.iter().map(|texts| texts.iter().map(|text| (text.as_str(), analyze(text))).collect()).collect();
     let counted = analyzed.iter().map(|texts| {
@@ -147,10 +149,10 @@ fn labels_of(texts: &[Vec<String>]) -> Vec<ClusterLabel> {
             })
         })
     });
-    labels(counted, KEYWORDS)
+    labels(counted, MAX_KEYWORDS)
 }
 
-/// Where words are not set apart (Thai and what comes after it in Unicode), two characters tell more than one.
+/// Scripts without word separators (Thai and later Unicode blocks) are more informative in pairs of characters.
 fn is_word(token: &Token) -> bool {
     let length = token.term.chars().count();
     let is_pair = length == 2 && token.term.chars().all(|character| u32::from(character) >= 0x0e00);
@@ -162,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_words_that_tell_groups_apart() {
+    fn labels_are_distinctive_words_of_each_cluster() {
         let texts = [
             vec!["We baked bread in the new oven.", "Bread again; the oven is hot.", "My bread rose well."],
             vec!["昨日東京都に行きました", "東京都は大きい"],
@@ -170,7 +172,7 @@ mod tests {
             vec!["the of and", "1 2 3"],
         ]
         .map(|texts| texts.into_iter().map(str::to_owned).collect());
-        let labels = labels_of(&texts);
+        let labels = label_clusters(&texts);
         assert!(labels[0].keywords.contains(&"bread".to_owned()) && labels[0].keywords.contains(&"oven".to_owned()));
         assert!(labels[1].keywords.iter().any(|word| word == "東京"), "{:?}", labels[1]);
         assert!(labels[2].keywords.len() > 1, "{:?}", labels[2]);

@@ -1,4 +1,4 @@
-//! Remembering.
+//! Storing episodes.
 
 use agentd_entities::FactKey;
 use agentd_store::{NewEvent, Recorder, StoreError, Tx};
@@ -11,62 +11,61 @@ use crate::memory::follower::MEMORY;
 use crate::memory::model::{CreateEpisode, Episode, EpisodeId, Millionths, NewEpisode};
 use crate::memory::settings::EntityExtraction;
 use crate::memory::store::counts::CountChanges;
-use crate::memory::store::entities::Found;
+use crate::memory::store::entities::ExtractedEntities;
 use crate::memory::store::{entities, episodes, facts};
 
-/// A source that its maker does not name.
-const MANUAL: &str = "manual";
+/// Default source of an episode.
+const DEFAULT_SOURCE: &str = "manual";
 
-/// What another domain wants to be remembered once.
+/// Request of another domain to store an episode once.
 #[derive(Debug, Clone)]
 pub struct Remember {
-    /// Whose: the id or the `svc_name`; nobody's without one.
+    /// Id or `svc_name` of the agent; `None` for an episode of no agent.
     pub agent: Option<String>,
     pub content: String,
     pub source: String,
-    /// What it is made from.
+    /// Identifies what the episode is derived from.
     pub origin: String,
-    /// Made from text that others wrote.
+    /// Whether it was derived from untrusted text.
     pub is_untrusted: bool,
-    /// `None`: estimated from the text.
+    /// Estimated from the text if `None`.
     pub importance: Option<f64>,
     pub topics: Vec<String>,
 }
 
-/// An episode that only has to be written.
+/// Episode that is ready to be written.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) episode: Episode,
     origin: Option<String>,
     embedded: Option<Embedded>,
-    found: Option<Found>,
+    found: Option<ExtractedEntities>,
     facts: Vec<FactKey>,
 }
 
 impl Memory {
-    /// Remembers something; when it answers, every search finds it.
+    /// Stores an episode. When it returns, every search finds the episode.
     ///
     /// # Errors
-    /// `Invalid` with every bad field, `Disabled`, an unknown agent, or the store's refusal. Then
-    /// nothing was stored.
+    /// `Invalid` with all invalid fields, `Disabled`, the agent is unknown, or the database fails. Nothing is stored
+    /// then.
     pub async fn create(&self, wanted: CreateEpisode, recorder: Recorder<Episode>) -> Result<Episode, MemoryError> {
-        let new = self.admit(wanted).await?;
+        let new = self.validate_request(wanted).await?;
         let record = async move |tx: &mut Tx, stored: Option<&Episode>| {
             if let Some(episode) = stored {
                 recorder.record(tx, episode).await?;
             }
             Ok(())
         };
-        // Only an episode with an origin can be there already.
+        // Only an episode with an origin can exist already.
         self.store(new, record).await?.ok_or_else(|| StoreError::Contended.into())
     }
 
-    /// Remembers something of an origin once, however often it is asked to. `also` is the caller's part of
-    /// that transaction; it gets the episode's id.
+    /// Stores an episode of an origin at most once. `also` runs in the same transaction and gets the episode's id.
     ///
     /// # Errors
-    /// `Invalid` with every bad field, `Disabled`, an unknown agent, what `also` answers, or the store's refusal.
-    /// Then nothing was stored.
+    /// `Invalid` with all invalid fields, `Disabled`, the agent is unknown, `also` fails, or the database fails.
+    /// Nothing is stored then.
     pub async fn remember_once<F>(&self, wanted: Remember, also: F) -> Result<(), MemoryError>
     where
         F: AsyncFn(&mut Tx, &str) -> Result<(), MemoryError> + Send + Sync + 'static,
@@ -81,7 +80,7 @@ impl Memory {
             importance: wanted.importance,
             ..NewEpisode::default()
         };
-        let new = self.admit(CreateEpisode { agent: wanted.agent, episode, occurred_at: None }).await?;
+        let new = self.validate_request(CreateEpisode { agent: wanted.agent, episode, occurred_at: None }).await?;
         let also = async move |tx: &mut Tx, stored: Option<&Episode>| match stored {
             Some(episode) => also(tx, episode.id.as_str()).await,
             None => match episodes::find_by_origin(tx, &origin).await? {
@@ -92,8 +91,8 @@ impl Memory {
         self.store(new, also).await.map(|_| ())
     }
 
-    /// Validates what somebody wants to be remembered, and finds its agent.
-    async fn admit(&self, wanted: CreateEpisode) -> Result<NewEpisode, MemoryError> {
+    /// Validates a request and resolves its agent.
+    async fn validate_request(&self, wanted: CreateEpisode) -> Result<NewEpisode, MemoryError> {
         if !self.rules().enabled {
             return Err(MemoryError::Disabled);
         }
@@ -105,34 +104,34 @@ impl Memory {
         Ok(new)
     }
 
-    /// Stores an episode unless one of the same origin is stored, with `also` in the same transaction.
+    /// Stores an episode unless one of the same origin exists; `also` runs in the same transaction.
     async fn store<F>(&self, new: NewEpisode, also: F) -> Result<Option<Episode>, MemoryError>
     where
         F: AsyncFn(&mut Tx, Option<&Episode>) -> Result<(), MemoryError> + Send + 'static,
     {
-        // Before the transaction: it takes its time.
-        let embedded = self.embedding().text(&new.content).await;
+        // Runs before the transaction because it is slow.
+        let embedded = self.embedding().embed_text(&new.content).await;
         let model = embedded.as_ref().map(|embedded| embedded.model.clone());
         let prepared = self.prepare(new, embedded);
-        let here = self.clone();
+        let memory = self.clone();
         let stored = self.context().db.write(async move |tx: &mut Tx| {
-            let stored = here.insert(tx, &prepared).await?;
+            let stored = memory.insert(tx, &prepared).await?;
             also(tx, stored.as_ref()).await?;
             Ok::<_, MemoryError>(stored)
         });
         let stored = stored.await?;
         if stored.is_some() {
             if let Some(model) = model
-                && let Err(error) = self.follower().expect_model(&model).await
+                && let Err(error) = self.follower().ensure_model(&model).await
             {
-                tracing::warn!(%error, "the search index of memory could not take vectors of another model; it will");
+                tracing::warn!(%error, "failed to switch memory search index to the current model; retrying later");
             }
-            self.settle().await;
+            self.sync_index().await;
         }
         Ok(stored)
     }
 
-    /// Everything about a checked episode that needs no transaction.
+    /// Computes everything that needs no transaction.
     pub(crate) fn prepare(&self, new: NewEpisode, embedded: Option<Embedded>) -> Prepared {
         if embedded.is_none() {
             self.embed_wake().notify_one();
@@ -141,7 +140,7 @@ impl Memory {
         let evaluated =
             (new.importance.is_none() || new.valence.is_none()).then(|| agentd_entities::evaluate(&new.content));
         let share = |said: Option<f64>, evaluated: Option<f64>| Millionths::of(said.or(evaluated).unwrap_or_default());
-        // Without the tagger they are found when the text is embedded, or by a model.
+        // Without a tagger, entities are extracted when the text is embedded, or by a model.
         let found = match self.rules().entity_extraction {
             EntityExtraction::Off => None,
             EntityExtraction::Rules | EntityExtraction::Llm => {
@@ -157,7 +156,7 @@ impl Memory {
             number: 0,
             id: EpisodeId::generate(&self.context().ids),
             agent_id: new.agent_id,
-            source: new.source.unwrap_or_else(|| MANUAL.to_owned()),
+            source: new.source.unwrap_or_else(|| DEFAULT_SOURCE.to_owned()),
             importance: share(new.importance, evaluated.as_ref().map(|evaluated| evaluated.importance)),
             valence: share(new.valence, evaluated.as_ref().map(|evaluated| evaluated.valence)),
             content: new.content,
@@ -174,7 +173,7 @@ impl Memory {
         Prepared { episode, origin: new.origin, embedded, found, facts }
     }
 
-    /// Stores it with all that hangs on it; `None` when something of the same origin is there.
+    /// Writes the episode with its dependent rows; returns `None` if one of the same origin exists.
     pub(crate) async fn insert(&self, tx: &mut Tx, prepared: &Prepared) -> Result<Option<Episode>, MemoryError> {
         let mut episode = prepared.episode.clone();
         if let Some(agent) = &episode.agent_id
@@ -183,7 +182,7 @@ impl Memory {
             let name = agent.to_string();
             return Err(MemoryError::Agent(agentd_engine::agents::AgentError::NotFound { name }));
         }
-        // Written last: everybody changes the same few figures.
+        // Written last, because all transactions change the same few counters.
         let mut counts = CountChanges::default();
         if !episodes::insert_episode(tx, &mut episode, prepared.origin.as_deref(), &mut counts).await? {
             return Ok(None);
@@ -192,7 +191,8 @@ impl Memory {
             episodes::replace_vectors(tx, episode.number, model, vectors).await?;
         }
         if let Some(found) = &prepared.found {
-            episode.entities = entities::insert_found(tx, episode.number, TAGGER_VERSION, found, &mut counts).await?;
+            episode.entities =
+                entities::insert_entities(tx, episode.number, TAGGER_VERSION, found, &mut counts).await?;
         }
         facts::insert_facts(tx, &mut episode, &prepared.facts).await?;
         counts.write(tx).await?;
@@ -201,14 +201,14 @@ impl Memory {
         Ok(Some(episode))
     }
 
-    /// Brings the index up to what is stored, and has models look at it where that is wanted. What fails here is
-    /// made good by the next search.
-    pub(crate) async fn settle(&self) {
+    /// Brings the index up to date and wakes the extraction worker, if a model extracts entities. The next search makes
+    /// up for a failure.
+    pub(crate) async fn sync_index(&self) {
         if self.rules().entity_extraction == EntityExtraction::Llm {
             self.extract_wake().notify_one();
         }
         if let Err(error) = self.follower().current().await {
-            tracing::warn!(%error, "the search index of memory could not follow a change; it will");
+            tracing::warn!(%error, "failed to update memory search index; retrying later");
         }
     }
 }

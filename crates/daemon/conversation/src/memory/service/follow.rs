@@ -1,4 +1,4 @@
-//! Following turns that end: what was said in them is remembered soon after.
+//! Storing episodes soon after a turn ends.
 
 use agentd_base::Timestamp;
 use agentd_core::runtime::WorkerReport;
@@ -6,7 +6,7 @@ use agentd_engine::engine::{Session, SessionStatus, TurnObserver};
 use agentd_store::Tx;
 
 use super::Memory;
-use super::remember::{DueConversations, MESSAGES_AT_ONCE};
+use super::remember::{DueConversations, MESSAGE_BATCH_SIZE};
 use crate::memory::error::MemoryError;
 use crate::memory::followed::Run;
 use crate::memory::jobs::Job;
@@ -14,11 +14,11 @@ use crate::memory::source::ConversationRef;
 use crate::memory::store::conversations::ConversationProgress;
 use crate::memory::store::{conversations, jobs};
 
-const CONVERSATIONS_A_PAGE: u32 = 100;
-/// Conversations that are gone over together, before other workers have their turn.
-const CONVERSATIONS_AT_ONCE: usize = 32;
-/// Pages without anything new before that.
-const PAGES: usize = 20;
+const CONVERSATION_PAGE_SIZE: u32 = 100;
+/// Maximum number of conversations per run, before other workers get their turn.
+const MAX_CONVERSATIONS_PER_RUN: usize = 32;
+/// Maximum number of pages without due conversations per run.
+const MAX_PAGES: usize = 20;
 
 impl TurnObserver for Memory {
     fn turn_ended(&self, session: &Session, _status: SessionStatus, _reason: Option<&str>) {
@@ -29,29 +29,28 @@ impl TurnObserver for Memory {
 }
 
 impl Memory {
-    /// Remembers what was said in conversations that changed lately. How
-    /// far each conversation was gone through is stored; a call goes on where the one before it stood, so
-    /// that what is there is read once and not again with each of many turns.
+    /// Stores episodes from conversations that changed recently. The progress of each conversation is persisted, and a
+    /// call continues where the previous one stopped, so messages are read once.
     pub(crate) async fn follow_conversations(&self) -> Result<WorkerReport, MemoryError> {
-        if self.storing_since().await?.is_none() {
+        if self.auto_store_since().await?.is_none() {
             return Ok(WorkerReport::IDLE);
         }
-        // Lost with an error, after which everything since the last whole run is looked at again.
+        // Taken out of the state, so that it is lost after an error; the next run then starts at the last complete run.
         let run = self.0.followed.lock().run.take();
         let mut run = match run {
             Some(run) => run,
             None => self.begin_run().await?,
         };
         let mut items = 0;
-        for _ in 0..PAGES {
+        for _ in 0..MAX_PAGES {
             let (since, after) = &run.place;
             let DueConversations { mut due, next, is_last } = self
-                .due_conversations(*since, after, CONVERSATIONS_A_PAGE, |conversation, known| {
+                .due_conversations(*since, after, CONVERSATION_PAGE_SIZE, |conversation, known| {
                     known.revision < conversation.revision
                 })
                 .await?;
-            let is_whole = due.len() <= CONVERSATIONS_AT_ONCE;
-            due.truncate(CONVERSATIONS_AT_ONCE);
+            let is_whole = due.len() <= MAX_CONVERSATIONS_PER_RUN;
+            due.truncate(MAX_CONVERSATIONS_PER_RUN);
             let last = due.last().map(|(conversation, _)| (conversation.updated_at, conversation.id.clone()));
             items += due.len() as u64;
             let unfinished = self.remember_conversations(due).await?;
@@ -79,8 +78,8 @@ impl Memory {
         Ok(Run::first(finished, now))
     }
 
-    /// Goes over the next messages of some conversations. Answers when the first of those changed that there is
-    /// more of.
+    /// Processes the next messages of some conversations. Returns the earliest change time of those that have more
+    /// messages.
     async fn remember_conversations(
         &self,
         due: Vec<(ConversationRef, ConversationProgress)>,
@@ -92,37 +91,37 @@ impl Memory {
         };
         let mut read = Vec::with_capacity(due.len());
         for (conversation, before) in due {
-            let page = self.source().utterances_after(&conversation.id, before.through, MESSAGES_AT_ONCE).await?;
+            let page = self.source().utterances_after(&conversation.id, before.through, MESSAGE_BATCH_SIZE).await?;
             read.push((conversation, before, page));
         }
-        // Only now: what was read was said before, and it may have been switched off meanwhile.
-        let Some(since) = self.storing_since().await? else { return Ok(None) };
-        let mut passed = Vec::new();
+        // Checked after reading: the messages are older than this, and memory may have been disabled meanwhile.
+        let Some(since) = self.auto_store_since().await? else { return Ok(None) };
+        let mut without_episodes = Vec::new();
         for (conversation, before, page) in read {
             if !page.is_last {
                 note(&conversation);
             }
-            let Some(gone_over) = self.go_over(&conversation, before, page, since).await? else { continue };
-            if gone_over.episodes.is_empty() {
-                passed.push((conversation, gone_over));
+            let Some(processed) = self.select_episodes(&conversation, before, page, since).await? else { continue };
+            if processed.episodes.is_empty() {
+                without_episodes.push((conversation, processed));
                 continue;
             }
-            match self.take_in(&conversation, gone_over).await {
+            match self.store_batch(&conversation, processed).await {
                 Ok(_) => {}
                 Err(MemoryError::Overtaken) => note(&conversation),
                 Err(error) => return Err(error),
             }
         }
-        if !passed.is_empty() {
-            // Whoever was faster with one of them has gone over it.
+        if !without_episodes.is_empty() {
+            // A conversation that another run advanced is already processed.
             let advance = async move |tx: &mut Tx| {
-                for (conversation, gone_over) in &passed {
+                for (conversation, processed) in &without_episodes {
                     conversations::advance(
                         tx,
                         &conversation.id,
                         &conversation.agent_id,
-                        gone_over.before,
-                        gone_over.after,
+                        processed.before,
+                        processed.after,
                     )
                     .await?;
                 }

@@ -1,6 +1,6 @@
-//! Forgetting.
+//! Deleting episodes.
 
-use agentd_engine::agents::{AgentId, OwnsAgentData};
+use agentd_engine::agents::{AgentDataOwner, AgentId};
 use agentd_store::{StoreError, Tx};
 use futures_util::future::{BoxFuture, LocalBoxFuture};
 
@@ -11,18 +11,18 @@ use crate::memory::model::{Episode, EpisodeId};
 use crate::memory::store::{EPISODES, agents, conversations, episodes, forgotten, toggles};
 
 impl Memory {
-    /// Forgets one episode, with all that hangs on it.
+    /// Deletes an episode with its dependent rows.
     ///
     /// # Errors
-    /// `NotFound`, or the store's refusal.
+    /// `NotFound`, or the database fails.
     pub async fn delete(&self, id: &str) -> Result<(), MemoryError> {
         self.delete_if(id, |_| true).await
     }
 
-    /// The same for an agent, which sees its own episodes alone.
+    /// Deletes an episode of an agent; other agents' episodes are not found.
     ///
     /// # Errors
-    /// `NotFound`, or the store's refusal.
+    /// `NotFound`, or the database fails.
     pub async fn delete_of_agent(&self, id: &str, agent: &AgentId) -> Result<(), MemoryError> {
         let agent = agent.clone();
         self.delete_if(id, move |episode| episode.agent_id.as_ref() == Some(&agent)).await
@@ -31,14 +31,14 @@ impl Memory {
     async fn delete_if(
         &self,
         id: &str,
-        may_go: impl Fn(&Episode) -> bool + Send + Sync + 'static,
+        is_allowed: impl Fn(&Episode) -> bool + Send + Sync + 'static,
     ) -> Result<(), MemoryError> {
         let wanted = EpisodeId::from(id);
         let delete = async move |tx: &mut Tx| {
             let missing = || MemoryError::NotFound { id: wanted.to_string() };
-            let found = episodes::find_episode(tx, &wanted).await?.filter(|episode| may_go(episode));
+            let found = episodes::find_episode(tx, &wanted).await?.filter(|episode| is_allowed(episode));
             let episode = found.ok_or_else(missing)?;
-            forgotten::note_forgotten(tx, episode.number).await?;
+            forgotten::record_forgotten(tx, episode.number).await?;
             if !episodes::delete_episode(tx, &episode).await? {
                 return Err(missing());
             }
@@ -46,14 +46,14 @@ impl Memory {
             Ok(())
         };
         self.context().db.write(delete).await?;
-        self.settle().await;
+        self.sync_index().await;
         Ok(())
     }
 
-    /// Forgets everything; answers how many episodes there were.
+    /// Deletes all episodes and returns their number.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// The database fails.
     pub async fn clear(&self) -> Result<u64, MemoryError> {
         let clear = async move |tx: &mut Tx| {
             tx.touch(MEMORY);
@@ -61,22 +61,22 @@ impl Memory {
             episodes::delete_all(tx).await
         };
         let cleared = self.context().db.write::<_, StoreError, _>(clear).await?;
-        self.settle().await;
+        self.sync_index().await;
         Ok(cleared)
     }
 }
 
-impl OwnsAgentData for Memory {
+impl AgentDataOwner for Memory {
     fn name(&self) -> &'static str {
         "memory"
     }
 
     fn hide<'t>(&'t self, tx: &'t mut Tx, agent: &'t AgentId) -> LocalBoxFuture<'t, Result<(), StoreError>> {
         Box::pin(async move {
-            // Its rows are out of sight with the agent; figures and graph must not count them any more, and the
-            // indexes have to hear of it.
-            agents::leave_out(tx, agent).await?;
-            let numbers = episodes::numbers_of_agent(tx, agent).await?;
+            // The agent's rows are hidden with the agent. Counters and graph must exclude them, and the indexes must
+            // follow.
+            agents::exclude_agent(tx, agent).await?;
+            let numbers = episodes::list_numbers(tx, agent).await?;
             tx.log_changes(EPISODES, &numbers).await?;
             tx.touch(MEMORY);
             Ok(())
@@ -84,7 +84,7 @@ impl OwnsAgentData for Memory {
     }
 
     fn after_hide<'t>(&'t self, _agent: &'t AgentId) -> BoxFuture<'t, ()> {
-        Box::pin(self.settle())
+        Box::pin(self.sync_index())
     }
 
     fn purge<'t>(
@@ -96,7 +96,7 @@ impl OwnsAgentData for Memory {
         Box::pin(async move {
             let mut noted = conversations::delete_of_agent(tx, agent, limit.min(500)).await?;
             noted += forgotten::delete_of_agent(tx, agent, limit.min(500)).await?;
-            agents::leave_out(tx, agent).await?;
+            agents::exclude_agent(tx, agent).await?;
             let left = episodes::list_of_agent(tx, agent, limit.min(100)).await?;
             for episode in &left {
                 episodes::delete_uncounted(tx, episode).await?;

@@ -1,4 +1,4 @@
-//! Memory from its start to its end: it follows its settings, and stores what it holds before it closes.
+//! Construction and shutdown of memory, and the task that applies changed settings.
 
 use std::sync::{Arc, Weak};
 
@@ -12,14 +12,14 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{Inner, Memory};
-use crate::memory::clustering::Clusterings;
+use crate::memory::clustering::ClusteringCache;
 use crate::memory::embedding::Embedding;
 use crate::memory::follower::Follower;
 use crate::memory::recall_queue::RecallQueue;
 use crate::memory::source::ConversationSource;
 
 /// Maximum number of turns that recall concurrently; others wait for a permit.
-const MAX_RECALLING: usize = 8;
+const MAX_CONCURRENT_RECALLS: usize = 8;
 
 impl Memory {
     pub fn new(
@@ -33,7 +33,7 @@ impl Memory {
         let embedding = Embedding::new(embedder, context.db.clone());
         let memory = Self(Arc::new(Inner {
             follower: Follower::new(context.clone(), embedding.clone()),
-            clusterings: Clusterings::default(),
+            clusterings: ClusteringCache::default(),
             embed_wake: Arc::default(),
             context,
             settings,
@@ -41,7 +41,7 @@ impl Memory {
             embedding,
             engine,
             source,
-            recalling: Arc::new(Semaphore::new(MAX_RECALLING)),
+            recalling: Arc::new(Semaphore::new(MAX_CONCURRENT_RECALLS)),
             recalls: RecallQueue::default(),
             remember_wake: Arc::default(),
             consolidate_wake: Arc::default(),
@@ -55,7 +55,7 @@ impl Memory {
         Detached::new(memory)
     }
 
-    /// Applies changes of the settings at once, until the daemon drains.
+    /// Applies changed settings immediately, until the daemon drains.
     fn follow_settings(&self) {
         let (inner, settings) = (Arc::downgrade(&self.0), self.0.settings.clone());
         let draining = self.context().draining.clone();
@@ -64,8 +64,8 @@ impl Memory {
     }
 
     async fn apply_settings(&self) {
-        if let Err(error) = self.storing_since().await {
-            tracing::warn!(%error, "since when conversations are remembered is noted later");
+        if let Err(error) = self.auto_store_since().await {
+            tracing::warn!(%error, "failed to record when memory was enabled");
         }
         *self.0.extract_again.lock() = None;
         for wake in [self.remember_wake(), self.consolidate_wake(), self.forget_wake(), self.extract_wake()] {
@@ -73,20 +73,20 @@ impl Memory {
         }
     }
 
-    /// Stores what was recalled, and writes the index to disk so that the next start has nothing to catch up on.
+    /// Stores pending recalls and writes the index to disk, so that the next start has nothing to catch up on.
     pub async fn close(&self) {
         loop {
             match self.store_recalls().await {
                 Ok(report) if report.has_more => {}
                 Ok(_) => break,
                 Err(error) => {
-                    tracing::warn!(%error, "what agents recalled last is not counted");
+                    tracing::warn!(%error, "failed to store recalls at shutdown");
                     break;
                 }
             }
         }
         if let Err(error) = self.follower().shut_down().await {
-            tracing::warn!(%error, "the search index of memory could not be written; the next start catches up");
+            tracing::warn!(%error, "failed to write memory search index; the next start catches up");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What can be done with memory.
+//! Operations of memory.
 
 mod ask;
 mod clusters;
@@ -30,7 +30,7 @@ pub use create::Remember;
 pub(super) use read::{EpisodeFilter, Related, Statistics};
 pub(super) use search::{Search, SearchHit, SearchMode};
 
-use super::clustering::Clusterings;
+use super::clustering::ClusteringCache;
 use super::embedding::Embedding;
 use super::error::MemoryError;
 use super::followed::Followed;
@@ -45,23 +45,23 @@ struct Inner {
     agents: Agents,
     embedding: Embedding,
     follower: Follower,
-    clusterings: Clusterings,
-    /// Wakes what embeds episodes that have no vectors yet.
+    clusterings: ClusteringCache,
+    /// Wakes the worker that embeds episodes.
     embed_wake: Arc<Notify>,
     engine: Engine,
     source: Arc<dyn ConversationSource>,
     /// Permits for turns that recall.
     recalling: Arc<Semaphore>,
     recalls: RecallQueue,
-    /// Wakes what follows turns that end.
+    /// Wakes the worker that stores episodes from finished turns.
     remember_wake: Arc<Notify>,
-    /// Wakes what goes through all conversations.
+    /// Wakes the worker that reviews all conversations.
     consolidate_wake: Arc<Notify>,
-    /// Wakes what forgets by the settings.
+    /// Wakes the worker that deletes episodes according to the settings.
     forget_wake: Arc<Notify>,
-    /// Wakes what lets models find entities.
+    /// Wakes the worker that extracts entities with models.
     extract_wake: Arc<Notify>,
-    /// Models that did not answer are not asked again before.
+    /// Earliest time of the next extraction after a model failed.
     extract_again: parking_lot::Mutex<Option<Timestamp>>,
     consolidation_due: NextDue,
     followed: parking_lot::Mutex<Followed>,
@@ -94,7 +94,7 @@ impl Memory {
         &self.0.follower
     }
 
-    pub(super) fn clusterings(&self) -> &Clusterings {
+    pub(super) fn clusterings(&self) -> &ClusteringCache {
         &self.0.clusterings
     }
 
@@ -122,12 +122,12 @@ impl Memory {
         Arc::clone(&self.0.consolidate_wake)
     }
 
-    /// When conversations are to be gone through again.
+    /// Returns when conversations are reviewed next.
     pub(super) fn consolidation_due(&self) -> Timestamp {
         self.0.consolidation_due.at()
     }
 
-    /// Until then models that did not answer are left alone.
+    /// Returns when extraction by models resumes.
     pub(super) fn extraction_due(&self) -> Timestamp {
         self.0.extract_again.lock().unwrap_or(NextDue::NEVER)
     }
@@ -144,7 +144,7 @@ impl Memory {
         self.0.settings.section::<MemorySettings>()
     }
 
-    /// The id of an agent that is there.
+    /// Returns the id of an existing agent.
     async fn agent(&self, name_or_id: &str) -> Result<AgentId, MemoryError> {
         Ok(self.0.agents.get(name_or_id).await?.id.clone())
     }

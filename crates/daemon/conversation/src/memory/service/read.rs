@@ -1,4 +1,4 @@
-//! Showing what is remembered.
+//! Reading episodes, the entity graph and statistics.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,30 +17,30 @@ use crate::memory::store::counts::{Figure, count_episodes, figures};
 use crate::memory::store::entities::{Relation, RelationPlace};
 use crate::memory::store::{entities, episodes};
 
-/// Episodes of an export that are read at once.
-const EXPORT_PAGE: u32 = 200;
-/// Entities or relations of the whole graph that are read at once.
-const GRAPH_PAGE: u32 = 1_000;
-/// For each entity of a graph so many relations are shown, on average.
+/// Number of episodes per page of an export.
+const EXPORT_PAGE_SIZE: u32 = 200;
+/// Number of entities or relations per page of the complete graph.
+const GRAPH_PAGE_SIZE: u32 = 1_000;
+/// Average number of relations per entity in a graph.
 const RELATIONS_PER_ENTITY: u32 = 4;
-/// Candidates from each side before what is related is ranked: as many as may be asked for.
+/// Number of candidates from each source; equals the maximum page size.
 const RELATED_CANDIDATES: u32 = 100;
 
-/// Which episodes to list.
+/// Filter of an episode list.
 #[derive(Debug, Clone, Default)]
 pub struct EpisodeFilter {
-    /// The id or the `svc_name`.
+    /// Id or `svc_name`.
     pub agent: Option<String>,
     pub cluster: Option<String>,
 }
 
-/// An episode that is related to another one.
+/// Episode related to another one.
 #[derive(Debug)]
 pub struct Related {
     pub episode: Episode,
-    /// 0 to 1.
+    /// From 0 to 1.
     pub score: f64,
-    /// Their names.
+    /// Names of the shared entities.
     pub shared_entities: Vec<String>,
 }
 
@@ -52,14 +52,14 @@ pub struct Graph {
     pub total_relations: u64,
 }
 
-/// Exact, at any size.
+/// Exact counts, independent of the amount of data.
 #[derive(Debug, Default)]
 pub struct Statistics {
     pub episodes: u64,
     pub relations: u64,
     pub average_importance: f64,
     pub average_valence: f64,
-    /// By tenths.
+    /// Number of episodes per tenth of importance.
     pub importance: [u64; 10],
     pub sources: BTreeMap<String, u64>,
     pub entities_of_type: BTreeMap<String, u64>,
@@ -69,16 +69,16 @@ pub struct Statistics {
 
 impl Memory {
     /// # Errors
-    /// `NotFound`, or the store's refusal.
+    /// `NotFound`, or the database fails.
     pub async fn get(&self, id: &str) -> Result<Episode, MemoryError> {
         let found = episodes::find_episode(&mut self.context().db.read().await?, &EpisodeId::from(id)).await?;
         found.ok_or_else(|| MemoryError::NotFound { id: id.to_owned() })
     }
 
-    /// The newest first, and how many there are.
+    /// Returns a page of episodes, newest first, and their total number.
     ///
     /// # Errors
-    /// An unknown agent or cluster, or the store's refusal.
+    /// The agent or cluster is unknown, or the database fails.
     pub async fn list(&self, filter: EpisodeFilter, page: Page) -> Result<(Vec<Episode>, u64), MemoryError> {
         let agent = match &filter.agent {
             Some(agent) => Some(self.agent(agent).await?),
@@ -93,21 +93,21 @@ impl Memory {
         Ok((episodes::list_episodes(&mut read, agent, page).await?, total))
     }
 
-    /// Episodes of the same agent that mean something similar or speak of the same things.
+    /// Returns episodes of the same agent that have a similar meaning or mention the same entities.
     ///
     /// # Errors
-    /// `NotFound`, the index's failure, or the store's refusal.
+    /// `NotFound`, or the index or the database fails.
     pub async fn related(&self, id: &str, limit: u32) -> Result<Vec<Related>, MemoryError> {
         let episode = self.get(id).await?;
         let index = self.follower().current().await?;
         let agent = episode.agent_id.as_ref().map(|agent| agent_key(agent.as_str())).unwrap_or_default();
         let row = row_number(episode.number);
-        let near = self.follower().ask(&index, |index| {
+        let near = self.follower().query(&index, |index| {
             let filter = Filter { agent: Some(agent), ..Default::default() };
             index.similar(row, &filter, RELATED_CANDIDATES as usize)
         });
         let near = match near.await {
-            // Forgotten meanwhile.
+            // Deleted meanwhile.
             Err(MemoryError::Index(IndexError::UnknownRow(_))) => {
                 return Err(MemoryError::NotFound { id: id.to_owned() });
             }
@@ -115,8 +115,8 @@ impl Memory {
         };
         let mut read = self.context().db.read().await?;
         let sharing = entities::sharing_entities(&mut read, episode.number, RELATED_CANDIDATES).await?;
-        // Half for the meaning, half for how many of its entities another one has.
-        let mine = episode.entities.len().max(1);
+        // Similarity and the share of common entities have equal weight.
+        let entity_count = episode.entities.len().max(1);
         let mut scores: HashMap<i64, f64> = HashMap::new();
         for hit in near {
             let number = i64::try_from(hit.row.0).unwrap_or(0);
@@ -124,7 +124,7 @@ impl Memory {
         }
         #[allow(clippy::cast_precision_loss, reason = "small counts")]
         for (number, shared) in sharing {
-            *scores.entry(number).or_default() += 0.5 * (shared as f64 / mine as f64).min(1.0);
+            *scores.entry(number).or_default() += 0.5 * (shared as f64 / entity_count as f64).min(1.0);
         }
         let mut ranked: Vec<(i64, f64)> = scores.into_iter().collect();
         ranked.sort_by(|one, other| other.1.total_cmp(&one.1).then(other.0.cmp(&one.0)));
@@ -133,7 +133,7 @@ impl Memory {
         let score: HashMap<i64, f64> = ranked.into_iter().collect();
         let related = found.into_iter().filter(|other| other.agent_id == episode.agent_id).take(limit as usize);
         let shared = |other: &Episode| {
-            let is_mine = |entity: &&Entity| episode.entities.iter().any(|mine| mine.number == entity.number);
+            let is_mine = |entity: &&Entity| episode.entities.iter().any(|own| own.number == entity.number);
             other.entities.iter().filter(is_mine).map(|entity| entity.name.clone()).collect()
         };
         Ok(related
@@ -145,10 +145,10 @@ impl Memory {
             .collect())
     }
 
-    /// The most mentioned entities and the heaviest relations among them.
+    /// Returns the most mentioned entities and the heaviest relations among them.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// The database fails.
     pub async fn graph(&self, limit: u32) -> Result<Graph, MemoryError> {
         let mut read = self.context().db.read_snapshot().await?;
         let (entities, relations) =
@@ -162,32 +162,32 @@ impl Memory {
         })
     }
 
-    /// Every entity, the oldest first, and then every relation among these, in pages. Memory may change meanwhile:
-    /// a relation of an entity that was not shown is left out.
+    /// Streams all entities, oldest first, and then all relations among them, in pages. Relations of entities created
+    /// meanwhile are skipped.
     pub fn whole_graph(
         &self,
     ) -> (
         impl Stream<Item = Result<Vec<Entity>, MemoryError>> + Send + use<>,
         impl Stream<Item = Result<Vec<Relation>, MemoryError>> + Send + use<>,
     ) {
-        // Ascending.
+        // In ascending order.
         let shown: Arc<Mutex<Vec<i64>>> = Arc::default();
-        let (memory, showing) = (self.clone(), Arc::clone(&shown));
-        let all = futures_util::stream::try_unfold(0, move |after| {
-            let (memory, showing) = (memory.clone(), Arc::clone(&showing));
+        let (memory, collected) = (self.clone(), Arc::clone(&shown));
+        let entities = futures_util::stream::try_unfold(0, move |after| {
+            let (memory, collected) = (memory.clone(), Arc::clone(&collected));
             async move {
                 let mut read = memory.context().db.read().await?;
-                let page = entities::entities_after(&mut read, after, GRAPH_PAGE).await?;
-                showing.lock().extend(page.iter().map(|entity| entity.number));
+                let page = entities::entities_after(&mut read, after, GRAPH_PAGE_SIZE).await?;
+                collected.lock().extend(page.iter().map(|entity| entity.number));
                 Ok(page.last().map(|last| last.number).map(|last| (page, last)))
             }
         });
         let memory = self.clone();
-        let among_them = futures_util::stream::try_unfold(RelationPlace::default(), move |after| {
+        let relations = futures_util::stream::try_unfold(RelationPlace::default(), move |after| {
             let (memory, shown) = (memory.clone(), Arc::clone(&shown));
             async move {
                 let mut read = memory.context().db.read().await?;
-                let mut page = entities::relations_after(&mut read, &after, GRAPH_PAGE).await?;
+                let mut page = entities::relations_after(&mut read, &after, GRAPH_PAGE_SIZE).await?;
                 let Some(last) = page.last().map(|(place, _)| place.clone()) else { return Ok(None) };
                 let shown = shown.lock();
                 let is_shown = |number: &i64| shown.binary_search(number).is_ok();
@@ -195,10 +195,10 @@ impl Memory {
                 Ok(Some((page.into_iter().map(|(_, relation)| relation).collect(), last)))
             }
         });
-        (all, among_them)
+        (entities, relations)
     }
 
-    /// Why no entities are found in new episodes; `None` if they are.
+    /// Returns why no entities are extracted from new episodes; `None` if they are.
     pub async fn entity_extraction_problem(&self) -> Option<String> {
         match self.rules().entity_extraction {
             EntityExtraction::Off => Some(MemoryError::ExtractionOff.to_string()),
@@ -211,7 +211,7 @@ impl Memory {
     }
 
     /// # Errors
-    /// The store's refusal.
+    /// The database fails.
     pub async fn statistics(&self) -> Result<Statistics, MemoryError> {
         let figures = figures(&mut self.context().db.read().await?).await?;
         let episodes = count(figures.get(Figure::Episodes));
@@ -235,7 +235,7 @@ impl Memory {
         })
     }
 
-    /// Every episode, the oldest first, in pages.
+    /// Streams all episodes in pages, oldest first.
     pub fn export(&self) -> impl Stream<Item = Result<Vec<Episode>, MemoryError>> + Send + use<> {
         let memory = self.clone();
         futures_util::stream::try_unfold(Some(0), move |after| {
@@ -243,7 +243,7 @@ impl Memory {
             async move {
                 let Some(after) = after else { return Ok(None) };
                 let mut read = memory.context().db.read().await?;
-                let page = episodes::episodes_after(&mut read, after, EXPORT_PAGE).await?;
+                let page = episodes::episodes_after(&mut read, after, EXPORT_PAGE_SIZE).await?;
                 let next = page.last().map(|last| last.number);
                 Ok(next.map(|next| (page, Some(next))))
             }
@@ -251,7 +251,7 @@ impl Memory {
     }
 }
 
-/// What is counted is never below nothing.
+/// Converts a counter, which is never negative.
 fn count(amount: i64) -> u64 {
     u64::try_from(amount).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! Remembering what was said in conversations.
+//! Storing episodes from conversations.
 
 use agentd_base::Timestamp;
 use agentd_engine::agents::AgentError;
@@ -15,32 +15,32 @@ use crate::memory::source::{ConversationRef, Speaker, UtterancePage};
 use crate::memory::store::conversations::ConversationProgress;
 use crate::memory::store::{conversations, episodes};
 
-/// Messages of a conversation that are gone over at once.
-pub(super) const MESSAGES_AT_ONCE: u32 = 16;
-/// What was made of some messages of a conversation.
-pub(super) struct GoneOver {
-    /// How far the conversation was gone through before them.
+/// Maximum number of messages processed per step.
+pub(super) const MESSAGE_BATCH_SIZE: u32 = 16;
+/// Episodes selected from some messages of a conversation.
+pub(super) struct ProcessedBatch {
+    /// Progress of the conversation before these messages.
     pub(super) before: ConversationProgress,
-    /// And with them.
+    /// Progress of the conversation after these messages.
     pub(super) after: ConversationProgress,
-    /// What is to be remembered, with the positions of the messages.
+    /// Selected episodes with the positions of their messages.
     pub(super) episodes: Vec<(u64, NewEpisode)>,
-    /// How many messages there were.
+    /// Number of messages.
     count: u64,
 }
 
-/// A page of conversations, those of them that something is to be done with, each with how far that is.
+/// Page of conversations: those that are due, with their progress.
 pub(crate) struct DueConversations {
     pub(super) due: Vec<(ConversationRef, ConversationProgress)>,
-    /// Where to look on; `None` where nothing was found.
+    /// Position of the next page; `None` if the page is empty.
     pub(super) next: Option<(Timestamp, String)>,
-    /// Nothing follows.
+    /// Whether this is the last page.
     pub(super) is_last: bool,
 }
 
 impl Memory {
-    /// Goes over the next messages of a conversation; answers whether there are more. Whoever asks for it means also
-    /// what was said while nothing was remembered by itself.
+    /// Processes the next messages of a conversation; returns whether there are more. A requested run includes messages
+    /// from times when automatic storing was disabled.
     pub(crate) async fn remember_conversation(
         &self,
         conversation: &ConversationRef,
@@ -53,25 +53,25 @@ impl Memory {
         if before.revision >= conversation.revision {
             return Ok((Tally::default(), false));
         }
-        let page = self.source().utterances_after(&conversation.id, before.through, MESSAGES_AT_ONCE).await?;
+        let page = self.source().utterances_after(&conversation.id, before.through, MESSAGE_BATCH_SIZE).await?;
         let has_more = !page.is_last;
-        // Only now: what was read was said before, and it may have been switched off meanwhile.
-        let since = if is_asked_for { self.remembering_since().await? } else { self.storing_since().await? };
+        // Checked after reading: the messages are older than this, and memory may have been disabled meanwhile.
+        let since = if is_asked_for { self.enabled_since().await? } else { self.auto_store_since().await? };
         let Some(since) = since else { return Ok((Tally::default(), false)) };
-        match self.go_over(conversation, before, page, since).await? {
-            Some(gone_over) => Ok((self.take_in(conversation, gone_over).await?, has_more)),
+        match self.select_episodes(conversation, before, page, since).await? {
+            Some(processed) => Ok((self.store_batch(conversation, processed).await?, has_more)),
             None => Ok((Tally::default(), false)),
         }
     }
 
-    /// Evaluates what was said at `since` or later; `None` where the agent is gone.
-    pub(super) async fn go_over(
+    /// Evaluates the messages since `since`; returns `None` if the agent was deleted.
+    pub(super) async fn select_episodes(
         &self,
         conversation: &ConversationRef,
         before: ConversationProgress,
         page: UtterancePage,
         since: Timestamp,
-    ) -> Result<Option<GoneOver>, MemoryError> {
+    ) -> Result<Option<ProcessedBatch>, MemoryError> {
         let agent = match self.0.agents.get(conversation.agent_id.as_str()).await {
             Ok(agent) => agent,
             Err(AgentError::NotFound { .. }) => return Ok(None),
@@ -92,24 +92,24 @@ impl Memory {
             revision: if page.is_last { conversation.revision } else { before.revision },
             ..before
         };
-        Ok(Some(GoneOver { before, after, episodes: selected, count: page.utterances.len() as u64 }))
+        Ok(Some(ProcessedBatch { before, after, episodes: selected, count: page.utterances.len() as u64 }))
     }
 
-    /// Stores what is to be remembered, and how far the conversation was gone through.
-    pub(super) async fn take_in(
+    /// Stores the selected episodes and the progress of the conversation.
+    pub(super) async fn store_batch(
         &self,
         conversation: &ConversationRef,
-        gone_over: GoneOver,
+        processed: ProcessedBatch,
     ) -> Result<Tally, MemoryError> {
-        let GoneOver { before, after, episodes: selected, count } = gone_over;
+        let ProcessedBatch { before, after, episodes: selected, count } = processed;
         let texts: Vec<String> = selected.iter().map(|(_, new)| new.content.clone()).collect();
-        let mut embedded = self.embedding().texts_or_none(texts).await.into_iter();
+        let mut embedded = self.embedding().embed_texts_or_none(texts).await.into_iter();
         let mut tally = Tally { processed: count, ..Tally::default() };
         let mut progress = before;
         for (position, new) in selected {
             let prepared = self.prepare(new, embedded.next().flatten());
             let after = ConversationProgress { through: position, ..progress };
-            if self.keep(conversation, prepared, (progress, after)).await? {
+            if self.store_or_merge(conversation, prepared, (progress, after)).await? {
                 tally.created += 1;
             } else {
                 tally.merged += 1;
@@ -145,16 +145,16 @@ impl Memory {
         self.context().db.write(advance).await
     }
 
-    /// Stores an episode or takes it into the one that it repeats, and notes how far the conversation was
-    /// gone through, in one transaction. Answers whether it is a new one.
-    async fn keep(
+    /// Stores an episode or merges it into the one it repeats, and advances the conversation, in one transaction.
+    /// Returns whether a new episode was stored.
+    async fn store_or_merge(
         &self,
         conversation: &ConversationRef,
         prepared: Prepared,
         (before, after): (ConversationProgress, ConversationProgress),
     ) -> Result<bool, MemoryError> {
-        let (here, conversation) = (self.clone(), conversation.clone());
-        let keep = async move |tx: &mut Tx| {
+        let (memory, conversation) = (self.clone(), conversation.clone());
+        let store_or_merge = async move |tx: &mut Tx| {
             if !conversations::advance(tx, &conversation.id, &conversation.agent_id, before, after).await? {
                 return Err(MemoryError::Overtaken);
             }
@@ -164,17 +164,17 @@ impl Memory {
             {
                 return Ok(false);
             }
-            Ok(here.insert(tx, &prepared).await?.is_some())
+            Ok(memory.insert(tx, &prepared).await?.is_some())
         };
-        let is_new = self.context().db.write(keep).await?;
+        let is_new = self.context().db.write(store_or_merge).await?;
         if is_new {
-            self.settle().await;
+            self.sync_index().await;
         }
         Ok(is_new)
     }
 
-    /// Merges episodes from conversations and insights that repeat an older one, a batch after `place`. Returns where the
-    /// next batch begins.
+    /// Merges a batch of episodes after `place` that repeat an older one. Only episodes from conversations and insights
+    /// are merged. Returns where the next batch begins.
     pub(crate) async fn merge_repeated(&self, place: i64, limit: u32) -> Result<Option<(i64, Tally)>, MemoryError> {
         let batch = episodes::list_comparable(&mut self.context().db.read().await?, place, limit).await?;
         let Some(last) = batch.last().map(|last| last.number) else { return Ok(None) };
@@ -194,14 +194,13 @@ impl Memory {
             };
             if self.context().db.write(merge).await? {
                 tally.merged += 1;
-                self.settle().await;
+                self.sync_index().await;
             }
         }
         Ok(Some((last, tally)))
     }
 
-    /// Conversations in which something was said that was not gone over, among those that changed at
-    /// `since` or later.
+    /// Returns a page of conversations that changed at `since` or later, reduced to those that are due.
     pub(crate) async fn due_conversations(
         &self,
         since: Timestamp,

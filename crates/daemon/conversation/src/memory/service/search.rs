@@ -1,4 +1,4 @@
-//! Finding.
+//! Searching episodes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use crate::memory::follower::{agent_key, source_key};
 use crate::memory::model::Episode;
 use crate::memory::store::episodes;
 
-/// Of each episode that is found.
-const HIGHLIGHTS: usize = 3;
+/// Maximum number of highlights per episode.
+const MAX_HIGHLIGHTS: usize = 3;
 
-/// What episodes are ranked by.
+/// Ranking method of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(default = SearchMode::default)]
 pub enum SearchMode {
-    /// Words and meaning.
+    /// Combines keyword and semantic ranking.
     #[default]
     Hybrid,
     Keyword,
@@ -39,25 +39,25 @@ pub struct Search {
     /// Inclusive.
     pub until: Option<Timestamp>,
     pub source: Option<String>,
-    /// The id or the `svc_name`.
+    /// Id or `svc_name`.
     pub agent: Option<String>,
-    /// Beside those of the agent, those of none, which are the owner's.
+    /// Whether to include episodes of no agent, which belong to the owner.
     pub and_of_owner: bool,
 }
 
 #[derive(Debug)]
 pub struct SearchHit {
     pub episode: Episode,
-    /// 0 to 1.
+    /// From 0 to 1.
     pub score: f64,
     pub highlights: Vec<String>,
 }
 
 #[derive(Debug)]
-pub struct Found {
+pub struct SearchPage {
     pub hits: Vec<SearchHit>,
     pub total: u64,
-    /// Meanings could not be compared, or not all of them.
+    /// Whether semantic ranking was unavailable or incomplete.
     pub degraded: bool,
 }
 
@@ -73,25 +73,24 @@ impl From<SearchMode> for Mode {
 
 impl Memory {
     /// # Errors
-    /// An unknown agent, `NoEmbedder` for a search by meaning alone, the index's failure, or the
-    /// store's refusal.
-    pub async fn search(&self, search: &Search) -> Result<Found, MemoryError> {
+    /// The agent is unknown, `NoEmbedder` for a semantic search, or the index or the database fails.
+    pub async fn search(&self, search: &Search) -> Result<SearchPage, MemoryError> {
         let agent = match &search.agent {
             Some(agent) => Some(agent_key(self.agent(agent).await?.as_str())),
             None => None,
         };
         let index = self.follower().current().await?;
-        let meaning = match search.mode {
+        let embed_query = match search.mode {
             SearchMode::Keyword => Ok(None),
-            SearchMode::Semantic => Ok(self.meaning(&index, &search.text, agent).await?),
-            SearchMode::Hybrid => self.meaning(&index, &search.text, agent).await,
+            SearchMode::Semantic => Ok(self.embed_query(&index, &search.text, agent).await?),
+            SearchMode::Hybrid => self.embed_query(&index, &search.text, agent).await,
         };
-        // A query without a word means nothing, whatever model is there: nothing is near to it.
-        let is_without_words = search.mode != SearchMode::Keyword && matches!(meaning, Ok(None));
+        // A query without words has no vector with any model, so it matches nothing semantically.
+        let is_without_words = search.mode != SearchMode::Keyword && matches!(embed_query, Ok(None));
         if is_without_words && search.mode == SearchMode::Semantic {
-            return Ok(Found { hits: Vec::new(), total: 0, degraded: false });
+            return Ok(SearchPage { hits: Vec::new(), total: 0, degraded: false });
         }
-        let vector = meaning.unwrap_or_default();
+        let vector = embed_query.unwrap_or_default();
         let source = search.source.as_deref().map(source_key);
         let request = SearchRequest {
             mode: search.mode.into(),
@@ -109,7 +108,7 @@ impl Memory {
             offset: usize::try_from(search.page.offset).unwrap_or(usize::MAX),
             limit: search.page.limit as usize,
         };
-        let searched = self.follower().ask(&index, |index| index.search(&request)).await?;
+        let searched = self.follower().query(&index, |index| index.search(&request)).await?;
         let score: HashMap<i64, f64> = searched
             .hits
             .iter()
@@ -122,21 +121,21 @@ impl Memory {
             .into_iter()
             .map(|episode| SearchHit {
                 score: score.get(&episode.number).copied().unwrap_or_default(),
-                highlights: highlighter.fragments(&episode.content, HIGHLIGHTS),
+                highlights: highlighter.fragments(&episode.content, MAX_HIGHLIGHTS),
                 episode,
             })
             .collect();
-        Ok(Found { hits, total: searched.total as u64, degraded: searched.degraded && !is_without_words })
+        Ok(SearchPage { hits, total: searched.total as u64, degraded: searched.degraded && !is_without_words })
     }
 
-    /// The vector of what is asked, as far as it means something.
-    pub(super) async fn meaning(
+    /// Returns the vector of a query; `None` if it contains no words.
+    pub(super) async fn embed_query(
         &self,
         index: &Arc<Index>,
         text: &str,
         agent: Option<AgentKey>,
     ) -> Result<Option<Vec<f32>>, MemoryError> {
-        let text = self.follower().ask(index, |index| index.embedding_query(text, agent)).await?;
-        self.embedding().query(&text).await
+        let text = self.follower().query(index, |index| index.embedding_query(text, agent)).await?;
+        self.embedding().embed_query(&text).await
     }
 }

@@ -1,5 +1,5 @@
-//! Long work, one run at a time over all daemons. Each step is a transaction of its own that cannot be
-//! done twice, so a run that was cut off goes on where it was, and one that has nothing to do does nothing.
+//! Jobs of memory; each has at most one active run across all daemons. Each step is an idempotent transaction, so an
+//! interrupted run continues where it stopped, and a run without pending work changes nothing.
 
 use std::time::Duration;
 
@@ -11,39 +11,39 @@ use serde_json::json;
 
 use super::Memory;
 use super::remember::DueConversations;
-use crate::memory::embedding::{OTHER_MODEL, TAGGER_VERSION};
+use crate::memory::embedding::{NO_TAGGER_REASON, TAGGER_VERSION};
 use crate::memory::error::MemoryError;
 use crate::memory::jobs::{Job, JobState, JobStatus, Tally};
 use crate::memory::settings::EntityExtraction;
 use crate::memory::source::ConversationRef;
 use crate::memory::store::conversations::{self, ConversationProgress};
 use crate::memory::store::counts::count_episodes;
-use crate::memory::store::entities::{self, Found};
+use crate::memory::store::entities::{self, ExtractedEntities};
 use crate::memory::store::episodes;
 use crate::memory::store::jobs::{self, JobRow};
 
-/// After a daemon's sudden end another one may go on with its work when this is over.
-const LEASE: Duration = Duration::from_secs(20);
-/// Conversations of one run; a run that finds more leaves them to the next.
+/// Lease of a job; another daemon can take over an abandoned run after this time.
+const LEASE_DURATION: Duration = Duration::from_secs(20);
+/// Maximum number of conversations per run; the next run processes the rest.
 const MAX_CONVERSATIONS: usize = 20_000;
-const CONVERSATIONS_A_PAGE: u32 = 200;
-const EPISODES_AT_ONCE: u32 = 50;
-/// Steps of a run that nobody waits for, before other workers have their turn.
-const BACKGROUND_STEPS: usize = 8;
+const CONVERSATION_PAGE_SIZE: u32 = 200;
+const EPISODE_BATCH_SIZE: u32 = 50;
+/// Number of steps per background run, before other workers get their turn.
+const MAX_BACKGROUND_STEPS: usize = 8;
 
-/// Work that this daemon holds.
-pub(crate) struct Held {
+/// Job claimed by this daemon.
+pub(crate) struct ClaimedJob {
     memory: Memory,
     lease: HeldRow,
     pub(crate) row: JobRow,
-    /// What came of it since it was taken.
+    /// Totals since it was claimed.
     tally: Tally,
     steps_left: usize,
 }
 
-impl Held {
-    /// Counts a step and writes down how far the work is; `false` when it is time to stop.
-    pub(crate) async fn step(&mut self, tally: Tally) -> Result<bool, MemoryError> {
+impl ClaimedJob {
+    /// Counts a step and saves the progress; returns `false` when the run must stop.
+    pub(crate) async fn record_step(&mut self, tally: Tally) -> Result<bool, MemoryError> {
         self.tally.add(tally);
         self.row.tally.add(tally);
         self.save().await?;
@@ -53,17 +53,17 @@ impl Held {
 
     async fn save(&self) -> Result<(), MemoryError> {
         let (held, row) = (self.lease.clone(), self.row.clone());
-        let save = async move |tx: &mut Tx| jobs::record_progress(tx, &held, &row, LEASE).await;
+        let save = async move |tx: &mut Tx| jobs::record_progress(tx, &held, &row, LEASE_DURATION).await;
         Ok(self.memory.context().db.write(save).await?)
     }
 }
 
 impl Memory {
-    /// Does a job to its end and answers what came of it, which is recorded where the job ends. Whoever asked may
-    /// go away meanwhile.
+    /// Runs a job to its end and returns its totals, which `recorder` stores in the final transaction. The job
+    /// continues if the caller is dropped.
     ///
     /// # Errors
-    /// `Disabled`, `ExtractionOff`, `JobRunning`, or the store's refusal.
+    /// `Disabled`, `ExtractionOff`, `JobRunning`, or the database fails.
     pub async fn run_job(&self, job: Job, recorder: Recorder<Tally>) -> Result<Tally, MemoryError> {
         let rules = self.rules();
         if !rules.enabled {
@@ -73,22 +73,22 @@ impl Memory {
             return Err(MemoryError::ExtractionOff);
         }
         let held = self.claim(job, usize::MAX).await?.ok_or(MemoryError::JobRunning { name: job.as_str() })?;
-        let here = self.clone();
-        let task = tokio::spawn(async move { here.do_held(job, held, Some(recorder)).await });
+        let memory = self.clone();
+        let task = tokio::spawn(async move { memory.run_claimed(job, held, Some(recorder)).await });
         match task.await {
             Ok(done) => done.map(|(tally, _)| tally),
             Err(error) => {
-                tracing::error!(%error, job = job.as_str(), "a job of memory went wrong");
+                tracing::error!(%error, job = job.as_str(), "memory job failed");
                 Err(StoreError::Closed.into())
             }
         }
     }
 
-    /// Goes through conversations when that is due, a few steps of it; answers whether there is more.
+    /// Runs a few steps of a due review of all conversations; the report says whether more follow.
     pub(crate) async fn consolidate_when_due(&self) -> Result<WorkerReport, MemoryError> {
         let minutes = self.rules().consolidate_interval_minutes;
         let next_due = &self.0.consolidation_due;
-        if self.storing_since().await?.is_none() || minutes == 0 {
+        if self.auto_store_since().await?.is_none() || minutes == 0 {
             next_due.note(None);
             return Ok(WorkerReport::IDLE);
         }
@@ -100,27 +100,32 @@ impl Memory {
             next_due.note(Some(due));
             return Ok(WorkerReport::IDLE);
         }
-        // Whoever holds it may have ended.
-        next_due.note(Some(now + LEASE));
-        let Some(held) = self.claim(job, BACKGROUND_STEPS).await? else { return Ok(WorkerReport::IDLE) };
-        let (_, is_finished) = self.do_held(job, held, None).await?;
+        // The other owner of the lease may have died.
+        next_due.note(Some(now + LEASE_DURATION));
+        let Some(held) = self.claim(job, MAX_BACKGROUND_STEPS).await? else { return Ok(WorkerReport::IDLE) };
+        let (_, is_finished) = self.run_claimed(job, held, None).await?;
         Ok(WorkerReport { items: 1, has_more: !is_finished })
     }
 
-    async fn claim(&self, job: Job, steps_left: usize) -> Result<Option<Held>, MemoryError> {
+    async fn claim(&self, job: Job, steps_left: usize) -> Result<Option<ClaimedJob>, MemoryError> {
         let owner = self.context().instance.to_string();
-        let claim = async move |tx: &mut Tx| jobs::claim_job(tx, job.as_str(), &owner, LEASE).await;
+        let claim = async move |tx: &mut Tx| jobs::claim_job(tx, job.as_str(), &owner, LEASE_DURATION).await;
         let row = self.context().db.write::<_, StoreError, _>(claim).await?;
-        let claimed =
-            row.map(|(lease, row)| Held { memory: self.clone(), lease, row, tally: Tally::default(), steps_left });
+        let claimed = row.map(|(lease, row)| ClaimedJob {
+            memory: self.clone(),
+            lease,
+            row,
+            tally: Tally::default(),
+            steps_left,
+        });
         Ok(claimed)
     }
 
-    /// `asked` is the recorder of who asked for it, if somebody did.
-    async fn do_held(
+    /// Runs a claimed job; `asked` is the recorder of the request, if the run was requested.
+    async fn run_claimed(
         &self,
         job: Job,
-        mut held: Held,
+        mut held: ClaimedJob,
         asked: Option<Recorder<Tally>>,
     ) -> Result<(Tally, bool), MemoryError> {
         let is_asked_for = asked.is_some();
@@ -132,17 +137,17 @@ impl Memory {
                 Job::BackfillEntities => self.backfill(&mut held).await,
             }
         };
-        let done = lease::hold(&db, &lease, LEASE, work).await.map_err(|error| match error {
+        let done = lease::run_until_lost(&db, &lease, LEASE_DURATION, work).await.map_err(|error| match error {
             MemoryError::Store(StoreError::LostLease { .. }) => MemoryError::Overtaken,
             other => other,
         });
         let is_finished = matches!(done, Ok(true));
         let (name, tally) = (held.row.name.clone(), held.row.tally);
-        let says = job == Job::Consolidate && is_finished && (is_asked_for || tally != Tally::default());
+        let emits_event = job == Job::Consolidate && is_finished && (is_asked_for || tally != Tally::default());
         let release = async move |tx: &mut Tx| {
             match jobs::release_job(tx, &lease, &name, is_finished).await {
-                Ok(()) if says => drop(tx.emit(NewEvent::new("memory.consolidated", json!(tally))).await?),
-                // Another daemon goes on with it.
+                Ok(()) if emits_event => drop(tx.emit(NewEvent::new("memory.consolidated", json!(tally))).await?),
+                // Another daemon continues the job.
                 Ok(()) | Err(StoreError::LostLease { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -155,8 +160,8 @@ impl Memory {
         done.map(|is_finished| (held.tally, is_finished))
     }
 
-    /// The conversations that are due, the longest unchanged first.
-    async fn all_due(
+    /// Returns the conversations that are due, the least recently changed first.
+    async fn list_due(
         &self,
         is_due: fn(&ConversationRef, ConversationProgress) -> bool,
     ) -> Result<Vec<ConversationRef>, MemoryError> {
@@ -164,7 +169,7 @@ impl Memory {
         let (mut since, mut after) = (Timestamp::from_micros(0), String::new());
         while all.len() < MAX_CONVERSATIONS {
             let DueConversations { due, next, is_last } =
-                self.due_conversations(since, &after, CONVERSATIONS_A_PAGE, is_due).await?;
+                self.due_conversations(since, &after, CONVERSATION_PAGE_SIZE, is_due).await?;
             all.extend(due.into_iter().map(|(conversation, _)| conversation));
             let Some(next) = next.filter(|_| !is_last) else { break };
             (since, after) = next;
@@ -172,19 +177,19 @@ impl Memory {
         Ok(all)
     }
 
-    async fn consolidate(&self, held: &mut Held, is_asked_for: bool) -> Result<bool, MemoryError> {
-        let due = self.all_due(|conversation, known| known.revision < conversation.revision).await?;
+    async fn consolidate(&self, held: &mut ClaimedJob, is_asked_for: bool) -> Result<bool, MemoryError> {
+        let due = self.list_due(|conversation, known| known.revision < conversation.revision).await?;
         held.row.total = held.row.done + due.len() as u64;
         for conversation in due {
             loop {
                 let (tally, has_more) = match self.remember_conversation(&conversation, is_asked_for).await {
                     Ok(remembered) => remembered,
-                    // What follows turns that end was faster, with this part of it.
+                    // The follower of finished turns processed this part first.
                     Err(MemoryError::Overtaken) => (Tally::default(), true),
                     Err(error) => return Err(error),
                 };
                 held.row.done += u64::from(!has_more);
-                if !held.step(tally).await? {
+                if !held.record_step(tally).await? {
                     return Ok(false);
                 }
                 if !has_more {
@@ -193,22 +198,23 @@ impl Memory {
             }
         }
         self.forget_missing_conversations().await?;
-        // What was given from outside is only touched when somebody asks for it.
-        while is_asked_for && let Some((place, tally)) = self.merge_repeated(held.row.place, EPISODES_AT_ONCE).await? {
+        // Manually stored episodes are only merged in requested runs.
+        while is_asked_for && let Some((place, tally)) = self.merge_repeated(held.row.place, EPISODE_BATCH_SIZE).await?
+        {
             held.row.place = place;
-            if !held.step(tally).await? {
+            if !held.record_step(tally).await? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Forgets how far conversations were gone through that are not there any more.
+    /// Deletes the progress of conversations that no longer exist.
     async fn forget_missing_conversations(&self) -> Result<(), MemoryError> {
         let mut after = String::new();
         loop {
             let page =
-                conversations::list_conversations(&mut self.context().db.read().await?, &after, CONVERSATIONS_A_PAGE)
+                conversations::list_conversations(&mut self.context().db.read().await?, &after, CONVERSATION_PAGE_SIZE)
                     .await?;
             let Some(last) = page.last() else { return Ok(()) };
             after.clone_from(last);
@@ -220,32 +226,32 @@ impl Memory {
         }
     }
 
-    async fn generate(&self, held: &mut Held) -> Result<bool, MemoryError> {
-        let due = self.all_due(|conversation, known| known.insight_revision < conversation.revision).await?;
+    async fn generate(&self, held: &mut ClaimedJob) -> Result<bool, MemoryError> {
+        let due = self.list_due(|conversation, known| known.insight_revision < conversation.revision).await?;
         held.row.total = held.row.done + due.len() as u64;
-        // One that does not answer now is not asked again for every conversation.
+        // A model that does not answer is not called again in this run.
         let mut may_ask = true;
         for conversation in due {
-            let tally = match self.sum_up(&conversation, &mut may_ask).await {
+            let tally = match self.summarize(&conversation, &mut may_ask).await {
                 Err(MemoryError::Overtaken) => Tally::default(),
-                summed => summed?,
+                result => result?,
             };
             held.row.done += 1;
-            if !held.step(tally).await? {
+            if !held.record_step(tally).await? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    async fn backfill(&self, held: &mut Held) -> Result<bool, MemoryError> {
+    async fn backfill(&self, held: &mut ClaimedJob) -> Result<bool, MemoryError> {
         let mut read = self.context().db.read().await?;
-        held.row.total = held.row.done + entities::count_not_extracted_by(&mut read, TAGGER_VERSION).await?;
+        held.row.total = held.row.done + entities::count_not_extracted(&mut read, TAGGER_VERSION).await?;
         drop(read);
         let mut after = 0;
         loop {
             let mut read = self.context().db.read().await?;
-            let batch = entities::not_extracted_by(&mut read, TAGGER_VERSION, after, EPISODES_AT_ONCE).await?;
+            let batch = entities::list_not_extracted(&mut read, TAGGER_VERSION, after, EPISODE_BATCH_SIZE).await?;
             drop(read);
             let Some((last, _)) = batch.last() else { return Ok(true) };
             after = *last;
@@ -255,7 +261,7 @@ impl Memory {
             let store = async move |tx: &mut Tx| {
                 let mut with_entities = 0;
                 for (number, found) in &found {
-                    let is_replaced = entities::replace_found(tx, *number, TAGGER_VERSION, found).await?;
+                    let is_replaced = entities::replace_entities(tx, *number, TAGGER_VERSION, found).await?;
                     with_entities += u64::from(is_replaced && !found.entities.is_empty());
                 }
                 Ok::<_, StoreError>(with_entities)
@@ -263,29 +269,29 @@ impl Memory {
             tally.created = self.context().db.write(store).await?;
             tally.skipped = tally.processed - tally.created;
             held.row.done += count;
-            if !held.step(tally).await? {
+            if !held.record_step(tally).await? {
                 return Ok(false);
             }
         }
     }
 
-    /// The entities of episodes.
-    async fn tag(&self, episodes: Vec<(i64, String)>) -> Result<Vec<(i64, Found)>, MemoryError> {
+    /// Extracts the entities of episodes.
+    async fn tag(&self, episodes: Vec<(i64, String)>) -> Result<Vec<(i64, ExtractedEntities)>, MemoryError> {
         let texts = episodes.iter().map(|(_, content)| content.clone()).collect();
-        let embedded = self.embedding().texts(texts).await;
+        let embedded = self.embedding().embed_texts(texts).await;
         let embedded = embedded.map_err(|error| MemoryError::NoTagger { reason: error.message })?;
         let found = episodes.into_iter().zip(embedded).map(|((number, content), embedded)| {
             let found = embedded.find_entities(&content);
-            let found = found.ok_or_else(|| MemoryError::NoTagger { reason: OTHER_MODEL.to_owned() })?;
+            let found = found.ok_or_else(|| MemoryError::NoTagger { reason: NO_TAGGER_REASON.to_owned() })?;
             Ok((number, found))
         });
         found.collect()
     }
 
-    /// Every long work as it stands.
+    /// Returns the state of all jobs.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// The database fails.
     pub async fn jobs(&self) -> Result<Vec<JobState>, MemoryError> {
         let now = self.context().clock.now();
         let mut read = self.context().db.read().await?;
@@ -311,7 +317,7 @@ impl Memory {
             Some(model) => Some(model),
             None => episodes::newest_model(&mut read).await?,
         };
-        let waiting = episodes::count_without_vectors_of(&mut read, model.as_deref().unwrap_or_default()).await?;
+        let waiting = episodes::count_without_vectors(&mut read, model.as_deref().unwrap_or_default()).await?;
         let status = match (waiting, self.embedding().model_id().await) {
             (0, _) => JobStatus::Idle,
             (_, Some(_)) => JobStatus::Running,
@@ -321,36 +327,38 @@ impl Memory {
         Ok(states)
     }
 
-    /// Forgets what has had its time, a batch; answers whether there may be more.
+    /// Deletes a batch of expired or unimportant episodes; the report says whether more may follow.
     pub(crate) async fn forget_by_rules(&self) -> Result<WorkerReport, MemoryError> {
-        const AT_ONCE: u32 = 50;
+        const BATCH_SIZE: u32 = 50;
         let rules = self.rules();
         if !rules.enabled {
             return Ok(WorkerReport::IDLE);
         }
         let mut read = self.context().db.read().await?;
-        let least = crate::memory::model::Millionths::of(rules.min_importance);
-        let mut gone = episodes::list_unimportant(&mut read, least, AT_ONCE).await?;
+        let min_importance = crate::memory::model::Millionths::of(rules.min_importance);
+        let mut expired = episodes::list_unimportant(&mut read, min_importance, BATCH_SIZE).await?;
         let untouched_since = (rules.retention_days > 0).then(|| {
             let kept = Duration::from_secs(u64::from(rules.retention_days) * 24 * 60 * 60);
             self.context().clock.now() - kept
         });
         if let Some(since) = untouched_since {
-            let old = episodes::list_untouched_since(&mut read, since, AT_ONCE).await?;
-            gone.extend(
-                old.into_iter().filter(|old| !gone.iter().any(|other| other.number == old.number)).collect::<Vec<_>>(),
+            let old = episodes::list_untouched_since(&mut read, since, BATCH_SIZE).await?;
+            expired.extend(
+                old.into_iter()
+                    .filter(|old| !expired.iter().any(|other| other.number == old.number))
+                    .collect::<Vec<_>>(),
             );
         }
         drop(read);
-        if gone.is_empty() {
+        if expired.is_empty() {
             return Ok(WorkerReport::IDLE);
         }
-        gone.sort_by_key(|episode| episode.number);
-        let items = gone.len();
+        expired.sort_by_key(|episode| episode.number);
+        let items = expired.len();
         let forget = async move |tx: &mut Tx| {
-            for episode in &gone {
-                // Recalled or raised meanwhile: it stays.
-                if episodes::is_still_to_go(tx, episode.number, least, untouched_since).await? {
+            for episode in &expired {
+                // An episode that was recalled or raised in importance meanwhile is retained.
+                if episodes::is_still_expired(tx, episode.number, min_importance, untouched_since).await? {
                     episodes::delete_episode(tx, episode).await?;
                 }
             }
@@ -358,7 +366,7 @@ impl Memory {
             Ok::<_, StoreError>(())
         };
         self.context().db.write(forget).await?;
-        self.settle().await;
+        self.sync_index().await;
         Ok(WorkerReport::more(items))
     }
 }

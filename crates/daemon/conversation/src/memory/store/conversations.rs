@@ -1,4 +1,4 @@
-//! How far conversations were gone through.
+//! Rows with the progress of conversations.
 
 use std::collections::HashMap;
 
@@ -9,15 +9,15 @@ use super::placeholders;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ConversationProgress {
-    /// The position of the last message that was gone over.
+    /// Position of the last processed message.
     pub through: u64,
-    /// Of the conversation when its last message then was gone over.
+    /// Revision of the conversation when its last message was processed.
     pub revision: u64,
-    /// Of the conversation when it was summed up.
+    /// Revision of the conversation when it was summarized.
     pub insight_revision: u64,
 }
 
-/// Of those conversations that were looked at before.
+/// Returns the progress of those conversations that have any.
 pub(crate) async fn find_progress(
     read: &mut Read,
     ids: &[&str],
@@ -44,7 +44,7 @@ pub(crate) async fn find_progress(
         .collect()
 }
 
-/// Moves on from where `before` stood; `false` when somebody else did so meanwhile.
+/// Advances a conversation from `before` to `after`; returns `false` if another run advanced it first.
 pub(crate) async fn advance(
     tx: &mut Tx,
     conversation: &str,
@@ -74,7 +74,7 @@ pub(crate) async fn advance(
     Ok(moved == 1)
 }
 
-/// Forgets about some conversations of an agent; answers how many.
+/// Deletes the progress of up to `limit` conversations of an agent; returns their number.
 pub(crate) async fn delete_of_agent(tx: &mut Tx, agent: &AgentId, limit: u32) -> Result<u64, StoreError> {
     tx.execute(
         "DELETE FROM memory_talks WHERE conversation_id IN \
@@ -84,7 +84,7 @@ pub(crate) async fn delete_of_agent(tx: &mut Tx, agent: &AgentId, limit: u32) ->
     .await
 }
 
-/// Conversations that were gone through, in the order of their ids.
+/// Returns ids of conversations with progress, in ascending order.
 pub(crate) async fn list_conversations(read: &mut Read, after: &str, limit: u32) -> Result<Vec<String>, StoreError> {
     let sql = "SELECT conversation_id FROM memory_talks WHERE conversation_id > $1 ORDER BY conversation_id LIMIT $2";
     read.fetch_all(sql, args![after, limit]).await?.iter().map(|row| row.get("conversation_id")).collect()

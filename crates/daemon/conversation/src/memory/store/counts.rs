@@ -1,5 +1,5 @@
-//! The figures of the statistics, which change in the transaction that changes what they count, so
-//! that asking for them reads a few rows, however much is remembered.
+//! Counters of the statistics. They change in the transaction that changes what they count, so reading them costs a few
+//! rows, independent of the amount of data.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use agentd_store::{Args, Read, StoreError, Tx, args};
 
 use crate::memory::model::{Episode, Millionths, importance_bucket};
 
-/// What is counted; most have a figure for each name.
+/// Counted quantity; most have a counter per name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Figure {
     Episodes,
@@ -57,11 +57,11 @@ impl Figure {
     }
 }
 
-/// Changes of figures, gathered and written at once.
+/// Changes of counters, written together.
 #[derive(Debug, Default)]
 pub(crate) struct CountChanges {
     by_figure: BTreeMap<(Figure, String), i64>,
-    /// Episodes that came.
+    /// Number of added episodes.
     came: u64,
 }
 
@@ -70,7 +70,7 @@ impl CountChanges {
         *self.by_figure.entry((figure, name.to_owned())).or_default() += amount;
     }
 
-    /// An episode that came (`sign` 1) or went (-1).
+    /// Counts an added (`sign` 1) or deleted (-1) episode.
     pub(crate) fn episode(&mut self, episode: &Episode, sign: i64) {
         self.came += u64::from(sign > 0);
         self.add(Figure::Episodes, "", sign);
@@ -87,7 +87,7 @@ impl CountChanges {
         self.add(Figure::ImportanceSum, "", sign * importance.0);
     }
 
-    /// In one order for everybody, so that two transactions never wait for each other.
+    /// Writes the changes in a fixed order, which prevents deadlocks between transactions.
     pub(crate) async fn write(self, tx: &mut Tx) -> Result<(), StoreError> {
         rollups::count(tx, &[(Counter::Episodes, "", self.came)]).await?;
         let changes: Vec<_> = self.by_figure.into_iter().filter(|(_, amount)| *amount != 0).collect();
@@ -106,7 +106,7 @@ impl CountChanges {
     }
 }
 
-/// Every figure as it stands.
+/// Values of all counters.
 #[derive(Debug, Default)]
 pub(crate) struct Figures(BTreeMap<Figure, BTreeMap<String, i64>>);
 
@@ -116,7 +116,7 @@ impl Figures {
         self.0.get(&figure).map_or(0, |names| names.values().sum())
     }
 
-    /// By name, without those that are back to nothing.
+    /// Returns the counters by name, without those that are 0.
     pub(crate) fn by_name(&self, figure: Figure) -> impl Iterator<Item = (&str, i64)> {
         let names = self.0.get(&figure).into_iter().flatten();
         names.filter(|(_, amount)| **amount != 0).map(|(name, amount)| (name.as_str(), *amount))
@@ -125,7 +125,7 @@ impl Figures {
 
 pub(crate) async fn figures(read: &mut Read) -> Result<Figures, StoreError> {
     let mut figures = Figures::default();
-    // One for each agent would be read for nothing.
+    // Counters per agent are not needed here.
     let sql = "SELECT kind, name, amount FROM memory_counts WHERE kind <> 'episodes_of_agent'";
     for row in read.fetch_all(sql, args![]).await? {
         let Some(figure) = Figure::parse(&row.get::<String>("kind")?) else { continue };
@@ -134,13 +134,13 @@ pub(crate) async fn figures(read: &mut Read) -> Result<Figures, StoreError> {
     Ok(figures)
 }
 
-/// Every figure with its name as it is stored, those that are back to nothing left out.
+/// Returns all counters as stored, without those that are 0.
 pub(crate) async fn stored_figures(read: &mut Read) -> Result<BTreeMap<(String, String), i64>, StoreError> {
     let rows = read.fetch_all("SELECT kind, name, amount FROM memory_counts WHERE amount <> 0", args![]).await?;
     rows.iter().map(|row| Ok(((row.get("kind")?, row.get("name")?), row.get("amount")?))).collect()
 }
 
-/// How many episodes there are, of one agent or of all.
+/// Returns the number of episodes of one agent or of all.
 pub(crate) async fn count_episodes(read: &mut Read, agent: Option<&str>) -> Result<u64, StoreError> {
     let kind = if agent.is_some() { Figure::EpisodesOfAgent } else { Figure::Episodes };
     let sql = "SELECT amount FROM memory_counts WHERE kind = $1 AND name = $2";

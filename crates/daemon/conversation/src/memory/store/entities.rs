@@ -1,24 +1,23 @@
-//! Rows of entities, of what relates them, and of where they are mentioned.
+//! Rows of entities, their relations and their mentions.
 
 use std::collections::{BTreeMap, HashMap};
 
-use agentd_engine::agents::{AgentId, is_living};
+use agentd_engine::agents::{AgentId, live_agent_condition};
 use agentd_store::{Args, Read, Row, StoreError, Tx, args};
 
 use super::counts::{CountChanges, Figure};
 use super::{NOT_DELETED, placeholders};
 use crate::memory::model::{Entity, EntityId, Episode};
 
-/// What is found in one episode. Both lists are in the order of their keys, so that two transactions
-/// never wait for each other.
+/// Entities and relations found in one episode. Ordered by key, which prevents deadlocks between transactions.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
-    pub entities: BTreeMap<EntityKey, FoundEntity>,
+pub(crate) struct ExtractedEntities {
+    pub entities: BTreeMap<EntityKey, ExtractedEntity>,
     /// Weights in thousandths.
     pub relations: BTreeMap<(EntityKey, EntityKey, String), i64>,
 }
 
-/// By this an entity is one, however it is written.
+/// Identifies an entity independently of its spelling.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct EntityKey {
     pub entity_type: String,
@@ -26,13 +25,13 @@ pub(crate) struct EntityKey {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct FoundEntity {
-    /// As it is shown.
+pub(crate) struct ExtractedEntity {
+    /// Display name.
     pub name: String,
     pub mentions: i64,
 }
 
-/// A relation as the graph shows it.
+/// Relation in the graph.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Relation {
     pub source: EntityId,
@@ -61,12 +60,12 @@ fn relation(row: &Row) -> Result<Relation, StoreError> {
     })
 }
 
-/// Adds what was found in an episode that has nothing yet, and notes by which rules it was looked for.
-pub(crate) async fn insert_found(
+/// Inserts what was found in an episode that has no entities yet, and records the extraction version.
+pub(crate) async fn insert_entities(
     tx: &mut Tx,
     episode: i64,
-    rules: i64,
-    found: &Found,
+    version: i64,
+    found: &ExtractedEntities,
     counts: &mut CountChanges,
 ) -> Result<Vec<Entity>, StoreError> {
     let mut numbers: HashMap<&EntityKey, i64> = HashMap::new();
@@ -116,15 +115,15 @@ pub(crate) async fn insert_found(
             counts.add(Figure::Relations, "", 1);
         }
     }
-    tx.execute("UPDATE episodes SET extraction = $2 WHERE number = $1", args![episode, rules]).await?;
-    // As they are read later, see `attach`.
-    let here = |entity: &Entity| of_episode.get(&entity.number).copied().unwrap_or_default();
-    entities.sort_by_key(|entity| (std::cmp::Reverse(here(entity)), entity.number));
+    tx.execute("UPDATE episodes SET extraction = $2 WHERE number = $1", args![episode, version]).await?;
+    // In the order of `attach`.
+    let mentions_in_episode = |entity: &Entity| of_episode.get(&entity.number).copied().unwrap_or_default();
+    entities.sort_by_key(|entity| (std::cmp::Reverse(mentions_in_episode(entity)), entity.number));
     Ok(entities)
 }
 
-/// Takes back what was found in an episode. The entities first, in the order in which they are added:
-/// who adds and who takes back never wait for each other crosswise.
+/// Removes the entities and relations of an episode. Entities are changed first, in the order in which they are
+/// inserted, which prevents deadlocks.
 pub(crate) async fn remove_of_episode(tx: &mut Tx, episode: i64, counts: &mut CountChanges) -> Result<(), StoreError> {
     let mentioned = tx
         .fetch_all(
@@ -155,7 +154,8 @@ pub(crate) async fn remove_of_episode(tx: &mut Tx, episode: i64, counts: &mut Co
     Ok(())
 }
 
-/// Whoever changes a relation has changed both of its entities before, so nobody else does meanwhile.
+/// Removes the relations of an episode. Both entities of a relation are locked before, so no other transaction changes
+/// it.
 async fn remove_relations(tx: &mut Tx, episode: i64, counts: &mut CountChanges) -> Result<(), StoreError> {
     let relations = tx
         .fetch_all(
@@ -182,9 +182,9 @@ async fn remove_relations(tx: &mut Tx, episode: i64, counts: &mut CountChanges) 
     Ok(())
 }
 
-/// Gives episodes their entities, the most mentioned first.
+/// Loads the entities of episodes, the most mentioned first.
 pub(crate) async fn attach(read: &mut Read, episodes: &mut [Episode]) -> Result<(), StoreError> {
-    // Well below what the databases take as parameters.
+    // Stays well below the parameter limit of the databases.
     for batch in episodes.chunks_mut(500) {
         let mut args = Args::new();
         let places = placeholders(&mut args, batch.iter().map(|episode| episode.number));
@@ -207,7 +207,7 @@ pub(crate) async fn attach(read: &mut Read, episodes: &mut [Episode]) -> Result<
     Ok(())
 }
 
-/// The most mentioned entities, and the heaviest relations among them.
+/// Returns the most mentioned entities and the heaviest relations among them.
 pub(crate) async fn graph(
     read: &mut Read,
     entity_limit: u32,
@@ -220,24 +220,24 @@ pub(crate) async fn graph(
         )
         .await?;
     let entities = rows.iter().map(entity).collect::<Result<Vec<_>, _>>()?;
-    let shown = "(SELECT number FROM entities ORDER BY mentions DESC, number LIMIT $1)";
+    let selected = "(SELECT number FROM entities ORDER BY mentions DESC, number LIMIT $1)";
     let sql = format!(
         "SELECT s.id AS source, t.id AS target, r.relation_type, r.weight FROM entity_relations r \
          JOIN entities s ON s.number = r.source JOIN entities t ON t.number = r.target \
-         WHERE r.source IN {shown} AND r.target IN {shown} \
+         WHERE r.source IN {selected} AND r.target IN {selected} \
          ORDER BY r.weight DESC, r.source, r.target, r.relation_type LIMIT $2"
     );
     let rows = read.fetch_all(sql, args![entity_limit, relation_limit]).await?;
     Ok((entities, rows.iter().map(relation).collect::<Result<_, StoreError>>()?))
 }
 
-/// Entities after a number, the oldest first.
+/// Returns entities after a number, oldest first.
 pub(crate) async fn entities_after(read: &mut Read, after: i64, limit: u32) -> Result<Vec<Entity>, StoreError> {
     let sql = "SELECT number, id, name, entity_type, mentions FROM entities WHERE number > $1 ORDER BY number LIMIT $2";
     read.fetch_all(sql, args![after, limit]).await?.iter().map(entity).collect()
 }
 
-/// Where a relation stands among all: behind the numbers of its entities.
+/// Sort key of a relation.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RelationPlace {
     pub source: i64,
@@ -245,7 +245,7 @@ pub(crate) struct RelationPlace {
     relation_type: String,
 }
 
-/// Relations after a place, in the order of their places.
+/// Returns relations after a sort key, in order.
 pub(crate) async fn relations_after(
     read: &mut Read,
     after: &RelationPlace,
@@ -261,16 +261,16 @@ pub(crate) async fn relations_after(
             args![after.source, after.target, &after.relation_type, limit],
         )
         .await?;
-    let placed = |row: &Row| {
+    let place_of = |row: &Row| {
         let relation = relation(row)?;
         let (source, target) = (row.get("source_number")?, row.get("target_number")?);
         Ok((RelationPlace { source, target, relation_type: relation.relation_type.clone() }, relation))
     };
-    rows.iter().map(placed).collect()
+    rows.iter().map(place_of).collect()
 }
 
-/// The newest episodes that share entities with one, and how many they share; at most `limit`. Entities
-/// that very many episodes mention tell little, and are passed over.
+/// Returns up to `limit` of the newest episodes that share entities with one, and the number of shared entities. Very
+/// frequently mentioned entities are ignored as uninformative.
 pub(crate) async fn sharing_entities(read: &mut Read, episode: i64, limit: u32) -> Result<Vec<(i64, i64)>, StoreError> {
     let rows = read
         .fetch_all(
@@ -284,10 +284,10 @@ pub(crate) async fn sharing_entities(read: &mut Read, episode: i64, limit: u32) 
     rows.iter().map(|row| Ok((row.get("episode")?, row.get("shared")?))).collect()
 }
 
-/// Episodes in which entities were not looked for by these rules, the oldest first: number and content.
-pub(crate) async fn not_extracted_by(
+/// Returns number and content of episodes with an older extraction version, oldest first.
+pub(crate) async fn list_not_extracted(
     read: &mut Read,
-    rules: i64,
+    version: i64,
     after: i64,
     limit: u32,
 ) -> Result<Vec<(i64, String)>, StoreError> {
@@ -297,52 +297,57 @@ pub(crate) async fn not_extracted_by(
                 "SELECT number, content FROM episodes WHERE extraction < $1 AND number > $2 AND {NOT_DELETED} \
                  ORDER BY number LIMIT $3"
             ),
-            args![rules, after, limit],
+            args![version, after, limit],
         )
         .await?;
     rows.iter().map(|row| Ok((row.get("number")?, row.get("content")?))).collect()
 }
 
-pub(crate) async fn count_not_extracted_by(read: &mut Read, rules: i64) -> Result<u64, StoreError> {
+pub(crate) async fn count_not_extracted(read: &mut Read, version: i64) -> Result<u64, StoreError> {
     let sql = format!("SELECT COUNT(*) FROM episodes WHERE extraction < $1 AND {NOT_DELETED}");
-    read.fetch_one(sql, args![rules]).await?.first()
+    read.fetch_one(sql, args![version]).await?.first()
 }
 
-/// The oldest such episode of a living agent that is not among `others`: number, agent and content.
-pub(crate) async fn of_agent_not_extracted_by(
+/// Returns number, agent and content of the oldest such episode of an existing agent that is not among `others`.
+pub(crate) async fn find_not_extracted_of_agents(
     read: &mut Read,
-    rules: i64,
+    version: i64,
     others: &[AgentId],
 ) -> Result<Option<(i64, AgentId, String)>, StoreError> {
     let mut args = Args::new();
-    let rules = args.push(rules);
+    let version = args.push(version);
     let not_of = others.iter().map(|other| format!("AND agent_id <> ${}", args.push(other))).collect::<String>();
     let sql = format!(
-        "SELECT number, agent_id, content FROM episodes WHERE extraction < ${rules} AND agent_id IS NOT NULL \
+        "SELECT number, agent_id, content FROM episodes WHERE extraction < ${version} AND agent_id IS NOT NULL \
          {not_of} AND {} ORDER BY number LIMIT 1",
-        is_living("episodes.agent_id")
+        live_agent_condition("episodes.agent_id")
     );
     let row = read.fetch_optional(sql, args).await?;
     row.map(|row| Ok((row.get("number")?, row.get("agent_id")?, row.get("content")?))).transpose()
 }
 
-/// Puts what was found now in the place of what older rules found; `false` when the episode is gone, or was
-/// gone over by rules as new already.
-pub(crate) async fn replace_found(tx: &mut Tx, episode: i64, rules: i64, found: &Found) -> Result<bool, StoreError> {
+/// Replaces the entities of an older extraction version; returns `false` if the episode was deleted or already has this
+/// version.
+pub(crate) async fn replace_entities(
+    tx: &mut Tx,
+    episode: i64,
+    version: i64,
+    found: &ExtractedEntities,
+) -> Result<bool, StoreError> {
     let sql = format!("SELECT 1 FROM episodes WHERE number = $1 AND extraction < $2 AND {NOT_DELETED}");
-    if tx.fetch_optional(sql, args![episode, rules]).await?.is_none() {
+    if tx.fetch_optional(sql, args![episode, version]).await?.is_none() {
         return Ok(false);
     }
     let mut counts = CountChanges::default();
     remove_of_episode(tx, episode, &mut counts).await?;
-    insert_found(tx, episode, rules, found, &mut counts).await?;
+    insert_entities(tx, episode, version, found, &mut counts).await?;
     counts.write(tx).await?;
     Ok(true)
 }
 
-/// Notes that newer rules have nothing to add to what was found.
-pub(crate) async fn keep_found(tx: &mut Tx, episode: i64, rules: i64) -> Result<(), StoreError> {
-    tx.execute("UPDATE episodes SET extraction = $2 WHERE number = $1 AND extraction < $2", args![episode, rules])
+/// Records a newer extraction version without changing the entities.
+pub(crate) async fn confirm_extraction(tx: &mut Tx, episode: i64, version: i64) -> Result<(), StoreError> {
+    tx.execute("UPDATE episodes SET extraction = $2 WHERE number = $1 AND extraction < $2", args![episode, version])
         .await
         .map(|_| ())
 }

@@ -14,10 +14,10 @@ use crate::memory::model::{Episode, EpisodeId, Millionths};
 const COLUMNS: &str = "number, id, agent_id, source, content, summary, topics, importance, valence, access_count, \
                        superseded_by, is_untrusted, occurred_at, created_at, updated_at";
 
-/// Which of ten equal parts the importance lies in, as [`crate::memory::model::importance_bucket`] says.
+/// Tenth that the importance falls into; must match [`crate::memory::model::importance_bucket`].
 pub(super) const BUCKET: &str = "CASE WHEN importance >= 1000000 THEN 9 ELSE importance / 100000 END";
 
-/// Well below what the databases take as parameters.
+/// Stays well below the parameter limit of the databases.
 const BATCH: usize = 500;
 
 fn episode(row: &Row) -> Result<Episode, StoreError> {
@@ -41,8 +41,7 @@ fn episode(row: &Row) -> Result<Episode, StoreError> {
     })
 }
 
-/// Adds the row, gives the episode its number, and counts it; `false` when something with the same
-/// origin is there already.
+/// Inserts an episode, sets its number and counts it; returns `false` if one with the same origin exists.
 pub(crate) async fn insert_episode(
     tx: &mut Tx,
     episode: &mut Episode,
@@ -88,7 +87,7 @@ pub(crate) async fn find_episode(read: &mut Read, id: &EpisodeId) -> Result<Opti
     Ok(found.pop())
 }
 
-/// In the order of `numbers`; those that are gone are left out.
+/// Returns episodes in the order of `numbers`, without deleted ones.
 pub(crate) async fn episodes_by_number(read: &mut Read, numbers: &[i64]) -> Result<Vec<Episode>, StoreError> {
     if numbers.is_empty() {
         return Ok(Vec::new());
@@ -103,7 +102,7 @@ pub(crate) async fn episodes_by_number(read: &mut Read, numbers: &[i64]) -> Resu
     Ok(found)
 }
 
-/// The ids of episodes, by their numbers; those that are gone are left out.
+/// Returns the ids of episodes by number, without deleted ones.
 pub(crate) async fn ids_by_number(read: &mut Read, numbers: &[i64]) -> Result<HashMap<i64, EpisodeId>, StoreError> {
     let mut ids = HashMap::with_capacity(numbers.len());
     for batch in numbers.chunks(BATCH) {
@@ -117,19 +116,19 @@ pub(crate) async fn ids_by_number(read: &mut Read, numbers: &[i64]) -> Result<Ha
     Ok(ids)
 }
 
-/// Whether there is anything that an agent may recall: an episode of its own, or one of the owner's.
+/// Returns whether an agent can recall anything: an episode of its own or of the owner.
 pub(crate) async fn has_any_for(read: &mut Read, agent: &AgentId) -> Result<bool, StoreError> {
     let sql = format!("SELECT 1 FROM episodes WHERE (agent_id = $1 OR agent_id IS NULL) AND {NOT_DELETED} LIMIT 1");
     Ok(read.fetch_optional(sql, args![agent]).await?.is_some())
 }
 
-/// How the contents of episodes begin, by their numbers: up to `characters` of each.
-pub(crate) async fn beginnings(
+/// Returns the first `characters` of the contents of episodes, by number.
+pub(crate) async fn list_beginnings(
     read: &mut Read,
     numbers: &[i64],
     characters: u32,
 ) -> Result<BTreeMap<i64, String>, StoreError> {
-    let mut beginnings = BTreeMap::new();
+    let mut list_beginnings = BTreeMap::new();
     for batch in numbers.chunks(BATCH) {
         let mut args = Args::new();
         let places = placeholders(&mut args, batch.iter().copied());
@@ -138,13 +137,13 @@ pub(crate) async fn beginnings(
              WHERE number IN ({places}) AND {NOT_DELETED}"
         );
         for row in read.fetch_all(sql, args).await? {
-            beginnings.insert(row.get("number")?, row.get("beginning")?);
+            list_beginnings.insert(row.get("number")?, row.get("beginning")?);
         }
     }
-    Ok(beginnings)
+    Ok(list_beginnings)
 }
 
-/// What an index knows of an episode.
+/// Columns of an episode that are indexed.
 #[derive(Debug)]
 pub(crate) struct IndexedRow {
     pub number: i64,
@@ -168,7 +167,7 @@ fn indexed(row: &Row) -> Result<IndexedRow, StoreError> {
 
 const INDEXED: &str = "number, agent_id, source, content, embedding_model, occurred_at";
 
-/// Those of `numbers` that are there, in the order of their numbers.
+/// Returns those of `numbers` that exist, in ascending order.
 pub(crate) async fn indexed_rows(read: &mut Read, numbers: &[i64]) -> Result<Vec<IndexedRow>, StoreError> {
     if numbers.is_empty() {
         return Ok(Vec::new());
@@ -179,13 +178,13 @@ pub(crate) async fn indexed_rows(read: &mut Read, numbers: &[i64]) -> Result<Vec
     read.fetch_all(sql, args).await?.iter().map(indexed).collect()
 }
 
-/// All of them, page by page.
+/// Returns a page of all episodes in ascending order.
 pub(crate) async fn indexed_rows_after(read: &mut Read, after: i64, limit: u32) -> Result<Vec<IndexedRow>, StoreError> {
     let sql = format!("SELECT {INDEXED} FROM episodes WHERE number > $1 AND {NOT_DELETED} ORDER BY number LIMIT $2");
     read.fetch_all(sql, args![after, limit]).await?.iter().map(indexed).collect()
 }
 
-/// The newest first.
+/// Returns a page of episodes, newest first.
 pub(crate) async fn list_episodes(
     read: &mut Read,
     agent: Option<&str>,
@@ -203,7 +202,7 @@ pub(crate) async fn list_episodes(
     Ok(found)
 }
 
-/// All of them, page by page, the oldest first. For exports.
+/// Returns a page of all episodes, oldest first, for exports.
 pub(crate) async fn episodes_after(read: &mut Read, after: i64, limit: u32) -> Result<Vec<Episode>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM episodes WHERE number > $1 AND {NOT_DELETED} ORDER BY number LIMIT $2");
     let rows = read.fetch_all(sql, args![after, limit]).await?;
@@ -212,19 +211,19 @@ pub(crate) async fn episodes_after(read: &mut Read, after: i64, limit: u32) -> R
     Ok(found)
 }
 
-/// The oldest episodes of an agent, in sight or not.
+/// Returns the oldest episodes of an agent, which may be deleted.
 pub(crate) async fn list_of_agent(read: &mut Read, agent: &AgentId, limit: u32) -> Result<Vec<Episode>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM episodes WHERE agent_id = $1 ORDER BY number LIMIT $2");
     read.fetch_all(sql, args![agent, limit]).await?.iter().map(episode).collect()
 }
 
-/// The numbers of an agent's episodes, for the log of changes.
-pub(crate) async fn numbers_of_agent(read: &mut Read, agent: &AgentId) -> Result<Vec<i64>, StoreError> {
+/// Returns the numbers of an agent's episodes for the change log.
+pub(crate) async fn list_numbers(read: &mut Read, agent: &AgentId) -> Result<Vec<i64>, StoreError> {
     let sql = "SELECT number FROM episodes WHERE agent_id = $1 ORDER BY number";
     read.fetch_all(sql, args![agent]).await?.iter().map(|row| row.get("number")).collect()
 }
 
-/// Takes an episode away with everything that hangs on it; answers whether it was there.
+/// Deletes an episode with its dependent rows; returns whether it existed.
 pub(crate) async fn delete_episode(tx: &mut Tx, episode: &Episode) -> Result<bool, StoreError> {
     let mut counts = CountChanges::default();
     entities::remove_of_episode(tx, episode.number, &mut counts).await?;
@@ -236,7 +235,7 @@ pub(crate) async fn delete_episode(tx: &mut Tx, episode: &Episode) -> Result<boo
     Ok(true)
 }
 
-/// The same for one that figures and entities do not count any more.
+/// Deletes an episode that counters and entities no longer include.
 pub(crate) async fn delete_uncounted(tx: &mut Tx, episode: &Episode) -> Result<bool, StoreError> {
     facts::remove_facts(tx, episode).await?;
     tx.execute("DELETE FROM episode_vectors WHERE episode = $1", args![episode.number]).await?;
@@ -247,25 +246,25 @@ pub(crate) async fn delete_uncounted(tx: &mut Tx, episode: &Episode) -> Result<b
     Ok(true)
 }
 
-/// Takes everything away; answers how many episodes there were.
+/// Deletes everything and returns the number of episodes.
 pub(crate) async fn delete_all(tx: &mut Tx) -> Result<u64, StoreError> {
     for table in
         ["episode_relations", "entity_relations", "episode_entities", "entities", "episode_vectors", "episode_facts"]
     {
         tx.execute(format!("DELETE FROM {table}"), args![]).await?;
     }
-    // Without those that are out of sight.
+    // Excludes episodes of deleted agents.
     let deleted = count_episodes(tx, None).await?;
     tx.execute("DELETE FROM episodes", args![]).await?;
-    // How often agents used what they recalled is no memory of theirs, yet it is all that is left of one.
+    // Recall statistics would otherwise be the only remaining trace of deleted episodes.
     tx.execute("DELETE FROM memory_counts", args![]).await?;
-    // What was said before memory was emptied is not made into anything again, deleted or not.
+    // Messages from before the deletion are never processed again, so their origins are not needed.
     tx.execute("DELETE FROM memory_forgotten", args![]).await?;
     tx.log_change(EPISODES, None).await?;
     Ok(deleted)
 }
 
-/// Episodes by their ids, in their order; those that are gone are left out. Without their entities.
+/// Returns episodes in the order of `ids`, without deleted ones and without their entities.
 pub(crate) async fn episodes_by_id(read: &mut Read, ids: &[String]) -> Result<Vec<Episode>, StoreError> {
     if ids.is_empty() {
         return Ok(Vec::new());
@@ -279,7 +278,7 @@ pub(crate) async fn episodes_by_id(read: &mut Read, ids: &[String]) -> Result<Ve
     Ok(found)
 }
 
-/// The episode that was made from this, if it is there. Without its entities.
+/// Returns the episode with this origin, if any, without its entities.
 pub(crate) async fn find_by_origin(read: &mut Read, origin: &str) -> Result<Option<Episode>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM episodes WHERE origin = $1");
     read.fetch_optional(sql, args![origin]).await?.as_ref().map(episode).transpose()
@@ -334,7 +333,7 @@ pub(crate) async fn merge_into(tx: &mut Tx, number: i64, importance: Millionths)
     Ok(true)
 }
 
-/// Which episodes are to be compared with those before them.
+/// Returns episodes from conversations and insights, which are compared with earlier ones.
 pub(crate) async fn list_comparable(read: &mut Read, after: i64, limit: u32) -> Result<Vec<Episode>, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS} FROM episodes WHERE number > $1 AND source IN ('conversation', 'insight') AND {NOT_DELETED} \
@@ -343,7 +342,7 @@ pub(crate) async fn list_comparable(read: &mut Read, after: i64, limit: u32) -> 
     read.fetch_all(sql, args![after, limit]).await?.iter().map(episode).collect()
 }
 
-/// Episodes that nobody stored, recalled or changed since then, the longest untouched first.
+/// Returns episodes that were not stored, recalled or changed since a time, the longest untouched first.
 pub(crate) async fn list_untouched_since(
     read: &mut Read,
     since: Timestamp,
@@ -355,7 +354,8 @@ pub(crate) async fn list_untouched_since(
     read.fetch_all(sql, args![since, limit]).await?.iter().map(episode).collect()
 }
 
-/// What was stored by itself and is less important than that. What a hook stores is the owner's instruction.
+/// Returns automatically stored episodes below an importance. Episodes of hooks are excluded, because the owner
+/// configured them.
 pub(crate) async fn list_unimportant(
     read: &mut Read,
     importance: Millionths,
@@ -369,11 +369,11 @@ pub(crate) async fn list_unimportant(
     read.fetch_all(sql, args![importance.0, limit]).await?.iter().map(episode).collect()
 }
 
-/// Whether an episode that was to be forgotten still is.
-pub(crate) async fn is_still_to_go(
+/// Returns whether an episode selected for deletion still qualifies.
+pub(crate) async fn is_still_expired(
     read: &mut Read,
     number: i64,
-    least: Millionths,
+    min_importance: Millionths,
     untouched_since: Option<Timestamp>,
 ) -> Result<bool, StoreError> {
     let row = read
@@ -383,7 +383,7 @@ pub(crate) async fn is_still_to_go(
                  AND ((origin IS NOT NULL AND source <> 'hook' AND importance < $2) OR touched_at < $3) \
                   AND {NOT_DELETED}"
             ),
-            args![number, least.0, untouched_since.unwrap_or(Timestamp::from_micros(0))],
+            args![number, min_importance.0, untouched_since.unwrap_or(Timestamp::from_micros(0))],
         )
         .await?;
     Ok(row.is_some())
@@ -398,7 +398,7 @@ fn from_bytes(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
-/// Puts the vectors of an episode in the place of those that it has.
+/// Replaces the vectors of an episode.
 pub(crate) async fn replace_vectors(
     tx: &mut Tx,
     episode: i64,
@@ -418,7 +418,7 @@ pub(crate) async fn replace_vectors(
     Ok(())
 }
 
-/// The vectors of episodes, in the order of `(episode, part)`.
+/// Returns the vectors of episodes, ordered by `(episode, part)`.
 pub(crate) async fn vectors_of(read: &mut Read, episodes: &[i64]) -> Result<Vec<(i64, Vec<f32>)>, StoreError> {
     if episodes.is_empty() {
         return Ok(Vec::new());
@@ -430,13 +430,13 @@ pub(crate) async fn vectors_of(read: &mut Read, episodes: &[i64]) -> Result<Vec<
     rows.iter().map(|row| Ok((row.get("episode")?, from_bytes(&row.get::<Vec<u8>>("vector")?)))).collect()
 }
 
-/// Episodes whose vectors are not of `model`, the oldest first: number, and what is embedded.
-pub(crate) async fn without_vectors_of(
+/// Returns number and content of episodes without vectors of `model`, oldest first.
+pub(crate) async fn list_without_vectors(
     read: &mut Read,
     model: &str,
     limit: u32,
 ) -> Result<Vec<(i64, String)>, StoreError> {
-    // Three spans of one index, where `<>` would look at every row.
+    // Three ranges of one index; `<>` would scan all rows.
     let rows = read
         .fetch_all(
             format!(
@@ -452,8 +452,8 @@ pub(crate) async fn without_vectors_of(
     rows.iter().map(|row| Ok((row.get("number")?, row.get("content")?))).collect()
 }
 
-/// How many episodes have no vectors of `model`.
-pub(crate) async fn count_without_vectors_of(read: &mut Read, model: &str) -> Result<u64, StoreError> {
+/// Returns the number of episodes without vectors of `model`.
+pub(crate) async fn count_without_vectors(read: &mut Read, model: &str) -> Result<u64, StoreError> {
     let row = read
         .fetch_one(
             format!(
@@ -467,13 +467,13 @@ pub(crate) async fn count_without_vectors_of(read: &mut Read, model: &str) -> Re
     row.first()
 }
 
-/// Whether the episode is still there.
+/// Returns whether an episode exists.
 pub(crate) async fn exists(read: &mut Read, episode: i64) -> Result<bool, StoreError> {
     let row = read.fetch_optional("SELECT 1 FROM episodes WHERE number = $1", args![episode]).await?;
     Ok(row.is_some())
 }
 
-/// The model whose vectors the newest embedded episode has.
+/// Returns the model of the newest embedded episode.
 pub(crate) async fn newest_model(read: &mut Read) -> Result<Option<String>, StoreError> {
     let sql = "SELECT embedding_model FROM episodes WHERE embedding_model IS NOT NULL ORDER BY number DESC LIMIT 1";
     read.fetch_optional(sql, args![]).await?.map(|row| row.get("embedding_model")).transpose()

@@ -1,4 +1,4 @@
-//! Rows of facts, and which episode another one outdates.
+//! Rows of facts, and which episode supersedes which.
 
 use agentd_base::Timestamp;
 use agentd_entities::FactKey;
@@ -6,10 +6,10 @@ use agentd_store::{Read, StoreError, Tx, args};
 
 use crate::memory::model::{Episode, EpisodeId};
 
-/// Other episodes that speak of the same; more than these change nothing.
-const MOST_COMPARED: u32 = 100;
+/// Maximum number of episodes with the same subject and attribute that are compared.
+const MAX_COMPARED: u32 = 100;
 
-/// An episode that states something of the same subject and attribute.
+/// Episode that states something about the same subject and attribute.
 struct Statement {
     id: EpisodeId,
     number: i64,
@@ -30,7 +30,7 @@ async fn list_statements(
              JOIN episodes e ON e.number = f.episode \
              WHERE f.agent_id = $1 AND f.subject = $2 AND f.attribute = $3 AND f.episode <> $4 \
              ORDER BY e.occurred_at DESC, e.number DESC LIMIT $5",
-            args![agent, &fact.subject, &fact.attribute, episode, MOST_COMPARED],
+            args![agent, &fact.subject, &fact.attribute, episode, MAX_COMPARED],
         )
         .await?;
     rows.iter()
@@ -46,8 +46,8 @@ async fn list_statements(
         .collect()
 }
 
-/// Adds what an episode of an agent states, and notes which of the older ones it outdates, or which newer
-/// one outdates it. Both stay.
+/// Stores the facts of an agent's episode and records which older episodes it supersedes, or which newer one supersedes
+/// it. No episode is deleted.
 pub(crate) async fn insert_facts(tx: &mut Tx, episode: &mut Episode, facts: &[FactKey]) -> Result<(), StoreError> {
     let Some(agent) = episode.agent_id.clone() else { return Ok(()) };
     for (place, fact) in facts.iter().enumerate() {
@@ -82,16 +82,15 @@ pub(crate) async fn insert_facts(tx: &mut Tx, episode: &mut Episode, facts: &[Fa
     Ok(())
 }
 
-async fn set_superseded(tx: &mut Tx, number: i64, by: &EpisodeId) -> Result<(), StoreError> {
-    tx.execute("UPDATE episodes SET superseded_by = $2 WHERE number = $1", args![number, by]).await.map(|_| ())
+async fn set_superseded(tx: &mut Tx, number: i64, successor: &EpisodeId) -> Result<(), StoreError> {
+    tx.execute("UPDATE episodes SET superseded_by = $2 WHERE number = $1", args![number, successor]).await.map(|_| ())
 }
 
-/// Takes back what an episode states. What it had outdated is outdated by whatever outdates it, if
-/// anything does.
+/// Deletes the facts of an episode. Episodes that it superseded are now superseded by its own successor, if any.
 pub(crate) async fn remove_facts(tx: &mut Tx, episode: &Episode) -> Result<(), StoreError> {
     tx.execute("DELETE FROM episode_facts WHERE episode = $1", args![episode.number]).await?;
-    let by = episode.superseded_by.as_ref().map(EpisodeId::as_str);
-    tx.execute("UPDATE episodes SET superseded_by = $2 WHERE superseded_by = $1", args![&episode.id, by])
+    let successor = episode.superseded_by.as_ref().map(EpisodeId::as_str);
+    tx.execute("UPDATE episodes SET superseded_by = $2 WHERE superseded_by = $1", args![&episode.id, successor])
         .await
         .map(|_| ())
 }

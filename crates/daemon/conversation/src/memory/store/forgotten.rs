@@ -1,4 +1,4 @@
-//! Messages whose episodes somebody deleted: what is made from their conversations later leaves them out.
+//! Messages whose episodes were deleted. Later summaries of their conversations exclude them.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use agentd_store::{Args, Read, StoreError, Tx, args};
 
 use super::placeholders;
 
-/// Notes what an episode was made from, before it is deleted, if that was a message.
-pub(crate) async fn note_forgotten(tx: &mut Tx, number: i64) -> Result<(), StoreError> {
+/// Records the origin of an episode before it is deleted, if it was a message.
+pub(crate) async fn record_forgotten(tx: &mut Tx, number: i64) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO memory_forgotten (origin, agent_id) SELECT origin, agent_id FROM episodes \
          WHERE number = $1 AND origin LIKE 'message:%' AND agent_id IS NOT NULL ON CONFLICT (origin) DO NOTHING",
@@ -18,7 +18,7 @@ pub(crate) async fn note_forgotten(tx: &mut Tx, number: i64) -> Result<(), Store
     .map(|_| ())
 }
 
-/// Those of `origins` whose episodes somebody deleted.
+/// Returns those of `origins` whose episodes were deleted.
 pub(crate) async fn find_forgotten(read: &mut Read, origins: &[String]) -> Result<BTreeSet<String>, StoreError> {
     if origins.is_empty() {
         return Ok(BTreeSet::new());
@@ -29,7 +29,7 @@ pub(crate) async fn find_forgotten(read: &mut Read, origins: &[String]) -> Resul
     read.fetch_all(sql, args).await?.iter().map(|row| row.get("origin")).collect()
 }
 
-/// Forgets about some messages of an agent; answers how many.
+/// Deletes up to `limit` rows of an agent; returns their number.
 pub(crate) async fn delete_of_agent(tx: &mut Tx, agent: &AgentId, limit: u32) -> Result<u64, StoreError> {
     tx.execute(
         "DELETE FROM memory_forgotten WHERE origin IN \

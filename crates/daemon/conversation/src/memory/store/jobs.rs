@@ -1,4 +1,4 @@
-//! Rows of long work, each held by one daemon at a time.
+//! Rows of jobs, each leased by at most one daemon.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use agentd_store::{Read, Row, StoreError, Tx, args};
 
 use crate::memory::jobs::Tally;
 
-/// Long work as it stands.
+/// State of a job.
 #[derive(Debug, Clone)]
 pub(crate) struct JobRow {
     pub name: String,
-    /// Until when it is held; in the past where it was given back.
+    /// Expiry of the lease; in the past if it was released.
     pub held_until: Option<Timestamp>,
-    /// Where to go on.
+    /// Position to continue from.
     pub place: i64,
-    /// Conversations or episodes that are done, of `total`.
+    /// Number of processed conversations or episodes, out of `total`.
     pub done: u64,
     pub total: u64,
     pub tally: Tally,
     pub started_at: Option<Timestamp>,
-    /// When it last came to its end; `None` while it is in the middle.
+    /// Time of the last completion; `None` while a run is unfinished.
     pub finished_at: Option<Timestamp>,
     pub updated_at: Timestamp,
 }
@@ -62,14 +62,14 @@ pub(crate) async fn find_job(read: &mut Read, name: &str) -> Result<Option<JobRo
     read.fetch_optional(sql, args![name]).await?.as_ref().map(job).transpose()
 }
 
-/// Takes the work, unless another run holds it; work that was left in the middle goes on, other begins anew.
+/// Claims a job unless another run holds it. An unfinished run is continued, a finished one starts over.
 pub(crate) async fn claim_job(
     tx: &mut Tx,
     name: &str,
     owner: &str,
     length: Duration,
 ) -> Result<Option<(HeldRow, JobRow)>, StoreError> {
-    let Some(held) = lease::take(tx, &lease_name(name), owner, None, length).await? else { return Ok(None) };
+    let Some(held) = lease::acquire(tx, &lease_name(name), owner, None, length).await? else { return Ok(None) };
     let now = tx.clock().now();
     tx.execute(
         "INSERT INTO memory_jobs (name, place, done, total, processed, created, merged, skipped, started_at, updated_at) \
@@ -77,17 +77,17 @@ pub(crate) async fn claim_job(
         args![name, now],
     )
     .await?;
-    let begins_anew = "UPDATE memory_jobs SET done = 0, total = 0, processed = 0, created = 0, merged = 0, skipped = 0, \
+    let reset_progress = "UPDATE memory_jobs SET done = 0, total = 0, processed = 0, created = 0, merged = 0, skipped = 0, \
                        started_at = $2, finished_at = NULL WHERE name = $1 AND finished_at IS NOT NULL";
-    tx.execute(begins_anew, args![name, now]).await?;
+    tx.execute(reset_progress, args![name, now]).await?;
     let row = find_job(tx, name).await?;
     Ok(row.map(|row| (held, row)))
 }
 
-/// Notes how far the work is and holds it for longer.
+/// Saves the progress of a job and renews its lease.
 ///
 /// # Errors
-/// `StoreError::LostLease`, or the database's refusal.
+/// `StoreError::LostLease`, or the database fails.
 pub(crate) async fn record_progress(
     tx: &mut Tx,
     held: &HeldRow,
@@ -116,12 +116,12 @@ pub(crate) async fn record_progress(
     .map(|_| ())
 }
 
-/// Lets go of the work, at its end or in the middle.
+/// Releases a job, finished or not.
 ///
 /// # Errors
-/// `StoreError::LostLease`, or the database's refusal.
+/// `StoreError::LostLease`, or the database fails.
 pub(crate) async fn release_job(tx: &mut Tx, held: &HeldRow, name: &str, is_finished: bool) -> Result<(), StoreError> {
-    lease::give_back(tx, held).await?;
+    lease::release(tx, held).await?;
     let now = tx.clock().now();
     let finished_at = is_finished.then_some(now);
     let sql = "UPDATE memory_jobs SET finished_at = $2, updated_at = $3 WHERE name = $1";

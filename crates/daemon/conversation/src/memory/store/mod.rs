@@ -1,5 +1,5 @@
-//! Rows of episodes, their vectors, entities and figures. Each change of an episode is logged for the
-//! search indexes, and counted, in the same transaction.
+//! Rows of episodes, vectors, entities and counters. Each change of an episode is counted and recorded in the change
+//! log of the search indexes, in the same transaction.
 
 pub(super) mod agents;
 pub(super) mod conversations;
@@ -15,15 +15,15 @@ pub(super) mod toggles;
 
 use agentd_store::{Args, ChangeLog};
 
-/// Which episodes the search indexes have to look at again.
+/// Change log of episodes that the search indexes follow.
 pub(super) const EPISODES: ChangeLog = ChangeLog::new("memory.episodes");
 
-/// The condition of an episode whose agent was not deleted. Rows of deleted agents are hidden and count for nothing before
-/// they are purged.
+/// The condition of an episode whose agent was not deleted. Rows of deleted agents are hidden and
+/// not counted before they are purged.
 const NOT_DELETED: &str =
     "NOT EXISTS (SELECT 1 FROM agents WHERE agents.id = episodes.agent_id AND agents.deleted_at IS NOT NULL)";
 
-/// `$n, $n+1, …` for a list of values, which are pushed.
+/// Pushes the values and returns their placeholders, `$n, $n+1, …`.
 fn placeholders<T: agentd_store::IntoValue>(args: &mut Args, values: impl IntoIterator<Item = T>) -> String {
     let places: Vec<String> = values.into_iter().map(|value| format!("${}", args.push(value))).collect();
     places.join(", ")

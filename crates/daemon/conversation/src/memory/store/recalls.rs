@@ -1,4 +1,4 @@
-//! How often episodes were recalled, and what became of that.
+//! Counters of recalls and their use, per episode.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use agentd_store::{Args, Read, StoreError, Tx, args};
 
 use super::placeholders;
 
-/// Counts that episodes were recalled.
+/// Counts a recall of each episode.
 pub(crate) async fn count_access(tx: &mut Tx, ids: &[String]) -> Result<(), StoreError> {
     if ids.is_empty() {
         return Ok(());
@@ -22,12 +22,12 @@ pub(crate) async fn count_access(tx: &mut Tx, ids: &[String]) -> Result<(), Stor
     tx.execute(sql, args).await.map(|_| ())
 }
 
-/// What became of an episode when it was recalled.
+/// Recall statistics of an episode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Feedback {
-    /// Answers that were evaluated.
+    /// Number of evaluated answers.
     pub evaluated: u64,
-    /// Answers that made use of it.
+    /// Number of answers that used it.
     pub used: u64,
 }
 
@@ -40,7 +40,7 @@ pub(crate) async fn count_feedback(tx: &mut Tx, number: i64, is_used: bool) -> R
     .map(|_| ())
 }
 
-pub(crate) async fn feedback_of(read: &mut Read, numbers: &[i64]) -> Result<HashMap<i64, Feedback>, StoreError> {
+pub(crate) async fn list_feedback(read: &mut Read, numbers: &[i64]) -> Result<HashMap<i64, Feedback>, StoreError> {
     if numbers.is_empty() {
         return Ok(HashMap::new());
     }

@@ -1,5 +1,4 @@
-//! What the rows themselves say, counted one by one: for the checker, which holds it against the figures and
-//! sums that are kept.
+//! Recounts of counters and sums from the rows, for the consistency check.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +8,10 @@ use super::NOT_DELETED;
 use super::counts::Figure;
 use super::episodes::BUCKET;
 
-/// Of rows that disagree so many are named.
-const NAMED: u32 = 5;
+/// Maximum number of names listed per broken rule.
+const MAX_LISTED_ROWS: u32 = 5;
 
-/// What `memory_counts` has to hold of all that rows can tell; under the keys that it uses.
+/// Recounts everything in `memory_counts` that rows determine, under the same keys.
 pub(crate) async fn recounted_figures(read: &mut Read) -> Result<BTreeMap<(String, String), i64>, StoreError> {
     let mut figures = BTreeMap::new();
     let of_episodes = |name: &str, amount: &str, group: &str| {
@@ -43,21 +42,21 @@ pub(crate) async fn recounted_figures(read: &mut Read) -> Result<BTreeMap<(Strin
     Ok(figures)
 }
 
-/// Figures of what left no rows behind.
+/// Returns whether a counter can be recounted from rows.
 pub(crate) fn is_counted_by_rows(kind: &str) -> bool {
     ![Figure::Recalled, Figure::RecalledAndUsed].iter().any(|figure| figure.as_str() == kind)
 }
 
-/// Rows that break a rule.
+/// Rule that rows violate.
 #[derive(Debug)]
-pub(crate) struct Broken {
+pub(crate) struct Violation {
     pub(crate) rule: Rule,
     pub(crate) count: u64,
-    /// A few of them.
+    /// Names of some of the rows.
     pub(crate) named: Vec<String>,
 }
 
-/// What holds between the tables of memory.
+/// Invariant between the tables of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
     Mentions,
@@ -78,7 +77,7 @@ impl Rule {
         Self::VectorsHaveModel,
     ];
 
-    /// Selects the names of the rows that break it.
+    /// Selects the names of the rows that violate the rule.
     fn broken(self) -> &'static str {
         match self {
             Self::Mentions => {
@@ -86,7 +85,7 @@ impl Rule {
                  mentions FROM episode_entities GROUP BY entity) m ON m.entity = e.number \
                  WHERE COALESCE(m.mentions, 0) <> e.mentions OR e.mentions <= 0"
             }
-            // A relation that is kept and not found, one that is found and not kept, and one of another weight.
+            // Matches relations that exist in only one of the tables or differ in weight.
             Self::Relations => {
                 "SELECT relation_type AS name, source AS place FROM (\
                  SELECT source, target, relation_type, weight, episodes FROM entity_relations \
@@ -115,8 +114,8 @@ impl Rule {
     }
 }
 
-/// Every rule that does not hold.
-pub(crate) async fn broken_rules(read: &mut Read) -> Result<Vec<Broken>, StoreError> {
+/// Returns all violated rules.
+pub(crate) async fn find_violations(read: &mut Read) -> Result<Vec<Violation>, StoreError> {
     let mut found = Vec::new();
     for rule in Rule::ALL {
         let broken = rule.broken();
@@ -126,9 +125,9 @@ pub(crate) async fn broken_rules(read: &mut Read) -> Result<Vec<Broken>, StoreEr
             continue;
         }
         let some = format!("SELECT name FROM ({broken}) AS broken ORDER BY place LIMIT $1");
-        let rows = read.fetch_all(some, args![NAMED]).await?;
+        let rows = read.fetch_all(some, args![MAX_LISTED_ROWS]).await?;
         let named = rows.iter().map(|row| row.get("name")).collect::<Result<_, StoreError>>()?;
-        found.push(Broken { rule, count, named });
+        found.push(Violation { rule, count, named });
     }
     Ok(found)
 }

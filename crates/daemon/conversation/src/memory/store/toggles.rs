@@ -1,14 +1,14 @@
-//! When settings of memory were turned on and off.
+//! Rows with the times at which settings of memory were turned on and off.
 
 use agentd_base::Timestamp;
 use agentd_store::{Read, StoreError, Tx, args};
 
-/// A setting whose times are noted: on from `on_since`, until `off_since`.
+/// Setting whose times are recorded: enabled from `on_since` until `off_since`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Toggle {
-    /// What is said is remembered by itself.
+    /// Episodes are stored automatically.
     AutoStore,
-    /// Anything may be remembered.
+    /// Memory is enabled.
     Enabled,
 }
 
@@ -21,7 +21,7 @@ impl Toggle {
     }
 }
 
-/// Whether it is on, as it was noted last, and since when. One that was never noted has always been on.
+/// Returns the last recorded state and since when it is on. A setting that was never recorded has always been on.
 pub(crate) async fn find_state(read: &mut Read, toggle: Toggle) -> Result<(bool, Timestamp), StoreError> {
     let sql = "SELECT on_since, off_since FROM memory_toggles WHERE name = $1";
     match read.fetch_optional(sql, args![toggle.name()]).await? {
@@ -30,7 +30,7 @@ pub(crate) async fn find_state(read: &mut Read, toggle: Toggle) -> Result<(bool,
     }
 }
 
-/// Notes that it is on from now on, or no longer; one that stands so already keeps its times.
+/// Records that a setting is on or off from now on; an unchanged state keeps its times.
 pub(crate) async fn set_toggle(tx: &mut Tx, toggle: Toggle, is_on: bool) -> Result<(), StoreError> {
     let sql = if is_on {
         "UPDATE memory_toggles SET on_since = $2, off_since = NULL WHERE name = $1 AND off_since IS NOT NULL"
@@ -42,7 +42,7 @@ pub(crate) async fn set_toggle(tx: &mut Tx, toggle: Toggle, is_on: bool) -> Resu
     tx.execute(sql, args![toggle.name(), now]).await.map(|_| ())
 }
 
-/// Notes that memory begins anew now: what was said before is not made into anything again.
+/// Records that memory was emptied; messages from before are not processed again.
 pub(crate) async fn record_emptied(tx: &mut Tx) -> Result<(), StoreError> {
     let now = tx.clock().now();
     let sql = "INSERT INTO memory_toggles (name, on_since) VALUES ($1, $2) \

@@ -1,4 +1,4 @@
-//! The account and its sessions.
+//! Account and login sessions.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use agentd_web::PasswordProof;
 
 typed_id!(UserId, "user");
 typed_id!(
-    /// Names a login; the token itself is stored nowhere.
+    /// Id of a login session. The token is not stored.
     UserSessionId,
     "login"
 );
@@ -24,43 +24,43 @@ pub struct User {
     pub created_at: Timestamp,
 }
 
-/// A session that was just begun: the only time that its token is seen.
+/// New session with its token, which is available only here.
 #[derive(Debug, Clone)]
 pub struct LoggedIn {
     pub user: User,
     pub session: UserSessionId,
     pub token: Secret,
-    /// The second half of a page session; without one the token is a Bearer token.
+    /// Second secret of a page session; `None` if the token is a Bearer token.
     pub page_secret: Option<Secret>,
     pub expires_in_seconds: u64,
-    /// Whether an API key was ever made; until then the session opens nothing.
+    /// Whether no API key has been created yet; until then the session grants no access.
     pub bootstrap_mode: bool,
 }
 
-/// The client of a login.
+/// Client of a login.
 #[derive(Debug, Clone, Default)]
 pub struct LoginOrigin {
     /// `None` on the daemon's private socket.
     pub address: Option<IpAddr>,
     pub user_agent: Option<UserAgent>,
-    /// Whether the login begins a page session.
+    /// Whether the login starts a page session.
     pub is_page: bool,
-    /// Tokens of the session cookies that the browser sent; the new session replaces theirs.
+    /// Tokens of the session cookies sent by the browser; the new session replaces these sessions.
     pub replaces: Vec<Secret>,
 }
 
-/// What a client calls itself: a line of bounded length.
+/// `User-Agent` of a client: one line of bounded length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserAgent(String);
 
 impl UserAgent {
-    const MOST_CHARACTERS: usize = 256;
+    const MAX_CHARACTERS: usize = 256;
 
-    /// `None` when nothing is left that could be shown.
+    /// Removes control characters and truncates the header; `None` if nothing remains.
     #[must_use]
-    pub fn of(header: &[u8]) -> Option<Self> {
+    pub fn parse(header: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(header);
-        let shown: String = text.chars().filter(|c| !c.is_control()).take(Self::MOST_CHARACTERS).collect();
+        let shown: String = text.chars().filter(|c| !c.is_control()).take(Self::MAX_CHARACTERS).collect();
         let shown = shown.trim();
         (!shown.is_empty()).then(|| Self(shown.to_owned()))
     }
@@ -71,19 +71,20 @@ impl UserAgent {
     }
 }
 
-/// A session that has not ended, without its token.
+/// Active session, without its token.
 #[derive(Debug, Clone)]
 pub struct UserSession {
     pub id: UserSessionId,
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
-    /// To the minute; `None` when it was not used yet.
+    /// Accurate to the minute; `None` if not used yet.
     pub last_used_at: Option<Timestamp>,
     pub user_agent: Option<String>,
     pub address: Option<String>,
 }
 
-/// Whether a credential must enter the password again. `page` is what a page session knows of it.
+/// Whether the password must be confirmed again. `page` is `None` for credentials that are no page session; otherwise
+/// it contains the end of the last confirmation.
 #[must_use]
 pub(crate) fn password_proof(page: Option<Option<Timestamp>>, now: Timestamp) -> PasswordProof {
     match page {
@@ -104,7 +105,7 @@ pub(crate) fn check_account(username: &str, password: &Secret) -> Problems {
     problems.require(
         username.trim() == username && !username.chars().any(char::is_control),
         "username",
-        "must not begin or end with a space, nor hold control characters",
+        "must not begin or end with a space or contain control characters",
     );
     problems.require(
         PASSWORD_CHARACTERS.contains(&password.expose().chars().count()),
@@ -124,8 +125,8 @@ mod tests {
     }
 
     #[test]
-    fn a_client_calls_itself_one_short_line() {
-        let shown = |header: &[u8]| UserAgent::of(header).map(|agent| agent.as_str().to_owned());
+    fn user_agent_is_truncated_to_one_line() {
+        let shown = |header: &[u8]| UserAgent::parse(header).map(|agent| agent.as_str().to_owned());
         assert_eq!(shown(b" Mozilla/5.0\t(\x07X11) "), Some("Mozilla/5.0(X11)".to_owned()));
         assert_eq!(shown(&[b'x'; 5000]), Some("x".repeat(256)));
         assert_eq!(shown(b"\t \x7f"), None);
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn names_every_bad_field() {
+    fn check_account_reports_every_invalid_field() {
         assert!(fields("zoë", "12345678").is_empty());
         assert_eq!(fields("ab", "1234567"), ["username", "password"]);
         assert_eq!(fields(" abc", "12345678"), ["username"]);

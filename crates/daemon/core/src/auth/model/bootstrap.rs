@@ -1,35 +1,35 @@
-//! Bootstrap as a state machine: what may be done before, and by whom, until the first key exists.
+//! State machine of bootstrap: who may register and create keys until the first key exists.
 //!
-//! Both facts of the state only ever turn from true to false. Revoking a key is no input of it.
+//! Both flags of the state change only from true to false. Revoking a key does not affect it.
 
 use std::time::Duration;
 
 use agentd_base::Timestamp;
 
-/// How long after a start anonymous access stays open where strangers can reach them.
-const OPEN_BEYOND_LOOPBACK: Duration = Duration::from_secs(15 * 60);
+/// Duration of anonymous access after the start if the daemon listens beyond loopback.
+const ANONYMOUS_ACCESS_DURATION: Duration = Duration::from_secs(15 * 60);
 
-/// How far the daemon has been taken into possession.
+/// Progress of the initial setup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BootstrapState {
-    /// No account was ever made.
+    /// Whether no account was ever created.
     pub needs_setup: bool,
-    /// No API key was ever made.
+    /// Whether no API key was ever created.
     pub bootstrap_mode: bool,
 }
 
-/// Who asks for a change of the state.
+/// Requester of a state change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
-    /// Nobody known, let in by [`AnonymousAccess::admit`].
+pub(crate) enum Requester {
+    /// Client without a credential, admitted by [`AnonymousAccess::admit`].
     Anonymous,
-    /// The holder of a credential with the scope `full`.
+    /// Holder of a credential with the scope `full`.
     Credential,
-    /// The owner on the daemon's own machine.
+    /// Owner on the daemon's machine, through the private socket.
     Owner,
 }
 
-/// Why a change is refused.
+/// Reason for rejecting a state change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     AccountExists,
@@ -39,12 +39,12 @@ pub(crate) enum Refusal {
 impl BootstrapState {
     pub(crate) const FRESH: Self = Self { needs_setup: true, bootstrap_mode: true };
 
-    /// Making the account.
+    /// Returns the state after creating the account.
     ///
     /// # Errors
-    /// There is one already, or somebody else owns the daemon through its keys.
-    pub(crate) fn register(self, by: By) -> Result<Self, Refusal> {
-        if !self.bootstrap_mode && by == By::Anonymous {
+    /// `AccountExists`, or `NeedsCredential` if a key exists and the requester is anonymous.
+    pub(crate) fn register(self, requester: Requester) -> Result<Self, Refusal> {
+        if !self.bootstrap_mode && requester == Requester::Anonymous {
             return Err(Refusal::NeedsCredential);
         }
         if !self.needs_setup {
@@ -53,81 +53,86 @@ impl BootstrapState {
         Ok(Self { needs_setup: false, ..self })
     }
 
-    /// Making a key.
+    /// Returns the state after creating a key.
     ///
     /// # Errors
-    /// Only the first one may be made by nobody known.
-    pub(crate) fn create_key(self, by: By) -> Result<Self, Refusal> {
-        if !self.bootstrap_mode && by == By::Anonymous {
+    /// `NeedsCredential` if a key exists and the requester is anonymous.
+    pub(crate) fn create_key(self, requester: Requester) -> Result<Self, Refusal> {
+        if !self.bootstrap_mode && requester == Requester::Anonymous {
             return Err(Refusal::NeedsCredential);
         }
         Ok(Self { bootstrap_mode: false, ..self })
     }
 }
 
-/// Anonymous access until the first key exists, as this process was started.
+/// Rules of anonymous access until the first key exists, from the options of this process.
 #[derive(Debug, Clone)]
 pub(crate) struct AnonymousAccess {
-    /// `SVC_API_KEY_REQUIRED`
+    /// Value of `SVC_API_KEY_REQUIRED`.
     pub(crate) api_key_required: bool,
     pub(crate) listens_beyond_loopback: bool,
     pub(crate) started_at: Timestamp,
-    /// Origins whose pages are ours.
+    /// Origins of the daemon's own pages.
     pub(crate) own_origins: Vec<String>,
 }
 
-/// Why an anonymous request is not let in.
+/// Reason for rejecting an anonymous request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Closed {
-    /// A key was made once.
+pub(crate) enum ClosedReason {
+    /// A key has been created.
     KeyExists,
     ByConfiguration,
     ByTime,
-    /// The request comes from a page that is not ours.
+    /// The request comes from a page of another origin.
     ForeignOrigin,
 }
 
 impl AnonymousAccess {
-    /// Whether an anonymous request may pass. `origin` is what a browser says of the page.
+    /// Checks whether an anonymous request is admitted. `origin` is the `Origin` header of the request.
     ///
     /// # Errors
-    /// Why not.
-    pub(crate) fn admit(&self, state: BootstrapState, origin: Option<&str>, now: Timestamp) -> Result<(), Closed> {
+    /// `ClosedReason`, if it is not.
+    pub(crate) fn admit(
+        &self,
+        state: BootstrapState,
+        origin: Option<&str>,
+        now: Timestamp,
+    ) -> Result<(), ClosedReason> {
         if !state.bootstrap_mode {
-            return Err(Closed::KeyExists);
+            return Err(ClosedReason::KeyExists);
         }
         if self.api_key_required {
-            return Err(Closed::ByConfiguration);
+            return Err(ClosedReason::ByConfiguration);
         }
-        if self.listens_beyond_loopback && now.since(self.started_at) >= OPEN_BEYOND_LOOPBACK {
-            return Err(Closed::ByTime);
+        if self.listens_beyond_loopback && now.since(self.started_at) >= ANONYMOUS_ACCESS_DURATION {
+            return Err(ClosedReason::ByTime);
         }
         let is_own = |origin: &str| self.own_origins.iter().any(|own| own.eq_ignore_ascii_case(origin));
         if origin.is_some_and(|origin| !is_own(origin)) {
-            return Err(Closed::ForeignOrigin);
+            return Err(ClosedReason::ForeignOrigin);
         }
         Ok(())
     }
 
-    /// What a person should do who meets a protected endpoint before the first key was made.
+    /// Instruction for a client that calls a protected endpoint before the first key was created.
     #[must_use]
     pub(crate) fn next_step(&self, state: BootstrapState, now: Timestamp) -> &'static str {
         match self.admit(state, None, now) {
-            Err(Closed::ByConfiguration) => {
-                "No API key exists yet, and SVC_API_KEY_REQUIRED closes setup from outside: make the first key on the \
-                 daemon's machine with `agentd keys create --name NAME`"
+            Err(ClosedReason::ByConfiguration) => {
+                "No API key exists yet, and SVC_API_KEY_REQUIRED disables setup over the network: create the first key on the \
+                daemon's machine with `agentd keys create --name NAME`"
             }
             Err(_) => {
-                "No API key exists yet, and setup from outside has closed 15 minutes after the start: restart the \
-                 daemon, or make the first key on its machine with `agentd keys create --name NAME`"
+                "No API key exists yet, and setup over the network closed 15 minutes after the start: restart the \
+                daemon, or create the first key on its machine with `agentd keys create --name NAME`"
             }
             Ok(()) if state.needs_setup => {
-                "No API key exists yet: make an account with POST /api/auth/register, then the first key with POST \
-                 /api/auth/keys, and send it as `Authorization: Bearer <key>`"
+                "No API key exists yet: create an account with POST /api/auth/register, then the first key with POST \
+                /api/auth/keys, and send it as `Authorization: Bearer <key>`"
             }
             Ok(()) => {
-                "No API key exists yet: make the first one with POST /api/auth/keys and send it as `Authorization: \
-                 Bearer <key>`; a session opens nothing before that"
+                "No API key exists yet: create the first one with POST /api/auth/keys and send it as `Authorization: \
+                Bearer <key>`; sessions grant no access before that"
             }
         }
     }
@@ -139,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    /// Something that happens to a daemon.
+    /// Input of the state machine.
     #[derive(Debug, Clone)]
     enum Input {
         Register(Asker),
@@ -154,7 +159,7 @@ mod tests {
         Anonymous {
             origin: Option<&'static str>,
         },
-        /// Holds a session or key, which counts only once a key exists.
+        /// Holder of a session or key, which counts only once a key exists.
         Holder,
         Owner,
     }
@@ -189,7 +194,7 @@ mod tests {
         ]
     }
 
-    /// The machine as the service drives it: anonymous access first, then the state.
+    /// State machine as used by the service: anonymous access is checked first, then the state.
     struct Machine {
         state: BootstrapState,
         anonymous_access: AnonymousAccess,
@@ -197,19 +202,24 @@ mod tests {
     }
 
     impl Machine {
-        fn by(&self, asker: Asker) -> Option<By> {
-            let anonymous =
-                |origin| self.anonymous_access.admit(self.state, origin, self.now).is_ok().then_some(By::Anonymous);
+        fn requester(&self, asker: Asker) -> Option<Requester> {
+            let anonymous = |origin| {
+                self.anonymous_access.admit(self.state, origin, self.now).is_ok().then_some(Requester::Anonymous)
+            };
             match asker {
-                Asker::Owner => Some(By::Owner),
-                Asker::Holder if !self.state.bootstrap_mode => Some(By::Credential),
+                Asker::Owner => Some(Requester::Owner),
+                Asker::Holder if !self.state.bootstrap_mode => Some(Requester::Credential),
                 Asker::Holder => anonymous(None),
                 Asker::Anonymous { origin } => anonymous(origin),
             }
         }
 
-        fn attempt(&mut self, asker: Asker, change: fn(BootstrapState, By) -> Result<BootstrapState, Refusal>) -> bool {
-            let changed = self.by(asker).map(|by| change(self.state, by));
+        fn attempt(
+            &mut self,
+            asker: Asker,
+            change: fn(BootstrapState, Requester) -> Result<BootstrapState, Refusal>,
+        ) -> bool {
+            let changed = self.requester(asker).map(|requester| change(self.state, requester));
             if let Some(Ok(state)) = changed {
                 self.state = state;
             }
@@ -217,22 +227,22 @@ mod tests {
         }
     }
 
-    /// The rules of the interface over the plain history of what succeeded.
+    /// Reference implementation of the specified rules, based on the history of successful inputs.
     #[derive(Default)]
     struct Reference {
-        accounts_made: usize,
-        keys_made: usize,
-        minutes_matter: bool,
+        accounts_created: usize,
+        keys_created: usize,
+        has_time_limit: bool,
         seconds_up: u64,
         key_required: bool,
     }
 
     impl Reference {
-        fn lets_in(&self, asker: Asker) -> bool {
-            let open = self.keys_made == 0 && !self.key_required && !(self.minutes_matter && self.seconds_up >= 900);
+        fn is_admitted(&self, asker: Asker) -> bool {
+            let open = self.keys_created == 0 && !self.key_required && !(self.has_time_limit && self.seconds_up >= 900);
             match asker {
                 Asker::Owner => true,
-                Asker::Holder => self.keys_made > 0 || open,
+                Asker::Holder => self.keys_created > 0 || open,
                 Asker::Anonymous { origin } => open && !matches!(origin, Some("https://evil.example" | "null")),
             }
         }
@@ -240,7 +250,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behaves_as_the_rules_over_its_history(inputs in prop::collection::vec(input(), 0..60)) {
+        fn state_machine_matches_reference_for_any_history(inputs in prop::collection::vec(input(), 0..60)) {
             let anonymous_access = |api_key_required, listens_beyond_loopback, started_at| AnonymousAccess {
                 api_key_required,
                 listens_beyond_loopback,
@@ -257,16 +267,16 @@ mod tests {
                 let before = machine.state;
                 match input {
                     Input::Register(asker) => {
-                        let expected = reference.lets_in(asker) && reference.accounts_made == 0;
+                        let expected = reference.is_admitted(asker) && reference.accounts_created == 0;
                         prop_assert_eq!(machine.attempt(asker, BootstrapState::register), expected);
-                        reference.accounts_made += usize::from(expected);
+                        reference.accounts_created += usize::from(expected);
                     }
                     Input::CreateKey(asker) => {
-                        let expected = reference.lets_in(asker);
+                        let expected = reference.is_admitted(asker);
                         prop_assert_eq!(machine.attempt(asker, BootstrapState::create_key), expected);
-                        reference.keys_made += usize::from(expected);
+                        reference.keys_created += usize::from(expected);
                     }
-                    // No input of the machine: what was made stays made.
+                    // No effect on the state.
                     Input::RevokeEveryKey => {}
                     Input::Wait(seconds) => {
                         machine.now = machine.now + Duration::from_secs(seconds);
@@ -275,31 +285,31 @@ mod tests {
                     Input::Restart { api_key_required, listens_beyond_loopback } => {
                         machine.anonymous_access = anonymous_access(api_key_required, listens_beyond_loopback, machine.now);
                         reference.key_required = api_key_required;
-                        reference.minutes_matter = listens_beyond_loopback;
+                        reference.has_time_limit = listens_beyond_loopback;
                         reference.seconds_up = 0;
                     }
                 }
-                prop_assert_eq!(machine.state.needs_setup, reference.accounts_made == 0);
-                prop_assert_eq!(machine.state.bootstrap_mode, reference.keys_made == 0);
-                prop_assert!(reference.accounts_made <= 1);
-                // Neither fact ever comes back.
+                prop_assert_eq!(machine.state.needs_setup, reference.accounts_created == 0);
+                prop_assert_eq!(machine.state.bootstrap_mode, reference.keys_created == 0);
+                prop_assert!(reference.accounts_created <= 1);
+                // The flags never become true again.
                 prop_assert!(before.needs_setup || !machine.state.needs_setup);
                 prop_assert!(before.bootstrap_mode || !machine.state.bootstrap_mode);
-                // Every state has something to tell a person who is refused.
+                // Every state has an instruction for rejected clients.
                 prop_assert!(machine.anonymous_access.next_step(machine.state, machine.now).len() > 40);
             }
         }
     }
 
     #[test]
-    fn says_what_to_do_next() {
+    fn next_step_depends_on_state_and_options() {
         let anonymous_access = |api_key_required, listens_beyond_loopback| AnonymousAccess {
             api_key_required,
             listens_beyond_loopback,
             started_at: Timestamp::default(),
             own_origins: Vec::new(),
         };
-        let later = Timestamp::default() + OPEN_BEYOND_LOOPBACK;
+        let later = Timestamp::default() + ANONYMOUS_ACCESS_DURATION;
         let registered = BootstrapState { needs_setup: false, bootstrap_mode: true };
         let step = |anonymous_access: AnonymousAccess, state| anonymous_access.next_step(state, later);
         assert!(step(anonymous_access(false, false), BootstrapState::FRESH).contains("/api/auth/register"));

@@ -12,12 +12,12 @@ const KEY_PREFIX: &str = "svc_";
 pub(crate) const SESSION_PREFIX: &str = "sess_";
 pub(crate) const PAGE_SECRET_PREFIX: &str = "page_";
 pub(crate) const TICKET_PREFIX: &str = "ticket_";
-/// 256 bits in hex.
-const LEAST_KEY_DIGITS: usize = 64;
-/// A credential longer than this is none of ours, and is not even looked up.
-const LONGEST_CREDENTIAL: usize = 512;
+/// Minimum number of hex digits of a key: 256 bits.
+const MIN_KEY_DIGITS: usize = 64;
+/// Maximum length of a credential in bytes; longer ones are rejected without a lookup.
+const MAX_CREDENTIAL_BYTES: usize = 512;
 
-/// A key that is in force, as the list shows it.
+/// Active key without its secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKey {
     pub id: KeyId,
@@ -28,7 +28,7 @@ pub struct ApiKey {
     pub last_used: Option<Timestamp>,
 }
 
-/// What a new key is to be.
+/// Properties of a key to create.
 #[derive(Debug, Clone)]
 pub struct NewKey {
     pub name: String,
@@ -37,7 +37,7 @@ pub struct NewKey {
 }
 
 impl NewKey {
-    /// A key with the scope `full` and no description.
+    /// Creates a key with the scope `full` and no description.
     #[must_use]
     pub fn named(name: impl Into<String>) -> Self {
         Self { name: name.into(), description: None, scope: Scope::Full }
@@ -46,12 +46,12 @@ impl NewKey {
     pub(crate) fn check(&self) -> Problems {
         let mut problems = Problems::new();
         problems.require(!self.name.trim().is_empty(), "name", "must not be blank");
-        problems.require(!self.name.chars().any(char::is_control), "name", "must not hold control characters");
+        problems.require(!self.name.chars().any(char::is_control), "name", "must not contain control characters");
         problems
     }
 }
 
-/// A key that was just made: the only time that it is seen.
+/// Newly created key with its secret, which is available only here.
 #[derive(Debug, Clone)]
 pub struct IssuedKey {
     pub id: KeyId,
@@ -60,7 +60,7 @@ pub struct IssuedKey {
     pub created_at: Timestamp,
 }
 
-/// A ticket that was just made.
+/// Newly created ticket with its secret.
 #[derive(Debug, Clone)]
 pub struct IssuedTicket {
     pub id: TicketId,
@@ -69,33 +69,33 @@ pub struct IssuedTicket {
 }
 
 pub(crate) fn is_key(credential: &Secret) -> bool {
-    credential.expose().len() <= LONGEST_CREDENTIAL && credential.expose().starts_with(KEY_PREFIX)
+    credential.expose().len() <= MAX_CREDENTIAL_BYTES && credential.expose().starts_with(KEY_PREFIX)
 }
 
 pub(crate) fn is_session(credential: &Secret) -> bool {
-    credential.expose().len() <= LONGEST_CREDENTIAL && credential.expose().starts_with(SESSION_PREFIX)
+    credential.expose().len() <= MAX_CREDENTIAL_BYTES && credential.expose().starts_with(SESSION_PREFIX)
 }
 
-/// Whether this has the exact form of a page secret.
+/// Whether the secret has the format of a page secret.
 pub(crate) fn is_page_secret(secret: &Secret) -> bool {
-    is_issued(secret, PAGE_SECRET_PREFIX)
+    has_issued_format(secret, PAGE_SECRET_PREFIX)
 }
 
-/// Whether this has the exact form of a ticket.
+/// Whether the credential has the format of a ticket.
 pub(crate) fn is_ticket(credential: &Secret) -> bool {
-    is_issued(credential, TICKET_PREFIX)
+    has_issued_format(credential, TICKET_PREFIX)
 }
 
-/// Whether this has the form of a secret that only the daemon issues: a prefix and 256 bits in lowercase hex.
-fn is_issued(secret: &Secret, prefix: &str) -> bool {
+/// Whether the secret has the format of secrets issued by the daemon: a prefix and 256 bits in lowercase hex.
+fn has_issued_format(secret: &Secret, prefix: &str) -> bool {
     let digits = secret.expose().strip_prefix(prefix).unwrap_or_default();
-    digits.len() == LEAST_KEY_DIGITS && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    digits.len() == MIN_KEY_DIGITS && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Whether a key that was not made by us has the form, and at least the strength, of ours.
-pub(crate) fn check_bootstrap_key(key: &Secret) -> bool {
+/// Whether a key provided by the operator has the format and at least the strength of generated keys.
+pub(crate) fn is_valid_bootstrap_key(key: &Secret) -> bool {
     let digits = key.expose().strip_prefix(KEY_PREFIX).unwrap_or_default();
-    (LEAST_KEY_DIGITS..=LONGEST_CREDENTIAL - KEY_PREFIX.len()).contains(&digits.len())
+    (MIN_KEY_DIGITS..=MAX_CREDENTIAL_BYTES - KEY_PREFIX.len()).contains(&digits.len())
         && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
@@ -107,9 +107,9 @@ pub(crate) fn scope_name(scope: Scope) -> &'static str {
     }
 }
 
-/// The scope of a stored name. What is not known may do least.
+/// Parses a stored scope. An unknown scope gets the fewest rights.
 #[must_use]
-pub(crate) fn scope_of(name: &str) -> Scope {
+pub(crate) fn parse_scope(name: &str) -> Scope {
     if name == "full" { Scope::Full } else { Scope::Read }
 }
 
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_issued_secrets_have_the_form_of_tickets_and_page_secrets() {
+    fn only_issued_secrets_match_ticket_and_page_secret_formats() {
         let issue = |prefix| agentd_base::Entropy::seeded(1).secret(prefix);
         assert!(is_ticket(&issue(TICKET_PREFIX)) && is_page_secret(&issue(PAGE_SECRET_PREFIX)));
         assert!(!is_page_secret(&issue(TICKET_PREFIX)) && !is_ticket(&issue(SESSION_PREFIX)));
@@ -131,15 +131,15 @@ mod tests {
     }
 
     #[test]
-    fn only_strong_keys_are_adopted() {
-        let is_fine = |text: String| check_bootstrap_key(&Secret::new(text));
-        assert!(is_fine(format!("svc_{}", "0aF9".repeat(16))));
-        assert!(is_fine(format!("svc_{}", "0a".repeat(64))));
-        assert!(!is_fine(format!("svc_{}", "0a".repeat(31))));
-        assert!(!is_fine(format!("svc_{}g", "0a".repeat(32))));
-        assert!(!is_fine(format!("sess_{}", "0a".repeat(32))));
-        assert!(!is_fine(format!("svc_{}\n", "0a".repeat(32))));
-        assert!(!is_fine(format!("svc_{}", "0a".repeat(1000))));
-        assert!(!is_fine(String::new()));
+    fn weak_or_malformed_bootstrap_keys_are_rejected() {
+        let is_valid = |text: String| is_valid_bootstrap_key(&Secret::new(text));
+        assert!(is_valid(format!("svc_{}", "0aF9".repeat(16))));
+        assert!(is_valid(format!("svc_{}", "0a".repeat(64))));
+        assert!(!is_valid(format!("svc_{}", "0a".repeat(31))));
+        assert!(!is_valid(format!("svc_{}g", "0a".repeat(32))));
+        assert!(!is_valid(format!("sess_{}", "0a".repeat(32))));
+        assert!(!is_valid(format!("svc_{}\n", "0a".repeat(32))));
+        assert!(!is_valid(format!("svc_{}", "0a".repeat(1000))));
+        assert!(!is_valid(String::new()));
     }
 }

@@ -1,8 +1,8 @@
 //! Slows down password guessing.
 //!
-//! After `max_failures` failures of a user from one network within the window, each attempt from there is refused until
-//! a wait after the last failure is over. The wait doubles with every further failure, up to a minute: another user of
-//! the owner's machine must not be able to lock the owner out for long. Failures from all networks only delay the next
+//! After `max_failures` failures of a user from one network within the window, attempts from there are rejected until a
+//! wait after the last failure has passed. The wait doubles with every further failure, up to a minute, so that another
+//! user of the owner's machine cannot lock the owner out for long. Failures from all networks only delay the next
 //! checks.
 
 use std::fmt;
@@ -13,11 +13,11 @@ use agentd_base::Timestamp;
 
 /// Wait after the first failure that exceeds the allowed ones.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 const FIRST_DELAY: Duration = Duration::from_millis(250);
-const LONGEST_DELAY: Duration = Duration::from_secs(10);
+const MAX_DELAY: Duration = Duration::from_secs(10);
 
-/// What the security settings say of logins.
+/// Security settings of logins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LoginPolicy {
     pub(crate) session_ttl: Duration,
@@ -25,8 +25,8 @@ pub(crate) struct LoginPolicy {
     pub(crate) window: Duration,
 }
 
-/// Whom failures are counted for: an IPv4 address, or an IPv6 /64, which is what one customer
-/// commonly holds, or the daemon's own machine.
+/// Network for which failures are counted: an IPv4 address, an IPv6 /64 network (the usual size for one customer), or
+/// the daemon's own machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Network {
     Own,
@@ -35,7 +35,7 @@ pub enum Network {
 
 impl Network {
     #[must_use]
-    pub fn of(address: Option<IpAddr>) -> Self {
+    pub fn from_address(address: Option<IpAddr>) -> Self {
         match address.map(|address| address.to_canonical()) {
             None => Self::Own,
             Some(IpAddr::V6(address)) => {
@@ -58,10 +58,10 @@ impl fmt::Display for Network {
 
 /// Decision about an attempt to log in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// Refused without checking the password.
+pub(crate) enum AttemptDecision {
+    /// The attempt is rejected without checking the password.
     Refused { retry_after: Duration },
-    /// Checked after a delay.
+    /// The password is checked after a delay.
     Checked { delay: Duration },
 }
 
@@ -69,32 +69,32 @@ impl LoginPolicy {
     /// Number of the newest failures from one network that decide about the wait.
     #[must_use]
     pub(crate) fn deciding_failures(&self) -> u32 {
-        self.max_failures.max(1).saturating_add(LONGEST_WAIT.as_secs().ilog2() + 1)
+        self.max_failures.max(1).saturating_add(MAX_WAIT.as_secs().ilog2() + 1)
     }
 }
 
-/// Decides about an attempt.
+/// Decides whether an attempt is checked or rejected.
 ///
 /// `here` are the times of the user's failures from this network within the window, newest first, at most
 /// [`LoginPolicy::deciding_failures`] of them. `everywhere` is the number of failures from all networks.
 #[must_use]
-pub(crate) fn evaluate(policy: &LoginPolicy, here: &[Timestamp], everywhere: u32, now: Timestamp) -> Standing {
+pub(crate) fn evaluate(policy: &LoginPolicy, here: &[Timestamp], everywhere: u32, now: Timestamp) -> AttemptDecision {
     let allowed = usize::try_from(policy.max_failures.max(1)).unwrap_or(usize::MAX);
     if let (Some(newest), Some(excess)) = (here.first(), here.len().checked_sub(allowed)) {
         let doublings = u32::try_from(excess).unwrap_or(u32::MAX);
-        let wait = FIRST_WAIT.saturating_mul(2u32.saturating_pow(doublings)).min(LONGEST_WAIT);
+        let wait = FIRST_WAIT.saturating_mul(2u32.saturating_pow(doublings)).min(MAX_WAIT);
         let retry_after = (*newest + wait).since(now);
         if !retry_after.is_zero() {
-            return Standing::Refused { retry_after };
+            return AttemptDecision::Refused { retry_after };
         }
     }
-    Standing::Checked { delay: delay_after(everywhere, policy.max_failures) }
+    AttemptDecision::Checked { delay: check_delay(everywhere, policy.max_failures) }
 }
 
-fn delay_after(failures: u32, free: u32) -> Duration {
+fn check_delay(failures: u32, free: u32) -> Duration {
     match failures.checked_sub(free.max(1)) {
         None => Duration::ZERO,
-        Some(doublings) => FIRST_DELAY.saturating_mul(2u32.saturating_pow(doublings)).min(LONGEST_DELAY),
+        Some(doublings) => FIRST_DELAY.saturating_mul(2u32.saturating_pow(doublings)).min(MAX_DELAY),
     }
 }
 
@@ -111,27 +111,31 @@ mod tests {
     fn failures_beyond_the_allowed_ones_double_the_wait() {
         let at = |second: u64| Timestamp::default() + Duration::from_secs(second);
         let mut failures: Vec<Timestamp> = [30, 20, 10, 0].map(at).to_vec();
-        assert!(matches!(evaluate(&POLICY, &failures, 4, at(30)), Standing::Checked { delay: Duration::ZERO }));
+        assert!(matches!(evaluate(&POLICY, &failures, 4, at(30)), AttemptDecision::Checked { delay: Duration::ZERO }));
         for (number, wait) in [1, 2, 4, 8, 16, 32, 60, 60, 60].into_iter().enumerate() {
             let now = at(100 + 100 * u64::try_from(number).unwrap());
             failures.insert(0, now);
             let counted = &failures[..failures.len().min(POLICY.deciding_failures() as usize)];
             let retry_after = Duration::from_secs(wait);
-            assert_eq!(evaluate(&POLICY, counted, 0, now), Standing::Refused { retry_after }, "failure {number}");
-            assert!(matches!(evaluate(&POLICY, counted, 0, now + retry_after), Standing::Checked { .. }));
+            assert_eq!(
+                evaluate(&POLICY, counted, 0, now),
+                AttemptDecision::Refused { retry_after },
+                "failure {number}"
+            );
+            assert!(matches!(evaluate(&POLICY, counted, 0, now + retry_after), AttemptDecision::Checked { .. }));
         }
     }
 
     #[test]
-    fn an_attacker_on_one_address_gets_a_bounded_number_of_guesses() {
+    fn guesses_per_day_from_one_address_are_bounded() {
         let (mut now, mut failures, mut guesses) = (Timestamp::default(), Vec::new(), 0);
         while now < Timestamp::default() + Duration::from_secs(86_400) {
             let since = now - POLICY.window;
             let counted = failures.iter().copied().rev().filter(|at| *at > since);
             let counted: Vec<Timestamp> = counted.take(POLICY.deciding_failures() as usize).collect();
             match evaluate(&POLICY, &counted, 0, now) {
-                Standing::Refused { retry_after } => now = now + retry_after,
-                Standing::Checked { .. } => {
+                AttemptDecision::Refused { retry_after } => now = now + retry_after,
+                AttemptDecision::Checked { .. } => {
                     guesses += 1;
                     failures.push(now);
                 }
@@ -141,31 +145,31 @@ mod tests {
     }
 
     #[test]
-    fn customers_of_ipv6_count_by_their_network() {
-        let network = |text: &str| Network::of(Some(text.parse().unwrap())).to_string();
+    fn ipv6_addresses_count_by_their_network() {
+        let network = |text: &str| Network::from_address(Some(text.parse().unwrap())).to_string();
         assert_eq!(network("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
         assert_eq!(network("::ffff:192.0.2.1"), "192.0.2.1");
         assert_eq!(network("192.0.2.1"), "192.0.2.1");
-        assert_eq!(Network::of(None), Network::Own);
+        assert_eq!(Network::from_address(None), Network::Own);
     }
 
     proptest! {
         #[test]
         fn failures_from_elsewhere_only_delay(everywhere in 0u32..100_000, max_failures in 1u32..100) {
             let policy = LoginPolicy { max_failures, ..POLICY };
-            let Standing::Checked { delay } = evaluate(&policy, &[], everywhere, Timestamp::default()) else {
-                panic!("locked out by others");
-            };
-            prop_assert!(delay <= LONGEST_DELAY);
+            let AttemptDecision::Checked { delay } = evaluate(&policy, &[], everywhere, Timestamp::default()) else {
+                panic!("rejected because of failures from other networks");
+                };
+                prop_assert!(delay <= MAX_DELAY);
             prop_assert_eq!(delay.is_zero(), everywhere < max_failures);
-            let Standing::Checked { delay: next } = evaluate(&policy, &[], everywhere + 1, Timestamp::default()) else {
-                panic!("locked out by others");
+            let AttemptDecision::Checked { delay: next } = evaluate(&policy, &[], everywhere + 1, Timestamp::default()) else {
+                panic!("rejected because of failures from other networks");
             };
             prop_assert!(next >= delay);
         }
 
         #[test]
-        fn waiting_as_told_is_enough(seconds in prop::collection::vec(0u64..2000, 1..12), max_failures in 1u32..8) {
+        fn attempt_is_checked_after_retry_after(seconds in prop::collection::vec(0u64..2000, 1..12), max_failures in 1u32..8) {
             let policy = LoginPolicy { max_failures, ..POLICY };
             let now = Timestamp::default() + Duration::from_secs(2000);
             let counted = policy.deciding_failures() as usize;
@@ -176,10 +180,10 @@ mod tests {
                 let since = now - policy.window;
                 failures.iter().copied().filter(|at| *at > since).take(counted).collect()
             };
-            if let Standing::Refused { retry_after } = evaluate(&policy, &recent(now), 0, now) {
-                prop_assert!(retry_after <= LONGEST_WAIT);
+            if let AttemptDecision::Refused { retry_after } = evaluate(&policy, &recent(now), 0, now) {
+                prop_assert!(retry_after <= MAX_WAIT);
                 let then = now + retry_after;
-                prop_assert!(matches!(evaluate(&policy, &recent(then), 0, then), Standing::Checked { .. }), "still refused");
+                prop_assert!(matches!(evaluate(&policy, &recent(then), 0, then), AttemptDecision::Checked { .. }), "still rejected");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The account: bootstrap, registration, login, validation, logout.
+//! Endpoints of the account: bootstrap, registration, login, validation, logout.
 
 use agentd_base::Secret;
 use agentd_web::{
@@ -15,62 +15,65 @@ use crate::auth::model::{LoggedIn, LoginOrigin, User};
 use crate::auth::service::Auth;
 use crate::runtime::record_secret_once;
 
-/// Whether an account is still to be made.
+/// State of the initial setup.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct BootstrapView {
-    /// No account was ever made.
+    /// Whether no account has been created yet.
     needs_setup: bool,
 }
 
-/// Whether an account is still to be made
+/// Get bootstrap state
+///
+/// Returns whether an account still has to be created. Needs no credential.
 #[utoipa::path(
     get,
     path = "/api/auth/bootstrap",
     operation_id = "get_bootstrap",
     tag = "auth",
-    responses((status = 200, description = "What is still to be done", body = BootstrapView)),
+    responses((status = 200, description = "Bootstrap state", body = BootstrapView)),
 )]
 pub(super) async fn get_bootstrap(State(auth): State<Auth>) -> ApiResult<Json<BootstrapView>> {
     let state = auth.recent_bootstrap_state().await?;
     Ok(Json(BootstrapView { needs_setup: state.needs_setup }))
 }
 
-/// The account to make.
+/// Account to create.
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct RegisterRequest {
     #[schema(min_length = 3, max_length = 64)]
     pub username: String,
     #[schema(value_type = String, format = Password, min_length = 8, max_length = 1024, write_only)]
     pub password: Secret,
-    /// For the daemon's own page: begins a page session. Its token comes as the cookie `svc_session` and not in the
-    /// body; the cookie counts only together with `page_secret`.
+    /// Starts a page session, for the daemon's own page: the token is sent in the cookie `svc_session` instead of the
+    /// body, and is valid only together with `page_secret`. Default: false.
     #[serde(default)]
     #[schema(required = false)]
     pub cookie: bool,
 }
 
-/// The account that was made, logged in.
+/// Created account with its session.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RegisteredUser {
     user_id: String,
     username: String,
-    /// `sess_…`; shown once. Left out with `cookie`.
+    /// Session token (`sess_…`), returned only once. Omitted with `cookie`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     token: Option<String>,
-    /// `page_…`; shown once, only with `cookie`. Send it as `X-Svc-Page` with every request of the page session.
+    /// Page secret (`page_…`), returned only once and only with `cookie`. Send it as `X-Svc-Page` with every request of
+    /// the page session.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     page_secret: Option<String>,
-    /// `session`
+    /// Always `session`.
     token_type: &'static str,
-    /// What to do next.
+    /// Next step of the setup.
     message: &'static str,
 }
 
 impl RegisteredUser {
-    /// The answer for who is logged in now, its session handed over.
-    pub fn answer(logged_in: LoggedIn, delivery: &SessionDelivery) -> (StatusCode, SetCookies, Json<Self>) {
+    /// Builds the response for a new account and delivers its session.
+    pub fn response(logged_in: LoggedIn, delivery: &SessionDelivery) -> (StatusCode, SetCookies, Json<Self>) {
         let Delivered { cookies, token, page_secret } = delivery.deliver(&logged_in);
         let user = Self {
             user_id: logged_in.user.id.to_string(),
@@ -79,20 +82,20 @@ impl RegisteredUser {
             page_secret,
             token_type: "session",
             message: if logged_in.bootstrap_mode {
-                "The account is made. Next make the first API key with POST /api/auth/keys; the session opens nothing \
-                 before that."
+                "The account was created. Next, create the first API key with POST /api/auth/keys; the session grants no \
+                access before that."
             } else {
-                "The account is made and logged in."
+                "The account was created and is logged in."
             },
         };
         (StatusCode::CREATED, cookies, Json(user))
     }
 }
 
-/// Make the one account
+/// Register the account
 ///
-/// Needs no credential while neither an account nor an API key was ever made. With an
-/// `Idempotency-Key`, a repeat answers 409 `already_done` with the user's id.
+/// Needs no credential until the first account or API key is created. With an `Idempotency-Key`, a repeated request
+/// returns 409 `already_done` with the user's id.
 #[utoipa::path(
     post,
     path = "/api/auth/register",
@@ -101,9 +104,9 @@ impl RegisteredUser {
     request_body = RegisterRequest,
     params(IdempotencyKey),
     responses(
-        (status = 403, description = "A page of another origin asked for a cookie, or one came without `X-Svc-Csrf`", body = ErrorBody),
-        (status = 201, description = "The account, logged in", body = RegisteredUser),
-        (status = 409, description = "An account exists already", body = ErrorBody),
+        (status = 403, description = "Cookie requested by a page of another origin, or a session cookie sent without `X-Svc-Csrf`", body = ErrorBody),
+        (status = 201, description = "Created account with its session", body = RegisteredUser),
+        (status = 409, description = "An account already exists", body = ErrorBody),
     ),
 )]
 pub(super) async fn register(
@@ -115,40 +118,41 @@ pub(super) async fn register(
     Json(request): Json<RegisterRequest>,
 ) -> ApiResult<(StatusCode, SetCookies, Json<RegisteredUser>)> {
     let delivery = SessionDelivery::requested(request.cookie, page)?;
-    let recorder = record_secret_once(&once, |made: &LoggedIn| made.user.id.to_string());
+    let recorder = record_secret_once(&once, |logged_in: &LoggedIn| logged_in.user.id.to_string());
     let logged_in =
         auth.register(&caller, request.username, request.password, delivery.complete(origin), recorder).await?;
-    Ok(RegisteredUser::answer(logged_in, &delivery))
+    Ok(RegisteredUser::response(logged_in, &delivery))
 }
 
-/// Who logs in.
+/// Login credentials.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct LoginRequest {
     #[schema(max_length = 1024)]
     username: String,
     #[schema(value_type = String, format = Password, max_length = 1024, write_only)]
     password: Secret,
-    /// For the daemon's own page: begins a page session. Its token comes as the cookie `svc_session` and not in the
-    /// body; the cookie counts only together with `page_secret`.
+    /// Starts a page session, for the daemon's own page: the token is sent in the cookie `svc_session` instead of the
+    /// body, and is valid only together with `page_secret`. Default: false.
     #[serde(default)]
     #[schema(required = false)]
     cookie: bool,
 }
 
-/// A session.
+/// New session.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct LoginView {
-    /// `sess_…`; shown once. Left out with `cookie`.
+    /// Session token (`sess_…`), returned only once. Omitted with `cookie`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     token: Option<String>,
-    /// `page_…`; shown once, only with `cookie`. Send it as `X-Svc-Page` with every request of the page session.
+    /// Page secret (`page_…`), returned only once and only with `cookie`. Send it as `X-Svc-Page` with every request of
+    /// the page session.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     page_secret: Option<String>,
-    /// `session`
+    /// Always `session`.
     token_type: &'static str,
-    /// Seconds that the session lasts.
+    /// Lifetime of the session in seconds.
     expires_in: u64,
     user: UserView,
 }
@@ -165,14 +169,14 @@ impl From<User> for UserView {
     }
 }
 
-/// Begin a session with username and password
+/// Log in
 ///
-/// A wrong user and a wrong password are answered alike. After too many failures for a user from one address, attempts
-/// from there get 429 with `Retry-After`: one second at first, twice as long after each further failure, at most a
-/// minute. Failures from other addresses only delay the answer. With an `Idempotency-Key`, which belongs to the user, a
-/// repeat answers 409 `already_done` with the session's id.
+/// An unknown user and a wrong password get the same response. After too many failures for a user from one address,
+/// attempts from there get 429 with `Retry-After`: one second at first, doubled after each further failure, up to a
+/// minute. Failures from other addresses only delay the response. With an `Idempotency-Key`, which belongs to the user,
+/// a repeated request returns 409 `already_done` with the session's id.
 ///
-/// With `cookie`, the session ends that the browser had before.
+/// With `cookie`, the browser's previous session ends.
 #[utoipa::path(
     post,
     path = "/api/auth/login",
@@ -181,11 +185,11 @@ impl From<User> for UserView {
     request_body = LoginRequest,
     params(IdempotencyKey),
     responses(
-        (status = 403, description = "A page of another origin asked for a cookie, or one came without `X-Svc-Csrf`", body = ErrorBody),
-        (status = 200, description = "The session", body = LoginView),
-        (status = 401, description = "The username or the password is wrong", body = ErrorBody),
-        (status = 409, description = "This login was done before", body = ErrorBody),
-        (status = 429, description = "Too many failures or too many logins at once", body = ErrorBody),
+        (status = 403, description = "Cookie requested by a page of another origin, or a session cookie sent without `X-Svc-Csrf`", body = ErrorBody),
+        (status = 200, description = "New session", body = LoginView),
+        (status = 401, description = "Wrong username or password", body = ErrorBody),
+        (status = 409, description = "Login with this idempotency key already done", body = ErrorBody),
+        (status = 429, description = "Too many failures or too many concurrent logins", body = ErrorBody),
     ),
 )]
 pub(super) async fn login(
@@ -203,27 +207,28 @@ pub(super) async fn login(
     Ok((cookies, Json(LoginView { token, page_secret, token_type: "session", expires_in, user })))
 }
 
-/// What a credential is.
+/// Result of validating a credential.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ValidateView {
+    /// Whether the credential is valid.
     valid: bool,
-    /// `api_key` or `session`; null when it is not valid.
+    /// Kind of credential: `api_key` or `session`; null if it is not valid.
     #[schema(required = true)]
     token_type: Option<&'static str>,
 }
 
-/// Whether the presented credential is valid
+/// Validate the credential
 ///
-/// Answers 200 also when it is not, or when there is none. A session is valid in bootstrap too,
-/// although it opens nothing there.
+/// Returns 200 even if the credential is invalid or missing. A session is valid during bootstrap too, although it
+/// grants no access until the first key exists.
 #[utoipa::path(
     post,
     path = "/api/auth/validate",
     operation_id = "validate",
     tag = "auth",
     responses(
-        (status = 200, description = "What the credential is", body = ValidateView),
-        (status = 403, description = "A session cookie came without `X-Svc-Csrf`", body = ErrorBody),
+        (status = 200, description = "Validity and kind of the credential", body = ValidateView),
+        (status = 403, description = "Session cookie sent without `X-Svc-Csrf`", body = ErrorBody),
     ),
 )]
 pub(super) async fn validate(State(auth): State<Auth>, request: Request) -> ApiResult<Json<ValidateView>> {
@@ -235,19 +240,19 @@ pub(super) async fn validate(State(auth): State<Auth>, request: Request) -> ApiR
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct LogoutView {
-    /// False when the credential is an API key: that is revoked with DELETE.
+    /// False if the credential is an API key, which is revoked with DELETE instead.
     success: bool,
 }
 
-/// End the session that asks
+/// Log out
 ///
-/// The response deletes the session cookie of the daemon's own page.
+/// Ends the session of the request. The response deletes the session cookie of the daemon's own page.
 #[utoipa::path(
     post,
     path = "/api/auth/logout",
     operation_id = "logout",
     tag = "auth",
-    responses((status = 200, description = "Whether a session was ended", body = LogoutView)),
+    responses((status = 200, description = "Whether a session ended", body = LogoutView)),
 )]
 pub(super) async fn logout(
     State(auth): State<Auth>,

@@ -1,5 +1,5 @@
-//! The client of a login, and the delivery of its session: in the body, or as a page session in a cookie and a page
-//! secret.
+//! Extraction of the client of a login, and delivery of its session: as a token in the body, or as a page session in a
+//! cookie and a page secret.
 
 use std::convert::Infallible;
 
@@ -25,14 +25,14 @@ impl<S: Send + Sync> FromRequestParts<S> for LoginOrigin {
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
         Ok(Self {
             address: parts.extensions.get::<ClientAddress>().map(|ClientAddress(address)| *address),
-            user_agent: parts.headers.get(USER_AGENT).and_then(|agent| UserAgent::of(agent.as_bytes())),
+            user_agent: parts.headers.get(USER_AGENT).and_then(|agent| UserAgent::parse(agent.as_bytes())),
             is_page: false,
             replaces: session_cookies(&parts.headers),
         })
     }
 }
 
-/// How a session is delivered.
+/// Form of delivery of a session.
 #[derive(Debug, Clone)]
 pub enum SessionDelivery {
     /// As a Bearer token in the body.
@@ -41,7 +41,7 @@ pub enum SessionDelivery {
     Page { is_secure: bool, cookies: CookieScope },
 }
 
-/// A delivered session; the body has either the token or the page secret.
+/// Delivered session; the body has either the token or the page secret.
 pub(super) struct Delivered {
     pub(super) cookies: SetCookies,
     pub(super) token: Option<String>,
@@ -49,13 +49,15 @@ pub(super) struct Delivered {
 }
 
 impl SessionDelivery {
+    /// Selects the delivery that the request asks for.
+    ///
     /// # Errors
-    /// 403 for a page of another origin that requests a cookie.
+    /// 403 if a page of another origin requests a cookie.
     pub fn requested(in_cookie: bool, page: RequestingPage) -> Result<Self, ApiError> {
         match (in_cookie, page.origin.is_own) {
             (false, _) => Ok(Self::Body),
             (true, true) => Ok(Self::Page { is_secure: page.origin.is_secure, cookies: page.cookies }),
-            // It would choose whose account the browser is logged in to.
+            // Otherwise the page could log the browser in to an account of its choice.
             (true, false) => Err(ApiError::new(
                 StatusCode::FORBIDDEN,
                 "foreign_origin",

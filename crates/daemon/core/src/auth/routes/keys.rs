@@ -1,4 +1,4 @@
-//! API keys and tickets.
+//! Endpoints of API keys and tickets.
 
 use agentd_base::Timestamp;
 use agentd_web::{ApiResult, Caller, ErrorBody, IdempotencyKey, Json, Path, Scope};
@@ -10,7 +10,7 @@ use crate::auth::model::{ApiKey, IssuedKey, IssuedTicket, KeyId, NewKey};
 use crate::auth::service::Auth;
 use crate::runtime::record_secret_once;
 
-/// What a key may do: everything, or GET and HEAD only.
+/// Scope of a key: full access, or only GET and HEAD requests.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum KeyScope {
@@ -37,15 +37,15 @@ impl From<Scope> for KeyScope {
     }
 }
 
-/// The key to make.
+/// API key to create.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct CreateKey {
-    /// What people know it by; need not be unique.
+    /// Display name; need not be unique.
     #[schema(min_length = 1, max_length = 100)]
     name: String,
     #[schema(max_length = 1000)]
     description: Option<String>,
-    /// `full` when left out.
+    /// Scope of the key. Default: `full`.
     #[schema(required = false)]
     scope: Option<KeyScope>,
 }
@@ -56,12 +56,12 @@ impl From<CreateKey> for NewKey {
     }
 }
 
-/// A key, the only time that it is shown.
+/// Created API key with its secret.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CreatedKey {
     id: KeyId,
     name: String,
-    /// `svc_…`; kept nowhere, shown once.
+    /// Secret (`svc_…`), returned only once; only its hash is stored.
     key: String,
     created_at: Timestamp,
 }
@@ -72,10 +72,10 @@ impl From<IssuedKey> for CreatedKey {
     }
 }
 
-/// Make an API key
+/// Create an API key
 ///
-/// Needs no credential while no key was ever made; that first key ends bootstrap. With an
-/// `Idempotency-Key`, a repeat answers 409 `already_done` with the key's id.
+/// Needs no credential until the first key is created, which ends bootstrap. With an `Idempotency-Key`, a repeated
+/// request returns 409 `already_done` with the key's id.
 #[utoipa::path(
     post,
     path = "/api/auth/keys",
@@ -83,7 +83,7 @@ impl From<IssuedKey> for CreatedKey {
     tag = "auth",
     request_body = CreateKey,
     params(IdempotencyKey),
-    responses((status = 200, description = "The key, shown once", body = CreatedKey)),
+    responses((status = 200, description = "Created key, returned only once", body = CreatedKey)),
 )]
 pub(super) async fn create_key(
     State(auth): State<Auth>,
@@ -95,7 +95,7 @@ pub(super) async fn create_key(
     Ok(Json(auth.create_key(&caller, request.into(), recorder).await?.into()))
 }
 
-/// A key in force.
+/// Active API key.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct KeyView {
     id: KeyId,
@@ -104,7 +104,7 @@ pub(super) struct KeyView {
     description: Option<String>,
     scope: KeyScope,
     created_at: Timestamp,
-    /// To the minute; null when it was never used, or not since it was rotated.
+    /// Last use, accurate to the minute; null if never used since creation or rotation.
     #[schema(required = true)]
     last_used: Option<Timestamp>,
 }
@@ -127,29 +127,31 @@ pub(super) struct KeyList {
     keys: Vec<KeyView>,
 }
 
-/// Every API key in force, the newest first
+/// List API keys
+///
+/// Returns active keys, newest first.
 #[utoipa::path(
     get,
     path = "/api/auth/keys",
     operation_id = "list_keys",
     tag = "auth",
-    responses((status = 200, description = "The keys, without their secrets", body = KeyList)),
+    responses((status = 200, description = "Keys without their secrets", body = KeyList)),
 )]
 pub(super) async fn list_keys(State(auth): State<Auth>) -> ApiResult<Json<KeyList>> {
     let keys = auth.list_keys().await?.into_iter().map(KeyView::from).collect();
     Ok(Json(KeyList { keys }))
 }
 
-/// Replace an API key by a new one
+/// Rotate an API key
 ///
-/// The old key is invalid at once. Id, name, scope and time of creation stay.
+/// Issues a new secret; the old one is invalid immediately. Id, name, scope and creation time are preserved.
 #[utoipa::path(
     post,
     path = "/api/auth/keys/{id}/rotate",
     operation_id = "rotate_key",
     tag = "auth",
     params(("id" = String, Path, description = "Id of the key"), IdempotencyKey),
-    responses((status = 200, description = "The new key, shown once", body = CreatedKey)),
+    responses((status = 200, description = "New key, returned only once", body = CreatedKey)),
 )]
 pub(super) async fn rotate_key(
     State(auth): State<Auth>,
@@ -165,34 +167,35 @@ pub(super) struct RevokedView {
     revoked: bool,
 }
 
-/// Revoke an API key for good
+/// Revoke an API key
 ///
-/// A key that was revoked before answers 404, as one that never was.
+/// Revocation is permanent and takes effect immediately. A key that is already revoked returns 404.
 #[utoipa::path(
     delete,
     path = "/api/auth/keys/{id}",
     operation_id = "delete_key",
     tag = "auth",
     params(("id" = String, Path, description = "Id of the key")),
-    responses((status = 200, description = "It is revoked", body = RevokedView)),
+    responses((status = 200, description = "Key revoked", body = RevokedView)),
 )]
 pub(super) async fn delete_key(State(auth): State<Auth>, Path(id): Path<String>) -> ApiResult<Json<RevokedView>> {
     auth.revoke_key(id.into()).await?;
     Ok(Json(RevokedView { revoked: true }))
 }
 
-/// A ticket, the only time that it is shown.
+/// Ticket with its secret, returned only once.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct TicketView {
-    /// For the query of one connection: `?ticket=…`.
+    /// Value for the query of one connection: `?ticket=…`.
     ticket: String,
-    /// Seconds.
+    /// Lifetime in seconds.
     expires_in: u64,
 }
 
-/// Make a ticket for one connection
+/// Create a connection ticket
 ///
-/// Stands for the credential that asks, on streams and sockets that a browser opens without headers.
+/// The ticket represents the credential of the request for one stream or socket that a browser opens without custom
+/// headers.
 #[utoipa::path(
     post,
     path = "/api/auth/ticket",
@@ -200,7 +203,7 @@ pub(super) struct TicketView {
     tag = "auth",
     params(IdempotencyKey),
     responses(
-        (status = 200, description = "The ticket, shown once", body = TicketView),
+        (status = 200, description = "Created ticket, returned only once", body = TicketView),
         (status = 429, description = "Too many unused tickets", body = ErrorBody),
     ),
 )]

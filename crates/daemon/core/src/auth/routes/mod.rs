@@ -1,4 +1,4 @@
-//! `/api/auth/*`.
+//! HTTP routes under `/api/auth`.
 
 mod account;
 mod delivery;
@@ -12,7 +12,7 @@ pub use account::{RegisterRequest, RegisteredUser};
 pub use delivery::{SessionDelivery, SetCookies};
 pub use keys::CreatedKey;
 
-/// Every route of the domain, with its access rule.
+/// Returns all routes of the domain with their access rules.
 #[must_use]
 pub(super) fn routes() -> Routes<Auth> {
     Routes::new()

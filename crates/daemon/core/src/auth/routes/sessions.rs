@@ -1,4 +1,4 @@
-//! Login sessions of the owner.
+//! Endpoints of login sessions.
 
 use agentd_base::{Secret, Timestamp};
 use agentd_web::{ApiResult, Caller, CallerKind, ErrorBody, Json, Path};
@@ -9,22 +9,22 @@ use utoipa::ToSchema;
 use crate::auth::model::{LoginOrigin, UserSession, UserSessionId};
 use crate::auth::service::Auth;
 
-/// A session that has not ended. Its token is kept nowhere.
+/// Active login session, without its token.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct LoginSessionView {
     id: UserSessionId,
     created_at: Timestamp,
     expires_at: Timestamp,
-    /// To the minute; null when it was not used yet.
+    /// Last use, accurate to the minute; null if not used yet.
     #[schema(required = true)]
     last_used_at: Option<Timestamp>,
-    /// What the client called itself at the login, 256 characters of it; null where it said nothing.
+    /// `User-Agent` of the client at login, up to 256 characters; null if not sent.
     #[schema(required = true)]
     user_agent: Option<String>,
-    /// Where the login came from; behind a proxy in `SVC_TRUSTED_PROXIES`, what that says.
+    /// IP address of the client at login, as reported by a proxy in `SVC_TRUSTED_PROXIES` if there is one.
     #[schema(required = true)]
     address: Option<String>,
-    /// It is the one that asks.
+    /// Whether this is the session of the request.
     current: bool,
 }
 
@@ -35,26 +35,27 @@ pub(super) struct LoginSessionList {
 }
 
 impl LoginSessionView {
-    fn shown_to(caller: &Caller, session: UserSession) -> Self {
+    fn new(caller: &Caller, session: UserSession) -> Self {
         let UserSession { id, created_at, expires_at, last_used_at, user_agent, address } = session;
         let current = caller.kind == CallerKind::Session && *caller.credential_id == *id.as_str();
         Self { id, created_at, expires_at, last_used_at, user_agent, address, current }
     }
 }
 
-/// Where the owner is logged in, the newest login first
+/// List login sessions
 ///
-/// Not paged: of more than 100 sessions the oldest are ended.
+/// Returns active sessions, newest first. Not paginated: there are at most 100 sessions, and a further login ends the
+/// oldest.
 #[utoipa::path(
     get,
     path = "/api/auth/sessions",
     operation_id = "list_login_sessions",
     tag = "auth",
-    responses((status = 200, description = "The sessions that have not ended, without their tokens", body = LoginSessionList)),
+    responses((status = 200, description = "Active sessions without their tokens", body = LoginSessionList)),
 )]
 pub(super) async fn list_login_sessions(State(auth): State<Auth>, caller: Caller) -> ApiResult<Json<LoginSessionList>> {
     let found = auth.list_sessions().await?;
-    let sessions: Vec<_> = found.into_iter().map(|session| LoginSessionView::shown_to(&caller, session)).collect();
+    let sessions: Vec<_> = found.into_iter().map(|session| LoginSessionView::new(&caller, session)).collect();
     let total = sessions.len() as u64;
     Ok(Json(LoginSessionList { sessions, total }))
 }
@@ -67,15 +68,15 @@ pub(super) struct ReauthenticateRequest {
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ReauthenticatedView {
-    /// Until then the session may do what needs a recently entered password.
+    /// Time until which the session may perform actions that need a recent password.
     reauthenticated_until: Timestamp,
 }
 
-/// Confirm the password of a page session
+/// Reauthenticate a page session
 ///
-/// For ten minutes the session may then create and rotate API keys, create, download and restore backups with secrets,
-/// and change safety settings, which is refused otherwise with 403 `reauthentication_required`. Other credentials need
-/// no confirmation. Wrong passwords count as failed logins.
+/// For the next ten minutes, the session may create and rotate API keys, create, download and restore backups with
+/// secrets, and change safety settings. Without it, these requests return 403 `reauthentication_required`. Other
+/// credentials need no confirmation. Wrong passwords count as failed logins.
 #[utoipa::path(
     post,
     path = "/api/auth/reauthenticate",
@@ -83,9 +84,9 @@ pub(super) struct ReauthenticatedView {
     tag = "auth",
     request_body = ReauthenticateRequest,
     responses(
-        (status = 200, description = "The password is right", body = ReauthenticatedView),
-        (status = 401, description = "No valid credential, or `wrong_password`", body = ErrorBody),
-        (status = 409, description = "The credential is no page session", body = ErrorBody),
+        (status = 200, description = "Password confirmed", body = ReauthenticatedView),
+        (status = 401, description = "Invalid credential, or `wrong_password`", body = ErrorBody),
+        (status = 409, description = "Credential is not a page session", body = ErrorBody),
         (status = 429, description = "Too many wrong passwords", body = ErrorBody),
     ),
 )]
@@ -101,20 +102,20 @@ pub(super) async fn reauthenticate(
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct EndedSessionsView {
-    /// How many sessions have ended.
+    /// Number of ended sessions.
     ended: u64,
 }
 
-/// End one session
+/// End a login session
 ///
-/// At once and everywhere: streams and sockets that were opened with it end within a few seconds.
+/// Takes effect immediately. Streams and sockets that were opened with the session end within a few seconds.
 #[utoipa::path(
     delete,
     path = "/api/auth/sessions/{id}",
     operation_id = "delete_login_session",
     tag = "auth",
     params(("id" = String, Path, description = "Id of the session")),
-    responses((status = 200, description = "It has ended", body = EndedSessionsView)),
+    responses((status = 200, description = "Session ended", body = EndedSessionsView)),
 )]
 pub(super) async fn delete_login_session(
     State(auth): State<Auth>,
@@ -124,15 +125,15 @@ pub(super) async fn delete_login_session(
     Ok(Json(EndedSessionsView { ended: 1 }))
 }
 
-/// End every session but the one that asks
+/// End other login sessions
 ///
-/// Asked with an API key, it ends all of them.
+/// Ends all sessions except the one of the request. With an API key, ends all sessions.
 #[utoipa::path(
     delete,
     path = "/api/auth/sessions",
     operation_id = "delete_other_login_sessions",
     tag = "auth",
-    responses((status = 200, description = "They have ended", body = EndedSessionsView)),
+    responses((status = 200, description = "Sessions ended", body = EndedSessionsView)),
 )]
 pub(super) async fn delete_other_login_sessions(
     State(auth): State<Auth>,

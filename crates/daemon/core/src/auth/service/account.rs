@@ -1,4 +1,4 @@
-//! The account: registration, login, logout.
+//! Registration, login and password checks.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -7,35 +7,35 @@ use agentd_base::{Secret, sha256};
 use agentd_store::{Recorder, StoreError, StoredAnswer, Tx};
 use agentd_web::Caller;
 
-use super::{Auth, CREDENTIALS, by};
+use super::{Auth, CREDENTIALS, requester};
 use crate::auth::error::AuthError;
 use crate::auth::model::{
-    LoggedIn, LoginOrigin, LoginPolicy, Network, PAGE_SECRET_PREFIX, SESSION_PREFIX, Standing, User, UserId,
+    AttemptDecision, LoggedIn, LoginOrigin, LoginPolicy, Network, PAGE_SECRET_PREFIX, SESSION_PREFIX, User, UserId,
     UserSessionId, check_account, evaluate,
 };
 use crate::auth::store;
 use crate::auth::store::Hash;
 use crate::auth::store::bootstrap::Claim;
 
-/// Sessions of one user; a further login ends the oldest.
-const MOST_SESSIONS: u32 = 100;
+/// Maximum number of sessions of a user; a further login ends the oldest.
+const MAX_SESSIONS: u32 = 100;
 
-/// A login that is to be done once. Nobody has a credential before it, so its keys belong to the user,
-/// and are looked at only after the password was right.
-struct OnceOnly {
+/// Idempotent login. The client has no credential before the login, so idempotency keys belong to the user and are
+/// checked only after the password was verified.
+struct IdempotentLogin {
     ledger: String,
     key: String,
 }
 
-impl OnceOnly {
-    /// The hash is that of the name alone: a fast one of the password must not be stored.
+impl IdempotentLogin {
+    /// The fingerprint covers only the user name, because a fast hash of the password must not be stored.
     fn recorder(&self, username_hash: Hash) -> Recorder<LoggedIn> {
-        let made = |made: &LoggedIn| StoredAnswer::AlreadyDone { id: made.session.to_string() };
-        Recorder::new(&self.ledger, &self.key, "POST /api/auth/login", username_hash, Arc::new(made))
+        let answer = |login: &LoggedIn| StoredAnswer::AlreadyDone { id: login.session.to_string() };
+        Recorder::new(&self.ledger, &self.key, "POST /api/auth/login", username_hash, Arc::new(answer))
     }
 }
 
-/// An attempt whose password may be checked.
+/// Attempt whose password may be checked.
 struct Attempt {
     id: String,
     delay: std::time::Duration,
@@ -43,10 +43,10 @@ struct Attempt {
 }
 
 impl Auth {
-    /// Makes the one account and logs it in.
+    /// Creates the account and logs it in.
     ///
     /// # Errors
-    /// `Invalid`, `AccountExists`, `NeedsCredential` when a key was made meanwhile, or the store's.
+    /// `Invalid`, `AccountExists`, `NeedsCredential` if a key was created meanwhile, or `Store`.
     pub async fn register(
         &self,
         caller: &Caller,
@@ -56,37 +56,37 @@ impl Auth {
         recorder: Recorder<LoggedIn>,
     ) -> Result<LoggedIn, AuthError> {
         check_account(&username, &password).into_result().map_err(AuthError::Invalid)?;
-        let by = by(caller);
-        let _one_at_a_time = self.0.registering.lock().await;
-        self.bootstrap_state().await?.register(by)?;
+        let requester = requester(caller);
+        let _guard = self.0.registration.lock().await;
+        self.bootstrap_state().await?.register(requester)?;
         self.0.settings.refresh().await?;
         let context = &self.0.context;
         let password_hash = self.0.passwords.hash(password, &context.entropy).await?;
         let user = User { id: UserId::generate(&context.ids), username, created_at: context.clock.now() };
-        let fresh = self.fresh_session(user, &origin);
+        let new = self.new_session(user, &origin);
         context
             .db
             .write(async move |tx: &mut Tx| {
-                // Validated again: a replica may have been faster.
-                let state = store::bootstrap::get_state(tx).await?.register(by)?;
-                if !store::bootstrap::insert_claim(tx, Claim::FirstUser, fresh.user.id.as_str()).await? {
+                // Checked again, because another replica may have been faster.
+                let state = store::bootstrap::get_state(tx).await?.register(requester)?;
+                if !store::bootstrap::insert_claim(tx, Claim::FirstUser, new.user.id.as_str()).await? {
                     return Err(AuthError::AccountExists);
                 }
-                store::accounts::insert_user(tx, &fresh.user, &password_hash).await?;
+                store::accounts::insert_user(tx, &new.user, &password_hash).await?;
                 tx.touch(CREDENTIALS);
-                let logged_in = LoggedIn { bootstrap_mode: state.bootstrap_mode, ..fresh.clone() };
-                begin_session(tx, &logged_in, &origin).await?;
+                let logged_in = LoggedIn { bootstrap_mode: state.bootstrap_mode, ..new.clone() };
+                start_session(tx, &logged_in, &origin).await?;
                 recorder.record(tx, &logged_in).await?;
                 Ok(logged_in)
             })
             .await
     }
 
-    /// Begins a session.
+    /// Starts a session.
     ///
     /// # Errors
-    /// `WrongCredentials` for a wrong user and a wrong password alike, `TooManyFailures`, `Busy`,
-    /// `AlreadyLoggedIn` when the key was used, or the store's.
+    /// `WrongCredentials` for an unknown user or a wrong password, `TooManyFailures`, `Busy`, `AlreadyLoggedIn` if the
+    /// idempotency key was used, or `Store`.
     pub async fn login(
         &self,
         username: String,
@@ -98,46 +98,46 @@ impl Auth {
         let Some(user) = self.check_password(username, password, origin.address).await? else {
             return Err(AuthError::WrongCredentials);
         };
-        let once = once.map(|key| OnceOnly { ledger: format!("login {}", user.id), key });
+        let once = once.map(|key| IdempotentLogin { ledger: format!("login {}", user.id), key });
         let recorder = once.as_ref().map_or_else(Recorder::none, |once| once.recorder(username_hash));
-        let fresh = self.fresh_session(user, &origin);
-        let begun = self
+        let new = self.new_session(user, &origin);
+        let result = self
             .0
             .context
             .db
             .write(async move |tx: &mut Tx| {
-                begin_session(tx, &fresh, &origin).await?;
+                start_session(tx, &new, &origin).await?;
                 let state = store::bootstrap::get_state(tx).await?;
-                let logged_in = LoggedIn { bootstrap_mode: state.bootstrap_mode, ..fresh.clone() };
+                let logged_in = LoggedIn { bootstrap_mode: state.bootstrap_mode, ..new.clone() };
                 recorder.record(tx, &logged_in).await?;
                 Ok(logged_in)
             })
             .await;
-        match (begun, once) {
+        match (result, once) {
             (Err(AuthError::Store(StoreError::IdempotencyConflict)), Some(once)) => {
-                Err(self.done_before(&once).await?)
+                Err(self.already_done(&once).await?)
             }
-            (begun, _) => begun,
+            (result, _) => result,
         }
     }
 
-    /// Checks a password and counts it as failed if it is wrong; the user it belongs to if it is right.
+    /// Checks a password and counts a failure if it is wrong. Returns the user if it is correct.
     ///
     /// # Errors
-    /// `TooManyFailures`, `Busy`, or the store's.
+    /// `TooManyFailures`, `Busy`, or `Store`.
     pub(super) async fn check_password(
         &self,
         username: String,
         password: Secret,
         address: Option<IpAddr>,
     ) -> Result<Option<User>, AuthError> {
-        let (username_hash, network) = (sha256(username.as_bytes()), Network::of(address));
-        // Another replica may have changed the settings a moment ago.
+        let (username_hash, network) = (sha256(username.as_bytes()), Network::from_address(address));
+        // Another replica may have changed the settings.
         self.0.settings.refresh().await?;
         let policy = self.login_policy();
-        let place = self.0.turns.enter(username_hash, network)?;
-        let _turn = place.turn().await;
-        let attempt = self.begin_attempt(username, username_hash, network, policy).await?;
+        let slot = self.0.login_queue.enter(username_hash, network)?;
+        let _guard = slot.acquire().await;
+        let attempt = self.register_attempt(username, username_hash, network, policy).await?;
         tokio::time::sleep(attempt.delay).await;
         let (user, stored) = attempt.user.unzip();
         let db = &self.0.context.db;
@@ -150,15 +150,15 @@ impl Auth {
             }
             Ok(false) => Ok(None),
             Err(error) => {
-                let take_back = async move |tx: &mut Tx| store::failures::delete_failure(tx, &attempt.id).await;
-                db.write_relaxed(take_back).await?;
+                let undo = async move |tx: &mut Tx| store::failures::delete_failure(tx, &attempt.id).await;
+                db.write_relaxed(undo).await?;
                 Err(error)
             }
         }
     }
 
-    /// Who had the right password may know what an earlier login with the same key has made.
-    async fn done_before(&self, once: &OnceOnly) -> Result<AuthError, AuthError> {
+    /// Returns the error for a repeated login. Only clients with the correct password learn the session's id.
+    async fn already_done(&self, once: &IdempotentLogin) -> Result<AuthError, AuthError> {
         let found = self.0.context.db.read().await?.find_answer(&once.ledger, &once.key).await?;
         Ok(match found.map(|found| found.answer) {
             Some(StoredAnswer::AlreadyDone { id }) => AuthError::AlreadyLoggedIn { id },
@@ -166,9 +166,9 @@ impl Auth {
         })
     }
 
-    /// Counts the attempt as failed before its password is looked at, so that no answer can be had
-    /// without being counted; success takes it back.
-    async fn begin_attempt(
+    /// Counts the attempt as failed before its password is checked, so that no check goes uncounted. Success deletes
+    /// the failures.
+    async fn register_attempt(
         &self,
         username: String,
         username_hash: Hash,
@@ -186,8 +186,8 @@ impl Auth {
                 let here = store::failures::list_failures(tx, &username_hash, &network, since, limit).await?;
                 let everywhere = store::failures::count_failures(tx, &username_hash, since).await?;
                 let delay = match evaluate(&policy, &here, everywhere, now) {
-                    Standing::Refused { retry_after } => return Err(AuthError::TooManyFailures { retry_after }),
-                    Standing::Checked { delay } => delay,
+                    AttemptDecision::Refused { retry_after } => return Err(AuthError::TooManyFailures { retry_after }),
+                    AttemptDecision::Checked { delay } => delay,
                 };
                 store::failures::insert_failure(tx, &id, &username_hash, &network).await?;
                 let user = store::accounts::find_user(tx, &username).await?;
@@ -196,7 +196,7 @@ impl Auth {
             .await
     }
 
-    fn fresh_session(&self, user: User, origin: &LoginOrigin) -> LoggedIn {
+    fn new_session(&self, user: User, origin: &LoginOrigin) -> LoggedIn {
         let entropy = &self.0.context.entropy;
         LoggedIn {
             user,
@@ -209,7 +209,7 @@ impl Auth {
     }
 }
 
-async fn begin_session(tx: &mut Tx, logged_in: &LoggedIn, origin: &LoginOrigin) -> Result<(), AuthError> {
+async fn start_session(tx: &mut Tx, logged_in: &LoggedIn, origin: &LoginOrigin) -> Result<(), AuthError> {
     let LoggedIn { user, expires_in_seconds, .. } = logged_in;
     let expires_at = tx.clock().now() + std::time::Duration::from_secs(*expires_in_seconds);
     store::sessions::insert_session(tx, logged_in, expires_at, origin).await?;
@@ -219,7 +219,7 @@ async fn begin_session(tx: &mut Tx, logged_in: &LoggedIn, origin: &LoginOrigin) 
             tx.touch(CREDENTIALS);
         }
     }
-    if store::sessions::trim_sessions(tx, &user.id, MOST_SESSIONS).await? > 0 {
+    if store::sessions::trim_sessions(tx, &user.id, MAX_SESSIONS).await? > 0 {
         tx.touch(CREDENTIALS);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The hot path: who holds this credential?
+//! Authentication of requests. This is the hot path of the API.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use futures_util::future::BoxFuture;
 use subtle::ConstantTimeEq;
 
 use super::Auth;
-use super::cache::{CredentialCache, Known, KnownPage};
-use super::uses::NotedUse;
+use super::cache::{CachedCredential, CachedPage, CredentialCache};
+use super::uses::LastUse;
 use crate::auth::error::AuthError;
-use crate::auth::model::{Closed, is_key, is_page_secret, is_session, is_ticket};
+use crate::auth::model::{ClosedReason, is_key, is_page_secret, is_session, is_ticket};
 use crate::auth::store;
 use crate::auth::store::Hash;
 
 impl Authenticate for Auth {
     fn authenticate(&self, credential: Option<Credential>) -> BoxFuture<'_, Result<Caller, AccessDenied>> {
-        // Nearly every request; a future for all cases is several times as large as the answer.
+        // Fast path of nearly all requests: avoids the allocation of a large future.
         if let Some(Credential::Token(token)) = &credential
-            && let Some(caller) = self.key_at_hand(token)
+            && let Some(caller) = self.cached_key(token)
         {
             return Box::pin(std::future::ready(Ok(caller)));
         }
@@ -50,13 +50,13 @@ impl Authenticate for Auth {
         })
     }
 
-    fn is_in_force<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, bool> {
+    fn is_valid<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, bool> {
         Box::pin(async move {
-            let looked_up = async {
+            let lookup = async {
                 let mut read = self.0.context.db.read().await?;
-                store::tickets::is_in_force(&mut read, caller).await
+                store::tickets::is_credential_valid(&mut read, caller).await
             };
-            looked_up.await.unwrap_or(true)
+            lookup.await.unwrap_or(true)
         })
     }
 
@@ -65,14 +65,15 @@ impl Authenticate for Auth {
         Box::pin(async move {
             let now = self.0.context.clock.now();
             let admit = |state| self.0.anonymous_access.admit(state, origin.as_deref(), now);
-            // Access that was closed a moment ago stays closed; open access must be so now.
+            // A slightly old state suffices to reject a request, because access never reopens. Admission needs the
+            // current state.
             let mut admitted = admit(self.recent_bootstrap_state().await.map_err(unavailable)?);
             if admitted.is_ok() {
                 admitted = admit(self.bootstrap_state().await.map_err(unavailable)?);
             }
             match admitted {
                 Ok(()) => Ok(()),
-                Err(Closed::ForeignOrigin) => Err(AccessDenied::Refused {
+                Err(ClosedReason::ForeignOrigin) => Err(AccessDenied::Refused {
                     code: "foreign_origin",
                     message: "A page of another origin must not set up this daemon; open the daemon's own address, or \
                               name the page's origin in SVC_CORS_ORIGINS"
@@ -84,7 +85,7 @@ impl Authenticate for Auth {
     }
 }
 
-/// What was presented, and is not good.
+/// Kind of credential that was rejected.
 #[derive(Debug, Clone, Copy)]
 enum Refused {
     Missing,
@@ -109,26 +110,25 @@ impl Refused {
                 "The Authorization header is missing: send `Authorization: Bearer <API key or session token>`"
             }
             Self::Unreadable => {
-                "The Authorization header holds no credential of this daemon: it must read \
-                 `Bearer <API key or session token>`"
+                "The Authorization header contains no valid credential: it must read \
+                `Bearer <API key or session token>`"
             }
             Self::Key => "The API key is invalid or revoked",
             Self::Session => "The session token is invalid or revoked, or has expired; log in again",
             Self::CookieAlone => {
-                "The session cookie is no credential without the page secret of the login, sent as `X-Svc-Page`; log in \
-                 again"
+                "The session cookie is valid only with the page secret of the login, sent as `X-Svc-Page`; log in again"
             }
             Self::Ticket => {
-                "The ticket is invalid, was used, or has expired; take a new one with POST /api/auth/ticket"
+                "The ticket is invalid, was used, or has expired; create a new one with POST /api/auth/ticket"
             }
         }
     }
 }
 
 impl Auth {
-    /// Who holds a key, or a session once keys exist.
+    /// Returns the caller of a key, or of a session once a key exists.
     async fn find_caller(&self, token: &Secret) -> Result<Option<Caller>, AuthError> {
-        let Some(known) = self.find_known(token).await? else { return Ok(None) };
+        let Some(known) = self.find_credential(token).await? else { return Ok(None) };
         if known.caller.kind == CallerKind::Session && self.bootstrap_state().await?.bootstrap_mode {
             return Ok(None);
         }
@@ -136,68 +136,68 @@ impl Auth {
     }
 
     async fn find_page_caller(&self, page: &PageCredential) -> Result<Option<Caller>, AuthError> {
-        let Some(known) = self.find_known_page(page).await? else { return Ok(None) };
+        let Some(known) = self.find_page_credential(page).await? else { return Ok(None) };
         Ok((!self.bootstrap_state().await?.bootstrap_mode).then(|| self.caller_of(&known)))
     }
 
-    fn caller_of(&self, known: &Known) -> Caller {
+    fn caller_of(&self, known: &CachedCredential) -> Caller {
         known.caller_at(self.0.context.clock.now())
     }
 
-    /// Who holds a key that was presented before.
-    fn key_at_hand(&self, token: &Secret) -> Option<Caller> {
+    /// Returns the caller of a cached key, without database access.
+    fn cached_key(&self, token: &Secret) -> Option<Caller> {
         if !is_key(token) {
             return None;
         }
         let hash = token.sha256();
-        let known = self.0.cache.at_hand()?.find(&hash)?;
-        Some(self.caller_of(&*self.checked(known, &hash)?))
+        let known = self.0.cache.try_get()?.find(&hash)?;
+        Some(self.caller_of(&*self.verify(known, &hash)?))
     }
 
-    /// What kind of credential this is, if it is valid, whether or not it opens anything yet.
+    /// Returns the kind of a valid credential, even if it does not grant access yet.
     ///
     /// # Errors
-    /// The database is away.
+    /// `Store` if the database is unavailable.
     pub async fn validate(&self, credential: Option<Credential>) -> Result<Option<CallerKind>, AuthError> {
         let known = match credential {
-            Some(Credential::Token(token)) => self.find_known(&token).await?,
-            Some(Credential::Page(page)) => self.find_known_page(&page).await?,
+            Some(Credential::Token(token)) => self.find_credential(&token).await?,
+            Some(Credential::Page(page)) => self.find_page_credential(&page).await?,
             Some(Credential::Ticket(_) | Credential::Unreadable) | None => None,
         };
         Ok(known.map(|known| known.caller.kind))
     }
 
-    async fn find_known(&self, token: &Secret) -> Result<Option<Arc<Known>>, AuthError> {
+    async fn find_credential(&self, token: &Secret) -> Result<Option<Arc<CachedCredential>>, AuthError> {
         if !is_key(token) && !is_session(token) {
             return Ok(None);
         }
         self.look_up(token).await
     }
 
-    /// The session of a page secret, if one of the cookies is its token.
+    /// Returns the session of a page secret if one of the cookies contains its token.
     ///
-    /// Looked up by the secret, so that the number of cookies does not multiply the lookups.
-    async fn find_known_page(&self, page: &PageCredential) -> Result<Option<Arc<Known>>, AuthError> {
+    /// The lookup is by the secret, so that its cost does not depend on the number of cookies.
+    async fn find_page_credential(&self, page: &PageCredential) -> Result<Option<Arc<CachedCredential>>, AuthError> {
         let Some(secret) = page.secret.as_ref().filter(|secret| is_page_secret(secret)) else { return Ok(None) };
         let Some(known) = self.look_up(secret).await? else { return Ok(None) };
         let Some(expected) = known.page.as_ref().map(|page| page.cookie_hash) else { return Ok(None) };
         let is_token = |cookie: &Secret| bool::from(cookie.sha256().ct_eq(&expected));
-        // Every cookie is compared, so that the time does not tell which one matches.
+        // All cookies are compared, so that the timing does not reveal which one matches.
         let matches = page.cookies.iter().filter(|cookie| is_token(cookie)).count();
         if matches == 0 {
             return Ok(None);
         }
-        self.note_use(&known);
+        self.record_use(&known);
         Ok(Some(known))
     }
 
-    /// Looks a key, token or page secret up by its hash.
-    async fn look_up(&self, token: &Secret) -> Result<Option<Arc<Known>>, AuthError> {
+    /// Looks up a key, token or page secret by its hash.
+    async fn look_up(&self, token: &Secret) -> Result<Option<Arc<CachedCredential>>, AuthError> {
         let hash = token.sha256();
         let known = match self.0.context.db.dialect() {
             Dialect::Sqlite => {
-                // The cache of this state first, then the row: a revocation in between leaves the
-                // entry in a cache that nobody asks any more.
+                // The cache is fetched before the row is read: after a concurrent revocation, the entry ends up in an
+                // outdated cache that is no longer used.
                 let cache = self.0.cache.get(async |_| Ok::<_, AuthError>(CredentialCache::default())).await?;
                 match cache.find(&hash) {
                     Some(known) => Some(known),
@@ -210,35 +210,35 @@ impl Auth {
                     }
                 }
             }
-            // Another replica may have revoked it a moment ago.
+            // Not cached, because another replica may have revoked the credential.
             Dialect::Postgres => Box::pin(self.load(token, &hash)).await?.map(Arc::new),
         };
-        Ok(known.and_then(|known| self.checked(known, &hash)))
+        Ok(known.and_then(|known| self.verify(known, &hash)))
     }
 
-    /// The credential, if it is the one that was presented and has not expired; its use is noted.
-    fn checked(&self, known: Arc<Known>, hash: &Hash) -> Option<Arc<Known>> {
+    /// Returns the credential if the hash matches and it has not expired, and records its use.
+    fn verify(&self, known: Arc<CachedCredential>, hash: &Hash) -> Option<Arc<CachedCredential>> {
         let now = self.0.context.clock.now();
-        let is_good = bool::from(known.hash.ct_eq(hash)) && known.expires_at.is_none_or(|expires_at| now < expires_at);
-        if !is_good {
+        let is_valid = bool::from(known.hash.ct_eq(hash)) && known.expires_at.is_none_or(|expires_at| now < expires_at);
+        if !is_valid {
             return None;
         }
-        // A page secret alone is no use of its session.
+        // A page secret alone does not count as a use of its session.
         if known.page.is_none() {
-            self.note_use(&known);
+            self.record_use(&known);
         }
         Some(known)
     }
 
-    fn note_use(&self, known: &Known) {
-        self.0.uses.note(known.caller.kind, known.token_hash(), &known.noted_use, self.0.context.clock.now());
+    fn record_use(&self, known: &CachedCredential) {
+        self.0.uses.record(known.caller.kind, known.token_hash(), &known.last_use, self.0.context.clock.now());
     }
 
-    async fn load(&self, token: &Secret, hash: &Hash) -> Result<Option<Known>, AuthError> {
+    async fn load(&self, token: &Secret, hash: &Hash) -> Result<Option<CachedCredential>, AuthError> {
         let mut read = self.0.context.db.read().await?;
         if is_key(token) {
             let found = store::keys::find_key(&mut read, hash).await?;
-            return Ok(found.map(|(key, stored)| Known {
+            return Ok(found.map(|(key, stored)| CachedCredential {
                 hash: stored,
                 caller: Caller {
                     kind: CallerKind::ApiKey,
@@ -249,7 +249,7 @@ impl Auth {
                 },
                 page: None,
                 expires_at: None,
-                noted_use: NotedUse::new(key.last_used),
+                last_use: LastUse::new(key.last_used),
             }));
         }
         let found = if is_page_secret(token) {
@@ -257,7 +257,7 @@ impl Auth {
         } else {
             store::sessions::find_session(&mut read, hash).await?
         };
-        Ok(found.map(|session| Known {
+        Ok(found.map(|session| CachedCredential {
             hash: session.page.as_ref().map_or(session.token_hash, |page| page.secret_hash),
             caller: Caller {
                 kind: CallerKind::Session,
@@ -266,16 +266,16 @@ impl Auth {
                 scope: Scope::Full,
                 password: PasswordProof::NotRequired,
             },
-            page: session.page.map(|page| KnownPage {
+            page: session.page.map(|page| CachedPage {
                 cookie_hash: session.token_hash,
                 reauthenticated_until: page.reauthenticated_until,
             }),
             expires_at: Some(session.expires_at),
-            noted_use: NotedUse::new(session.last_used_at),
+            last_use: LastUse::new(session.last_used_at),
         }))
     }
 
-    /// Only a ticket that is there costs a transaction: this route is open to everybody.
+    /// Consumes a ticket. Unknown tickets are rejected without a transaction, because the route is public.
     async fn take_ticket(&self, ticket: &Secret) -> Result<Option<Caller>, AuthError> {
         if !is_ticket(ticket) {
             return Ok(None);
@@ -309,7 +309,7 @@ fn unavailable(error: AuthError) -> AccessDenied {
     let is_outage =
         matches!(&error, AuthError::Store(error) if error.is_unavailable() || matches!(error, StoreError::Contended));
     if !is_outage {
-        tracing::error!(error = &error as &dyn std::error::Error, "a credential could not be looked up");
+        tracing::error!(error = &error as &dyn std::error::Error, "failed to look up credential");
     }
     AccessDenied::Unavailable
 }

@@ -1,8 +1,7 @@
-//! Credentials that were found valid, kept until any credential stops being so.
+//! Cache of valid credentials.
 //!
-//! A whole cache belongs to one state of the credentials: a revocation leaves it behind with all
-//! that is in it, so nothing in it is ever taken out one by one. Only used on SQLite, where this
-//! process makes every change itself.
+//! A cache belongs to one version of the credentials. Any revocation replaces the whole cache, so entries are never
+//! removed individually. Used only on SQLite, where this process makes all changes itself.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,35 +10,35 @@ use agentd_base::Timestamp;
 use agentd_web::Caller;
 use arc_swap::ArcSwap;
 
-use super::uses::NotedUse;
+use super::uses::LastUse;
 use crate::auth::model::password_proof;
 use crate::auth::store::Hash;
 
-const MOST_ENTRIES: usize = 1024;
+const MAX_ENTRIES: usize = 1024;
 
-/// A valid credential.
+/// Valid credential.
 #[derive(Debug)]
-pub(super) struct Known {
-    /// Stored hash of the key or token, or of the page secret of a page session.
+pub(super) struct CachedCredential {
+    /// Stored hash of the key or token; for a page session, of the page secret.
     pub(super) hash: Hash,
     pub(super) caller: Caller,
-    /// `None` unless it is a page session.
-    pub(super) page: Option<KnownPage>,
+    /// State of a page session; `None` for other credentials.
+    pub(super) page: Option<CachedPage>,
     /// `None` for keys.
     pub(super) expires_at: Option<Timestamp>,
-    pub(super) noted_use: NotedUse,
+    pub(super) last_use: LastUse,
 }
 
-/// What a page session has beyond other sessions.
+/// Additional state of a page session.
 #[derive(Debug)]
-pub(super) struct KnownPage {
+pub(super) struct CachedPage {
     /// Stored hash of the token in the cookie.
     pub(super) cookie_hash: Hash,
     pub(super) reauthenticated_until: Option<Timestamp>,
 }
 
-impl Known {
-    /// The hash under which uses are recorded: that of the key or token.
+impl CachedCredential {
+    /// Hash of the key or token, under which uses are recorded.
     pub(super) fn token_hash(&self) -> &Hash {
         self.page.as_ref().map_or(&self.hash, |page| &page.cookie_hash)
     }
@@ -50,19 +49,20 @@ impl Known {
     }
 }
 
+/// Cache of one version of the credentials.
 #[derive(Debug, Default)]
-pub(super) struct CredentialCache(ArcSwap<HashMap<Hash, Arc<Known>>>);
+pub(super) struct CredentialCache(ArcSwap<HashMap<Hash, Arc<CachedCredential>>>);
 
 impl CredentialCache {
-    /// Without a lock; writers never make readers wait.
-    pub(super) fn find(&self, hash: &Hash) -> Option<Arc<Known>> {
+    /// Returns a cached credential. Lock-free: writers never block readers.
+    pub(super) fn find(&self, hash: &Hash) -> Option<Arc<CachedCredential>> {
         self.0.load().get(hash).map(Arc::clone)
     }
 
-    /// Copies the map, which happens once for each credential and state. A full one starts anew.
-    pub(super) fn insert(&self, known: &Arc<Known>) {
+    /// Inserts a credential by copying the map, once per credential and version. A full map is cleared first.
+    pub(super) fn insert(&self, known: &Arc<CachedCredential>) {
         self.0.rcu(|entries| {
-            let mut entries = if entries.len() < MOST_ENTRIES { HashMap::clone(entries) } else { HashMap::new() };
+            let mut entries = if entries.len() < MAX_ENTRIES { HashMap::clone(entries) } else { HashMap::new() };
             entries.insert(known.hash, Arc::clone(known));
             entries
         });
@@ -74,19 +74,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stays_within_its_bound() {
+    fn cache_size_is_bounded() {
         let cache = CredentialCache::default();
-        for number in 0..MOST_ENTRIES * 2 + 7 {
+        for number in 0..MAX_ENTRIES * 2 + 7 {
             let hash = agentd_base::sha256(&number.to_le_bytes());
-            let known = Known {
+            let known = CachedCredential {
                 hash,
                 caller: Caller::anonymous(),
                 page: None,
                 expires_at: None,
-                noted_use: NotedUse::new(None),
+                last_use: LastUse::new(None),
             };
             cache.insert(&Arc::new(known));
-            assert!(cache.0.load().len() <= MOST_ENTRIES);
+            assert!(cache.0.load().len() <= MAX_ENTRIES);
             assert!(cache.find(&hash).is_some());
         }
         assert!(cache.find(&[0; 32]).is_none());

@@ -1,4 +1,4 @@
-//! API keys: made, listed, rotated, revoked.
+//! API keys: creation, listing, rotation, revocation.
 
 use std::path::Path;
 
@@ -6,46 +6,45 @@ use agentd_base::Secret;
 use agentd_store::{Recorder, Tx};
 use agentd_web::Caller;
 
-use super::{Auth, CREDENTIALS, by};
+use super::{Auth, CREDENTIALS, requester};
 use crate::auth::error::AuthError;
-use crate::auth::model::{ApiKey, IssuedKey, KeyId, NewKey, check_bootstrap_key};
+use crate::auth::model::{ApiKey, IssuedKey, KeyId, NewKey, is_valid_bootstrap_key};
 use crate::auth::store;
 use crate::auth::store::bootstrap::Claim;
 use crate::runtime::read_trusted;
 
-/// More keys than this are a mistake of some script.
-const MOST_KEYS: i64 = 1000;
+/// Maximum number of active keys.
+const MAX_KEYS: i64 = 1000;
 const MAX_KEY_FILE_BYTES: u64 = 4096;
 
 impl Auth {
-    /// Makes a key. The first one ends bootstrap; an anonymous caller can make only that.
+    /// Creates a key. The first key ends bootstrap; an anonymous caller can create only the first one.
     ///
     /// # Errors
-    /// `NeedsCredential` when an anonymous caller was not the first, `Invalid`, `TooManyKeys`, or
-    /// the store's.
+    /// `NeedsCredential` if the caller is anonymous and a key exists, `Invalid`, `TooManyKeys`, or `Store`.
     pub async fn create_key(
         &self,
         caller: &Caller,
         new: NewKey,
         recorder: Recorder<IssuedKey>,
     ) -> Result<IssuedKey, AuthError> {
-        self.make_key(caller, new, recorder, false).await
+        self.insert_new_key(caller, new, recorder, false).await
     }
 
-    /// Makes a key only if none was ever made.
+    /// Creates a key only if none was ever created.
     ///
     /// # Errors
-    /// `KeyExists`, and as [`Self::create_key`].
+    /// `KeyExists`, or an error of [`Self::create_key`].
     pub async fn create_first_key(
         &self,
         caller: &Caller,
         new: NewKey,
         recorder: Recorder<IssuedKey>,
     ) -> Result<IssuedKey, AuthError> {
-        self.make_key(caller, new, recorder, true).await
+        self.insert_new_key(caller, new, recorder, true).await
     }
 
-    async fn make_key(
+    async fn insert_new_key(
         &self,
         caller: &Caller,
         new: NewKey,
@@ -54,13 +53,13 @@ impl Auth {
     ) -> Result<IssuedKey, AuthError> {
         new.check().into_result().map_err(AuthError::Invalid)?;
         let issued = self.issue(&new, self.0.context.entropy.secret("svc_"));
-        let by = by(caller);
+        let requester = requester(caller);
         self.0
             .context
             .db
             .write(async move |tx: &mut Tx| {
                 let state = store::bootstrap::get_state(tx).await?;
-                state.create_key(by)?;
+                state.create_key(requester)?;
                 if must_be_first && !state.bootstrap_mode {
                     return Err(AuthError::KeyExists);
                 }
@@ -76,17 +75,18 @@ impl Auth {
         IssuedKey { id: KeyId::generate(&context.ids), name: new.name.clone(), key, created_at: context.clock.now() }
     }
 
-    /// Stores the key in a file as the first key, unless there has been a key before. The file is read only if
-    /// there has been none. Returns whether it stored the key.
+    /// Stores the key in a file as the first key, unless a key was created before. The file is read only in that case.
+    /// Returns whether the key was stored.
     ///
     /// # Errors
-    /// The file cannot be read, or its key has the wrong form; the daemon must then not start.
+    /// `BootstrapKeyFile` or `BadBootstrapKey` if the file cannot be read or its key is malformed; the daemon must then
+    /// not start. `Store` if the key cannot be stored.
     pub async fn adopt_bootstrap_key_file(&self, path: &Path) -> Result<bool, AuthError> {
         if !self.bootstrap_state().await?.bootstrap_mode {
             return Ok(false);
         }
         let key = Secret::new(read_trusted(path, MAX_KEY_FILE_BYTES)?.trim().to_owned());
-        if !check_bootstrap_key(&key) {
+        if !is_valid_bootstrap_key(&key) {
             return Err(AuthError::BadBootstrapKey);
         }
         let new = NewKey::named("bootstrap");
@@ -104,19 +104,19 @@ impl Auth {
             .await
     }
 
-    /// Every key in force, the newest first.
+    /// Lists active keys, newest first.
     ///
     /// # Errors
-    /// The store's.
+    /// `Store` if the query fails.
     pub async fn list_keys(&self) -> Result<Vec<ApiKey>, AuthError> {
         Ok(store::keys::list_keys(&mut self.0.context.db.read().await?).await?)
     }
 
-    /// Puts a new key in the place of an old one, which is invalid at once. Id, name, scope and
-    /// time of creation stay.
+    /// Replaces the secret of a key. The old secret is invalid immediately. Id, name, scope and creation time are
+    /// preserved.
     ///
     /// # Errors
-    /// `KeyNotFound`, or the store's.
+    /// `KeyNotFound`, or `Store`.
     pub async fn rotate_key(&self, id: KeyId, recorder: Recorder<IssuedKey>) -> Result<IssuedKey, AuthError> {
         let key = self.0.context.entropy.secret("svc_");
         self.0
@@ -134,10 +134,10 @@ impl Auth {
             .await
     }
 
-    /// Revokes a key for good.
+    /// Revokes a key permanently.
     ///
     /// # Errors
-    /// `KeyNotFound`, also when it was revoked before, or the store's.
+    /// `KeyNotFound`, also if the key was revoked already, or `Store`.
     pub async fn revoke_key(&self, id: KeyId) -> Result<(), AuthError> {
         self.0
             .context
@@ -155,8 +155,8 @@ impl Auth {
 }
 
 async fn insert(tx: &mut Tx, issued: &IssuedKey, new: &NewKey) -> Result<(), AuthError> {
-    if store::keys::count_keys(tx).await? >= MOST_KEYS {
-        return Err(AuthError::TooManyKeys { limit: MOST_KEYS });
+    if store::keys::count_keys(tx).await? >= MAX_KEYS {
+        return Err(AuthError::TooManyKeys { limit: MAX_KEYS });
     }
     if store::bootstrap::insert_claim(tx, Claim::FirstKey, issued.id.as_str()).await? {
         tx.touch(CREDENTIALS);

@@ -1,13 +1,13 @@
-//! The use cases.
+//! Authentication service.
 
 mod account;
 mod authenticate;
 mod cache;
 mod keys;
+mod login_queue;
 mod passwords;
 mod sessions;
 mod tickets;
-mod turns;
 mod uses;
 
 use std::sync::Arc;
@@ -17,30 +17,30 @@ use agentd_store::{Read, Snapshot, Topic};
 use agentd_web::{Caller, CallerKind};
 
 use super::error::AuthError;
-use super::model::{AnonymousAccess, BootstrapState, By, LoginPolicy};
+use super::model::{AnonymousAccess, BootstrapState, LoginPolicy, Requester};
 use super::store;
 use crate::parts::Detached;
 use crate::runtime::AppContext;
 use crate::settings::Settings;
 use cache::CredentialCache;
+use login_queue::LoginQueue;
 use passwords::Passwords;
-use turns::Turns;
 pub(super) use uses::CredentialUses;
 
-/// Changes when a credential stops being valid or bootstrap moves on.
+/// Topic that changes when a credential becomes invalid or the bootstrap state changes.
 pub const CREDENTIALS: Topic = Topic::new("credentials");
 
-/// How old the state of bootstrap may be that strangers are told.
-const ANONYMOUS_STATE_AGE: Duration = Duration::from_secs(1);
+/// Maximum age of the bootstrap state for anonymous requests.
+const ANONYMOUS_STATE_TTL: Duration = Duration::from_secs(1);
 
-/// How the process was started.
+/// Options of the process.
 #[derive(Debug, Clone)]
 pub struct AuthOptions {
-    /// `SVC_API_KEY_REQUIRED`: no anonymous access until the first key exists.
+    /// Disables anonymous access until the first key exists (`SVC_API_KEY_REQUIRED`).
     pub api_key_required: bool,
-    /// Strangers can reach the daemon: then anonymous access closes 15 minutes after the start.
+    /// Whether the daemon listens beyond loopback, in which case anonymous access closes 15 minutes after the start.
     pub listens_beyond_loopback: bool,
-    /// Origins whose pages may use anonymous access, as a browser writes them.
+    /// Origins whose pages may use anonymous access, in the format of the `Origin` header.
     pub own_origins: Vec<String>,
 }
 
@@ -52,12 +52,12 @@ struct Inner {
     cache: Snapshot<CredentialCache>,
     uses: Arc<CredentialUses>,
     passwords: Passwords,
-    turns: Turns,
-    /// Only one account can be made: those who come meanwhile wait instead of hashing in vain.
-    registering: tokio::sync::Mutex<()>,
+    login_queue: LoginQueue,
+    /// Serializes registrations, because only one account can be created and hashing for the others would be wasted.
+    registration: tokio::sync::Mutex<()>,
 }
 
-/// Knows every credential. Cheap to clone.
+/// Authentication service. Cheap to clone.
 #[derive(Clone)]
 pub struct Auth(Arc<Inner>);
 
@@ -68,7 +68,7 @@ impl std::fmt::Debug for Auth {
 }
 
 impl Auth {
-    /// The time of this call is the start from which anonymous access counts its 15 minutes.
+    /// Creates the service. The 15 minutes of anonymous access start with this call.
     pub fn new(context: AppContext, settings: Settings, options: AuthOptions) -> Detached<Self> {
         const TOPICS: &[Topic] = &[CREDENTIALS];
         let anonymous_access = AnonymousAccess {
@@ -86,38 +86,38 @@ impl Auth {
             cache: Snapshot::new(&context.db, TOPICS),
             uses: Arc::default(),
             passwords: Passwords::default(),
-            turns: Turns::default(),
-            registering: tokio::sync::Mutex::default(),
+            login_queue: LoginQueue::default(),
+            registration: tokio::sync::Mutex::default(),
             context,
             settings,
             anonymous_access,
         })))
     }
 
-    /// How far bootstrap has come. Cached; never stale.
+    /// Returns the bootstrap state. Cached, but never stale.
     ///
     /// # Errors
-    /// The database is away.
+    /// `Store` if the database is unavailable.
     pub async fn bootstrap_state(&self) -> Result<BootstrapState, AuthError> {
         let state =
             self.0.state.get(async |read| store::bootstrap::get_state(read).await.map_err(AuthError::from)).await?;
         Ok(*state)
     }
 
-    /// The same for those whom nobody knows: on PostgreSQL what another replica did may be a second
-    /// late, and the database is asked once a second, however often they come.
+    /// Returns the bootstrap state for anonymous requests. On PostgreSQL it may be one second old, and the database is
+    /// queried at most once per second.
     ///
     /// # Errors
-    /// The database is away.
+    /// `Store` if the database is unavailable.
     pub async fn recent_bootstrap_state(&self) -> Result<BootstrapState, AuthError> {
         let load = async |read: &mut Read| store::bootstrap::get_state(read).await.map_err(AuthError::from);
-        Ok(*self.0.state.get_recent(ANONYMOUS_STATE_AGE, load).await?)
+        Ok(*self.0.state.get_recent(ANONYMOUS_STATE_TTL, load).await?)
     }
 
-    /// How many sessions of logged-in users have not expired.
+    /// Returns the number of active login sessions.
     ///
     /// # Errors
-    /// The database is away.
+    /// `Store` if the database is unavailable.
     pub async fn active_sessions(&self) -> Result<i64, AuthError> {
         Ok(store::sessions::count_sessions(&mut self.0.context.db.read().await?).await?)
     }
@@ -140,10 +140,10 @@ impl Auth {
     }
 }
 
-fn by(caller: &Caller) -> By {
+fn requester(caller: &Caller) -> Requester {
     match caller.kind {
-        CallerKind::Anonymous => By::Anonymous,
-        CallerKind::ApiKey | CallerKind::Session => By::Credential,
-        CallerKind::Local => By::Owner,
+        CallerKind::Anonymous => Requester::Anonymous,
+        CallerKind::ApiKey | CallerKind::Session => Requester::Credential,
+        CallerKind::Local => Requester::Owner,
     }
 }

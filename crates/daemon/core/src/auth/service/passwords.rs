@@ -1,4 +1,5 @@
-//! Password hashing: slow and hungry on purpose, so few at a time and never on an async thread.
+//! Password hashing. It is slow and uses much memory by design, so concurrency is limited and it runs on blocking
+//! threads.
 
 use std::sync::Arc;
 
@@ -11,31 +12,32 @@ use tokio::sync::Semaphore;
 
 use crate::auth::error::AuthError;
 
-/// The second of OWASP's equivalent choices for argon2id: 19 MiB, two passes, one lane.
+/// Second of OWASP's equivalent parameter sets for argon2id: 19 MiB, two passes, one lane.
 /// <https://cheatsheetseries.owasp.org/cheatsheets/Password_Storage_Cheat_Sheet.html>
 const MEMORY_KIB: u32 = 19 * 1024;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
-const AT_ONCE: usize = 2;
-/// glibc serves requests above 32 MiB by a mapping of their own, always, and gives it back at once.
-/// Smaller ones it learns to keep: without this, eight hashes on two threads left 117 MB with an idle
-/// process, with it 0.3 MB. What lies beyond the blocks in use is never touched and costs nothing.
+const MAX_CONCURRENT_HASHES: usize = 2;
+/// Allocated blocks per hash. glibc always serves requests above 32 MiB with their own mapping and unmaps it when
+/// freed. It retains smaller ones: eight hashes on two threads left 117 MB in an idle process, and 0.3 MB with this
+/// size. Blocks beyond those in use are never touched and use no memory.
 const RESERVED_BLOCKS: usize = 33 * 1024;
-/// Stands in for a user who does not exist: same cost, and a hash that no password has.
-const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5J3Mgc2FsdA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+/// Hash for a user that does not exist: same cost, and no password matches it.
+const DUMMY_HASH: &str =
+    "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5J3Mgc2FsdA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// Hashes and verifies, at most two at a time. Callers bound how many wait.
+/// Hashes and verifies passwords, at most two concurrently. Callers limit the number of waiting requests.
 #[derive(Debug, Clone)]
 pub(super) struct Passwords(Arc<Semaphore>);
 
 impl Default for Passwords {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(AT_ONCE)))
+        Self(Arc::new(Semaphore::new(MAX_CONCURRENT_HASHES)))
     }
 }
 
 impl Passwords {
-    /// A PHC string of the password under a fresh salt.
+    /// Returns the PHC string of the password with a new salt.
     pub(super) async fn hash(&self, password: Secret, entropy: &Entropy) -> Result<String, AuthError> {
         let salt = entropy.bytes::<16>();
         self.run(move || {
@@ -50,13 +52,13 @@ impl Passwords {
         .await
     }
 
-    /// Whether the password belongs to the hash. Takes as long without one.
+    /// Whether the password matches the hash. Takes the same time without a hash, to hide whether the user exists.
     pub(super) async fn verify(&self, password: Secret, stored: Option<String>) -> Result<bool, AuthError> {
         self.run(move || {
-            let is_somebody = stored.is_some();
-            let (params, salt, expected) = parse(stored.as_deref().unwrap_or(NOBODY))?;
+            let has_hash = stored.is_some();
+            let (params, salt, expected) = parse(stored.as_deref().unwrap_or(DUMMY_HASH))?;
             let found = derive(&password, &salt, params)?;
-            Ok(bool::from(found.ct_eq(expected.as_slice())) && is_somebody)
+            Ok(bool::from(found.ct_eq(expected.as_slice())) && has_hash)
         })
         .await
     }
@@ -65,10 +67,10 @@ impl Passwords {
         &self,
         work: impl FnOnce() -> Result<T, AuthError> + Send + 'static,
     ) -> Result<T, AuthError> {
-        let turn = Arc::clone(&self.0).acquire_owned().await.map_err(|_| AuthError::Busy)?;
+        let permit = Arc::clone(&self.0).acquire_owned().await.map_err(|_| AuthError::Busy)?;
         let done = tokio::task::spawn_blocking(move || {
-            // Held by the work itself: a caller who goes away must not let a third one in.
-            let _turn = turn;
+            // Held by the blocking task: a cancelled caller must not release the permit early.
+            let _permit = permit;
             work()
         });
         done.await.map_err(|error| AuthError::Hashing { reason: error.to_string() })?
@@ -85,7 +87,7 @@ fn derive(password: &Secret, salt: &[u8], params: Params) -> Result<[u8; 32], Au
     Ok(hash)
 }
 
-/// Reads `$argon2id$v=19$m=…,t=…,p=…$salt$hash`, so that stored passwords outlive a change of cost.
+/// Parses `$argon2id$v=19$m=…,t=…,p=…$salt$hash`, so that stored hashes remain valid after a change of the parameters.
 fn parse(phc: &str) -> Result<(Params, Vec<u8>, Vec<u8>), AuthError> {
     let broken = || AuthError::Hashing { reason: "a stored hash cannot be read".to_owned() };
     let mut parts = phc.strip_prefix("$argon2id$v=19$").ok_or_else(broken)?.split('$');
@@ -113,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_the_password_itself_fits() {
+    async fn only_the_exact_password_is_verified() {
         let passwords = Passwords::default();
         let stored = passwords.hash(secret("correct horse"), &Entropy::seeded(1)).await.unwrap();
         assert!(stored.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"));
@@ -128,14 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn nobody_costs_what_a_user_costs() {
-        let (params, salt, hash) = parse(NOBODY).unwrap();
+    fn dummy_hash_has_the_cost_of_a_real_hash() {
+        let (params, salt, hash) = parse(DUMMY_HASH).unwrap();
         assert_eq!((params.m_cost(), params.t_cost(), params.p_cost()), (MEMORY_KIB, PASSES, LANES));
         assert_eq!((salt.len(), hash.len()), (13, 32));
     }
 
     #[test]
-    fn broken_hashes_are_errors() {
+    fn malformed_hashes_are_errors() {
         for text in ["", "$argon2i$v=19$m=8,t=1,p=1$c2FsdA$aGFzaA", "$argon2id$v=19$m=x,t=1,p=1$c$d", "$argon2id$v=19$"]
         {
             assert!(parse(text).is_err(), "{text}");

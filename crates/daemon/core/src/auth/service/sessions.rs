@@ -1,4 +1,4 @@
-//! Sessions: listing, ending, confirming the password.
+//! Login sessions: listing, ending, and confirming the password.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,22 +12,22 @@ use crate::auth::error::AuthError;
 use crate::auth::model::UserSession;
 use crate::auth::store;
 
-/// How long an entered password counts as recent.
+/// Time for which a confirmed password counts as recent.
 const REAUTHENTICATION_TTL: Duration = Duration::from_secs(10 * 60);
 
 impl Auth {
-    /// Every session that has not ended, the newest first.
+    /// Lists active sessions, newest first.
     ///
     /// # Errors
-    /// The store's.
+    /// `Store` if the query fails.
     pub async fn list_sessions(&self) -> Result<Vec<UserSession>, AuthError> {
         Ok(store::sessions::list_sessions(&mut self.0.context.db.read().await?).await?)
     }
 
-    /// Ends the session that asks; `false` when it is no session.
+    /// Ends the caller's session; `false` if the caller's credential is no session.
     ///
     /// # Errors
-    /// The store's.
+    /// `Store` if the session cannot be deleted.
     pub async fn logout(&self, caller: &Caller) -> Result<bool, AuthError> {
         if caller.kind != CallerKind::Session {
             return Ok(false);
@@ -35,11 +35,11 @@ impl Auth {
         self.delete_session(caller.credential_id.to_string()).await
     }
 
-    /// Confirms the password of the page session that asks; returns until when it counts as recent.
+    /// Confirms the password of the caller's page session. Returns the time until which it counts as recent.
     ///
     /// # Errors
-    /// `NotPageSession`, `WrongPassword`, `TooManyFailures`, `Busy`, `CredentialGone` if the session has just ended, or
-    /// the store's.
+    /// `NotPageSession`, `WrongPassword`, `TooManyFailures`, `Busy`, `CredentialGone` if the session has ended
+    /// meanwhile, or `Store`.
     pub async fn reauthenticate(
         &self,
         caller: &Caller,
@@ -63,26 +63,27 @@ impl Auth {
         if context.db.write(record).await? { Ok(until) } else { Err(AuthError::CredentialGone) }
     }
 
-    /// Ends one session, whoever asks.
+    /// Ends a session by id.
     ///
     /// # Errors
-    /// `SessionNotFound`, also when it has ended before, or the store's.
+    /// `SessionNotFound`, also if the session has ended already, or `Store`.
     pub async fn end_session(&self, id: String) -> Result<(), AuthError> {
         if self.delete_session(id).await? { Ok(()) } else { Err(AuthError::SessionNotFound) }
     }
 
-    /// Ends every session but the one that asks, which may be none; answers how many ended.
+    /// Ends all sessions except the caller's, if it is a session. Returns the number of ended sessions.
     ///
     /// # Errors
-    /// The store's.
+    /// `Store` if the sessions cannot be deleted.
     pub async fn end_other_sessions(&self, caller: &Caller) -> Result<u64, AuthError> {
-        let kept = if caller.kind == CallerKind::Session { caller.credential_id.to_string() } else { String::new() };
+        let own_session =
+            if caller.kind == CallerKind::Session { caller.credential_id.to_string() } else { String::new() };
         self.0
             .context
             .db
             .write(async move |tx: &mut Tx| {
-                let ended = store::sessions::delete_other_sessions(tx, &kept).await?;
-                store::tickets::delete_tickets_of_other_sessions(tx, &kept).await?;
+                let ended = store::sessions::delete_other_sessions(tx, &own_session).await?;
+                store::tickets::delete_tickets_of_other_sessions(tx, &own_session).await?;
                 tx.touch(CREDENTIALS);
                 Ok(ended)
             })

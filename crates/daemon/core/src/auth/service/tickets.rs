@@ -1,4 +1,4 @@
-//! Tickets, for what a browser opens without headers.
+//! Tickets for connections that a browser opens without custom headers.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::auth::model::{IssuedTicket, TICKET_PREFIX, TicketId};
 use crate::auth::store;
 
 const TICKET_TTL: Duration = Duration::from_secs(30);
-const MOST_TICKETS: i64 = 100;
+const MAX_TICKETS: i64 = 100;
 
 impl Auth {
-    /// Makes a ticket that stands for the caller's credential, once and for 30 seconds, or as long
-    /// as the credential itself if that is shorter.
+    /// Creates a ticket that represents the caller's credential for one connection. It expires after 30 seconds, or
+    /// with the credential if that is sooner.
     ///
     /// # Errors
-    /// `TooManyTickets`, `CredentialGone`, or the store's.
+    /// `TooManyTickets`, `CredentialGone`, or `Store`.
     pub async fn create_ticket(
         &self,
         caller: Caller,
@@ -33,11 +33,11 @@ impl Auth {
         context
             .db
             .write_relaxed(async move |tx: &mut Tx| {
-                if !store::tickets::is_in_force(tx, &caller).await? {
+                if !store::tickets::is_credential_valid(tx, &caller).await? {
                     return Err(AuthError::CredentialGone);
                 }
-                if store::tickets::count_tickets(tx, &caller.credential_id).await? >= MOST_TICKETS {
-                    return Err(AuthError::TooManyTickets { limit: MOST_TICKETS, retry_after: TICKET_TTL });
+                if store::tickets::count_tickets(tx, &caller.credential_id).await? >= MAX_TICKETS {
+                    return Err(AuthError::TooManyTickets { limit: MAX_TICKETS, retry_after: TICKET_TTL });
                 }
                 let mut expires_at = tx.clock().now() + TICKET_TTL;
                 if caller.kind == CallerKind::Session

@@ -1,4 +1,4 @@
-//! Users.
+//! SQL of users.
 
 use agentd_store::{Read, Row, StoreError, Tx, args};
 
@@ -13,7 +13,7 @@ pub(crate) async fn insert_user(tx: &mut Tx, user: &User, password_hash: &str) -
     Ok(())
 }
 
-/// The user with their password's hash.
+/// Returns the user and the password hash.
 pub(crate) async fn find_user(read: &mut Read, username: &str) -> Result<Option<(User, String)>, StoreError> {
     let row = read
         .fetch_optional(

@@ -1,4 +1,4 @@
-//! The two claims.
+//! Claims of the first account and the first key.
 
 use agentd_store::{Read, StoreError, Tx, args};
 
@@ -31,7 +31,7 @@ pub(crate) async fn get_state(read: &mut Read) -> Result<BootstrapState, StoreEr
     Ok(state)
 }
 
-/// Claims for `claimed_by`; `false` when somebody was first.
+/// Inserts a claim for `claimed_by`; `false` if it was claimed before.
 pub(crate) async fn insert_claim(tx: &mut Tx, claim: Claim, claimed_by: &str) -> Result<bool, StoreError> {
     let now = tx.clock().now();
     let inserted = tx

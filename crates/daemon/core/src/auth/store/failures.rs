@@ -6,10 +6,10 @@ use agentd_store::{Read, StoreError, Tx, args};
 use super::Hash;
 use crate::auth::model::Network;
 
-/// Counting further would change no delay.
-const COUNTED: u32 = 64;
+/// Maximum number of counted failures; more would not change the delay.
+const MAX_COUNTED: u32 = 64;
 
-/// The newest failures of a user from one network after `since`, newest first.
+/// Lists failures of a user from one network after `since`, newest first.
 pub(crate) async fn list_failures(
     read: &mut Read,
     username_hash: &Hash,
@@ -27,12 +27,12 @@ pub(crate) async fn list_failures(
     rows.iter().map(|row| row.get("failed_at")).collect()
 }
 
-/// How often a user failed over all networks after `since`, as far as it matters.
+/// Counts the failures of a user from all networks after `since`, up to [`MAX_COUNTED`].
 pub(crate) async fn count_failures(read: &mut Read, username_hash: &Hash, since: Timestamp) -> Result<u32, StoreError> {
     read.fetch_one(
         "SELECT COUNT(*) AS failures FROM (SELECT id FROM login_failures \
          WHERE username_hash = $1 AND failed_at > $2 LIMIT $3) AS recent",
-        args![*username_hash, since, COUNTED],
+        args![*username_hash, since, MAX_COUNTED],
     )
     .await?
     .get("failures")
@@ -53,7 +53,7 @@ pub(crate) async fn insert_failure(
     Ok(())
 }
 
-/// Forgives a user's failures from one network.
+/// Deletes a user's failures from one network.
 pub(crate) async fn delete_failures(tx: &mut Tx, username_hash: &Hash, network: &Network) -> Result<(), StoreError> {
     tx.execute(
         "DELETE FROM login_failures WHERE username_hash = $1 AND network = $2",
@@ -63,7 +63,7 @@ pub(crate) async fn delete_failures(tx: &mut Tx, username_hash: &Hash, network: 
     Ok(())
 }
 
-/// Takes one attempt back that could not be evaluated.
+/// Deletes an attempt that could not be evaluated.
 pub(crate) async fn delete_failure(tx: &mut Tx, id: &str) -> Result<(), StoreError> {
     tx.execute("DELETE FROM login_failures WHERE id = $1", args![id]).await?;
     Ok(())
@@ -78,7 +78,7 @@ pub(crate) async fn delete_older(tx: &mut Tx, before: Timestamp, limit: u32) -> 
     .await
 }
 
-/// Deletes up to `limit` of the oldest failures that are more than `keep`.
+/// Deletes up to `limit` failures beyond the newest `keep`.
 pub(crate) async fn delete_surplus(tx: &mut Tx, keep: u32, limit: u32) -> Result<u64, StoreError> {
     tx.execute(
         "DELETE FROM login_failures WHERE id IN (SELECT id FROM login_failures \

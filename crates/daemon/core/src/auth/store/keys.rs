@@ -1,10 +1,10 @@
-//! API keys.
+//! SQL of API keys.
 
 use agentd_base::Timestamp;
 use agentd_store::{Read, Row, StoreError, Tx, args};
 
 use super::Hash;
-use crate::auth::model::{ApiKey, KeyId, scope_name, scope_of};
+use crate::auth::model::{ApiKey, KeyId, parse_scope, scope_name};
 
 const COLUMNS: &str = "id, name, description, scope, created_at, last_used";
 
@@ -17,25 +17,25 @@ pub(crate) async fn insert_key(tx: &mut Tx, key: &ApiKey, hash: &Hash) -> Result
     Ok(())
 }
 
-/// How many keys are in force.
+/// Counts active keys.
 pub(crate) async fn count_keys(read: &mut Read) -> Result<i64, StoreError> {
     read.fetch_one("SELECT COUNT(*) AS keys FROM api_keys WHERE revoked_at IS NULL", args![]).await?.get("keys")
 }
 
-/// Every key in force, the newest first.
+/// Lists active keys, newest first.
 pub(crate) async fn list_keys(read: &mut Read) -> Result<Vec<ApiKey>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM api_keys WHERE revoked_at IS NULL ORDER BY created_at DESC, id DESC");
     read.fetch_all(sql, args![]).await?.iter().map(key).collect()
 }
 
-/// The key in force that has this hash, with the hash as it is stored.
+/// Returns the active key with this hash, and the stored hash.
 pub(crate) async fn find_key(read: &mut Read, hash: &Hash) -> Result<Option<(ApiKey, Hash)>, StoreError> {
     let sql = format!("SELECT {COLUMNS}, key_hash FROM api_keys WHERE key_hash = $1 AND revoked_at IS NULL");
     let row = read.fetch_optional(sql, args![*hash]).await?;
     row.map(|row| Ok((key(&row)?, row.get("key_hash")?))).transpose()
 }
 
-/// Puts another hash in the place of the old one. The new key was never used.
+/// Replaces the hash of an active key and clears its last use.
 pub(crate) async fn update_hash(tx: &mut Tx, id: &KeyId, hash: &Hash) -> Result<Option<ApiKey>, StoreError> {
     let sql = format!(
         "UPDATE api_keys SET key_hash = $2, last_used = NULL WHERE id = $1 AND revoked_at IS NULL RETURNING {COLUMNS}"
@@ -43,7 +43,7 @@ pub(crate) async fn update_hash(tx: &mut Tx, id: &KeyId, hash: &Hash) -> Result<
     tx.fetch_optional(sql, args![id, *hash]).await?.as_ref().map(key).transpose()
 }
 
-/// `false` when there is no such key in force.
+/// Revokes a key; `false` if no active key has this id.
 pub(crate) async fn revoke_key(tx: &mut Tx, id: &KeyId) -> Result<bool, StoreError> {
     let now = tx.clock().now();
     let revoked =
@@ -51,7 +51,7 @@ pub(crate) async fn revoke_key(tx: &mut Tx, id: &KeyId) -> Result<bool, StoreErr
     Ok(revoked == 1)
 }
 
-/// Notes a use, unless the key was rotated since, or a use after `not_after` is known already.
+/// Stores a use, unless the key was rotated since or a use after `not_after` is stored.
 pub(crate) async fn update_last_used(
     tx: &mut Tx,
     hash: &Hash,
@@ -71,7 +71,7 @@ fn key(row: &Row) -> Result<ApiKey, StoreError> {
         id: row.get("id")?,
         name: row.get("name")?,
         description: row.get("description")?,
-        scope: scope_of(&row.get::<String>("scope")?),
+        scope: parse_scope(&row.get::<String>("scope")?),
         created_at: row.get("created_at")?,
         last_used: row.get("last_used")?,
     })

@@ -10,14 +10,14 @@ pub(super) mod tickets;
 use agentd_base::Timestamp;
 use agentd_store::{Read, StoreError, args};
 
-/// SHA-256 of a key, token or ticket.
+/// SHA-256 hash of a key, token or ticket.
 pub(super) type Hash = [u8; 32];
 
-/// Whether there is anything to purge, so that an idle daemon writes nothing.
+/// Whether any row can be purged. Checked first, so that an idle daemon writes nothing.
 pub(super) async fn has_expired(
     read: &mut Read,
     failures_before: Timestamp,
-    most_failures: u32,
+    max_failures: u32,
 ) -> Result<bool, StoreError> {
     let now = read.clock().now();
     let row = read
@@ -26,7 +26,7 @@ pub(super) async fn has_expired(
              + (SELECT COUNT(*) FROM (SELECT 1 AS one FROM auth_tickets WHERE expires_at <= $1 LIMIT 1) AS t) \
              + (SELECT COUNT(*) FROM (SELECT 1 AS one FROM login_failures WHERE failed_at <= $2 LIMIT 1) AS f) \
              + (SELECT COUNT(*) FROM (SELECT 1 AS one FROM login_failures LIMIT 1 OFFSET $3) AS m) AS expired",
-            args![now, failures_before, most_failures],
+            args![now, failures_before, max_failures],
         )
         .await?;
     Ok(row.get::<i64>("expired")? > 0)

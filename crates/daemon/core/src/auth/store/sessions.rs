@@ -1,4 +1,4 @@
-//! Sessions of logged-in users.
+//! SQL of login sessions.
 
 use agentd_base::Timestamp;
 use agentd_store::{Read, Row, StoreError, Tx, args};
@@ -6,7 +6,7 @@ use agentd_store::{Read, Row, StoreError, Tx, args};
 use super::Hash;
 use crate::auth::model::{LoggedIn, LoginOrigin, UserAgent, UserId, UserSession, UserSessionId};
 
-/// A session with what authenticates it.
+/// Session with its hashes.
 #[derive(Debug, Clone)]
 pub(crate) struct FoundSession {
     pub(crate) id: UserSessionId,
@@ -14,11 +14,11 @@ pub(crate) struct FoundSession {
     pub(crate) token_hash: Hash,
     pub(crate) expires_at: Timestamp,
     pub(crate) last_used_at: Option<Timestamp>,
-    /// `None` unless it is a page session.
+    /// State of a page session; `None` for other sessions.
     pub(crate) page: Option<PageState>,
 }
 
-/// What a page session has beyond other sessions.
+/// Additional state of a page session.
 #[derive(Debug, Clone)]
 pub(crate) struct PageState {
     pub(crate) secret_hash: Hash,
@@ -26,13 +26,13 @@ pub(crate) struct PageState {
 }
 
 impl PageState {
-    fn of(row: &Row) -> Result<Option<Self>, StoreError> {
+    fn from_row(row: &Row) -> Result<Option<Self>, StoreError> {
         let Some(secret_hash) = row.get("page_secret_hash")? else { return Ok(None) };
         Ok(Some(Self { secret_hash, reauthenticated_until: row.get("reauthenticated_until")? }))
     }
 }
 
-const FOUND: &str =
+const COLUMNS: &str =
     "id, user_id, token_hash, expires_at, last_used_at, page_secret_hash, reauthenticated_until FROM user_sessions";
 
 pub(crate) async fn insert_session(
@@ -65,7 +65,7 @@ pub(crate) async fn insert_session(
     Ok(())
 }
 
-/// Ends all but the newest `keep` sessions of a user; answers how many ended.
+/// Deletes all but the newest `keep` sessions of a user. Returns the number of deleted sessions.
 pub(crate) async fn trim_sessions(tx: &mut Tx, user_id: &UserId, keep: u32) -> Result<u64, StoreError> {
     tx.execute(
         "DELETE FROM user_sessions WHERE id IN (SELECT id FROM user_sessions WHERE user_id = $1 \
@@ -75,7 +75,7 @@ pub(crate) async fn trim_sessions(tx: &mut Tx, user_id: &UserId, keep: u32) -> R
     .await
 }
 
-/// Finds the session of a Bearer token. A page session has none.
+/// Finds the session of a Bearer token. Page sessions have no Bearer token.
 pub(crate) async fn find_session(read: &mut Read, token_hash: &Hash) -> Result<Option<FoundSession>, StoreError> {
     let condition = "token_hash = $1 AND page_secret_hash IS NULL";
     find_by(read, condition, token_hash).await
@@ -88,7 +88,7 @@ pub(crate) async fn find_page_session(read: &mut Read, secret_hash: &Hash) -> Re
 
 async fn find_by(read: &mut Read, condition: &str, hash: &Hash) -> Result<Option<FoundSession>, StoreError> {
     let now = read.clock().now();
-    let sql = format!("SELECT {FOUND} WHERE {condition} AND expires_at > $2");
+    let sql = format!("SELECT {COLUMNS} WHERE {condition} AND expires_at > $2");
     let row = read.fetch_optional(sql, args![*hash, now]).await?;
     row.map(|row| {
         Ok(FoundSession {
@@ -97,20 +97,20 @@ async fn find_by(read: &mut Read, condition: &str, hash: &Hash) -> Result<Option
             token_hash: row.get("token_hash")?,
             expires_at: row.get("expires_at")?,
             last_used_at: row.get("last_used_at")?,
-            page: PageState::of(&row)?,
+            page: PageState::from_row(&row)?,
         })
     })
     .transpose()
 }
 
-/// What a session that has not ended has as a page session; the outer `None` if it has ended.
+/// Returns the page state of an active session; the outer `None` if the session has ended.
 pub(crate) async fn find_page_state(read: &mut Read, id: &str) -> Result<Option<Option<PageState>>, StoreError> {
     let now = read.clock().now();
-    let sql = format!("SELECT {FOUND} WHERE id = $1 AND expires_at > $2");
-    read.fetch_optional(sql, args![id, now]).await?.as_ref().map(PageState::of).transpose()
+    let sql = format!("SELECT {COLUMNS} WHERE id = $1 AND expires_at > $2");
+    read.fetch_optional(sql, args![id, now]).await?.as_ref().map(PageState::from_row).transpose()
 }
 
-/// Records until when the password of a page session counts as recently entered; `false` if the session has ended.
+/// Stores the time until which the password of a page session counts as recent; `false` if the session has ended.
 pub(crate) async fn update_reauthenticated(tx: &mut Tx, id: &str, until: Timestamp) -> Result<bool, StoreError> {
     let now = tx.clock().now();
     let sql = "UPDATE user_sessions SET reauthenticated_until = $2 \
@@ -122,7 +122,7 @@ pub(crate) async fn delete_session(tx: &mut Tx, id: &str) -> Result<bool, StoreE
     Ok(tx.execute("DELETE FROM user_sessions WHERE id = $1", args![id]).await? == 1)
 }
 
-/// Every session that has not ended, the newest first. There is one account, so they are all its own.
+/// Lists active sessions, newest first. All of them belong to the only account.
 pub(crate) async fn list_sessions(read: &mut Read) -> Result<Vec<UserSession>, StoreError> {
     let now = read.clock().now();
     let sql = "SELECT id, created_at, expires_at, last_used_at, user_agent, address FROM user_sessions \
@@ -141,13 +141,13 @@ pub(crate) async fn list_sessions(read: &mut Read) -> Result<Vec<UserSession>, S
     rows.iter().map(session).collect()
 }
 
-/// Ends all sessions but one; answers how many ended.
-pub(crate) async fn delete_other_sessions(tx: &mut Tx, kept: &str) -> Result<u64, StoreError> {
+/// Deletes all active sessions except one. Returns the number of deleted sessions.
+pub(crate) async fn delete_other_sessions(tx: &mut Tx, except_id: &str) -> Result<u64, StoreError> {
     let now = tx.clock().now();
-    tx.execute("DELETE FROM user_sessions WHERE id <> $1 AND expires_at > $2", args![kept, now]).await
+    tx.execute("DELETE FROM user_sessions WHERE id <> $1 AND expires_at > $2", args![except_id, now]).await
 }
 
-/// Ends a user's session by its token; answers which one it was.
+/// Deletes a user's session by its token. Returns the id of the session.
 pub(crate) async fn delete_session_of_token(
     tx: &mut Tx,
     user_id: &UserId,
@@ -157,7 +157,7 @@ pub(crate) async fn delete_session_of_token(
     tx.fetch_optional(sql, args![*token_hash, user_id]).await?.map(|row| row.get("id")).transpose()
 }
 
-/// Notes a use, unless a use after `not_after` is known already.
+/// Stores a use, unless a use after `not_after` is stored.
 pub(crate) async fn update_last_used(
     tx: &mut Tx,
     hash: &Hash,
@@ -173,7 +173,7 @@ pub(crate) async fn update_last_used(
     Ok(())
 }
 
-/// How many sessions have not expired.
+/// Counts active sessions.
 pub(crate) async fn count_sessions(read: &mut Read) -> Result<i64, StoreError> {
     let now = read.clock().now();
     read.fetch_one("SELECT COUNT(*) AS sessions FROM user_sessions WHERE expires_at > $1", args![now])
@@ -181,7 +181,7 @@ pub(crate) async fn count_sessions(read: &mut Read) -> Result<i64, StoreError> {
         .get("sessions")
 }
 
-/// When a session ends, if it has not.
+/// Returns the expiry time of a session.
 pub(crate) async fn find_expiry(read: &mut Read, id: &str) -> Result<Option<Timestamp>, StoreError> {
     let row = read.fetch_optional("SELECT expires_at FROM user_sessions WHERE id = $1", args![id]).await?;
     row.map(|row| row.get("expires_at")).transpose()

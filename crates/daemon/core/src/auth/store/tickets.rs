@@ -1,11 +1,11 @@
-//! Tickets: one connection each.
+//! SQL of tickets. A ticket is valid for one connection.
 
 use agentd_base::Timestamp;
 use agentd_store::{Read, StoreError, Tx, args};
 use agentd_web::{Caller, CallerKind};
 
 use super::Hash;
-use crate::auth::model::{TicketId, password_proof, scope_name, scope_of};
+use crate::auth::model::{TicketId, parse_scope, password_proof, scope_name};
 
 pub(crate) async fn insert_ticket(
     tx: &mut Tx,
@@ -31,8 +31,8 @@ pub(crate) async fn insert_ticket(
     Ok(())
 }
 
-/// Whether the credential that asks is still good: it may have been revoked a moment ago.
-pub(crate) async fn is_in_force(read: &mut Read, caller: &Caller) -> Result<bool, StoreError> {
+/// Whether the caller's credential is still valid.
+pub(crate) async fn is_credential_valid(read: &mut Read, caller: &Caller) -> Result<bool, StoreError> {
     let now = read.clock().now();
     let row = match caller.kind {
         CallerKind::ApiKey => {
@@ -49,7 +49,7 @@ pub(crate) async fn is_in_force(read: &mut Read, caller: &Caller) -> Result<bool
     Ok(row.is_some())
 }
 
-/// How many tickets of a credential can still be used.
+/// Counts the usable tickets of a credential.
 pub(crate) async fn count_tickets(read: &mut Read, credential_id: &str) -> Result<i64, StoreError> {
     let now = read.clock().now();
     read.fetch_one(
@@ -60,13 +60,13 @@ pub(crate) async fn count_tickets(read: &mut Read, credential_id: &str) -> Resul
     .get("tickets")
 }
 
-/// Whether there is such a ticket, good or expired.
+/// Whether the ticket exists, valid or expired.
 pub(crate) async fn has_ticket(read: &mut Read, ticket_hash: &Hash) -> Result<bool, StoreError> {
     let row = read.fetch_optional("SELECT id FROM auth_tickets WHERE ticket_hash = $1", args![*ticket_hash]).await?;
     Ok(row.is_some())
 }
 
-/// Uses a ticket up: of several requests with it, one gets its caller.
+/// Consumes a ticket and returns its caller. Of concurrent requests with one ticket, only one gets the caller.
 pub(crate) async fn take_ticket(tx: &mut Tx, ticket_hash: &Hash) -> Result<Option<Caller>, StoreError> {
     let now = tx.clock().now();
     let row = tx
@@ -80,7 +80,8 @@ pub(crate) async fn take_ticket(tx: &mut Tx, ticket_hash: &Hash) -> Result<Optio
     if row.get::<Timestamp>("expires_at")? <= now {
         return Ok(None);
     }
-    let (kind, credential_id) = (kind_of(&row.get::<String>("credential_kind")?), row.get::<String>("credential_id")?);
+    let (kind, credential_id) =
+        (parse_kind(&row.get::<String>("credential_kind")?), row.get::<String>("credential_id")?);
     let page = match kind {
         CallerKind::Session => match super::sessions::find_page_state(tx, &credential_id).await? {
             Some(page) => page,
@@ -92,21 +93,21 @@ pub(crate) async fn take_ticket(tx: &mut Tx, ticket_hash: &Hash) -> Result<Optio
         kind,
         credential_id: credential_id.into(),
         user_id: row.get("user_id")?,
-        scope: scope_of(&row.get::<String>("scope")?),
+        scope: parse_scope(&row.get::<String>("scope")?),
         password: password_proof(page.map(|page| page.reauthenticated_until), now),
     }))
 }
 
-/// Takes back what a credential has asked for and not used.
+/// Deletes the unused tickets of a credential.
 pub(crate) async fn delete_tickets_of(tx: &mut Tx, credential_id: &str) -> Result<(), StoreError> {
     tx.execute("DELETE FROM auth_tickets WHERE credential_id = $1", args![credential_id]).await?;
     Ok(())
 }
 
-/// The same of all sessions but one.
-pub(crate) async fn delete_tickets_of_other_sessions(tx: &mut Tx, kept: &str) -> Result<(), StoreError> {
+/// Deletes the unused tickets of all sessions except one.
+pub(crate) async fn delete_tickets_of_other_sessions(tx: &mut Tx, except_id: &str) -> Result<(), StoreError> {
     let sql = "DELETE FROM auth_tickets WHERE credential_kind = 'session' AND credential_id <> $1";
-    tx.execute(sql, args![kept]).await?;
+    tx.execute(sql, args![except_id]).await?;
     Ok(())
 }
 
@@ -128,7 +129,7 @@ fn kind_name(kind: CallerKind) -> &'static str {
     }
 }
 
-fn kind_of(name: &str) -> CallerKind {
+fn parse_kind(name: &str) -> CallerKind {
     match name {
         "api_key" => CallerKind::ApiKey,
         "session" => CallerKind::Session,

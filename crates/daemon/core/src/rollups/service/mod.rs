@@ -1,7 +1,7 @@
-//! Reading what was rolled up.
+//! Queries of rollups.
 
-mod measured;
-mod widen;
+mod compact;
+mod latencies;
 
 use std::sync::Arc;
 
@@ -16,19 +16,19 @@ use super::store::{self, LatencyRow, UsageDimension};
 use crate::parts::Detached;
 use crate::runtime::{AppContext, Recorder};
 use crate::settings::Settings;
-pub use measured::LatencyBucket;
+pub use latencies::LatencyBucket;
 
 pub use super::store::UsageSum;
 
-/// Recorded in memory and not stored yet.
+/// Measurements that are not stored yet.
 #[derive(Debug, Default)]
-struct Unstored {
-    /// The minute in which the recording began that is under way.
+struct PendingMeasurements {
+    /// Start of the minute being recorded.
     minute: Option<i64>,
-    /// Taken from the recorder, while the database is away.
+    /// Rows taken from the recorder that wait while the database is unavailable.
     rows: Vec<(LatencyRow, u64)>,
-    /// Counts what was taken and what was stored.
-    moves: u64,
+    /// Incremented whenever rows are taken or stored.
+    generation: u64,
 }
 
 #[derive(Debug)]
@@ -38,12 +38,12 @@ struct Inner {
     ids: IdGenerator,
     settings: Settings,
     recorder: Recorder,
-    unstored: Mutex<Unstored>,
-    /// What time it was when buckets were last made wider.
-    widened_at: Mutex<Option<Timestamp>>,
+    pending: Mutex<PendingMeasurements>,
+    /// Time of the last compaction.
+    compacted_at: Mutex<Option<Timestamp>>,
 }
 
-/// Cheap to clone.
+/// Rollup service. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Rollups(Arc<Inner>);
 
@@ -55,8 +55,8 @@ impl Rollups {
             ids: context.ids.clone(),
             settings,
             recorder: context.recorder.clone(),
-            unstored: Mutex::default(),
-            widened_at: Mutex::default(),
+            pending: Mutex::default(),
+            compacted_at: Mutex::default(),
         })))
     }
 
@@ -64,7 +64,7 @@ impl Rollups {
         &self.0.recorder
     }
 
-    /// The days of the profile's time zone.
+    /// Returns the calendar of the profile's time zone.
     #[must_use]
     pub fn days(&self) -> Zoned {
         Zoned(self.0.settings.timezone())
@@ -75,11 +75,11 @@ impl Rollups {
         self.0.clock.now()
     }
 
-    /// What was counted in a period, by counter and label.
+    /// Sums counters in a period, by counter and label.
     ///
     /// # Errors
-    /// The database is away.
-    pub async fn counted(
+    /// `StoreError` if the database is unavailable.
+    pub async fn sum_counters(
         &self,
         period: Period,
         counters: &[Counter],
@@ -87,11 +87,11 @@ impl Rollups {
         store::sum_counters(&mut self.0.db.read().await?, period, counters).await
     }
 
-    /// The same, whatever the label, by where its rows stand.
+    /// Lists counters in a period over all labels, by the time of their buckets.
     ///
     /// # Errors
-    /// The database is away.
-    pub async fn counted_over_time(
+    /// `StoreError` if the database is unavailable.
+    pub async fn list_counters(
         &self,
         period: Period,
         counters: &[Counter],
@@ -99,11 +99,11 @@ impl Rollups {
         store::list_counters(&mut self.0.db.read().await?, period, counters).await
     }
 
-    /// What calls used in a period.
+    /// Sums the usage of model calls in a period, by the labels of a dimension.
     ///
     /// # Errors
-    /// The database is away.
-    pub async fn usage_by(
+    /// `StoreError` if the database is unavailable.
+    pub async fn sum_usage_by(
         &self,
         period: Period,
         dimension: UsageDimension,
@@ -111,11 +111,11 @@ impl Rollups {
         store::sum_usage_by(&mut self.0.db.read().await?, period, dimension).await
     }
 
-    /// The same by where its rows stand.
+    /// Lists the usage of model calls in a period, by the time of its buckets.
     ///
     /// # Errors
-    /// The database is away.
-    pub async fn usage_over_time(&self, period: Period) -> Result<Vec<(Timestamp, UsageSum)>, StoreError> {
+    /// `StoreError` if the database is unavailable.
+    pub async fn list_usage(&self, period: Period) -> Result<Vec<(Timestamp, UsageSum)>, StoreError> {
         store::list_usage(&mut self.0.db.read().await?, period).await
     }
 }

@@ -1,19 +1,20 @@
-//! Counters.
+//! SQL of counters.
 
 use agentd_base::Timestamp;
-use agentd_store::{Args, Read, StoreError, Tx, args, batch_of, in_list, rows_of};
+use agentd_store::{Args, Read, StoreError, Tx, args, batch_size, in_list, row_placeholders};
 
-use super::{MINUTE, QUARTER, Widening, shard, start_of};
+use super::{Compaction, MINUTE, QUARTER, shard, start_of};
 use crate::rollups::counter::Counter;
 use crate::rollups::period::Period;
 
-/// Counts what happens in this transaction: what, its label, and how often.
+/// Adds to counters in the caller's transaction; each entry has a counter, a label and a count.
 ///
 /// # Errors
-/// What the database refuses.
+/// `StoreError` if a write fails.
 pub async fn count(tx: &mut Tx, counted: &[(Counter, &str, u64)]) -> Result<(), StoreError> {
     let (now, shard) = (tx.clock().now(), shard(tx));
-    // In one order everywhere, so that no two transactions wait for each other. No row twice in a statement.
+    // Always in the same order to avoid deadlocks, and without duplicates, because a statement cannot upsert a row
+    // twice.
     let mut counted: Vec<(Counter, &str, u64)> = counted.iter().copied().filter(|(_, _, count)| *count > 0).collect();
     counted.sort_unstable();
     counted.dedup_by(|next, kept| {
@@ -23,10 +24,10 @@ pub async fn count(tx: &mut Tx, counted: &[(Counter, &str, u64)]) -> Result<(), 
     });
     let mut rest = counted.as_slice();
     while !rest.is_empty() {
-        let (batch, left) = rest.split_at(batch_of(rest.len()));
+        let (batch, left) = rest.split_at(batch_size(rest.len()));
         let mut args = args![];
         for (counter, label, count) in batch {
-            // Nobody asks for those with labels by the minute, and they are many.
+            // Labelled counters are never queried by the minute, and there are many of them.
             let span = if label.is_empty() { MINUTE } else { QUARTER };
             args.push(counter.as_str());
             args.push(start_of(now, span));
@@ -38,7 +39,7 @@ pub async fn count(tx: &mut Tx, counted: &[(Counter, &str, u64)]) -> Result<(), 
         let sql = format!(
             "INSERT INTO counters (name, at, span, label, shard, count) VALUES {} \
              ON CONFLICT (name, at, span, label, shard) DO UPDATE SET count = counters.count + excluded.count",
-            rows_of(1, 6, batch.len())
+            row_placeholders(1, 6, batch.len())
         );
         tx.execute(sql, args).await?;
         rest = left;
@@ -46,15 +47,15 @@ pub async fn count(tx: &mut Tx, counted: &[(Counter, &str, u64)]) -> Result<(), 
     Ok(())
 }
 
-/// Puts rows together.
-pub(crate) async fn widen_counters(tx: &mut Tx, widening: Widening) -> Result<u64, StoreError> {
-    let Widening { span, from, to, wider } = widening;
+/// Merges the counters of a bucket.
+pub(crate) async fn compact_counters(tx: &mut Tx, compaction: Compaction) -> Result<u64, StoreError> {
+    let Compaction { span, from, to, target_span } = compaction;
     tx.execute(
         "INSERT INTO counters (name, at, span, label, shard, count) \
          SELECT name, $1, $2, label, 0, CAST(SUM(count) AS BIGINT) FROM counters \
          WHERE span = $3 AND at >= $4 AND at < $5 GROUP BY name, label \
          ON CONFLICT (name, at, span, label, shard) DO UPDATE SET count = counters.count + excluded.count",
-        args![widening.at(), wider, span, from, to],
+        args![compaction.at(), target_span, span, from, to],
     )
     .await?;
     tx.execute("DELETE FROM counters WHERE span = $1 AND at >= $2 AND at < $3", args![span, from, to]).await
@@ -64,7 +65,7 @@ fn names(args: &mut Args, counters: &[Counter]) -> String {
     in_list(args, &counters.iter().map(|counter| counter.as_str()).collect::<Vec<_>>())
 }
 
-/// The sums of some counters in a period by their labels.
+/// Sums counters in a period, by counter and label.
 pub(crate) async fn sum_counters(
     read: &mut Read,
     period: Period,
@@ -86,7 +87,7 @@ pub(crate) async fn sum_counters(
     Ok(sums)
 }
 
-/// The sums of some counters, whatever their labels, by where their rows stand.
+/// Sums counters over all labels, by the time of their buckets.
 pub(crate) async fn list_counters(
     read: &mut Read,
     period: Period,

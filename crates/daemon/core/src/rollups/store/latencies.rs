@@ -1,11 +1,11 @@
-//! Histograms of latencies.
+//! SQL of latency histograms.
 
 use agentd_store::{Read, Row, StoreError, Tx, args, in_list};
 
-use super::Widening;
+use super::Compaction;
 use crate::rollups::period::Period;
 
-/// A row of latencies.
+/// Row of latencies.
 #[derive(Debug, Clone)]
 pub(crate) struct LatencyRow {
     pub(crate) series: String,
@@ -29,7 +29,7 @@ impl LatencyRow {
     }
 }
 
-/// In place of the row that is there.
+/// Inserts a row or replaces the existing one.
 pub(crate) async fn put_latency(tx: &mut Tx, row: &LatencyRow, span: i64, count: u64) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO latencies (series, at, span, label, batch, count, errors, buckets) \
@@ -41,20 +41,20 @@ pub(crate) async fn put_latency(tx: &mut Tx, row: &LatencyRow, span: i64, count:
     .map(|_| ())
 }
 
-/// The rows that are to be put together, and those that they are added to.
-pub(crate) async fn list_latencies_of(read: &mut Read, widening: Widening) -> Result<Vec<LatencyRow>, StoreError> {
+/// Lists the rows to compact, and the existing rows of the target bucket.
+pub(crate) async fn list_latencies_of(read: &mut Read, compaction: Compaction) -> Result<Vec<LatencyRow>, StoreError> {
     let sql = "SELECT series, at, label, batch, errors, buckets FROM latencies \
                WHERE (span = $1 AND at >= $2 AND at < $3) OR (span = $4 AND at = $5)";
-    let args = args![widening.span, widening.from, widening.to, widening.wider, widening.at()];
+    let args = args![compaction.span, compaction.from, compaction.to, compaction.target_span, compaction.at()];
     read.fetch_all(sql, args).await?.into_iter().map(LatencyRow::read).collect()
 }
 
-pub(crate) async fn delete_latencies(tx: &mut Tx, widening: Widening) -> Result<u64, StoreError> {
+pub(crate) async fn delete_latencies(tx: &mut Tx, compaction: Compaction) -> Result<u64, StoreError> {
     let sql = "DELETE FROM latencies WHERE span = $1 AND at >= $2 AND at < $3";
-    tx.execute(sql, args![widening.span, widening.from, widening.to]).await
+    tx.execute(sql, args![compaction.span, compaction.from, compaction.to]).await
 }
 
-/// The rows of some series in the period.
+/// Lists the rows of series in a period.
 pub(crate) async fn list_latencies(
     read: &mut Read,
     period: Period,

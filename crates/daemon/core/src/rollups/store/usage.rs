@@ -1,12 +1,12 @@
-//! What calls of models used.
+//! SQL of model usage.
 
 use agentd_base::Timestamp;
-use agentd_store::{Read, Row, StoreError, Tx, args, rows_of};
+use agentd_store::{Read, Row, StoreError, Tx, args, row_placeholders};
 
-use super::{QUARTER, Widening, shard, start_of};
+use super::{Compaction, QUARTER, shard, start_of};
 use crate::rollups::period::Period;
 
-/// The dimension by which the usage of a period is grouped.
+/// Dimension by which usage is grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UsageDimension {
     Model,
@@ -31,7 +31,7 @@ impl UsageDimension {
     }
 }
 
-/// What a call of a model used, and whose it was; '' where that is not known.
+/// Usage of a model call by its labels. Unknown labels are empty.
 #[derive(Debug, Clone, Copy)]
 pub struct UsageEntry<'u> {
     pub at: Timestamp,
@@ -77,10 +77,10 @@ fn upsert() -> String {
     format!("ON CONFLICT ({KEY}) DO UPDATE SET {sums}")
 }
 
-/// Adds a call, in the transaction that stores its row.
+/// Adds the usage of a call in the transaction that stores its row.
 ///
 /// # Errors
-/// What the database refuses.
+/// `StoreError` if the write fails.
 pub async fn add_usage(tx: &mut Tx, entry: &UsageEntry<'_>) -> Result<(), StoreError> {
     let shard = shard(tx);
     let mut args = args![];
@@ -99,15 +99,15 @@ pub async fn add_usage(tx: &mut Tx, entry: &UsageEntry<'_>) -> Result<(), StoreE
         args.push(entry.cost_micro_usd.unwrap_or(0));
         args.push(entry.cost_micro_usd.is_none());
     }
-    let rows = rows_of(1, 5 + SUMS.len(), UsageDimension::ALL.len());
+    let rows = row_placeholders(1, 5 + SUMS.len(), UsageDimension::ALL.len());
     let sql = format!("INSERT INTO usage_rollups ({KEY}, {}) VALUES {rows} {}", SUMS.join(", "), upsert());
     tx.execute(sql, args).await.map(|_| ())
 }
 
-/// Tokens that calls for an agent have used since then.
+/// Sums the tokens used by an agent since a time.
 ///
 /// # Errors
-/// What the database refuses.
+/// `StoreError` if the query fails.
 pub async fn sum_tokens_of_agent(read: &mut Read, agent_id: &str, since: Timestamp) -> Result<u64, StoreError> {
     let sql = "SELECT CAST(COALESCE(SUM(input_tokens + output_tokens), 0) AS BIGINT) AS tokens FROM usage_rollups \
                WHERE dimension = $1 AND label = $2 AND at >= $3";
@@ -115,9 +115,9 @@ pub async fn sum_tokens_of_agent(read: &mut Read, agent_id: &str, since: Timesta
     read.fetch_one(sql, args).await?.get("tokens")
 }
 
-/// Puts rows together.
-pub(crate) async fn widen_usage(tx: &mut Tx, widening: Widening) -> Result<u64, StoreError> {
-    let Widening { span, from, to, wider } = widening;
+/// Merges the usage of a bucket.
+pub(crate) async fn compact_usage(tx: &mut Tx, compaction: Compaction) -> Result<u64, StoreError> {
+    let Compaction { span, from, to, target_span } = compaction;
     let sums = SUMS.map(|sum| format!("CAST(SUM({sum}) AS BIGINT)")).join(", ");
     let sql = format!(
         "INSERT INTO usage_rollups ({KEY}, {}) SELECT dimension, $1, $2, label, 0, {sums} FROM usage_rollups \
@@ -125,11 +125,11 @@ pub(crate) async fn widen_usage(tx: &mut Tx, widening: Widening) -> Result<u64, 
         SUMS.join(", "),
         upsert()
     );
-    tx.execute(sql, args![widening.at(), wider, span, from, to]).await?;
+    tx.execute(sql, args![compaction.at(), target_span, span, from, to]).await?;
     tx.execute("DELETE FROM usage_rollups WHERE span = $1 AND at >= $2 AND at < $3", args![span, from, to]).await
 }
 
-/// Sums of what calls used.
+/// Sums of the usage of model calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UsageSum {
     pub calls: u64,
@@ -139,7 +139,7 @@ pub struct UsageSum {
     pub cache_write_tokens: u64,
     pub reasoning_tokens: u64,
     pub cost_micro_usd: u64,
-    /// Calls whose price is not known, which are not in `cost_micro_usd`.
+    /// Calls with an unknown price, which `cost_micro_usd` does not include.
     pub unpriced_calls: u64,
 }
 
@@ -149,9 +149,9 @@ impl UsageSum {
         self.input_tokens.saturating_add(self.output_tokens)
     }
 
-    /// In US dollars; `None` where nothing of it has a price.
+    /// Cost in US dollars; `None` if no call has a known price.
     #[must_use]
-    #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
+    #[allow(clippy::cast_precision_loss, reason = "the cost may be approximate")]
     pub fn cost_usd(&self) -> Option<f64> {
         (self.calls == 0 || self.unpriced_calls < self.calls).then(|| self.cost_micro_usd as f64 / 1e6)
     }
@@ -167,8 +167,10 @@ impl UsageSum {
         self.unpriced_calls += other.unpriced_calls;
     }
 
+    /// Reads the sums from a row.
+    ///
     /// # Errors
-    /// The row lacks one of the sums.
+    /// `StoreError` if a column is missing.
     pub fn read(row: &Row) -> Result<Self, StoreError> {
         Ok(Self {
             calls: row.get("calls")?,
@@ -187,7 +189,7 @@ fn sums() -> String {
     SUMS.map(|sum| format!("CAST(SUM({sum}) AS BIGINT) AS {sum}")).join(", ")
 }
 
-/// What a period used, by the labels of a dimension.
+/// Sums the usage of a period, by the labels of a dimension.
 pub(crate) async fn sum_usage_by(
     read: &mut Read,
     period: Period,
@@ -201,9 +203,9 @@ pub(crate) async fn sum_usage_by(
     rows.iter().map(|row| Ok((row.get("label")?, UsageSum::read(row)?))).collect()
 }
 
-/// What a period used, by where its rows stand.
+/// Lists the usage of a period, by the time of its buckets.
 pub(crate) async fn list_usage(read: &mut Read, period: Period) -> Result<Vec<(Timestamp, UsageSum)>, StoreError> {
-    // Every call stands once in each dimension; this one has the fewest labels.
+    // Every call is counted once in each dimension; this one has the fewest labels.
     let dimension = UsageDimension::Origin;
     let sql = format!(
         "SELECT at, {} FROM usage_rollups WHERE dimension = $1 AND at >= $2 AND at < $3 GROUP BY at ORDER BY at",

@@ -1,4 +1,4 @@
-//! A counter that a domain holds: one atomic addition an event.
+//! Counter with one label, incremented by one atomic addition.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 
 use super::source::{Family, MetricList, MetricSource, Sample, SourceError};
 
-/// Counts by one label whose values are all known beforehand.
+/// Counter with one label whose values are fixed.
 #[derive(Debug)]
 pub struct CountBy {
     family: Family,
@@ -17,13 +17,13 @@ pub struct CountBy {
 }
 
 impl CountBy {
-    /// A counter of `family`, whose one label has these values.
+    /// Creates a counter of `family`, whose one label has these values.
     #[must_use]
     pub fn new(family: Family, values: &'static [&'static str]) -> Self {
         Self { family, values, counts: values.iter().map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// Counts one; a value that was not declared counts as the last one.
+    /// Increments the counter of `value`. An undeclared value counts as the last one.
     pub fn count(&self, value: &str) {
         let position =
             self.values.iter().position(|known| *known == value).unwrap_or(self.values.len().saturating_sub(1));
@@ -39,7 +39,7 @@ impl MetricSource for Arc<CountBy> {
     }
 
     fn samples(&self) -> BoxFuture<'_, Result<Vec<Sample>, SourceError>> {
-        #[allow(clippy::cast_precision_loss, reason = "a figure for people and graphs")]
+        #[allow(clippy::cast_precision_loss, reason = "metric values may be approximate")]
         let sample = |(value, count): (&&str, &AtomicU64)| Sample {
             labels: vec![(*value).to_owned()],
             value: count.load(Ordering::Relaxed) as f64,
@@ -50,7 +50,7 @@ impl MetricSource for Arc<CountBy> {
 }
 
 impl MetricList {
-    /// Adds a counter with one label, whose values are all known; the domain keeps the handle.
+    /// Adds a counter with one label; the domain keeps the handle.
     pub fn add_counter(&mut self, counter: &Arc<CountBy>) {
         self.0.push(Box::new(Arc::clone(counter)));
     }

@@ -1,6 +1,6 @@
-//! Prometheus' text exposition format, version 0.0.4, by `prometheus-client`.
+//! Prometheus text exposition format, version 0.0.4, written by `prometheus-client`.
 //!
-//! Every family is named with its type, also while it has no value: dashboards and rules rely on that.
+//! Every family is written with its type even without values, because dashboards and rules rely on it.
 
 use std::fmt;
 
@@ -14,14 +14,14 @@ use prometheus_client::registry::Registry;
 
 use super::source::{Family, FamilyKind, Sample};
 
-/// The encoder adds it to the names of counters.
+/// Suffix that the encoder adds to the names of counters.
 const COUNTER_SUFFIX: &str = "_total";
-/// Up to here an `f64` holds every whole number.
-const MAX_WHOLE: f64 = (1_u64 << 53) as f64;
+/// Up to this value, an `f64` represents every integer exactly.
+const MAX_INTEGER: f64 = (1_u64 << 53) as f64;
 
-/// A family with what is shown of it.
+/// Family with its current values.
 #[derive(Debug)]
-pub(super) enum Exposed {
+pub(super) enum FamilySnapshot {
     Values {
         family: Family,
         samples: Vec<Sample>,
@@ -30,20 +30,20 @@ pub(super) enum Exposed {
         name: &'static str,
         help: &'static str,
         labels: &'static [&'static str],
-        /// Each with the values of its labels.
+        /// Histograms, each with the values of its labels.
         series: Vec<(Vec<String>, Histogram)>,
     },
 }
 
-impl Exposed {
-    /// A family without labels that has one value.
+impl FamilySnapshot {
+    /// Creates a family without labels that has one value.
     pub(super) fn one(family: Family, value: f64) -> Self {
         Self::Values { family, samples: vec![Sample { labels: Vec::new(), value }] }
     }
 }
 
-/// The text of these families, in their order.
-pub(super) fn text(families: Vec<Exposed>) -> Bytes {
+/// Returns the text exposition of these families, in their order.
+pub(super) fn text(families: Vec<FamilySnapshot>) -> Bytes {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Snapshot(families)));
     let mut text = String::new();
@@ -54,13 +54,13 @@ pub(super) fn text(families: Vec<Exposed>) -> Bytes {
 }
 
 #[derive(Debug)]
-struct Snapshot(Vec<Exposed>);
+struct Snapshot(Vec<FamilySnapshot>);
 
 impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|family| match family {
-            Exposed::Values { family, samples } => write_values(&mut encoder, family, samples),
-            Exposed::Histograms { name, help, labels, series } => {
+            FamilySnapshot::Values { family, samples } => write_values(&mut encoder, family, samples),
+            FamilySnapshot::Histograms { name, help, labels, series } => {
                 let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
                 series
                     .iter()
@@ -79,7 +79,7 @@ fn write_values(encoder: &mut DescriptorEncoder<'_>, family: &Family, samples: &
     for sample in samples {
         let labels = pairs(family.labels, &sample.labels);
         let mut line = metric.encode_family(&labels)?;
-        match (family.kind, whole(sample.value)) {
+        match (family.kind, as_integer(sample.value)) {
             (FamilyKind::Counter, Some(value)) => line.encode_counter::<NoLabelSet, _, f64>(&value, None)?,
             (FamilyKind::Counter, None) => line.encode_counter::<NoLabelSet, _, f64>(&sample.value, None)?,
             (FamilyKind::Gauge, Some(value)) => line.encode_gauge(&value)?,
@@ -93,13 +93,13 @@ fn pairs<'a>(labels: &[&'static str], values: &'a [String]) -> Vec<(&'static str
     labels.iter().copied().zip(values.iter().map(String::as_str)).collect()
 }
 
-/// A count is written without a decimal point.
+/// Returns the value as an integer if it is one, so that it is written without a decimal point.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be a whole number in range")]
-fn whole(value: f64) -> Option<u64> {
-    (value.fract() == 0.0 && (0.0..MAX_WHOLE).contains(&value)).then_some(value as u64)
+fn as_integer(value: f64) -> Option<u64> {
+    (value.fract() == 0.0 && (0.0..MAX_INTEGER).contains(&value)).then_some(value as u64)
 }
 
-#[allow(clippy::cast_precision_loss, reason = "a figure for people and graphs")]
+#[allow(clippy::cast_precision_loss, reason = "metric values may be approximate")]
 pub(super) fn float(count: u64) -> f64 {
     count as f64
 }
@@ -110,29 +110,29 @@ mod tests {
 
     use super::*;
 
-    fn lines(families: Vec<Exposed>) -> String {
+    fn lines(families: Vec<FamilySnapshot>) -> String {
         String::from_utf8(text(families).to_vec()).unwrap()
     }
 
     #[test]
-    fn families_have_the_form_that_prometheus_reads() {
+    fn families_are_written_in_prometheus_format() {
         let histogram = Histogram::new([0.0025, 0.5, 10.0]);
         [0.002, 0.5, 20.0].into_iter().for_each(|value| histogram.observe(value));
         let sample = |label: &str, value| Sample { labels: vec![label.to_owned()], value };
         let text = lines(vec![
-            Exposed::Values {
+            FamilySnapshot::Values {
                 family: Family::counter("svc_a_total", "Counts\nthings.").by(&["kind"]),
                 samples: vec![sample("x", 1_000_000.0), sample("y", 0.25)],
             },
-            Exposed::one(Family::gauge("svc_b", "A gauge."), -1.5),
-            Exposed::Values { family: Family::counter("svc_c_total", "Nothing yet."), samples: Vec::new() },
-            Exposed::Histograms {
+            FamilySnapshot::one(Family::gauge("svc_b", "A gauge."), -1.5),
+            FamilySnapshot::Values { family: Family::counter("svc_c_total", "Nothing yet."), samples: Vec::new() },
+            FamilySnapshot::Histograms {
                 name: "svc_d_seconds",
                 help: "h",
                 labels: &["l"],
                 series: vec![(vec!["v".into()], histogram)],
             },
-            Exposed::Histograms { name: "svc_e_seconds", help: "h", labels: &[], series: Vec::new() },
+            FamilySnapshot::Histograms { name: "svc_e_seconds", help: "h", labels: &[], series: Vec::new() },
         ]);
         let expected = r#"# HELP svc_a_total Counts\nthings.
 # TYPE svc_a_total counter
@@ -159,9 +159,9 @@ svc_d_seconds_count{l="v"} 3
 
     proptest! {
         #[test]
-        fn a_label_value_stays_on_its_line_and_reads_back(value in "\\PC*|[\\n\"\\\\]{0,8}") {
+        fn label_value_round_trips_on_one_line(value in "\\PC*|[\\n\"\\\\]{0,8}") {
             let family = Family::gauge("m", "h").by(&["l"]);
-            let text = lines(vec![Exposed::Values {
+            let text = lines(vec![FamilySnapshot::Values {
                 family,
                 samples: vec![Sample { labels: vec![value.clone()], value: 1.5 }],
             }]);

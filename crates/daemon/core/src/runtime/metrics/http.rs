@@ -1,5 +1,5 @@
-//! Requests and their latencies. Labels are the route's template, the method and the class of the
-//! status; each combination is a fixed set of counters, made at its first request and kept.
+//! Request counts and latencies. Labels are the route template, the method and the status class. Each combination has a
+//! fixed set of counters, created at its first request and retained.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use agentd_web::RequestObserver;
 use arc_swap::ArcSwap;
 use http::{Method, StatusCode};
 
-use super::exposition::{Exposed, float};
+use super::exposition::{FamilySnapshot, float};
 use super::source::{Family, Sample};
 use crate::runtime::recorder::{HistogramFamily, LabelledHistogram, Recorder, Series};
 
@@ -18,17 +18,17 @@ use crate::runtime::recorder::{HistogramFamily, LabelledHistogram, Recorder, Ser
 const BOUNDS_US: &[u64] = &[
     1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000,
 ];
-const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+const STATUS_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 const METHODS: [&str; 8] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "other"];
-/// Templates come from the router and are few; this holds should that ever change.
+/// Safety limit: route templates come from the router and are few.
 const MAX_ROUTES: usize = 1024;
 const OTHER_ROUTE: &str = "other";
 
 #[derive(Debug)]
 struct MethodMetrics {
-    /// `GET /api/agents`
+    /// Method and route template, such as `GET /api/agents`.
     label: Box<str>,
-    by_class: [AtomicU64; CLASSES.len()],
+    by_class: [AtomicU64; STATUS_CLASSES.len()],
     latency: LabelledHistogram,
 }
 
@@ -63,7 +63,7 @@ impl HttpMetrics {
         known.get(route).or_else(|| known.get(OTHER_ROUTE)).map(Arc::clone).unwrap_or_default()
     }
 
-    pub(super) fn families(&self) -> [Exposed; 2] {
+    pub(super) fn families(&self) -> [FamilySnapshot; 2] {
         let mut routes: Vec<_> =
             self.routes.load().iter().map(|(name, route)| (name.clone(), Arc::clone(route))).collect();
         routes.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
@@ -72,20 +72,20 @@ impl HttpMetrics {
             for (method, metrics) in METHODS.iter().zip(methods.iter()) {
                 let Some(metrics) = metrics.get() else { continue };
                 let labels = [route.to_string(), (*method).to_owned()];
-                for (class, count) in CLASSES.iter().zip(&metrics.by_class) {
+                for (class, count) in STATUS_CLASSES.iter().zip(&metrics.by_class) {
                     let value = float(count.load(Ordering::Relaxed));
                     if value > 0.0 {
                         let labels = labels.iter().cloned().chain([(*class).to_owned()]).collect();
                         samples.push(Sample { labels, value });
                     }
                 }
-                series.push((labels.into(), metrics.latency.shown()));
+                series.push((labels.into(), metrics.latency.prometheus()));
             }
         }
-        let help = "Answered requests by route, method and class of the status.";
+        let help = "Requests by route, method and status class.";
         let family = Family::counter("svc_http_requests_total", help).by(&["route", "method", "status"]);
         let HistogramFamily { name, help, labels, .. } = self.latency;
-        [Exposed::Values { family, samples }, Exposed::Histograms { name, help, labels, series }]
+        [FamilySnapshot::Values { family, samples }, FamilySnapshot::Histograms { name, help, labels, series }]
     }
 
     fn method(&self, method: &str, route: &str) -> MethodMetrics {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_by_class_and_fills_buckets_cumulatively() {
+    fn requests_are_counted_by_class_and_buckets_are_cumulative() {
         let metrics = HttpMetrics::new(Recorder::default());
         let route = "/api/agents/{name}";
         metrics.observe(&Method::GET, route, StatusCode::OK, Duration::from_micros(1_000));

@@ -1,5 +1,5 @@
-//! The figures of one daemon, in Prometheus' text format and for a collector. Each daemon has its own: nothing here
-//! is global, so that several can live in one process.
+//! Metrics of one daemon, in Prometheus' text format and for an OTLP collector. Nothing is global, so several daemons
+//! can run in one process.
 
 mod count;
 mod exposition;
@@ -21,23 +21,22 @@ use tokio::sync::Mutex;
 pub use count::CountBy;
 pub use source::{Family, FamilyKind, MetricList, MetricSource, Sample, SourceError};
 
-use exposition::Exposed;
+use exposition::FamilySnapshot;
 use http::HttpMetrics;
 use source::Registered;
 
 use super::recorder::Recorder;
 
-/// How long an answer to the public stands, which anybody may ask for.
-const FRESH_FOR: Duration = Duration::from_secs(1);
+/// Cache time of public responses.
+const CACHE_TTL: Duration = Duration::from_secs(1);
 
-/// Whether something that was read at `then` may still be shown at `now`. A clock that was set
-/// back makes it stale rather than eternal.
+/// Whether a value read at `then` may still be returned at `now`. If the clock was set back, the value is stale.
 #[must_use]
 pub fn is_fresh(then: Timestamp, now: Timestamp) -> bool {
-    then <= now && now.since(then) < FRESH_FOR
+    then <= now && now.since(then) < CACHE_TTL
 }
 
-/// What the recorded figures are read from. Cheap to share behind an `Arc`.
+/// Registry of all metrics of a daemon, shared behind an `Arc`.
 pub struct Metrics {
     clock: Clock,
     started_at: Timestamp,
@@ -68,18 +67,18 @@ impl Metrics {
         metrics
     }
 
-    /// What hears of every finished request.
+    /// Observer of finished requests.
     #[must_use]
     pub fn request_observer(&self) -> Arc<dyn RequestObserver> {
         Arc::clone(&self.http) as Arc<dyn RequestObserver>
     }
 
-    /// Adds the figures of a domain.
+    /// Adds the metrics of a domain.
     pub fn add(&self, metrics: MetricList) {
         self.sources.write().extend(metrics.0.into_iter().map(|source| Arc::new(Registered::new(source))));
     }
 
-    /// The text of all figures, at most a second old.
+    /// Returns the text exposition of all metrics, at most one second old.
     pub async fn scrape(&self) -> Bytes {
         let mut last = self.last.lock().await;
         if let Some((then, text)) = &*last
@@ -92,28 +91,28 @@ impl Metrics {
         text
     }
 
-    /// All counters and gauges, for a collector. Histograms are recorded for it as things happen.
+    /// Returns all counters and gauges, for a collector. Histograms are exported as they are recorded.
     pub async fn values(&self) -> Vec<MetricFamily> {
         let values = |exposed| match exposed {
-            Exposed::Values { family, samples } => Some(metric_family(family, samples)),
-            Exposed::Histograms { .. } => None,
+            FamilySnapshot::Values { family, samples } => Some(metric_family(family, samples)),
+            FamilySnapshot::Histograms { .. } => None,
         };
         self.families().await.into_iter().filter_map(values).collect()
     }
 
-    /// Everything that is shown, in its order.
-    async fn families(&self) -> Vec<Exposed> {
+    /// Reads all families, in the order of the exposition.
+    async fn families(&self) -> Vec<FamilySnapshot> {
         let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
         let build = Family::gauge("svc_build_info", "The running program; always 1.").by(&["version", "profile"]);
         let labels = vec![env!("CARGO_PKG_VERSION").to_owned(), profile.to_owned()];
-        let mut families = vec![Exposed::Values { family: build, samples: vec![Sample { labels, value: 1.0 }] }];
+        let mut families = vec![FamilySnapshot::Values { family: build, samples: vec![Sample { labels, value: 1.0 }] }];
         families.extend(process::families(self.started_at));
         families.extend(self.http.families());
         families.extend(recorded::histograms(&self.recorder));
         let sources = self.sources.read().clone();
         for source in sources {
             let read = source.read().await;
-            families.extend(read.map(|(family, samples)| Exposed::Values { family, samples }));
+            families.extend(read.map(|(family, samples)| FamilySnapshot::Values { family, samples }));
         }
         families
     }

@@ -1,32 +1,32 @@
-//! What the kernel knows of this process, under the names that every Prometheus client uses.
+//! Process metrics from the kernel, under the names that Prometheus clients use.
 
 use agentd_base::Timestamp;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::exposition::{Exposed, float};
+use super::exposition::{FamilySnapshot, float};
 use super::source::Family;
 
 #[allow(clippy::cast_precision_loss, reason = "times of this century fit an f64 to the microsecond")]
-pub(super) fn families(started_at: Timestamp) -> Vec<Exposed> {
+pub(super) fn families(started_at: Timestamp) -> Vec<FamilySnapshot> {
     let started = started_at.as_micros() as f64 / 1e6;
-    let help = "When the daemon started, in Unix time.";
-    let mut families = vec![Exposed::one(Family::gauge("process_start_time_seconds", help), started)];
+    let help = "Unix time of the daemon's start.";
+    let mut families = vec![FamilySnapshot::one(Family::gauge("process_start_time_seconds", help), started)];
     if let Some(bytes) = resident_bytes() {
         let help = "Resident memory of the daemon without its children.";
-        families.push(Exposed::one(Family::gauge("process_resident_memory_bytes", help), bytes));
+        families.push(FamilySnapshot::one(Family::gauge("process_resident_memory_bytes", help), bytes));
     }
     if let Some(count) = open_files() {
-        families.push(Exposed::one(Family::gauge("process_open_fds", "Open file descriptors."), count));
+        families.push(FamilySnapshot::one(Family::gauge("process_open_fds", "Open file descriptors."), count));
     }
     if let Some(limit) = getrlimit(Resource::Nofile).current {
-        let help = "How many file descriptors may be open.";
-        families.push(Exposed::one(Family::gauge("process_max_fds", help), float(limit)));
+        let help = "Maximum number of open file descriptors.";
+        families.push(FamilySnapshot::one(Family::gauge("process_max_fds", help), float(limit)));
     }
-    let help = "Processor time of the daemon without its children, user and system.";
+    let help = "User and system CPU time of the daemon without its children.";
     let used = clock_gettime(ClockId::ProcessCPUTime);
     let used = used.tv_sec as f64 + used.tv_nsec as f64 / 1e9;
-    families.push(Exposed::one(Family::counter("process_cpu_seconds_total", help), used));
+    families.push(FamilySnapshot::one(Family::counter("process_cpu_seconds_total", help), used));
     families
 }
 
@@ -40,7 +40,7 @@ fn resident_bytes() -> Option<f64> {
 }
 
 fn open_files() -> Option<f64> {
-    // One of them is the directory that is being read.
+    // Without the descriptor of the directory itself.
     let count = std::fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1);
     u32::try_from(count).ok().map(f64::from)
 }

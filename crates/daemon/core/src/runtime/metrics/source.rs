@@ -1,4 +1,4 @@
-//! Figures that are read from a domain when somebody asks.
+//! Metric sources that are read at scrape time.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -8,10 +8,10 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
-/// A family keeps this many label sets; of what comes later the first label is `other`.
+/// Maximum number of label sets per family. For further ones, the first label is `other`.
 const MAX_LABEL_SETS: usize = 256;
 const OTHER: &str = "other";
-const MAX_VALUE_CHARACTERS: usize = 100;
+const MAX_LABEL_VALUE_CHARACTERS: usize = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FamilyKind {
@@ -19,17 +19,17 @@ pub enum FamilyKind {
     Gauge,
 }
 
-/// One metric: its name, what it says, and the names of its labels.
+/// Metric with its name, help text, kind and label names.
 #[derive(Debug, Clone, Copy)]
 pub struct Family {
     pub name: &'static str,
     pub help: &'static str,
     pub kind: FamilyKind,
-    /// The first may have any number of values, each other one a few that are known.
+    /// Label names. The first label may have any number of values; each other label has a few fixed values.
     pub labels: &'static [&'static str],
 }
 
-/// One value; `labels` in the order of the family's.
+/// Value of one label set; `labels` are the label values in the order of the family's labels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
     pub labels: Vec<String>,
@@ -55,47 +55,47 @@ impl Family {
 
 impl Sample {
     #[must_use]
-    #[allow(clippy::cast_precision_loss, reason = "a figure for people and graphs")]
+    #[allow(clippy::cast_precision_loss, reason = "metric values may be approximate")]
     pub fn of(labels: Vec<String>, count: u64) -> Self {
         Self { labels, value: count as f64 }
     }
 
-    /// The value of a family without labels.
+    /// Creates the sample of a family without labels.
     #[must_use]
     pub fn one(count: u64) -> Vec<Self> {
         vec![Self::of(Vec::new(), count)]
     }
 
-    /// The same for one that is a time.
+    /// Creates the sample of a family without labels that is a duration.
     #[must_use]
     pub fn seconds(time: Duration) -> Vec<Self> {
         vec![Self { labels: Vec::new(), value: time.as_secs_f64() }]
     }
 
-    /// What was counted in millionths.
+    /// Creates a sample in seconds from a count of microseconds.
     #[must_use]
     pub fn micros(labels: Vec<String>, micros: u64) -> Self {
         let sample = Self::of(labels, micros);
         Self { value: sample.value / 1e6, ..sample }
     }
 
-    /// The values of a family with one label.
+    /// Creates the samples of a family with one label.
     pub fn each<'l>(counts: impl IntoIterator<Item = (&'l str, u64)>) -> Vec<Self> {
         counts.into_iter().map(|(label, count)| Self::of(vec![label.to_owned()], count)).collect()
     }
 }
 
-/// Why a source has nothing to say now. It is left out of that scrape and logged.
+/// Error of a source. The family is omitted from that scrape, and the error is logged.
 pub type SourceError = Box<dyn std::error::Error + Send + Sync>;
 
 pub trait MetricSource: Send + Sync {
     fn family(&self) -> &Family;
 
-    /// The present values. Must be cheap: the endpoint is public, though asked only once a second.
+    /// Reads the current values. Must be cheap: the endpoint is public, although it is read at most once per second.
     fn samples(&self) -> BoxFuture<'_, Result<Vec<Sample>, SourceError>>;
 }
 
-/// A source from a function.
+/// Source backed by a function.
 struct FunctionSource<F> {
     family: Family,
     read: F,
@@ -121,7 +121,7 @@ where
     }
 }
 
-/// Figures of a domain, which are read when somebody asks for them.
+/// Metrics of a domain, which are read at scrape time.
 #[derive(Default)]
 pub struct MetricList(pub(super) Vec<Box<dyn MetricSource>>);
 
@@ -132,8 +132,8 @@ impl std::fmt::Debug for MetricList {
 }
 
 impl MetricList {
-    /// Adds a figure of `owner` that `read` gets. It must be cheap: the endpoint is public, though asked only once a
-    /// second.
+    /// Adds a metric that `read` reads from `owner`. It must be cheap: the endpoint is public, although it is read at
+    /// most once per second.
     pub fn read<T, F, R>(&mut self, family: Family, owner: &T, read: F)
     where
         T: Clone + Send + Sync + 'static,
@@ -145,18 +145,18 @@ impl MetricList {
     }
 }
 
-/// What a counter showed: it may only rise, also when its source starts again from less.
+/// State of a counter, which never decreases even if its source restarts from a lower value.
 #[derive(Debug, Clone, Copy, Default)]
-struct Rising {
+struct MonotonicCounter {
     last_read: f64,
-    shown: f64,
+    exposed: f64,
 }
 
-/// A source with what must be remembered of it between two scrapes.
+/// Source with its state between scrapes.
 pub(super) struct Registered {
     source: Box<dyn MetricSource>,
-    /// The label sets that have a line of their own, first come first served.
-    seen: Mutex<HashMap<Vec<String>, Rising>>,
+    /// Label sets with their own line, in order of arrival.
+    seen: Mutex<HashMap<Vec<String>, MonotonicCounter>>,
 }
 
 impl Registered {
@@ -164,28 +164,28 @@ impl Registered {
         Self { source, seen: Mutex::default() }
     }
 
-    /// The family with its present lines; `None` where it cannot be read now.
+    /// Reads the family with its current lines; `None` if the source fails.
     pub(super) async fn read(&self) -> Option<(Family, Vec<Sample>)> {
         let family = *self.source.family();
         match self.source.samples().await {
-            Ok(samples) => Some((family, self.bounded(family, samples))),
+            Ok(samples) => Some((family, self.limit_samples(family, samples))),
             Err(error) => {
-                tracing::debug!(metric = family.name, %error, "metric not read and left out");
+                tracing::debug!(metric = family.name, %error, "failed to read metric; omitting it");
                 None
             }
         }
     }
 
-    /// At most [`MAX_LABEL_SETS`] lines and those for all others, sorted; counters only rise.
-    fn bounded(&self, family: Family, samples: Vec<Sample>) -> Vec<Sample> {
+    /// Limits the samples to [`MAX_LABEL_SETS`] lines plus the lines labelled `other`, sorted. Counters never decrease.
+    fn limit_samples(&self, family: Family, samples: Vec<Sample>) -> Vec<Sample> {
         let mut seen = self.seen.lock();
         let mut read: HashMap<Vec<String>, f64> = HashMap::new();
         for Sample { mut labels, value } in samples {
             if let Some(first) = labels.first_mut() {
-                *first = bounded_value(first);
+                *first = sanitize_value(first);
             }
             if !seen.contains_key(&labels) && seen.len() >= MAX_LABEL_SETS {
-                // The others say what is counted, and sums go by them.
+                // The other labels are kept, because sums are grouped by them.
                 if let Some(first) = labels.first_mut() {
                     OTHER.clone_into(first);
                 }
@@ -198,11 +198,11 @@ impl Registered {
             FamilyKind::Counter => seen
                 .iter_mut()
                 .map(|(labels, rising)| {
-                    // What is no longer there counts as nothing: it began anew.
+                    // A missing label set counts as zero: its source restarted.
                     let now = read.get(labels).copied().unwrap_or(0.0);
-                    rising.shown += if now >= rising.last_read { now - rising.last_read } else { now };
+                    rising.exposed += if now >= rising.last_read { now - rising.last_read } else { now };
                     rising.last_read = now;
-                    Sample { labels: labels.clone(), value: rising.shown }
+                    Sample { labels: labels.clone(), value: rising.exposed }
                 })
                 .collect(),
         };
@@ -211,10 +211,10 @@ impl Registered {
     }
 }
 
-/// A label's value as it is shown: it may be of somebody's choosing, so it is cut, and only what prints stays.
-fn bounded_value(value: &str) -> String {
-    let shown = |character: char| if character.is_control() { '\u{fffd}' } else { character };
-    value.chars().take(MAX_VALUE_CHARACTERS).map(shown).collect()
+/// Truncates a label value and replaces control characters, because the value may come from untrusted input.
+fn sanitize_value(value: &str) -> String {
+    let exposed = |character: char| if character.is_control() { '\u{fffd}' } else { character };
+    value.chars().take(MAX_LABEL_VALUE_CHARACTERS).map(exposed).collect()
 }
 
 #[cfg(test)]
@@ -236,28 +236,28 @@ mod tests {
             rounds in prop::collection::vec(prop::collection::vec((0u16..400, 0u32..1000), 0..350), 1..12)
         ) {
             let registered = registered(TOKENS);
-            let mut shown: HashMap<Vec<String>, f64> = HashMap::new();
+            let mut exposed: HashMap<Vec<String>, f64> = HashMap::new();
             for round in rounds {
                 let samples = round.iter().map(|(model, value)| Sample {
                     labels: vec![model.to_string(), "input".to_owned()],
                     value: f64::from(*value),
                 });
-                let lines = registered.bounded(TOKENS, samples.collect());
+                let lines = registered.limit_samples(TOKENS, samples.collect());
                 prop_assert!(lines.len() <= MAX_LABEL_SETS + 1);
                 for Sample { labels, value } in &lines {
-                    prop_assert!(*value >= shown.get(labels).copied().unwrap_or(0.0));
+                    prop_assert!(*value >= exposed.get(labels).copied().unwrap_or(0.0));
                 }
-                prop_assert!(shown.keys().all(|labels| lines.iter().any(|line| &line.labels == labels)));
-                shown = lines.into_iter().map(|line| (line.labels, line.value)).collect();
+                prop_assert!(exposed.keys().all(|labels| lines.iter().any(|line| &line.labels == labels)));
+                exposed = lines.into_iter().map(|line| (line.labels, line.value)).collect();
             }
         }
     }
 
     #[test]
-    fn a_counter_goes_on_after_its_source_began_anew() {
+    fn counter_continues_after_its_source_restarts() {
         let registered = registered(Family { labels: &[], ..TOKENS });
         let show = |value| {
-            registered.bounded(TOKENS, vec![Sample { labels: Vec::new(), value }]).first().map(|line| line.value)
+            registered.limit_samples(TOKENS, vec![Sample { labels: Vec::new(), value }]).first().map(|line| line.value)
         };
         assert_eq!(show(100.0), Some(100.0));
         assert_eq!(show(20.0), Some(120.0));
@@ -265,26 +265,26 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_line_of_its_own_keeps_its_type() {
+    fn label_sets_over_the_limit_keep_their_other_labels() {
         let registered = registered(TOKENS);
         let sample = |model: String, kind: &str| Sample { labels: vec![model, kind.to_owned()], value: 1.0 };
         let models = (0..MAX_LABEL_SETS).map(|number| format!("model-{number}\n{}", "x".repeat(200)));
         let samples = models.flat_map(|model| [sample(model.clone(), "input"), sample(model, "output")]);
-        let lines = registered.bounded(TOKENS, samples.collect());
+        let lines = registered.limit_samples(TOKENS, samples.collect());
         let others: Vec<_> = lines.iter().filter(|line| line.labels[0] == OTHER).collect();
         assert_eq!(others.iter().map(|line| line.labels[1].as_str()).collect::<Vec<_>>(), ["input", "output"]);
         assert_eq!(others.iter().map(|line| line.value).collect::<Vec<_>>(), [128.0, 128.0]);
-        assert!(lines.iter().all(|line| line.labels[0].chars().count() <= MAX_VALUE_CHARACTERS));
+        assert!(lines.iter().all(|line| line.labels[0].chars().count() <= MAX_LABEL_VALUE_CHARACTERS));
         assert!(lines.iter().all(|line| !line.labels[0].contains('\n')));
     }
 
     #[test]
-    fn a_gauge_falls_and_its_lines_go() {
+    fn gauge_decreases_and_drops_missing_lines() {
         let registered = registered(TOKENS);
         let gauge = Family { kind: FamilyKind::Gauge, ..TOKENS };
         let line = |value| vec![Sample { labels: vec!["a".into(), "b".into()], value }];
-        assert_eq!(registered.bounded(gauge, line(5.0)), line(5.0));
-        assert_eq!(registered.bounded(gauge, line(2.0)), line(2.0));
-        assert_eq!(registered.bounded(gauge, Vec::new()), Vec::new());
+        assert_eq!(registered.limit_samples(gauge, line(5.0)), line(5.0));
+        assert_eq!(registered.limit_samples(gauge, line(2.0)), line(2.0));
+        assert_eq!(registered.limit_samples(gauge, Vec::new()), Vec::new());
     }
 }

@@ -1,5 +1,4 @@
-//! Histograms in few buckets that only grow: Prometheus reads them, and they are sent to a collector where one wants
-//! metrics.
+//! Cumulative histograms with few buckets, for Prometheus and for the collector if one is configured.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +6,7 @@ use std::time::Duration;
 use agentd_telemetry::{KeyValue, Meter};
 use prometheus_client::metrics::histogram::Histogram;
 
-/// The histograms of one metric.
+/// Histograms of one metric.
 #[derive(Debug)]
 pub(crate) struct HistogramFamily {
     pub(crate) name: &'static str,
@@ -18,10 +17,10 @@ pub(crate) struct HistogramFamily {
     exported: agentd_telemetry::Histogram,
 }
 
-/// The histogram of one set of labels. Recorded by any number of threads; cheap to clone.
+/// Histogram of one label set. Thread-safe; cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct LabelledHistogram {
-    shown: Histogram,
+    prometheus: Histogram,
     exported: agentd_telemetry::Histogram,
     attributes: Arc<[KeyValue]>,
 }
@@ -41,11 +40,11 @@ impl HistogramFamily {
         Self { name, help, labels, bounds_us, exported: meter.histogram(name, help, seconds(bounds_us)) }
     }
 
-    /// A histogram with these values of the labels.
+    /// Creates a histogram for these label values.
     pub(crate) fn with(&self, values: &[&str]) -> LabelledHistogram {
         let attribute = |(label, value): (&&'static str, &&str)| KeyValue::new(*label, (*value).to_owned());
         LabelledHistogram {
-            shown: Histogram::new(seconds(self.bounds_us)),
+            prometheus: Histogram::new(seconds(self.bounds_us)),
             exported: self.exported.clone(),
             attributes: self.labels.iter().zip(values).map(attribute).collect(),
         }
@@ -55,12 +54,12 @@ impl HistogramFamily {
 impl LabelledHistogram {
     pub(crate) fn record(&self, elapsed: Duration) {
         let seconds = elapsed.as_secs_f64();
-        self.shown.observe(seconds);
+        self.prometheus.observe(seconds);
         self.exported.record(seconds, &self.attributes);
     }
 
-    /// The histogram for the Prometheus exposition.
-    pub(crate) fn shown(&self) -> Histogram {
-        self.shown.clone()
+    /// Returns the histogram for the Prometheus exposition.
+    pub(crate) fn prometheus(&self) -> Histogram {
+        self.prometheus.clone()
     }
 }

@@ -1,16 +1,16 @@
-//! How long things took: a histogram that can be merged, so that a percentile of a week or of several daemons
-//! is computed from what was measured and never from percentiles.
+//! Mergeable latency histograms. Percentiles over a week or over several daemons are computed from the merged
+//! measurements, never from other percentiles.
 
 use std::time::Duration;
 
 use histogram::{AtomicHistogram32, Config, Histogram, Quantile, SparseHistogram};
 
-/// 32 buckets between each power of two: a value is at most 3.2 % from what is shown of it.
+/// 32 buckets between consecutive powers of two, so the relative error is at most 3.2 %.
 const GROUPING_POWER: u8 = 5;
-/// In microseconds, 19 hours.
+/// Power of two of the largest value in microseconds, about 19 hours.
 const MAX_VALUE_POWER: u8 = 36;
 
-/// Recorded by any number of threads.
+/// Latency histogram for concurrent recording.
 #[derive(Debug)]
 pub(super) struct AtomicLatency(AtomicHistogram32);
 
@@ -24,27 +24,27 @@ impl AtomicLatency {
     pub(super) fn record(&self, elapsed: Duration) {
         let longest = (1 << MAX_VALUE_POWER) - 1;
         let micros = u64::try_from(elapsed.as_micros()).unwrap_or(longest).min(longest);
-        // Only what is out of range is refused.
+        // Fails only for values out of range.
         let _ = self.0.increment(micros);
     }
 
-    /// What was recorded since the last call.
+    /// Returns and resets what was recorded since the last call.
     pub(super) fn drain(&self) -> Latency {
         Latency(SparseHistogram::from(&Histogram::from(&self.0.drain())))
     }
 
-    /// The same, without taking it away.
+    /// Returns what was recorded, without resetting it.
     pub(super) fn load(&self) -> Latency {
         Latency(SparseHistogram::from(&Histogram::from(&self.0.load())))
     }
 }
 
-#[allow(clippy::expect_used, reason = "of constants")]
+#[allow(clippy::expect_used, reason = "both values are constants")]
 fn config() -> Config {
     Config::new(GROUPING_POWER, MAX_VALUE_POWER).expect("powers within the limits")
 }
 
-/// How long each of a number of things took. As large as what was measured differs.
+/// Sparse latency histogram. Its size grows with the number of distinct buckets.
 #[derive(Debug, Clone)]
 pub struct Latency(SparseHistogram);
 
@@ -64,20 +64,20 @@ impl Latency {
         if other.0.is_empty() {
             return;
         }
-        // Of one shape always, and no bucket counts up to 2^64.
+        // All histograms have the same configuration, and no bucket reaches 2^64.
         if let Ok(sum) = self.0.checked_add(&other.0) {
             self.0 = sum;
         }
     }
 
-    /// The time that this share of the things took at most, in milliseconds; `None` of nothing.
+    /// Returns the quantile `share` in milliseconds; `None` if the histogram is empty.
     #[must_use]
     pub fn quantile_ms(&self, share: f64) -> Option<f64> {
         let [found] = self.quantiles_ms([share]);
         found
     }
 
-    /// The same of several shares, in one pass.
+    /// Returns several quantiles in milliseconds, in one pass.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "below 2^36")]
     pub fn quantiles_ms<const N: usize>(&self, shares: [f64; N]) -> [Option<f64>; N] {
@@ -85,7 +85,7 @@ impl Latency {
         shares.map(|share| Some(found.as_ref()?.get(&Quantile::new(share).ok()?)?.end() as f64 / 1e3))
     }
 
-    /// Number and count of each bucket that is not empty, as variable-length integers; numbers as distances.
+    /// Encodes the index and count of each non-empty bucket as variable-length integers. Indexes are delta-encoded.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -98,7 +98,7 @@ impl Latency {
         bytes
     }
 
-    /// What [`Self::to_bytes`] made; nothing of what is no such thing.
+    /// Decodes the output of [`Self::to_bytes`]. Invalid input results in an empty histogram.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let (mut buckets, mut counts) = (Vec::new(), Vec::new());
@@ -112,11 +112,11 @@ impl Latency {
     }
 }
 
-/// Adds up many histograms as they were stored, without one in between for each.
+/// Sums many encoded histograms without decoding each into a histogram.
 #[derive(Debug)]
 pub struct LatencySum {
     counts: Box<[u64]>,
-    /// Those below, and those from the end on, are empty.
+    /// Buckets below `begin` and from `end` on are empty.
     begin: usize,
     end: usize,
 }
@@ -128,7 +128,7 @@ impl Default for LatencySum {
 }
 
 impl LatencySum {
-    /// Adds what [`Latency::to_bytes`] made.
+    /// Adds a histogram encoded by [`Latency::to_bytes`].
     pub fn add(&mut self, bytes: &[u8]) {
         let (mut bytes, mut bucket) = (bytes.iter(), 0_usize);
         while let (Some(distance), Some(count)) = (read_integer(&mut bytes), read_integer(&mut bytes)) {
@@ -140,7 +140,7 @@ impl LatencySum {
         }
     }
 
-    /// What was added since the last call.
+    /// Returns and resets the sum since the last call.
     pub fn take(&mut self) -> Latency {
         let touched = self.begin.min(self.end)..self.end;
         let (mut buckets, mut counts) = (Vec::with_capacity(touched.len()), Vec::with_capacity(touched.len()));
@@ -155,7 +155,7 @@ impl LatencySum {
     }
 }
 
-/// Seven bits a byte, the lowest first.
+/// Writes a LEB128 integer: seven bits per byte, least significant first.
 fn write_integer(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         bytes.push(u8::try_from(value & 0x7f).unwrap_or_default() | 0x80);
@@ -164,7 +164,7 @@ fn write_integer(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(u8::try_from(value).unwrap_or_default());
 }
 
-/// Of the thousands that a month has, most are one byte.
+/// Reads a LEB128 integer. Optimized for one byte, because most of the many values of a month are small.
 #[inline]
 fn read_integer(bytes: &mut std::slice::Iter<'_, u8>) -> Option<u64> {
     let first = *bytes.next()?;
@@ -188,7 +188,7 @@ mod tests {
 
     use super::*;
 
-    fn of(micros: &[u64]) -> Latency {
+    fn latency(micros: &[u64]) -> Latency {
         let recorded = AtomicLatency::default();
         micros.iter().for_each(|&micros| recorded.record(Duration::from_micros(micros)));
         recorded.drain()
@@ -196,21 +196,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_percentile_of_merged_parts_is_that_of_the_whole(
+        fn percentile_of_merged_parts_equals_percentile_of_all_values(
             parts in prop::collection::vec(prop::collection::vec(0u64..100_000_000, 0..50), 1..6),
             share in 0.0f64..=1.0,
         ) {
             let mut merged = Latency::default();
             let mut sum = LatencySum::default();
             for part in &parts {
-                merged.merge(&Latency::from_bytes(&of(part).to_bytes()));
-                sum.add(&of(part).to_bytes());
+                merged.merge(&Latency::from_bytes(&latency(part).to_bytes()));
+                sum.add(&latency(part).to_bytes());
             }
             prop_assert_eq!(sum.take().to_bytes(), merged.to_bytes());
             prop_assert_eq!(sum.take().count(), 0);
             let mut all: Vec<u64> = parts.concat();
             prop_assert_eq!(merged.count(), all.len() as u64);
-            prop_assert_eq!(merged.quantile_ms(share), of(&all).quantile_ms(share));
+            prop_assert_eq!(merged.quantile_ms(share), latency(&all).quantile_ms(share));
             all.sort_unstable();
             let rank = ((share * all.len() as f64).ceil() as usize).clamp(1, all.len().max(1));
             match (all.get(rank - 1), merged.quantile_ms(share)) {
@@ -219,12 +219,12 @@ mod tests {
                     let true_ms = true_value as f64 / 1e3;
                     prop_assert!(shown >= true_ms - 1e-9 && shown <= true_ms * 1.033 + 0.001, "{shown} of {true_ms}");
                 }
-                (Some(_), None) => prop_assert!(false, "nothing of something"),
+                (Some(_), None) => prop_assert!(false, "no percentile of a non-empty histogram"),
             }
         }
 
         #[test]
-        fn bytes_of_anything_end(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn decoding_arbitrary_bytes_terminates(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = Latency::from_bytes(&bytes).to_bytes();
             let mut sum = LatencySum::default();
             sum.add(&bytes);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_longer_than_anything_counts() {
+    fn duration_over_the_maximum_is_counted() {
         let recorded = AtomicLatency::default();
         recorded.record(Duration::MAX);
         assert_eq!((recorded.load().count(), recorded.drain().count(), recorded.load().count()), (1, 1, 0));

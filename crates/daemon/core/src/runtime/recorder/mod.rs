@@ -1,12 +1,11 @@
-//! What a daemon measures of itself, in memory, until it is stored: how long turns, calls of models and tools
-//! took, and how many failed. Requests are measured beside the metrics.
+//! In-memory measurements until they are stored: durations and errors of turns, model calls, tool calls and requests.
 //!
-//! Invariants: recording waits for nothing but the lock of a histogram, which is held for a few additions, and, once a
-//! label is known, allocates nothing; the number of labels is bounded. What was not stored yet is lost with the process:
-//! counts that must not be are kept by `rollups`.
+//! Invariants: recording waits only for the lock of a histogram, which is held for a few additions, and allocates
+//! nothing for a known label. The number of labels is bounded. Values that are not stored yet are lost if the process
+//! ends; `rollups` stores the counts that must not be lost.
 //!
-//! Values that are taken for storage are reset to zero. Metrics must be cumulative, so the recorder keeps counters for
-//! each label and histograms with few buckets besides.
+//! Values are reset to zero when they are taken for storage. Metrics must be cumulative, so the recorder additionally
+//! has counters for each label and histograms with few buckets.
 
 mod histograms;
 mod latency;
@@ -24,12 +23,12 @@ use tokio::sync::Notify;
 pub(super) use histograms::{HistogramFamily, LabelledHistogram};
 pub use latency::{Latency, LatencySum};
 
-/// Of each series; what comes later is recorded as `other`.
+/// Maximum number of labels per series. Further labels are recorded as `other`.
 const MAX_LABELS: usize = 512;
-/// Many more than there are, since each has a histogram among the metrics.
+/// Maximum number of provider labels. It is lower because each provider has a histogram among the metrics.
 const MAX_PROVIDERS: usize = 32;
 const OTHER: &str = "other";
-/// Upper bounds of what the metrics show, in microseconds: from what answers at once to what takes minutes.
+/// Upper bounds of the metric buckets in microseconds, from milliseconds to minutes.
 const BOUNDS_US: &[u64] = &[
     10_000,
     50_000,
@@ -45,25 +44,26 @@ const BOUNDS_US: &[u64] = &[
     300_000_000,
 ];
 
-/// What is measured.
+/// Measured kind of operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Series {
-    /// Of each method and route.
+    /// Requests by method and route.
     Request,
-    /// The same requests together, made when they are read: over a long period nobody adds up hundreds of routes.
+    /// All requests together, computed when they are read, so that queries over long periods need not sum hundreds of
+    /// routes.
     Requests,
-    /// Turns from their beginning to their end.
+    /// Turns from start to end.
     Turn,
-    /// Turns until the first word of the answer.
+    /// Turns until the first token of the answer.
     FirstToken,
-    /// Of each provider.
+    /// Model calls by provider.
     ModelCall,
-    /// Of each tool.
+    /// Tool calls by tool.
     Tool,
 }
 
 impl Series {
-    /// Those that are recorded.
+    /// Series that are recorded rather than computed.
     const RECORDED: [Self; 5] = [Self::Request, Self::Turn, Self::FirstToken, Self::ModelCall, Self::Tool];
 
     #[must_use]
@@ -79,11 +79,11 @@ impl Series {
     }
 }
 
-/// What was recorded of one label.
+/// Measurements of one label.
 #[derive(Debug, Clone, Default)]
 pub struct Recorded {
     pub latency: Latency,
-    /// How many of them failed.
+    /// Number of failed operations.
     pub errors: u64,
 }
 
@@ -98,11 +98,11 @@ impl Recorded {
 struct Slot {
     latency: latency::AtomicLatency,
     errors: AtomicU64,
-    /// `None` of requests, which the metrics count themselves.
+    /// `None` for requests, which the metrics count themselves.
     since_start: Option<SinceStart>,
 }
 
-/// What only grows.
+/// Cumulative values since the daemon started.
 #[derive(Debug)]
 struct SinceStart {
     count: AtomicU64,
@@ -111,7 +111,7 @@ struct SinceStart {
     histogram: LabelledHistogram,
 }
 
-/// Counts of a label since the daemon started.
+/// Totals of a label since the daemon started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Total {
     pub(super) count: u64,
@@ -119,11 +119,11 @@ pub(super) struct Total {
     pub(super) errors: u64,
 }
 
-/// Histograms of one metric as Prometheus is shown them, each with the values of its labels.
+/// Histograms of one metric for Prometheus, each with the values of its labels.
 pub(super) type LabelledHistograms = Vec<(Vec<String>, Histogram)>;
 
-/// The metrics that are histograms. Those with labels of anybody's choosing have one for all: a histogram for each would
-/// be long.
+/// Histograms among the metrics. Series with user-defined labels have one histogram for all labels, to bound the size
+/// of the exposition.
 #[derive(Debug)]
 struct Histograms {
     turns: (HistogramFamily, LabelledHistogram),
@@ -142,22 +142,19 @@ impl Histograms {
             (family, histogram)
         };
         Self {
-            turns: one("svc_turn_duration_seconds", "How long turns of agents took, waiting for approvals included."),
-            first_tokens: one(
-                "svc_turn_first_token_seconds",
-                "How long turns took until the first word of the answer.",
-            ),
-            tools: one("svc_tool_call_duration_seconds", "How long calls of tools took, whichever the tool."),
+            turns: one("svc_turn_duration_seconds", "Duration of agent turns, including the wait for approvals."),
+            first_tokens: one("svc_turn_first_token_seconds", "Time until the first token of the answer of a turn."),
+            tools: one("svc_tool_call_duration_seconds", "Duration of tool calls of all tools."),
             model_calls: family(
                 "svc_model_call_duration_seconds",
-                "How long calls of models took to their last word, by provider.",
+                "Duration of model calls until the last token, by provider.",
                 &["provider"],
             ),
         }
     }
 
-    /// `None` of requests, which the metrics count themselves.
-    fn of(&self, series: Series, label: &str) -> Option<LabelledHistogram> {
+    /// Returns the histogram of a label; `None` for requests, which the metrics count themselves.
+    fn histogram_for(&self, series: Series, label: &str) -> Option<LabelledHistogram> {
         match series {
             Series::Request | Series::Requests => None,
             Series::Turn => Some(self.turns.1.clone()),
@@ -176,11 +173,11 @@ struct Inner {
     histograms: Histograms,
     series: [ArcSwap<Slots>; Series::RECORDED.len()],
     is_off: AtomicBool,
-    has_news: AtomicBool,
-    news: Arc<Notify>,
+    has_pending: AtomicBool,
+    notify: Arc<Notify>,
 }
 
-/// Cheap to clone.
+/// Recorder of measurements. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Recorder(Arc<Inner>);
 
@@ -191,7 +188,7 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// Records for `meter` as well.
+    /// Creates a recorder that also exports to `meter`.
     #[must_use]
     pub fn new(meter: Meter) -> Self {
         let histograms = Histograms::new(&meter);
@@ -200,18 +197,18 @@ impl Recorder {
             histograms,
             series: Default::default(),
             is_off: AtomicBool::default(),
-            has_news: AtomicBool::default(),
-            news: Arc::default(),
+            has_pending: AtomicBool::default(),
+            notify: Arc::default(),
         }))
     }
 
-    /// Exports metrics to a collector.
+    /// Meter that exports metrics to a collector.
     #[must_use]
     pub fn meter(&self) -> &Meter {
         &self.0.meter
     }
 
-    /// Records nothing from now on: to measure what recording costs.
+    /// Disables recording, to measure its cost.
     pub fn turn_off(&self) {
         self.0.is_off.store(true, Ordering::Relaxed);
     }
@@ -226,8 +223,8 @@ impl Recorder {
         } else {
             self.slot_for(slots, label, series).record(elapsed, is_error);
         }
-        if !self.0.has_news.load(Ordering::Relaxed) && !self.0.has_news.swap(true, Ordering::Relaxed) {
-            self.0.news.notify_one();
+        if !self.0.has_pending.load(Ordering::Relaxed) && !self.0.has_pending.swap(true, Ordering::Relaxed) {
+            self.0.notify.notify_one();
         }
     }
 
@@ -242,31 +239,31 @@ impl Recorder {
         }
     }
 
-    /// Told when something is recorded after [`Self::drain`].
+    /// Notified at the first recording after [`Self::drain`].
     #[must_use]
-    pub fn news(&self) -> Arc<Notify> {
-        Arc::clone(&self.0.news)
+    pub fn notify(&self) -> Arc<Notify> {
+        Arc::clone(&self.0.notify)
     }
 
     #[must_use]
-    pub fn has_news(&self) -> bool {
-        self.0.has_news.load(Ordering::Relaxed)
+    pub fn has_pending(&self) -> bool {
+        self.0.has_pending.load(Ordering::Relaxed)
     }
 
-    /// Takes what was recorded since the last call.
+    /// Returns and resets all measurements since the last call.
     #[must_use]
     pub fn drain(&self) -> Vec<(Series, Box<str>, Recorded)> {
-        self.0.has_news.store(false, Ordering::Relaxed);
+        self.0.has_pending.store(false, Ordering::Relaxed);
         self.read(|slot| Recorded { latency: slot.latency.drain(), errors: slot.errors.swap(0, Ordering::Relaxed) })
     }
 
-    /// The same, without taking it away.
+    /// Returns all measurements since the last [`Self::drain`], without resetting them.
     #[must_use]
     pub fn load(&self) -> Vec<(Series, Box<str>, Recorded)> {
         self.read(|slot| Recorded { latency: slot.latency.load(), errors: slot.errors.load(Ordering::Relaxed) })
     }
 
-    /// Counts of a series since the daemon started, by label.
+    /// Totals of a series since the daemon started, by label.
     #[must_use]
     pub(super) fn since_start(&self, series: Series) -> Vec<(Box<str>, Total)> {
         let slots = self.slots(series).load_full();
@@ -275,31 +272,31 @@ impl Recorder {
         slots.iter().filter_map(read).collect()
     }
 
-    /// The metrics that are histograms, each with what it has of each set of labels.
+    /// Returns all histograms among the metrics, by label set.
     #[must_use]
     pub(super) fn histograms(&self) -> Vec<(&HistogramFamily, LabelledHistograms)> {
         let Histograms { turns, first_tokens, tools, model_calls } = &self.0.histograms;
         let slots = self.slots(Series::ModelCall).load_full();
         #[allow(clippy::borrowed_box, reason = "as the map gives it")]
         let read = |(label, slot): (&Box<str>, &Arc<Slot>)| {
-            Some((vec![label.to_string()], slot.since_start.as_ref()?.histogram.shown()))
+            Some((vec![label.to_string()], slot.since_start.as_ref()?.histogram.prometheus()))
         };
         let mut providers: Vec<_> = slots.iter().filter_map(read).collect();
         providers.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
         let one = [turns, first_tokens, tools].into_iter();
-        let one = one.map(|(family, histogram)| (family, vec![(Vec::new(), histogram.shown())]));
+        let one = one.map(|(family, histogram)| (family, vec![(Vec::new(), histogram.prometheus())]));
         one.chain([(model_calls, providers)]).collect()
     }
 
-    /// A label's slot, made where it is new. Whoever comes at the same time gets the same.
+    /// Returns the slot of a label and creates it if needed. Concurrent callers get the same slot.
     fn slot_for(&self, slots: &ArcSwap<Slots>, label: &str, series: Series) -> Arc<Slot> {
-        let most = if series == Series::ModelCall { MAX_PROVIDERS } else { MAX_LABELS };
-        // Its histogram names the label under which it is kept.
-        let own = Arc::new(Slot::new(self.0.histograms.of(series, label)));
-        let other = Arc::new(Slot::new(self.0.histograms.of(series, OTHER)));
+        let max_labels = if series == Series::ModelCall { MAX_PROVIDERS } else { MAX_LABELS };
+        // The histogram carries the label under which the slot is stored.
+        let own = Arc::new(Slot::new(self.0.histograms.histogram_for(series, label)));
+        let other = Arc::new(Slot::new(self.0.histograms.histogram_for(series, OTHER)));
         slots.rcu(|known| {
             let mut known = Slots::clone(known);
-            let (label, made) = if known.len() < most { (label, &own) } else { (OTHER, &other) };
+            let (label, made) = if known.len() < max_labels { (label, &own) } else { (OTHER, &other) };
             known.entry(label.into()).or_insert_with(|| Arc::clone(made));
             known
         });
@@ -377,20 +374,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_taken_was_recorded_and_is_taken_once() {
+    fn drain_returns_measurements_once() {
         let recorder = Recorder::default();
         recorder.record(Series::Tool, "shell", Duration::from_millis(3), false);
         recorder.record(Series::Tool, "shell", Duration::from_millis(5), true);
         recorder.record(Series::Turn, "", Duration::from_millis(7), false);
-        assert!(recorder.has_news());
+        assert!(recorder.has_pending());
         assert_eq!(recorder.load().len(), 2);
         let taken = recorder.drain();
         let (series, label, tool) = taken.last().unwrap();
         assert_eq!((*series, &**label, tool.latency.count(), tool.errors), (Series::Tool, "shell", 2, 1));
-        assert!(recorder.drain().is_empty() && !recorder.has_news());
+        assert!(recorder.drain().is_empty() && !recorder.has_pending());
         let since_start = recorder.since_start(Series::Tool);
         let total = Total { count: 2, sum_us: 8_000, errors: 1 };
-        assert_eq!(since_start, [("shell".into(), total)], "that only grows");
+        assert_eq!(since_start, [("shell".into(), total)], "totals are not reset");
         recorder.record(Series::Request, "GET /a", Duration::from_millis(3), false);
         recorder.record(Series::Request, "GET /b", Duration::from_millis(5), true);
         let taken = recorder.drain();
@@ -402,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_bounded_and_nothing_is_lost_of_those_beyond() {
+    fn labels_over_the_limit_are_counted_as_other() {
         let recorder = Recorder::default();
         for number in 0..2 * MAX_LABELS {
             recorder.record(Series::Tool, &number.to_string(), Duration::from_millis(1), false);

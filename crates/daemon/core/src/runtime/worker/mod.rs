@@ -1,6 +1,6 @@
-//! Background workers: each does one bounded piece of work a call and reports what it did.
+//! Background workers. Each call does one bounded piece of work and reports the result.
 
-mod rest;
+mod idle;
 mod workers;
 
 use std::sync::Arc;
@@ -15,31 +15,34 @@ pub use workers::{WorkerPause, Workers};
 
 use crate::runtime::report::{Retention, WorkerError, WorkerReport};
 
-/// Idempotent and leased: a worker may be killed anywhere and run anywhere else.
+/// Background worker. Its work is idempotent and leased: it may be killed at any point and continue in another process.
 pub trait Worker: Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
-    /// What it does, in one sentence for operators.
+    /// Description in one sentence for operators.
     fn description(&self) -> &'static str;
 
-    /// What it deletes, and after how long.
+    /// Data that the worker deletes by age, with the retention periods.
     fn retention(&self) -> &'static [Retention] {
         &[]
     }
 
-    /// How long to wait at most before looking again when nothing wakes it.
+    /// Maximum time between two passes unless the worker is idle; see [`Self::idle_until`].
     fn interval(&self) -> Duration;
 
-    /// Wakes the worker before its interval is over.
+    /// Notification that wakes the worker before its interval elapses.
     fn wake(&self) -> Option<Arc<Notify>> {
         None
     }
 
-    /// Asked after a round that found nothing to do: nothing is due before this, unless something is
-    /// written or [`wake`](Self::wake) tells. Until then the worker is left alone, ten minutes at most, however
-    /// short its interval is, where it can be told that something was written; an idle daemon then does nothing at
-    /// all. When that time comes the worker is there, however long its interval is. None: not known.
-    /// [`NextDue::NEVER`]: what comes of time alone can wait for those ten minutes.
+    /// Time at which work is next due, asked after a pass that found none. `None` means unknown: the worker polls at
+    /// its interval.
+    ///
+    /// Until that time the worker is not run, however short its interval is, unless the database is written or
+    /// [`wake`](Self::wake) notifies it. An idle daemon therefore does nothing. An idle worker still runs every ten
+    /// minutes. At the due time it runs, however long its interval is. [`NextDue::NEVER`] means that work becomes due
+    /// only through writes, or can wait for the ten minutes. If the database does not report writes, the worker polls
+    /// at its interval.
     fn idle_until(&self) -> Option<Timestamp> {
         None
     }
@@ -54,7 +57,7 @@ pub trait Worker: Send + Sync + 'static {
 pub struct NextDue(AtomicI64);
 
 impl NextDue {
-    /// The value while nothing is due.
+    /// Value while nothing is due.
     pub const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
 
     /// Stores the time; `None` means that nothing is due.
@@ -68,14 +71,14 @@ impl NextDue {
     }
 }
 
-/// How long to wait for what is due at `due`; None when that is over, so that waiting does not help.
+/// Time to wait until `due`; `None` if it has passed, so that waiting does not help.
 #[must_use]
 pub fn until_due(due: Timestamp, now: Timestamp) -> Option<Duration> {
-    /// Timers are no finer.
-    const LEAST: Duration = Duration::from_millis(5);
-    /// It may have come about while nobody looked.
-    const JUST_NOW: Duration = Duration::from_millis(20);
-    (due > now - JUST_NOW).then(|| due.since(now).max(LEAST))
+    /// Shortest wait, because timers are no finer.
+    const MIN_WAIT: Duration = Duration::from_millis(5);
+    /// Tolerance: work that became due this recently may not have been noticed yet.
+    const TOLERANCE: Duration = Duration::from_millis(20);
+    (due > now - TOLERANCE).then(|| due.since(now).max(MIN_WAIT))
 }
 
 #[cfg(test)]

@@ -22,13 +22,13 @@ async fn sqlite() -> TestDb {
     TestDb::start_on(Dialect::Sqlite, OWN_MIGRATIONS).await.expect("a database")
 }
 
-/// Goes wrong on its first run.
-struct Frail {
+/// Worker that panics on its first run.
+struct PanicsOnce {
     runs: AtomicU32,
     second: Arc<Notify>,
 }
 
-impl Worker for Frail {
+impl Worker for PanicsOnce {
     fn name(&self) -> &'static str {
         "frail"
     }
@@ -43,20 +43,20 @@ impl Worker for Frail {
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         Box::pin(async {
-            assert!(self.runs.fetch_add(1, Ordering::SeqCst) > 0, "the first run goes wrong");
+            assert!(self.runs.fetch_add(1, Ordering::SeqCst) > 0, "the first run fails");
             self.second.notify_one();
             Ok(WorkerReport::IDLE)
         })
     }
 }
 
-/// Finds nothing, and nothing is due within the hour.
-struct Resting {
+/// Worker that finds no work; nothing is due before `due`.
+struct Idle {
     runs: Arc<AtomicU32>,
     due: Timestamp,
 }
 
-impl Worker for Resting {
+impl Worker for Idle {
     fn name(&self) -> &'static str {
         "resting"
     }
@@ -80,13 +80,13 @@ impl Worker for Resting {
 }
 
 #[tokio::test]
-async fn a_worker_rests_until_something_is_written_or_due() {
+async fn idle_worker_runs_after_a_write_or_when_due() {
     let test = sqlite().await;
-    // What the migrations changed counts with the first commit.
+    // The first commit includes the changes of the migrations.
     write_row(&test.db).await;
     let (runs, due) = (Arc::new(AtomicU32::new(0)), test.clock.clock().now() + Duration::from_secs(3600));
     let mut workers = Workers::new(TaskPanics::default(), test.clock.clock());
-    workers.add(vec![Box::new(Resting { runs: Arc::clone(&runs), due })]);
+    workers.add(vec![Box::new(Idle { runs: Arc::clone(&runs), due })]);
     let (tracker, draining) = (TaskTracker::new(), CancellationToken::new());
     workers.spawn(&test.db, &tracker, &draining);
     let ran = async |times: u32| {
@@ -99,9 +99,9 @@ async fn a_worker_rests_until_something_is_written_or_due() {
     assert_eq!(runs.load(Ordering::SeqCst), 1);
     test.db.write(async |_: &mut Tx| Ok::<_, StoreError>(())).await.expect("nothing was written");
     tokio::time::sleep(Duration::from_millis(100)).await;
-    test.db.check().await.expect("a row is written that calls for nothing");
+    test.db.check().await.expect("a row without work is written");
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!(runs.load(Ordering::SeqCst), 1, "what changes nothing wakes nobody");
+    assert_eq!(runs.load(Ordering::SeqCst), 1, "an unchanged database wakes no worker");
     write_row(&test.db).await;
     ran(2).await;
     test.clock.advance(Duration::from_secs(3600));
@@ -112,18 +112,18 @@ async fn a_worker_rests_until_something_is_written_or_due() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_rests_for_ever() {
+async fn idle_worker_runs_after_ten_minutes() {
     let test = sqlite().await;
     let (runs, due) = (Arc::new(AtomicU32::new(0)), NextDue::NEVER);
     let mut workers = Workers::new(TaskPanics::default(), test.clock.clock());
-    workers.add(vec![Box::new(Resting { runs: Arc::clone(&runs), due })]);
+    workers.add(vec![Box::new(Idle { runs: Arc::clone(&runs), due })]);
     let (tracker, draining) = (TaskTracker::new(), CancellationToken::new());
     workers.spawn(&test.db, &tracker, &draining);
     let began = tokio::time::Instant::now();
     while runs.load(Ordering::SeqCst) < 2 {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let is_late = workers.records().all().iter().any(|(_, record)| record.is_late(tokio::time::Instant::now()));
-        assert!(!is_late, "who rests is not late");
+        assert!(!is_late, "an idle worker is not late");
     }
     assert!((599..602).contains(&began.elapsed().as_secs()), "after {:?}", began.elapsed());
     draining.cancel();
@@ -131,7 +131,7 @@ async fn nobody_rests_for_ever() {
     tracker.wait().await;
 }
 
-/// Nothing to do before a time, which it notes when it runs.
+/// Worker with work at `due`, which reports how late it ran.
 struct Punctual {
     due: Timestamp,
     clock: Clock,
@@ -165,7 +165,7 @@ impl Worker for Punctual {
 }
 
 #[tokio::test]
-async fn a_worker_is_there_when_something_is_due() {
+async fn worker_runs_at_due_time_despite_long_interval() {
     let test = sqlite().await;
     let (late_by, mut was_late_by) = tokio::sync::mpsc::unbounded_channel();
     let clock = test.clock.clock();
@@ -177,14 +177,14 @@ async fn a_worker_is_there_when_something_is_due() {
     tokio::time::sleep(Duration::from_millis(350)).await;
     test.clock.advance(Duration::from_millis(400));
     let late = tokio::time::timeout(Duration::from_secs(30), was_late_by.recv()).await;
-    assert_eq!(late.expect("its interval is not waited for"), Some(Duration::ZERO));
+    assert_eq!(late.expect("runs before its interval elapses"), Some(Duration::ZERO));
     draining.cancel();
     tracker.close();
     tracker.wait().await;
 }
 
 #[test]
-fn what_is_over_is_not_waited_for() {
+fn until_due_is_none_for_passed_times() {
     let now = Timestamp::parse("2026-01-05T09:00:00Z").expect("a time");
     let wait = |milliseconds: i64| until_due(Timestamp::from_micros(now.as_micros() + milliseconds * 1000), now);
     assert_eq!(wait(200), Some(Duration::from_millis(200)));
@@ -193,10 +193,10 @@ fn what_is_over_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_panicked_works_again() {
+async fn worker_is_restarted_after_panic() {
     let (second, panics) = (Arc::new(Notify::new()), TaskPanics::default());
     let mut workers = Workers::new(panics.clone(), Clock::system());
-    workers.add(vec![Box::new(Frail { runs: AtomicU32::new(0), second: Arc::clone(&second) })]);
+    workers.add(vec![Box::new(PanicsOnce { runs: AtomicU32::new(0), second: Arc::clone(&second) })]);
     let (tracker, draining) = (TaskTracker::new(), CancellationToken::new());
     workers.spawn(&sqlite().await.db, &tracker, &draining);
     second.notified().await;

@@ -1,4 +1,4 @@
-//! All workers of the daemon. A loop drives each and keeps its record; in tests, the test drives them.
+//! Scheduling of all workers. Each runs in a loop that updates its record; tests run them explicitly.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use super::Worker;
-use super::rest::{nap, rest};
-use crate::runtime::report::{LONGEST_REST, WorkerError, WorkerRecord, WorkerRecords};
+use super::idle::{poll_delay, wait_while_idle};
+use crate::runtime::report::{MAX_IDLE, WorkerError, WorkerRecord, WorkerRecords};
 use crate::runtime::supervise::{TaskPanics, supervise};
 
-/// Every worker of the daemon.
+/// All workers of the daemon.
 #[derive(Clone)]
 pub struct Workers {
     all: Vec<Arc<dyn Worker>>,
@@ -25,12 +25,12 @@ pub struct Workers {
     clock: Clock,
 }
 
-/// Holds all workers still. Cheap to clone.
+/// Pauses all workers. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct WorkerPause(Arc<RwLock<()>>);
 
 impl WorkerPause {
-    /// Waits until no worker is at work; none begins until the answer is dropped.
+    /// Waits until no worker is running. None starts until the returned guard is dropped.
     pub async fn begin(&self) -> OwnedRwLockWriteGuard<()> {
         Arc::clone(&self.0).write_owned().await
     }
@@ -43,7 +43,7 @@ impl std::fmt::Debug for Workers {
 }
 
 impl Workers {
-    /// None yet. Their panics are counted in `panics`.
+    /// Creates an empty set of workers, whose panics are counted in `panics`.
     #[must_use]
     pub fn new(panics: TaskPanics, clock: Clock) -> Self {
         Self { all: Vec::new(), pause: WorkerPause::default(), panics, records: WorkerRecords::default(), clock }
@@ -53,34 +53,34 @@ impl Workers {
     pub fn add(&mut self, workers: Vec<Box<dyn Worker>>) {
         for worker in workers {
             let record = WorkerRecord::new(worker.description(), worker.retention(), worker.interval());
-            self.records.expect(worker.name(), record);
+            self.records.register(worker.name(), record);
             self.all.push(worker.into());
         }
     }
 
-    /// What each of them did since the daemon started.
+    /// Records of all workers since the daemon started.
     #[must_use]
     pub fn records(&self) -> WorkerRecords {
         self.records.clone()
     }
 
-    /// What holds them all still, for a restore.
+    /// Handle that pauses all workers, for a restore.
     #[must_use]
     pub fn pause(&self) -> WorkerPause {
         self.pause.clone()
     }
 
-    /// Runs every worker until none has anything left to do. For tests.
+    /// Runs all workers until none has more work. For tests.
     ///
     /// # Errors
-    /// The first failure of a worker.
+    /// The first error of a worker.
     pub async fn run_until_idle(&self) -> Result<(), WorkerError> {
         loop {
             let mut is_busy = false;
             for worker in &self.all {
-                let _at_work = self.pause.0.read().await;
+                let _running = self.pause.0.read().await;
                 let outcome = worker.run_once().await;
-                self.records.note(worker.name(), self.clock.now(), &outcome);
+                self.records.record(worker.name(), self.clock.now(), &outcome);
                 is_busy |= outcome?.has_more;
             }
             if !is_busy {
@@ -89,68 +89,69 @@ impl Workers {
         }
     }
 
-    /// Those that never rest although they found nothing to do. For tests.
+    /// Names of workers that never become idle. For tests.
     #[must_use]
-    pub fn restless(&self) -> Vec<&'static str> {
+    pub fn never_idle(&self) -> Vec<&'static str> {
         let now = self.clock.now();
-        let rests = |worker: &dyn Worker| worker.idle_until().is_some_and(|until| until > now);
-        let all = self.all.iter().filter(|worker| worker.interval() < LONGEST_REST && !rests(&***worker));
+        let is_idle = |worker: &dyn Worker| worker.idle_until().is_some_and(|until| until > now);
+        let all = self.all.iter().filter(|worker| worker.interval() < MAX_IDLE && !is_idle(&***worker));
         all.map(|worker| worker.name()).collect()
     }
 
-    /// One of them. For tests.
+    /// Worker with this name. For tests.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<Arc<dyn Worker>> {
         self.all.iter().find(|worker| worker.name() == name).cloned()
     }
 
-    /// What wakes a worker. For tests.
+    /// Notification that wakes a worker. For tests.
     #[must_use]
     pub fn wake_of(&self, name: &str) -> Option<Arc<Notify>> {
         self.find(name).and_then(|worker| worker.wake())
     }
 
-    /// Starts a loop for each worker over `db`; they end when `draining` is cancelled.
+    /// Spawns a loop for each worker. The loops end when `draining` is cancelled.
     pub fn spawn(&self, db: &Db, tracker: &TaskTracker, draining: &CancellationToken) {
         for worker in &self.all {
             let (worker, pause, signal) = (Arc::clone(worker), self.pause.clone(), draining.clone());
             let (name, db) = (worker.name(), db.clone());
             let records = self.records.clone();
-            let work = move || drive(Arc::clone(&worker), db.clone(), pause.clone(), records.clone(), signal.clone());
+            let work =
+                move || run_worker(Arc::clone(&worker), db.clone(), pause.clone(), records.clone(), signal.clone());
             tracker.spawn(supervise(name, self.panics.clone(), draining.clone(), work));
         }
     }
 }
 
-/// Nobody waits for the first round, and the start needs the processor for itself.
-const BEFORE_FIRST_ROUND: Duration = Duration::from_millis(250);
+/// Delay of the first pass, so that workers do not slow down the start.
+const FIRST_PASS_DELAY: Duration = Duration::from_millis(250);
 
-async fn drive(
+async fn run_worker(
     worker: Arc<dyn Worker>,
     db: Db,
     pause: WorkerPause,
     records: WorkerRecords,
     draining: CancellationToken,
 ) {
-    const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+    const MAX_BACKOFF: Duration = Duration::from_secs(60);
     let mut failures = 0u32;
     tokio::select! {
         () = draining.cancelled() => return,
-        () = tokio::time::sleep(BEFORE_FIRST_ROUND) => {}
+        () = tokio::time::sleep(FIRST_PASS_DELAY) => {}
     }
     loop {
         let work = async {
-            let _at_work = pause.0.read().await;
+            let _running = pause.0.read().await;
             worker.run_once().await
         };
         let work = work.instrument(tracing::info_span!("worker", worker = worker.name()));
         let seen = db.version();
-        records.begins(worker.name());
+        records.mark_running(worker.name());
         let outcome = tokio::select! {
             () = draining.cancelled() => return,
             outcome = work => outcome,
         };
-        records.note(worker.name(), db.clock().now(), &outcome);
+        records.record(worker.name(), db.clock().now(), &outcome);
         let mut found_nothing = false;
         let wait = match outcome {
             Ok(report) if report.has_more => {
@@ -165,8 +166,8 @@ async fn drive(
             }
             Err(error) => {
                 failures = failures.saturating_add(1);
-                tracing::warn!(worker = worker.name(), %error, failures, "a background worker failed and will run again");
-                worker.interval().max(Duration::from_secs(1)).saturating_mul(failures.min(32)).min(LONGEST_PAUSE)
+                tracing::warn!(worker = worker.name(), %error, failures, "background worker failed");
+                worker.interval().max(Duration::from_secs(1)).saturating_mul(failures.min(32)).min(MAX_BACKOFF)
             }
         };
         let wake = worker.wake();
@@ -176,19 +177,19 @@ async fn drive(
                 None => std::future::pending().await,
             }
         };
-        let rested = async {
+        let waited = async {
             if !found_nothing {
                 return tokio::time::sleep(wait).await;
             }
-            tokio::time::sleep(nap(&*worker, db.clock().now(), wait)).await;
+            tokio::time::sleep(poll_delay(&*worker, db.clock().now(), wait)).await;
             if let Some(seen) = seen {
-                rest(&*worker, &db, seen, &records).await;
+                wait_while_idle(&*worker, &db, seen, &records).await;
             }
         };
         tokio::select! {
             () = draining.cancelled() => return,
             () = woken => {}
-            () = rested => {}
+            () = waited => {}
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What every agent starts from, and what agents may use up.
+//! Default settings and limits of all agents.
 
 use agentd_base::Problems;
 use agentd_llm::Vendor;
@@ -8,48 +8,48 @@ use utoipa::ToSchema;
 use crate::settings::patch::section_patch;
 use crate::settings::section::{ResetGroup, Section};
 
-/// The id of the model inside the daemon, beside those of the vendors.
+/// Provider id of the local model.
 const LOCAL: &str = "local";
 
-/// Models, limits and budgets.
+/// Default model, limits and budgets of agents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct AgentSettings {
-    /// Where an agent names no provider; `null`: the first that is configured, `local` last.
+    /// Default provider. `null` selects the first configured provider, with `local` last.
     #[schema(max_length = 32)]
     pub default_provider: Option<String>,
-    /// Where an agent names no model: the provider's own name of it, or `provider/model`;
-    /// `null`: the provider's default.
+    /// Default model, by the provider's name or as `provider/model`. `null` selects the provider's default.
     #[schema(min_length = 1, max_length = 200)]
     pub default_model: Option<String>,
-    /// 0 is the most predictable; `null` leaves it to the model.
+    /// Sampling temperature, from 0 (most predictable) to 2. `null` uses the model's default.
     #[schema(minimum = 0, maximum = 2)]
     pub temperature: Option<f64>,
-    /// Limits one reply; `null` leaves it to the model.
+    /// Maximum number of output tokens per reply. `null` uses the model's default.
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub max_output_tokens: Option<u32>,
-    /// How often a turn may go back to the model with results of tools.
+    /// Maximum number of tool rounds per turn. Default: 16.
     #[schema(minimum = 1, maximum = 200)]
     pub max_tool_rounds: u32,
-    /// Limits one call of a model, from its start to its last token.
+    /// Maximum duration of a model call in seconds, until its last token. Default: 300.
     #[schema(minimum = 1, maximum = 3600)]
     pub request_timeout_seconds: u32,
-    /// Stands in the system prompt of every agent.
+    /// Instructions in the system prompt of every agent.
     #[schema(max_length = 20_000)]
     pub instructions: String,
-    /// Tokens a day, the day being that of the profile's time zone; `null`: no limit.
+    /// Maximum number of tokens per day in the profile's time zone. `null` means no limit.
     #[schema(minimum = 0, maximum = 1_000_000_000_000_i64)]
     pub daily_token_limit: Option<u64>,
-    /// Tokens in all; `null`: no limit.
+    /// Maximum number of tokens in total. `null` means no limit.
     #[schema(minimum = 0, maximum = 1_000_000_000_000_i64)]
     pub total_token_limit: Option<u64>,
-    /// A GGUF file under `models/` in the data directory; `null`: the one that is there.
+    /// File name of the local model, a GGUF file under `models/` in the data directory. `null` selects the only file
+    /// there.
     #[schema(min_length = 1, max_length = 255)]
     pub local_model: Option<String>,
 }
 
 section_patch!(
-    /// Any fields of the agent settings; those left out stay as they are.
+    /// Fields of the agent settings to change; omitted fields are unchanged.
     AgentPatch, AgentSettings
 );
 
@@ -94,29 +94,29 @@ impl Section for AgentSettings {
     }
 }
 
-/// Whether this is the id of a vendor, or of the model inside.
+/// Whether this is a provider id: a vendor or the local model.
 #[must_use]
 pub fn is_provider(id: &str) -> bool {
     id == LOCAL || Vendor::from_id(id).is_some()
 }
 
-/// Every id of a provider, for a sentence.
+/// Returns all provider ids, separated by commas.
 #[must_use]
 pub fn provider_names() -> String {
     format!("{LOCAL}, {}", Vendor::ALL.map(Vendor::id).join(", "))
 }
 
-/// Vendors use letters, digits and punctuation in the names of their models, never spaces.
+/// Whether the text can be a model name. Vendors never use spaces in model names.
 fn is_model_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| !c.is_whitespace() && !c.is_control())
 }
 
-/// A plain file name: no folder, nothing hidden, and the ending of the format.
+/// Whether the text is the name of a GGUF file, without a directory and not hidden.
 fn is_model_file(text: &str) -> bool {
     !text.starts_with('.')
         && !text.contains(['/', '\\'])
         && !text.chars().any(char::is_control)
-        && std::path::Path::new(text).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gguf"))
+        && std::path::Path::new(text).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"))
 }
 
 #[cfg(test)]
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_file_is_a_plain_name() {
+    fn model_file_must_be_a_plain_gguf_name() {
         assert!(is_model_file("smollm2-135m-instruct-q4_1.gguf"));
         assert!(is_model_file("Größer v2.GGUF"));
         for bad in ["", ".gguf", "../x.gguf", "a/b.gguf", "/etc/x.gguf", "x.bin", "..", "a\\b.gguf", "x\n.gguf"] {

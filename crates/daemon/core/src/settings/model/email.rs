@@ -1,4 +1,4 @@
-//! The mail server that messages to people go through.
+//! Settings of the mail server.
 
 use agentd_base::{Problems, SecretState};
 use serde::{Deserialize, Serialize};
@@ -6,50 +6,49 @@ use url::Host;
 use utoipa::ToSchema;
 
 use super::profile::is_mailbox;
-use crate::settings::destination::{Part, WriteOnly};
+use crate::settings::destination::{DestinationField, WriteOnly};
 use crate::settings::patch::section_patch;
 use crate::settings::section::{ResetGroup, Section};
 
-/// How the connection to the mail server is protected.
+/// Encryption of the connection to the mail server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EmailTls {
-    /// Not at all: everything, the password included, travels in the clear. For a server on this
-    /// machine or in this house.
+    /// No encryption: all data including the password is sent in plain text. Only for a server on the same machine or
+    /// network.
     None,
-    /// The connection begins in the clear and must be protected before anything is said, usually on
-    /// port 587. A server that does not offer it is refused.
+    /// STARTTLS, usually on port 587. A server that does not support it is rejected.
     #[default]
     Starttls,
-    /// From the first byte, usually on port 465.
+    /// TLS from the first byte, usually on port 465.
     Implicit,
 }
 
-/// The mail server.
+/// Mail server settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct EmailSettings {
-    /// Needs `smtp_host` and `from_address`.
+    /// Whether email is enabled. Requires `smtp_host` and `from_address`.
     pub enabled: bool,
-    /// Name or IP address of the server that takes mail.
+    /// Host name or IP address of the SMTP server.
     #[schema(min_length = 1, max_length = 253)]
     pub smtp_host: Option<String>,
-    /// Usually 587 with `starttls`, and 465 with `implicit`.
+    /// Port of the SMTP server, usually 587 with `starttls` and 465 with `implicit`. Default: 587.
     #[schema(minimum = 1, maximum = 65535)]
     pub smtp_port: u16,
     pub tls: EmailTls,
-    /// `null`: no authentication.
+    /// User name for authentication. `null` disables authentication.
     #[schema(min_length = 1, max_length = 320)]
     pub username: Option<String>,
-    /// Write-only. Asked for again where host or port change, or `tls` becomes `none`.
+    /// Password, write-only. Must be entered again if the host or port changes, or if `tls` becomes `none`.
     pub password: Option<SecretState>,
-    /// The sender, `name@example.org`.
+    /// Sender address, such as `name@example.org`.
     #[schema(min_length = 3, max_length = 254)]
     pub from_address: Option<String>,
 }
 
 section_patch!(
-    /// Any fields of the email settings; those left out stay as they are.
+    /// Fields of the email settings to change; omitted fields are unchanged.
     EmailPatch, EmailSettings
 );
 
@@ -68,16 +67,20 @@ impl Default for EmailSettings {
 }
 
 impl EmailSettings {
-    /// The vault's name of the password, for `Settings::secret`.
+    /// Name of the password in the vault, for `Settings::secret`.
     pub const PASSWORD: &'static str = "password";
 }
 
 impl Section for EmailSettings {
     const NAME: &'static str = "email";
     const RESET: ResetGroup = ResetGroup::Never;
-    const SECRETS: &'static [WriteOnly] = &[WriteOnly::sent(
+    const SECRETS: &'static [WriteOnly] = &[WriteOnly::sent_to(
         Self::PASSWORD,
-        &[Part::Value("smtp_host"), Part::Value("smtp_port"), Part::Protection("tls", "none")],
+        &[
+            DestinationField::Value("smtp_host"),
+            DestinationField::Value("smtp_port"),
+            DestinationField::Protection("tls", "none"),
+        ],
     )];
     type Patch = EmailPatch;
 
@@ -119,7 +122,7 @@ impl Section for EmailSettings {
     }
 }
 
-/// A name or an IP literal, an IPv6 one with or without its brackets.
+/// Parses a host name or an IP address, with optional brackets for IPv6.
 fn parse_host(text: &str) -> Option<Host> {
     if let Ok(address) = text.parse::<std::net::Ipv6Addr>() {
         return Some(Host::Ipv6(address));
@@ -141,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_names_or_addresses() {
+    fn parse_host_accepts_names_and_addresses() {
         for (text, spelling) in [
             ("Mail.Example.ORG.", "mail.example.org"),
             ("127.0.0.1", "127.0.0.1"),

@@ -1,4 +1,4 @@
-//! How the daemon speaks to people.
+//! Settings of the user interface.
 
 use agentd_base::{Problems, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use crate::settings::language::Language;
 use crate::settings::patch::section_patch;
 use crate::settings::section::{ResetGroup, Section};
 
-/// How a day is written.
+/// Format of dates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub enum DateFormat {
     #[default]
@@ -23,7 +23,7 @@ pub enum DateFormat {
 }
 
 impl DateFormat {
-    /// The day on which `at` falls in `zone`, written in this format.
+    /// Formats the date of `at` in `zone`.
     #[must_use]
     pub fn day(self, at: Timestamp, zone: &jiff::tz::TimeZone) -> String {
         let format = match self {
@@ -36,24 +36,24 @@ impl DateFormat {
     }
 }
 
-/// Language, dates, and what is shown.
+/// Language, date format, and display options.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct InterfaceSettings {
-    /// A language tag such as `en`, `de` or `pt-BR`. Agents answer in it. Schedules are put into words in English and
-    /// German; for every other language those words are English.
+    /// Language tag such as `en`, `de` or `pt-BR`, in which agents answer. Schedule descriptions are available in
+    /// English and German; other languages use English.
     #[schema(min_length = 2, max_length = 35)]
     pub language: String,
     pub date_format: DateFormat,
-    /// Whether the tokens of a reply are shown with it.
+    /// Whether the token usage of a reply is shown. Default: true.
     pub show_token_usage: bool,
-    /// Id or `svc_name` of the agent that is used where a request names none.
+    /// Id or `svc_name` of the agent for requests that name none.
     #[schema(min_length = 1, max_length = 64)]
     pub default_agent: Option<String>,
 }
 
 section_patch!(
-    /// Any fields of the interface settings; those left out stay as they are.
+    /// Fields of the interface settings to change; omitted fields are unchanged.
     InterfacePatch, InterfaceSettings
 );
 
@@ -91,7 +91,7 @@ impl Section for InterfaceSettings {
     }
 }
 
-/// The form of an agent's `svc_name`, which its id has too.
+/// Whether the text has the format of an agent's `svc_name` or id.
 #[must_use]
 pub fn is_agent_name(text: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_');
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_follow_zone_and_format() {
+    fn date_follows_time_zone_and_format() {
         let at = Timestamp::parse("2026-03-01T23:30:00Z").unwrap();
         let berlin = jiff::tz::TimeZone::get("Europe/Berlin").unwrap();
         assert_eq!(DateFormat::YearMonthDay.day(at, &jiff::tz::TimeZone::UTC), "2026-03-01");

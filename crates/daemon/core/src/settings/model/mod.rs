@@ -1,4 +1,4 @@
-//! The categories that belong to the daemon as a whole, with their defaults and rules.
+//! Settings categories of the daemon as a whole, with their defaults and rules.
 
 mod agent;
 mod email;

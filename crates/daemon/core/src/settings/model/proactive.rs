@@ -1,4 +1,4 @@
-//! When agents may begin by themselves, and where they say so.
+//! Settings of proactive turns and push notifications.
 
 use agentd_base::{Problems, Timestamp};
 use jiff::civil::Time;
@@ -10,23 +10,23 @@ use super::profile::{is_email_address, is_time_zone};
 use crate::settings::patch::section_patch;
 use crate::settings::section::{ResetGroup, Section};
 
-/// The chat platforms that a message can be sent through.
+/// Chat platforms that messages can be sent through.
 pub const CHANNEL_PLATFORMS: [&str; 6] = ["discord", "slack", "telegram", "whatsapp", "teams", "google_chat"];
 
 const MAX_CHANNEL: usize = 200;
 
-/// The part of the day in which no agent begins by itself, and in which devices show an alert without a sound unless it
-/// is critical. It may go over midnight.
+/// Daily period without proactive turns, in which devices show alerts silently unless they are critical. May extend
+/// past midnight.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct QuietHours {
-    /// `HH:MM`, the first quiet minute.
+    /// Start of the quiet hours (`HH:MM`), inclusive.
     #[schema(min_length = 5, max_length = 5)]
     pub start: String,
-    /// `HH:MM`, the first minute that is not quiet any more. The same as `start`: no quiet hours.
+    /// End of the quiet hours (`HH:MM`), exclusive. If equal to `start`, there are no quiet hours.
     #[schema(min_length = 5, max_length = 5)]
     pub end: String,
-    /// IANA name; `null`: the profile's time zone.
+    /// IANA time zone. `null` uses the profile's time zone.
     #[schema(min_length = 1, max_length = 64)]
     pub timezone: Option<String>,
 }
@@ -38,7 +38,7 @@ impl Default for QuietHours {
 }
 
 impl QuietHours {
-    /// Whether `at` is quiet; `profile_zone` is used where no zone of its own is set.
+    /// Whether `at` is within the quiet hours. `profile_zone` is used if no time zone is set.
     #[must_use]
     pub fn contains(&self, at: Timestamp, profile_zone: &TimeZone) -> bool {
         let (Some(start), Some(end)) = (time_of_day(&self.start), time_of_day(&self.end)) else { return false };
@@ -48,30 +48,30 @@ impl QuietHours {
     }
 }
 
-/// When agents may begin by themselves, and what wakes the owner's devices.
+/// Proactive turns and push notifications.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct ProactiveSettings {
-    /// Whether an agent may start turns by itself, from suggestions and failed runs.
+    /// Whether agents may start turns on their own, from suggestions and failed runs. Default: false.
     pub enabled: bool,
     #[schema(inline)]
     pub quiet_hours: QuietHours,
-    /// How many turns of an agent a day, the day being that of the profile's time zone.
+    /// Maximum number of proactive turns per agent and day, in the profile's time zone. Default: 3.
     #[schema(maximum = 100)]
     pub max_per_day: u32,
-    /// Where such a turn is sent: `<platform>:<channel>` (discord, slack, telegram, whatsapp, teams,
-    /// google_chat), `email:<address>`, or `push:` for the devices that are woken; `null`: nowhere, it is only listed
-    /// by `GET /api/scheduler/proactive`.
+    /// Delivery target of proactive turns: `<platform>:<channel>` (discord, slack, telegram, whatsapp, teams,
+    /// google_chat), `email:<address>`, or `push:` for all devices with push notifications. `null`: not delivered, only
+    /// listed by `GET /api/scheduler/proactive`.
     #[schema(min_length = 3, max_length = 300)]
     pub delivery: Option<String>,
-    /// Whether devices are woken when an approval waits.
+    /// Whether approval requests send push notifications. Default: true.
     pub push_approvals: bool,
-    /// Whether devices are woken when an alert fires.
+    /// Whether firing alerts send push notifications. Default: true.
     pub push_alerts: bool,
 }
 
 section_patch!(
-    /// Any fields of the proactive settings; those left out stay as they are.
+    /// Fields of the proactive settings to change; omitted fields are unchanged.
     ProactivePatch, ProactiveSettings
 );
 
@@ -89,7 +89,7 @@ impl Default for ProactiveSettings {
 }
 
 impl ProactiveSettings {
-    /// Whether agents keep quiet at `at`.
+    /// Whether `at` is within the quiet hours.
     #[must_use]
     pub fn is_quiet(&self, at: Timestamp, profile_zone: &TimeZone) -> bool {
         self.quiet_hours.contains(at, profile_zone)
@@ -125,7 +125,7 @@ impl Section for ProactiveSettings {
     }
 }
 
-/// `HH:MM`, two digits each.
+/// Parses `HH:MM` with two digits each.
 fn time_of_day(text: &str) -> Option<Time> {
     let (hour, minute) = text.split_once(':')?;
     let number = |part: &str| {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn quiet_hours_go_over_midnight_and_follow_their_zone() {
+    fn quiet_hours_extend_past_midnight_and_follow_their_time_zone() {
         let at = |text: &str| Timestamp::parse(text).unwrap();
         let night = quiet("22:00", "08:00", None);
         for (time, is_quiet) in [
@@ -175,7 +175,7 @@ mod tests {
             assert_eq!(night.contains(at(time), &TimeZone::UTC), is_quiet, "{time}");
         }
         let berlin = TimeZone::get("Europe/Berlin").unwrap();
-        assert!(night.contains(at("2026-01-05T21:00:00Z"), &berlin), "it is 22:00 there");
+        assert!(night.contains(at("2026-01-05T21:00:00Z"), &berlin), "22:00 local time");
         assert!(!quiet("22:00", "08:00", Some("UTC")).contains(at("2026-01-05T21:00:00Z"), &berlin));
         let noon = quiet("12:00", "13:00", None);
         assert!(noon.contains(at("2026-01-05T12:30:00Z"), &TimeZone::UTC));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_day_have_one_form() {
+    fn time_of_day_requires_two_digits_each() {
         for good in ["00:00", "23:59", "08:05"] {
             assert!(time_of_day(good).is_some(), "{good}");
         }
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delivery_names_a_platform_and_a_channel() {
+    fn delivery_must_name_platform_and_channel() {
         for good in ["email:a@b.co", "push:", "slack:#general", "telegram:-100123", "teams:19:abc@thread.v2"] {
             assert_eq!(delivery_problem(good), None, "{good}");
         }

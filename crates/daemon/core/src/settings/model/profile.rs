@@ -1,4 +1,4 @@
-//! Who the owner is, and when their day begins.
+//! Profile of the owner.
 
 use agentd_base::Problems;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use crate::settings::section::{ResetGroup, Section};
 
 const MAX_EMAIL: usize = 254;
 
-/// How pages are coloured.
+/// Color theme of pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Theme {
@@ -20,28 +20,27 @@ pub enum Theme {
     Dark,
 }
 
-/// The owner.
+/// Profile of the owner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct ProfileSettings {
-    /// What agents and pages call the owner; empty when nobody said.
+    /// Name of the owner in pages and prompts; empty if not set.
     #[schema(max_length = 100)]
     pub display_name: String,
-    /// Empty, or an address such as `name@example.org`.
+    /// Email address such as `name@example.org`; empty if not set.
     #[schema(max_length = 254)]
     pub email: String,
-    /// Set by `POST /api/settings/avatar`, or the http(s) address of a picture elsewhere; `null`
-    /// takes the picture away.
+    /// URL of the avatar: set by `POST /api/settings/avatar`, or an external http(s) URL. `null` removes the avatar.
     #[schema(max_length = 2048)]
     pub avatar_url: Option<String>,
-    /// IANA name, such as `Europe/Berlin`. Days, budgets and schedules follow it.
+    /// IANA time zone such as `Europe/Berlin`, used for days, budgets and schedules. Default: `UTC`.
     #[schema(max_length = 64, min_length = 1)]
     pub timezone: String,
     pub theme: Theme,
 }
 
 section_patch!(
-    /// Any fields of the profile; those left out stay as they are.
+    /// Fields of the profile to change; omitted fields are unchanged.
     ProfilePatch, ProfileSettings
 );
 
@@ -96,19 +95,19 @@ impl Section for ProfileSettings {
     }
 }
 
-/// Whether this is an IANA name. `Etc/Unknown`, and text that only looks like a zone, is none.
+/// Whether this is an IANA time zone name. `Etc/Unknown` is not accepted.
 pub(super) fn is_time_zone(name: &str) -> bool {
     jiff::tz::TimeZone::get(name).is_ok_and(|zone| zone.iana_name().is_some())
 }
 
-/// A mailbox that other servers can reach: [`is_mailbox`], and its domain has a dot.
+/// Whether the address is reachable from other servers: [`is_mailbox`] with a dot in its domain.
 #[must_use]
 pub fn is_email_address(text: &str) -> bool {
     is_mailbox(text) && text.rsplit_once('@').is_some_and(|(_, domain)| domain.contains('.'))
 }
 
-/// One `@`, a local part of printable ASCII or letters, and a domain, which on one's own server may be a single
-/// name. What is beyond that only the mail server knows.
+/// Whether the text has the form of an address: a local part, `@`, and a domain, which may be a single name such as
+/// `localhost`. Only the mail server can decide the rest.
 #[must_use]
 pub fn is_mailbox(text: &str) -> bool {
     let Some((local, domain)) = text.rsplit_once('@') else { return false };
@@ -130,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_addresses_from_nonsense() {
+    fn is_email_address_rejects_malformed_addresses() {
         for good in ["a@b.co", "first.last+tag@sub.example.org", "jörg@bücher.example"] {
             assert!(is_email_address(good), "{good}");
         }
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mailbox_of_ones_own_server_needs_no_dot() {
+    fn mailbox_domain_may_be_a_single_name() {
         assert!(is_mailbox("you@localhost") && !is_email_address("you@localhost"));
         for bad in ["@localhost", "you@", "you@a..b", "you", "a b@localhost", "you@localhost."] {
             assert!(!is_mailbox(bad), "{bad}");
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_time_zones() {
+    fn is_time_zone_accepts_only_iana_names() {
         for good in ["UTC", "Europe/Berlin", "America/Argentina/Ushuaia"] {
             assert!(is_time_zone(good), "{good}");
         }

@@ -1,4 +1,4 @@
-//! Who gets in, what asks first, and which addresses may be reached.
+//! Security settings: sessions, logins, approvals and network access.
 
 use agentd_base::Problems;
 use agentd_net::{HostPattern, NetPolicy};
@@ -9,57 +9,56 @@ use crate::settings::patch::section_patch;
 use crate::settings::safety::{SafetySetting, Strength};
 use crate::settings::section::{ResetGroup, Section};
 
-/// No tool's name is longer.
+/// Maximum length of a tool's name.
 const MAX_TOOL_NAME: usize = 64;
 
-/// What happens in an autonomous turn after untrusted text.
+/// Handling of tools in an autonomous turn after untrusted text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AfterUntrustedText {
-    /// Tools that run code, send something outside or change something that lasts ask for approval first.
+    /// Tools that run code, send data to external services or make lasting changes require approval.
     #[default]
     Ask,
-    /// Tools run as if the turn contained trusted text only.
+    /// Tools run as if the turn contained only trusted text.
     Allow,
 }
 
-/// Sessions, logins, approvals, addresses.
+/// Sessions, logins, approvals and network access.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct SecuritySettings {
-    /// How long a login lasts; for sessions made from now on.
+    /// Lifetime of new login sessions in seconds. Default: 86400 (one day).
     #[schema(minimum = 60, maximum = 31_536_000)]
     pub session_ttl_seconds: u32,
-    /// After this many wrong passwords for one user from one address within `login_window_seconds`, each further one
-    /// makes the next attempt from there wait: one second at first, then twice as long, up to a minute.
+    /// Number of wrong passwords for one user from one address within `login_window_seconds` before attempts are
+    /// delayed. Each further failure doubles the delay, from one second up to a minute. Default: 5.
     #[schema(minimum = 1, maximum = 1000)]
     pub login_max_failures: u32,
-    /// How long a wrong password counts.
+    /// Time in seconds for which a wrong password counts. Default: 900.
     #[schema(minimum = 10, maximum = 86_400)]
     pub login_window_seconds: u32,
-    /// Names of tools that always ask before they run; `*` at the end stands for any rest.
+    /// Names of tools that always require approval; a trailing `*` matches any suffix.
     #[schema(max_items = 200)]
     pub approval_tools: Vec<String>,
-    /// Whether a turn that contains untrusted text (web pages, tool servers, devices, unknown senders, payloads of hooks
-    /// and webhooks) asks before it runs code, sends something outside or changes something that lasts, also in
-    /// autonomous conversations. Reading, searching and writing in the workspace continue.
+    /// Whether turns with untrusted text (web pages, tool servers, devices, unknown senders, payloads of hooks and
+    /// webhooks) require approval to run code, send data to external services or make lasting changes, even in
+    /// autonomous conversations. Reading, searching and writing in the workspace are not affected.
     pub after_untrusted_text: AfterUntrustedText,
-    /// Hosts that may be reached although their address is private or local: `host`, `*.host`, an
-    /// IP address or a CIDR block.
+    /// Private or local hosts that may be accessed: `host`, `*.host`, an IP address or a CIDR block.
     #[schema(max_items = 500)]
     pub allowed_hosts: Vec<String>,
-    /// Hosts that may never be reached, whoever asks; goes before `allowed_hosts`.
+    /// Hosts that may never be accessed. Takes precedence over `allowed_hosts`.
     #[schema(max_items = 500)]
     pub blocked_hosts: Vec<String>,
-    /// Whether hooks may reach private and loopback addresses that the owner typed in.
+    /// Whether hooks may access private and loopback addresses that the owner configured. Default: true.
     pub private_hook_targets: bool,
-    /// How long an action waits for its approval.
+    /// Time in seconds that an action waits for approval. Default: 3600.
     #[schema(minimum = 1, maximum = 2_592_000)]
     pub approval_ttl_seconds: u32,
 }
 
 section_patch!(
-    /// Any fields of the security settings; those left out stay as they are.
+    /// Fields of the security settings to change; omitted fields are unchanged.
     SecurityPatch, SecuritySettings
 );
 
@@ -80,10 +79,10 @@ impl Default for SecuritySettings {
 }
 
 impl SecuritySettings {
-    /// The two host lists, as whatever makes requests takes them.
+    /// Returns the network policy of both host lists.
     #[must_use]
     pub fn net_policy(&self) -> NetPolicy {
-        // Stored entries were checked when they came in, so nothing is dropped here.
+        // Stored entries were validated, so all of them parse.
         let patterns = |list: &[String]| list.iter().filter_map(|entry| entry.parse().ok()).collect();
         NetPolicy { allowed_hosts: patterns(&self.allowed_hosts), blocked_hosts: patterns(&self.blocked_hosts) }
     }

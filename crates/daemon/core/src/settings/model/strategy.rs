@@ -1,4 +1,4 @@
-//! How a turn goes about its work.
+//! Settings of the turn strategy.
 
 use agentd_base::Problems;
 use serde::{Deserialize, Serialize};
@@ -7,35 +7,35 @@ use utoipa::ToSchema;
 use crate::settings::patch::section_patch;
 use crate::settings::section::{ResetGroup, Section};
 
-/// Whether a turn makes a plan before it acts.
+/// Whether a turn creates a plan before it acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Planning {
     Off,
-    /// Where the request looks as if it took several steps.
+    /// Only if the request appears to need several steps.
     #[default]
     Auto,
     Always,
 }
 
-/// Planning, reflection, tools at once, and when a conversation is compacted.
+/// Planning, reflection, parallel tools and compaction of conversations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct StrategySettings {
     pub planning: Planning,
-    /// Whether a turn for which tools were used looks over its answer, at the price of one more call.
+    /// Whether a turn that used tools reviews its answer with an additional model call. Default: false.
     pub reflection: bool,
-    /// How many tools of one round run at the same time; the others wait.
+    /// Maximum number of concurrent tool calls in one round. Default: 8.
     #[schema(minimum = 1, maximum = 32)]
     pub max_parallel_tools: u32,
-    /// The share of the model's context window that a conversation may fill before its oldest turns
-    /// become a summary.
+    /// Fraction of the model's context window that a conversation may fill before its oldest turns are summarized.
+    /// Default: 0.8.
     #[schema(minimum = 0.3, maximum = 0.95)]
     pub compaction_threshold: f64,
 }
 
 section_patch!(
-    /// Any fields of the strategy settings; those left out stay as they are.
+    /// Fields of the strategy settings to change; omitted fields are unchanged.
     StrategyPatch, StrategySettings
 );
 
@@ -50,6 +50,6 @@ impl Section for StrategySettings {
     const RESET: ResetGroup = ResetGroup::General;
     type Patch = StrategyPatch;
 
-    // The schema says it all.
+    // The schema covers all rules.
     fn validate(&self, _problems: &mut Problems) {}
 }

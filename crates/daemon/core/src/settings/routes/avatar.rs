@@ -1,4 +1,4 @@
-//! The owner's picture: uploaded as a form, shown to whoever asks.
+//! Endpoints of the owner's avatar.
 
 use agentd_web::{Answer, ApiError, IdempotencyKey, Json, Path, limits};
 use axum::extract::multipart::MultipartRejection;
@@ -13,28 +13,28 @@ use super::categories::SettingsRoutes;
 use crate::runtime::record_once;
 use crate::settings::error::SettingsError;
 
-/// What a multipart body weighs beyond the file in it.
+/// Maximum size of a multipart body in addition to the file, in bytes.
 pub(super) const MULTIPART_OVERHEAD: usize = 64 * 1024;
 
-/// The picture, as `multipart/form-data`.
+/// Picture as `multipart/form-data`.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "only its schema is used")]
 pub(super) struct AvatarUpload {
-    /// PNG, JPEG, GIF or WebP, at most 10 MiB.
+    /// PNG, JPEG, GIF or WebP file, up to 10 MiB.
     #[schema(value_type = String, format = Binary)]
     file: Vec<u8>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AvatarView {
-    /// Where the picture is served, to whoever has a credential.
+    /// URL of the picture, which requires a credential.
     avatar_url: String,
 }
 
-/// Sets the owner's picture
+/// Upload the avatar
 ///
-/// It is decoded, an animation as far as its first picture, and refused where that fails or it has more than
-/// 25 million pixels.
+/// Replaces the owner's avatar. The picture (the first frame of an animation) is decoded, and rejected if it is damaged
+/// or has more than 25 million pixels.
 #[utoipa::path(
     post, path = "/api/settings/avatar", tag = "settings",
     request_body(content = AvatarUpload, content_type = "multipart/form-data"),
@@ -51,13 +51,13 @@ pub(super) async fn upload_avatar(
     Ok(Json(AvatarView { avatar_url }))
 }
 
-/// The owner's picture
+/// Show the avatar
 ///
-/// A new picture has a new address.
+/// Returns the picture. A new picture has a new URL, so responses can be cached indefinitely.
 #[utoipa::path(
     get, path = "/api/settings/avatar/{file}", tag = "settings",
-    params(("file" = String, Path, description = "As in `avatar_url`")),
-    responses((status = 200, description = "The picture", content(
+    params(("file" = String, Path, description = "File name from `avatar_url`")),
+    responses((status = 200, description = "Picture", content(
         (Vec<u8> = "image/png"), (Vec<u8> = "image/jpeg"), (Vec<u8> = "image/gif"), (Vec<u8> = "image/webp"),
     ))),
 )]
@@ -75,7 +75,7 @@ pub(super) async fn show_avatar(
     Ok((headers, bytes).into_response())
 }
 
-/// The bytes of the field `file`.
+/// Bytes of the form field `file`.
 pub(super) struct Picture(Vec<u8>);
 
 impl<S: Send + Sync> FromRequest<S> for Picture {
@@ -85,7 +85,7 @@ impl<S: Send + Sync> FromRequest<S> for Picture {
         let multipart = Multipart::from_request(request, state).await;
         let mut multipart = multipart.map_err(|_: MultipartRejection| SettingsError::AvatarNotMultipart)?;
         let mut picture = None;
-        while let Some(mut field) = multipart.next_field().await.map_err(|error| broken(&error))? {
+        while let Some(mut field) = multipart.next_field().await.map_err(|error| multipart_error(&error))? {
             if field.name() != Some("file") {
                 continue;
             }
@@ -93,7 +93,7 @@ impl<S: Send + Sync> FromRequest<S> for Picture {
                 return Err(SettingsError::field("file", "must be given once; there is one picture").into());
             }
             let mut bytes = Vec::new();
-            while let Some(chunk) = field.chunk().await.map_err(|error| broken(&error))? {
+            while let Some(chunk) = field.chunk().await.map_err(|error| multipart_error(&error))? {
                 if bytes.len() + chunk.len() > limits::UPLOAD {
                     return Err(SettingsError::AvatarTooLarge { limit: limits::UPLOAD }.into());
                 }
@@ -105,9 +105,9 @@ impl<S: Send + Sync> FromRequest<S> for Picture {
     }
 }
 
-pub(super) fn broken(error: &axum::extract::multipart::MultipartError) -> ApiError {
+pub(super) fn multipart_error(error: &axum::extract::multipart::MultipartError) -> ApiError {
     if error.status() == StatusCode::PAYLOAD_TOO_LARGE {
         return SettingsError::AvatarTooLarge { limit: limits::UPLOAD }.into();
     }
-    ApiError::new(StatusCode::BAD_REQUEST, "malformed_multipart", "The multipart body broke off or is not well-formed")
+    ApiError::new(StatusCode::BAD_REQUEST, "malformed_multipart", "The multipart body is incomplete or malformed")
 }

@@ -1,4 +1,4 @@
-//! Reading, changing and resetting settings.
+//! Endpoints for reading, changing and resetting settings.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ use crate::settings::{
     StrategySettings,
 };
 
-/// The state of the handlers.
+/// State of the handlers.
 #[derive(Debug, Clone)]
 pub(in crate::settings) struct SettingsRoutes {
     pub(in crate::settings) settings: Settings,
     pub(in crate::settings) clock: agentd_base::Clock,
 }
 
-/// Every category under its name, as its own endpoint answers it.
+/// All categories by name, in the format of their own endpoints.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub(super) struct AllSettings(pub(super) Map<String, Value>);
@@ -36,7 +36,7 @@ impl PartialSchema for AllSettings {
         let category = ObjectBuilder::new().schema_type(utoipa::openapi::Type::Object).build();
         let mut object = ObjectBuilder::new()
             .schema_type(utoipa::openapi::Type::Object)
-            .description(Some("Every category under its name, as its own endpoint answers it."))
+            .description(Some("All categories by name, in the format of their own endpoints."))
             .additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(Schema::Object(category)))));
         let names = [
             ("profile", ProfileSettings::name()),
@@ -46,7 +46,7 @@ impl PartialSchema for AllSettings {
             ("strategy", StrategySettings::name()),
             ("proactive", ProactiveSettings::name()),
             ("email", EmailSettings::name()),
-            // Of domains that this one does not know; a test looks that they are there.
+            // Schemas of higher domains; a test checks that they exist.
             ("backup", "BackupSettings".into()),
             ("browser", "BrowserSettings".into()),
             ("channels", "ChannelSettings".into()),
@@ -67,15 +67,16 @@ impl ToSchema for AllSettings {
     }
 }
 
-/// Everything in force
+/// List all settings
 ///
-/// All categories at once, `skills` (switched-off tools, custom tools, tool servers) among them. Secrets are shown
-/// as `{"set": true}`. To a key that may only read, of tools and tool servers is shown what their own endpoints show.
+/// Returns all categories, including `skills` (disabled tools, custom tools, tool servers). Secrets are shown as
+/// `{"set": true}`. Keys with the scope `read` see only those fields of tools and tool servers that their own endpoints
+/// return.
 #[utoipa::path(get, path = "/api/settings", tag = "settings", responses((status = 200, body = AllSettings)))]
 pub(super) async fn list_settings(State(state): State<SettingsRoutes>, caller: Caller) -> Answer<AllSettings> {
     let mut all = state.settings.view_all().await?;
     if caller.scope == Scope::Read {
-        state.settings.conceal(&mut all);
+        state.settings.redact_for_read_scope(&mut all);
     }
     Ok(Json(AllSettings(all)))
 }
@@ -91,8 +92,8 @@ macro_rules! category {
 
         #[doc = $put_summary]
         ///
-        /// Takes any of the fields and answers the whole category, in force from now on. `null`
-        /// clears what may be empty. A field that is not known is refused.
+        /// Accepts any subset of the fields and returns the whole category. Changes take effect immediately. `null`
+        /// clears a nullable field. Unknown fields are rejected.
         #[utoipa::path(
             put, path = $path, tag = "settings", request_body = $patch,
             responses((status = 200, body = $section)),
@@ -109,76 +110,78 @@ macro_rules! category {
 category!(
     "/api/settings/profile",
     get_profile_settings,
-    "Who the owner is",
+    "Get profile settings",
     update_profile_settings,
-    "Changes the profile",
+    "Update profile settings",
     ProfileSettings,
     ProfilePatch
 );
 category!(
     "/api/settings/interface",
     get_interface_settings,
-    "Language, dates, and what is shown",
+    "Get interface settings",
     update_interface_settings,
-    "Changes language, dates, or what is shown",
+    "Update interface settings",
     InterfaceSettings,
     InterfacePatch
 );
 category!(
     "/api/settings/security",
     get_security_settings,
-    "Sessions, logins, approvals, addresses",
+    "Get security settings",
     update_security_settings,
-    "Changes the security settings",
+    "Update security settings",
     SecuritySettings,
     SecurityPatch
 );
 category!(
     "/api/settings/agent",
     get_agent_settings,
-    "Models, limits and budgets",
+    "Get agent settings",
     update_agent_settings,
-    "Changes models, limits or budgets",
+    "Update agent settings",
     AgentSettings,
     AgentPatch
 );
 category!(
     "/api/settings/strategy",
     get_strategy_settings,
-    "How a turn goes about its work",
+    "Get strategy settings",
     update_strategy_settings,
-    "Changes how a turn goes about its work",
+    "Update strategy settings",
     StrategySettings,
     StrategyPatch
 );
 category!(
     "/api/settings/proactive",
     get_proactive_settings,
-    "When agents may begin by themselves",
+    "Get proactive settings",
     update_proactive_settings,
-    "Changes when agents may begin by themselves",
+    "Update proactive settings",
     ProactiveSettings,
     ProactivePatch
 );
 category!(
     "/api/settings/email",
     get_email_settings,
-    "The mail server",
+    "Get email settings",
     update_email_settings,
-    "Changes the mail server",
+    "Update email settings",
     EmailSettings,
     EmailPatch
 );
 
-/// Puts the general settings back to their defaults
+/// Reset general settings
 ///
-/// Everything but profile, email, security, skills, channels and the sandbox: those settings stay as they are.
+/// Restores the defaults of all categories except profile, email, security, skills, channels and sandbox.
 #[utoipa::path(post, path = "/api/settings/reset", tag = "settings", responses((status = 200, body = AllSettings)))]
 pub(super) async fn reset_settings(State(state): State<SettingsRoutes>) -> Answer<AllSettings> {
     Ok(Json(AllSettings(state.settings.reset(ResetGroup::General).await?)))
 }
 
-/// Puts the security settings back to their defaults
+/// Reset security settings
+///
+/// Restores the defaults of the security settings.
 #[utoipa::path(
     post, path = "/api/settings/security/reset", tag = "settings",
     responses((status = 200, body = SecuritySettings)),

@@ -1,4 +1,4 @@
-//! `/api/settings`.
+//! HTTP routes under `/api/settings`.
 
 mod avatar;
 mod categories;

@@ -1,4 +1,4 @@
-//! Export and import of all settings.
+//! Endpoints for the export and import of all settings.
 
 use agentd_base::Timestamp;
 use agentd_web::{Answer, ApiError, Caller, ErrorBody, IdempotencyKey, Json, Query, Scope};
@@ -20,7 +20,7 @@ use crate::settings::service::ImportedSettings;
 
 const EXPORT_FORMAT: u32 = 1;
 
-/// Settings after an import: every category under its name, and what the import did not keep or apply.
+/// Result of an import: all categories by name, dropped secrets, and affected safety settings.
 #[derive(Debug, Serialize)]
 pub(super) struct ImportedView {
     #[serde(flatten)]
@@ -97,7 +97,7 @@ pub(super) struct SettingsFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, max_length = 64)]
     exported_at: Option<String>,
-    /// Every category under its name.
+    /// All categories by name.
     #[schema(value_type = Object)]
     settings: Map<String, Value>,
 }
@@ -109,7 +109,8 @@ fn export_format() -> u32 {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ImportQuery {
-    /// Whether the safety settings of the file are applied. It is a parameter so that no file can ask for it by itself.
+    /// Whether the safety settings in the file are applied. It is a query parameter, so that a file cannot request it.
+    /// Default: false.
     #[param(default = false)]
     include_safety: Option<bool>,
 }
@@ -122,17 +123,17 @@ impl ImportQuery {
 
 /// Export all settings
 ///
-/// The file has no API keys, no other secrets and no avatar picture.
+/// The file contains no API keys, other secrets or avatar.
 #[utoipa::path(
     get, path = "/api/settings/export", tag = "settings",
     responses((status = 200, body = SettingsFile, headers(
-        ("Content-Disposition" = String, description = "Names the file, `agentd-settings.json`"),
+        ("Content-Disposition" = String, description = "File name `agentd-settings.json`"),
     ))),
 )]
 pub(super) async fn export_settings(State(state): State<SettingsRoutes>, caller: Caller) -> Result<Response, ApiError> {
     let mut settings = state.settings.export().await?;
     if caller.scope == Scope::Read {
-        state.settings.conceal(&mut settings);
+        state.settings.redact_for_read_scope(&mut settings);
     }
     let file =
         SettingsFile { format: EXPORT_FORMAT, exported_at: Some(Timestamp::to_string(&state.clock.now())), settings };
@@ -144,13 +145,13 @@ pub(super) async fn export_settings(State(state): State<SettingsRoutes>, caller:
 ///
 /// Applies the whole file or nothing. Categories and fields that the file omits keep their values, and so do secrets,
 /// except those whose destination changes: they are dropped and named in `dropped_secrets`. Custom tools and tool
-/// servers are matched by name; those that the file does not name stay.
+/// servers are matched by name; those that are not in the file are unchanged.
 ///
 /// Safety settings keep their values unless `include_safety` is true: everything in `security` and `sandbox`,
 /// `browser.ssrf_allowlist` and `ssrf_blocklist`, `sender_policy`, `allowed_senders` and `tools` of every channel, and
 /// `trusted`, `network`, `readable_paths` and `writable_paths` of tool servers. `safety_unchanged` lists those that
 /// differ in the file; with `include_safety`, `weakened` lists those that became weaker, and a page session needs a
-/// recently entered password.
+/// recently confirmed password.
 #[utoipa::path(
     post, path = "/api/settings/import", tag = "settings", request_body = SettingsFile,
     params(ImportQuery, IdempotencyKey),

@@ -1,7 +1,7 @@
-//! Changes: read, merged, checked and written in one transaction, then put in force.
+//! Changes of settings: read, merged, validated and written in one transaction, then applied.
 //!
-//! What is answered is what the transaction has left, not what is in force: that the new state cannot
-//! be read right afterwards does not undo the change, and must not look as if it did.
+//! Responses contain the committed values, not the active ones. A failure to read the new state after the commit does
+//! not undo the change and must not look as if it did.
 
 use std::sync::Arc;
 
@@ -20,8 +20,7 @@ use crate::settings::section::{
 use crate::settings::{ProfileSettings, overlay, store};
 use crate::vault::Vault;
 
-/// A change of one section that its schema has been held against; the section's own rules validate it
-/// when it is written.
+/// Change of one section, checked by its schema. The section's own rules are checked when it is written.
 #[derive(Clone)]
 pub struct SettingsChange {
     pub(super) section: Registered,
@@ -34,7 +33,7 @@ impl std::fmt::Debug for SettingsChange {
     }
 }
 
-/// What a transaction has written; to be given to [`Settings::put_in_force`] after its commit.
+/// Settings written by a transaction. Pass it to [`Settings::apply_committed`] after the commit.
 #[must_use]
 pub struct WrittenSettings {
     /// In the order of the changes.
@@ -51,70 +50,71 @@ impl std::fmt::Debug for WrittenSettings {
 }
 
 impl Settings {
-    /// A change of a section, for a transaction of the caller's.
+    /// Prepares a change of a section for the caller's transaction.
     pub async fn prepare<S: Section>(&self, change: PartialObject) -> SettingsChange {
-        let mut change = self.prepared(Registered::of::<S>(), change.0).await;
-        let finders = self.0.finders.all();
-        // Not of an import: what it names may come later.
-        for finder in finders {
-            let (section, field) = finder.named_by();
+        let mut change = self.prepare_section(Registered::of::<S>(), change.0).await;
+        let validators = self.0.validators.all();
+        // Not checked for imports, because the referenced object may be created later.
+        for validator in validators {
+            let (section, field) = validator.named_by();
             if section == S::NAME
                 && let Some(name) = change.change.field(field).and_then(Value::as_str)
-                && let Some(message) = finder.problem(name).await
+                && let Some(message) = validator.problem(name).await
             {
-                change.change.unfound.push(FieldProblem { field: field.to_owned(), message });
+                change.change.unresolved.push(FieldProblem { field: field.to_owned(), message });
             }
         }
         change
     }
 
-    pub(super) async fn prepared(&self, section: Registered, fields: Map<String, Value>) -> SettingsChange {
+    pub(super) async fn prepare_section(&self, section: Registered, fields: Map<String, Value>) -> SettingsChange {
         let mut change = section.check(fields);
         self.check_avatar(section.name, &mut change).await;
         SettingsChange { section, change }
     }
 
-    /// A picture of this daemon must be there to be shown.
+    /// Checks that a picture of this daemon exists.
     async fn check_avatar(&self, section: &str, change: &mut CheckedChange) {
         if section != ProfileSettings::NAME {
             return;
         }
-        let Some(file) = change.field("avatar_url").and_then(Value::as_str).and_then(avatar::own_file) else { return };
+        let Some(file) = change.field("avatar_url").and_then(Value::as_str).and_then(avatar::own_file_name) else {
+            return;
+        };
         if !tokio::fs::try_exists(self.0.data_dir.avatars().join(file)).await.unwrap_or(true) {
             let message = "names a picture that is not here; upload it with POST /api/settings/avatar".to_owned();
             change.problems.push(FieldProblem { field: "avatar_url".to_owned(), message });
         }
     }
 
-    /// What is wrong with a change of a section, whatever is stored.
+    /// Validates a change of a section against the defaults and returns its problems.
     pub async fn problems<S: Section>(&self, change: PartialObject) -> Vec<FieldProblem> {
         let SettingsChange { section, change } = self.prepare::<S>(change).await;
         section.apply(None, &change).map(|changed| changed.problems).unwrap_or_default()
     }
 
-    /// Writes a prepared change beside the caller's own.
+    /// Writes a prepared change in the caller's transaction.
     ///
     /// # Errors
-    /// `Invalid` with every bad field; the transaction must then be given up.
+    /// `Invalid` with all invalid fields; the transaction must then be rolled back.
     pub async fn write(&self, tx: &mut Tx, change: &SettingsChange) -> Result<WrittenSettings, SettingsError> {
         write_all(tx, &self.0.vault, std::slice::from_ref(change), Origin::Owner).await
     }
 
-    /// Puts in force what was committed. It is committed whatever happens here: should the new state
-    /// not be readable now, it is in force as soon as it is.
-    pub async fn put_in_force(&self, written: WrittenSettings) {
+    /// Applies committed settings. If the new state cannot be read now, it is applied as soon as it can be read.
+    pub async fn apply_committed(&self, written: WrittenSettings) {
         if let Some(file) = written.replaced_avatar {
             avatar::remove(&self.0.data_dir.avatars(), &file).await;
         }
         self.refresh_committed().await;
     }
 
-    /// Clears a field of a section that says one of `names`, in the transaction that takes away what is named so.
-    /// Whether it did; then [`Self::refresh_committed`] is to follow the commit.
+    /// Clears a field of a section if it refers to one of `names`, in the transaction that deletes the named object.
+    /// Returns whether it did; then call [`Self::refresh_committed`] after the commit.
     ///
     /// # Errors
-    /// What the database refuses.
-    pub async fn clear_named<S: Section>(tx: &mut Tx, field: &str, names: &[&str]) -> Result<bool, StoreError> {
+    /// `StoreError` if the section cannot be read or written.
+    pub async fn clear_reference<S: Section>(tx: &mut Tx, field: &str, names: &[&str]) -> Result<bool, StoreError> {
         let mut stored = store::find_section(tx, S::NAME).await?;
         let named = stored.as_mut().and_then(|stored| stored.get_mut(field));
         let Some(named) = named.filter(|named| named.as_str().is_some_and(|named| names.contains(&named))) else {
@@ -125,12 +125,12 @@ impl Settings {
         Ok(true)
     }
 
-    /// Sets a field of a section that has no value, in the caller's transaction. Returns whether it did; then
-    /// [`Self::refresh_committed`] must follow the commit.
+    /// Sets a field of a section if it has no value, in the caller's transaction. Returns whether it did; then call
+    /// [`Self::refresh_committed`] after the commit.
     ///
     /// # Errors
-    /// What the database refuses.
-    pub async fn set_unset<S: Section>(tx: &mut Tx, field: &str, value: &str) -> Result<bool, StoreError> {
+    /// `StoreError` if the section cannot be read or written.
+    pub async fn set_if_unset<S: Section>(tx: &mut Tx, field: &str, value: &str) -> Result<bool, StoreError> {
         let mut stored = store::find_section(tx, S::NAME).await?.unwrap_or_else(|| Value::Object(Map::new()));
         if !stored[field].is_null() {
             return Ok(false);
@@ -140,30 +140,30 @@ impl Settings {
         Ok(true)
     }
 
-    /// Puts in force what was committed, as soon as it can be read.
+    /// Applies committed changes as soon as they can be read.
     pub async fn refresh_committed(&self) {
         if let Err(error) = self.refresh().await {
-            tracing::warn!(%error, "changed settings are stored and cannot be read now; they come into force later");
+            tracing::warn!(%error, "failed to read changed settings after commit; they are applied later");
         }
     }
 
-    /// Lays `change` over the section and answers the whole of it.
+    /// Merges `change` into the section and returns the whole section.
     ///
     /// # Errors
-    /// `Invalid` with every bad field; then nothing has changed.
+    /// `Invalid` with all invalid fields; nothing is changed then.
     pub async fn update<S: Section>(&self, change: PartialObject) -> Result<Arc<S>, SettingsError> {
         let change = self.prepare::<S>(change).await;
         let settings = self.clone();
         let written = self.0.db.write(async move |tx: &mut Tx| settings.write(tx, &change).await).await?;
         let section = typed(written.sections.first());
-        self.put_in_force(written).await;
+        self.apply_committed(written).await;
         Ok(section)
     }
 
-    /// Puts the sections of a group back to their defaults; answers every section.
+    /// Resets the sections of a group to their defaults and returns all sections.
     ///
     /// # Errors
-    /// What the database refuses.
+    /// `SettingsError` if the database is unavailable or a section cannot be read.
     pub async fn reset(&self, group: ResetGroup) -> Result<Map<String, Value>, SettingsError> {
         let (vault, registry, others) = (self.0.vault.clone(), Arc::clone(&self.0.registry), self.others());
         let work = async move |tx: &mut Tx| {
@@ -180,10 +180,10 @@ impl Settings {
         Ok(views)
     }
 
-    /// Every section for a file: without secrets, and without what is a file of this daemon.
+    /// Returns all sections for an export, without secrets and without the avatar file of this daemon.
     ///
     /// # Errors
-    /// As [`Self::refresh`].
+    /// See [`Self::refresh`].
     pub async fn export(&self) -> Result<Map<String, Value>, SettingsError> {
         let mut all = self.view_all().await?;
         for section in self.0.registry.iter() {
@@ -194,7 +194,7 @@ impl Settings {
             }
         }
         if let Some(Value::Object(profile)) = all.get_mut(ProfileSettings::NAME)
-            && profile.get("avatar_url").and_then(Value::as_str).is_some_and(|url| avatar::own_file(url).is_some())
+            && profile.get("avatar_url").and_then(Value::as_str).is_some_and(|url| avatar::own_file_name(url).is_some())
         {
             profile.remove("avatar_url");
         }
@@ -202,16 +202,16 @@ impl Settings {
     }
 }
 
-/// Where changes come from.
+/// Source of changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// Somebody who can be asked for a secret again.
+    /// Request of the owner, who can enter a secret again.
     Owner,
-    /// A file: the names of bad fields say which section they are in, and safety settings may have to stay.
+    /// Imported file: problems are reported with their section, and safety settings may be excluded.
     Import(SafetyScope),
 }
 
-/// Reads, merges, checks and writes.
+/// Reads, merges, validates and writes changes.
 pub(super) async fn write_all(
     tx: &mut Tx,
     vault: &Vault,
@@ -229,29 +229,29 @@ pub(super) async fn write_all(
         let unreadable = |source| SettingsError::Unreadable { section: section.name, source };
         let mut stored = store::find_section(tx, section.name).await?;
         if let Some(stored) = stored.as_mut().filter(|_| !section.secrets.is_empty()) {
-            section.show_kept(stored, &store::list_kept_fields(tx).await?);
+            section.mark_set_secrets(stored, &store::list_set_fields(tx).await?);
         }
         let mut changed = section.apply(stored.as_ref(), change).map_err(unreadable)?;
         match origin {
             Origin::Owner => {
                 problems.extend(changed.problems);
-                problems.extend(changed.misled.iter().map(WriteOnly::problem));
+                problems.extend(changed.redirected.iter().map(WriteOnly::problem));
             }
-            Origin::Import(_) => problems.extend(changed.problems.iter().map(|problem| below(section.name, problem))),
+            Origin::Import(_) => problems.extend(changed.problems.iter().map(|problem| qualify(section.name, problem))),
         }
         if !problems.is_empty() {
             continue;
         }
         if let Origin::Import(scope) = origin {
             let before = section.load(stored.as_ref()).map_err(unreadable)?.view;
-            written.safety.extend(scope.settle_section(section.safety, section.name, &before, &mut changed.value));
+            written.safety.extend(scope.resolve_section(section.safety, section.name, &before, &mut changed.value));
         }
         if section.name == ProfileSettings::NAME {
-            written.replaced_avatar = replaced(stored.as_ref(), &changed.value);
+            written.replaced_avatar = replaced_avatar_file(stored.as_ref(), &changed.value);
         }
         write_secrets(tx, vault, section.name, &change.secrets).await?;
         if let Value::Object(fields) = &mut changed.value {
-            for secret in &changed.misled {
+            for secret in &changed.redirected {
                 vault.clear(tx, &secret_scope(section.name), secret.path).await?;
                 overlay::put(fields, secret.path, Value::Null);
                 written.dropped_secrets.push(format!("{}.{}", section.name, secret.path));
@@ -290,15 +290,15 @@ async fn write_secrets(
     Ok(())
 }
 
-/// The file of ours that was shown before and is not any more.
-fn replaced(before: Option<&Value>, after: &Value) -> Option<String> {
+/// Returns the avatar file that a change replaces.
+fn replaced_avatar_file(before: Option<&Value>, after: &Value) -> Option<String> {
     let before = before?.get("avatar_url")?.as_str()?;
     if after.get("avatar_url").and_then(Value::as_str) == Some(before) {
         return None;
     }
-    avatar::own_file(before).map(str::to_owned)
+    avatar::own_file_name(before).map(str::to_owned)
 }
 
-pub(super) fn below(section: &str, problem: &FieldProblem) -> FieldProblem {
+pub(super) fn qualify(section: &str, problem: &FieldProblem) -> FieldProblem {
     FieldProblem { field: format!("settings.{section}.{}", problem.field), message: problem.message.clone() }
 }

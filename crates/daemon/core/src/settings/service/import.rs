@@ -1,4 +1,4 @@
-//! Import of an export, in one transaction.
+//! Import of settings in one transaction.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use agentd_store::{Recorder, Tx};
 use serde_json::{Map, Value};
 
 use super::Settings;
-use super::change::{Origin, SettingsChange, all_views, below, write_all};
+use super::change::{Origin, SettingsChange, all_views, qualify, write_all};
 use crate::settings::error::SettingsError;
 use crate::settings::safety::{SafetyReport, SafetyScope};
 
-/// Settings after an import.
+/// Result of an import.
 #[derive(Debug, Clone)]
 pub struct ImportedSettings {
-    /// Every section under its name.
+    /// All sections by name.
     pub sections: Map<String, Value>,
     /// Secrets that must be entered again because the import changed their destination, such as `email.password`.
     pub dropped_secrets: Vec<String>,
@@ -22,11 +22,12 @@ pub struct ImportedSettings {
 }
 
 impl Settings {
-    /// Lays every section of an export over the present ones, all or none. Write-only fields keep their values, except
-    /// those whose destination changes: they are dropped. Safety settings keep theirs unless `safety` includes them.
+    /// Merges all sections of an export into the current ones, all or nothing. Write-only fields retain their values,
+    /// except those whose destination changes, which are dropped. Safety settings are unchanged unless `safety`
+    /// includes them.
     ///
     /// # Errors
-    /// `Invalid` with every section and field that is unknown or not valid.
+    /// `Invalid` with all sections and fields that are unknown or invalid.
     pub async fn import(
         &self,
         sections: Map<String, Value>,
@@ -34,24 +35,24 @@ impl Settings {
         recorder: Recorder<ImportedSettings>,
     ) -> Result<ImportedSettings, SettingsError> {
         let mut changes = Vec::new();
-        let mut given_others = Vec::new();
+        let mut portable_sections = Vec::new();
         let mut problems = Vec::new();
         let others = self.others();
         for (name, value) in sections {
-            if let Some(keeper) = others.iter().find(|keeper| keeper.name() == name) {
-                given_others.push((Arc::clone(keeper), value));
+            if let Some(portable) = others.iter().find(|portable| portable.name() == name) {
+                portable_sections.push((Arc::clone(portable), value));
                 continue;
             }
             let shown: String = name.chars().take(64).collect();
             let field = format!("settings.{shown}");
             match (self.0.registry.find(&name), value) {
                 (None, _) => {
-                    let names = others.iter().map(|keeper| keeper.name());
+                    let names = others.iter().map(|portable| portable.name());
                     let known = self.0.registry.names().into_iter().chain(names).collect::<Vec<_>>().join(", ");
                     problems.push(FieldProblem { field, message: format!("is not known here; known are: {known}") });
                 }
                 (Some(section), Value::Object(fields)) => {
-                    let mut prepared = self.prepared(*section, fields).await;
+                    let mut prepared = self.prepare_section(*section, fields).await;
                     prepared.change.secrets.clear();
                     changes.push(prepared);
                 }
@@ -61,20 +62,20 @@ impl Settings {
         if !problems.is_empty() {
             // Problems within the known sections are reported together with the unknown ones.
             for SettingsChange { section, change } in &changes {
-                problems.extend(change.problems.iter().map(|problem| below(section.name, problem)));
+                problems.extend(change.problems.iter().map(|problem| qualify(section.name, problem)));
             }
             return Err(SettingsError::Invalid(problems));
         }
         let (vault, registry) = (self.0.vault.clone(), Arc::clone(&self.0.registry));
-        let imported: Vec<_> = given_others.iter().map(|(keeper, _)| Arc::clone(keeper)).collect();
+        let imported: Vec<_> = portable_sections.iter().map(|(portable, _)| Arc::clone(portable)).collect();
         let work = async move |tx: &mut Tx| {
             let written = write_all(tx, &vault, &changes, Origin::Import(safety)).await;
             let (mut problems, mut dropped) = (Vec::new(), Vec::new());
             let mut reports = SafetyReport::default();
-            for (keeper, value) in &given_others {
-                let found = keeper.import(tx, value, safety).await?;
-                problems.extend(found.problems.iter().map(|problem| below(keeper.name(), problem)));
-                dropped.extend(found.dropped_secrets.iter().map(|secret| format!("{}.{secret}", keeper.name())));
+            for (portable, value) in &portable_sections {
+                let found = portable.import(tx, value, safety).await?;
+                problems.extend(found.problems.iter().map(|problem| qualify(portable.name(), problem)));
+                dropped.extend(found.dropped_secrets.iter().map(|secret| format!("{}.{secret}", portable.name())));
                 reports.extend(found.safety);
             }
             let mut written = match written {
@@ -94,9 +95,9 @@ impl Settings {
             Ok::<_, SettingsError>((written, imported))
         };
         let (written, imported_settings) = self.0.db.write(work).await?;
-        self.put_in_force(written).await;
-        for keeper in imported {
-            keeper.imported().await;
+        self.apply_committed(written).await;
+        for portable in imported {
+            portable.imported().await;
         }
         Ok(imported_settings)
     }

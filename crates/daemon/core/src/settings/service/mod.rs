@@ -1,9 +1,9 @@
-//! The settings in force: reading them, and following what others change.
+//! Active settings: reading them and following changes by other replicas.
 
+mod avatar;
 mod change;
 mod import;
-mod others;
-mod picture;
+mod portable;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,24 +28,24 @@ use crate::runtime::{AppContext, DataDir, Slot, Slots};
 use crate::vault::{Vault, VaultError};
 pub use change::{SettingsChange, WrittenSettings};
 pub use import::ImportedSettings;
-pub use others::{FindsNamed, KeeperImport, PortableSection};
+pub use portable::{PortableImport, PortableSection, ValidateReference};
 
-/// The section of the chat platforms.
+/// Name of the section of the chat platforms.
 const CHANNELS: &str = "channels";
 
-/// How soon settings that could not be read are read again.
-const READ_AGAIN: Backoff =
+/// Backoff for reading settings again after a failure.
+const RETRY_BACKOFF: Backoff =
     Backoff { base: Duration::from_millis(250), multiplier: 2.0, cap: Duration::from_secs(30), jitter: 0.2 };
 
-/// Every section at one moment.
+/// Snapshot of all sections.
 struct State {
     sections: Vec<LoadedSection>,
     timezone: TimeZone,
 }
 
-/// What some requests may reach, and how that follows from the settings.
+/// Network policy that is derived from settings.
 struct DerivedPolicy {
-    make: fn(&Settings) -> NetPolicy,
+    derive: fn(&Settings) -> NetPolicy,
     policy: PolicyHandle,
 }
 
@@ -57,20 +57,20 @@ struct Inner {
     vault: Vault,
     snapshot: Snapshot<State>,
     current: ArcSwap<State>,
-    /// One at a time, so that an older state never follows a newer one.
+    /// Serializes publishing, so that an older state never replaces a newer one.
     publishing: Mutex<()>,
-    /// One picture at a time: each takes memory for its pixels.
+    /// Serializes the decoding of pictures, because each needs memory for its pixels.
     decoding: Arc<Mutex<()>>,
     changes: watch::Sender<u64>,
     policy: PolicyHandle,
     derived: RwLock<Vec<DerivedPolicy>>,
-    /// Settings that are no section.
+    /// Settings outside of sections.
     portable: Slot<dyn PortableSection>,
-    /// Who knows what a setting may name.
-    finders: Slot<dyn FindsNamed>,
+    /// Validators of references to objects of other domains.
+    validators: Slot<dyn ValidateReference>,
 }
 
-/// The settings. Cheap to clone.
+/// Settings service. Cheap to clone.
 #[derive(Clone)]
 pub struct Settings(Arc<Inner>);
 
@@ -81,10 +81,10 @@ impl std::fmt::Debug for Settings {
 }
 
 impl Settings {
-    /// Reads what is stored, and follows changes by other replicas until the daemon drains.
+    /// Loads the settings and follows changes by other replicas until the daemon drains.
     ///
     /// # Errors
-    /// A section that cannot be read, or the database is away.
+    /// `Unreadable` if a section cannot be read, `Store` if the database is unavailable.
     pub async fn open(
         context: &AppContext,
         vault: Vault,
@@ -109,11 +109,11 @@ impl Settings {
             policy: PolicyHandle::default(),
             derived: RwLock::default(),
             portable: slots.create(),
-            finders: slots.create(),
+            validators: slots.create(),
         }));
         settings.0.policy.set(settings.security().net_policy());
         let (followed, draining) = (settings.clone(), context.draining.clone());
-        context.supervise("settings.follow", move || follow(followed.clone(), draining.clone()));
+        context.supervise("settings.follow", move || follow_changes(followed.clone(), draining.clone()));
         Ok(Detached::new(settings))
     }
 
@@ -125,7 +125,7 @@ impl Settings {
         self.0.portable.all().to_vec()
     }
 
-    /// A section as it is in force. It must have been registered.
+    /// Returns the active values of a section, which must be registered.
     #[must_use]
     pub fn section<S: Section>(&self) -> Arc<S> {
         let state = self.0.current.load();
@@ -167,43 +167,43 @@ impl Settings {
         self.section()
     }
 
-    /// Whether `at` is quiet: proactive turns begin outside of the quiet hours, and alerts make no sound in them.
+    /// Whether `at` is within the quiet hours, in which no proactive turn starts and alerts are silent.
     #[must_use]
     pub fn is_quiet(&self, at: Timestamp) -> bool {
         self.proactive().is_quiet(at, &self.timezone())
     }
 
-    /// A write-only field of a section, by its path in [`Section::SECRETS`].
+    /// Returns the value of a write-only field, by its path in [`Section::SECRETS`].
     ///
     /// # Errors
-    /// It cannot be opened with this daemon's key, or the database is away.
+    /// `VaultError` if it cannot be decrypted or the database is unavailable.
     pub async fn secret<S: Section>(&self, field: &str) -> Result<Option<Secret>, VaultError> {
         self.0.vault.get(&secret_scope(S::NAME), field).await
     }
 
-    /// The profile's time zone: that of days, budgets and schedules.
+    /// Returns the profile's time zone, which days, budgets and schedules use.
     #[must_use]
     pub fn timezone(&self) -> TimeZone {
         self.0.current.load().timezone.clone()
     }
 
-    /// The day on which `at` falls in the profile's time zone, `2026-01-31`.
+    /// Returns the date of `at` in the profile's time zone.
     #[must_use]
     pub fn day(&self, at: Timestamp) -> jiff::civil::Date {
         at.to_jiff().to_zoned(self.timezone()).date()
     }
 
-    /// The addresses that may be reached; follows the security settings at once.
+    /// Returns the network policy, which follows the security settings immediately.
     #[must_use]
     pub fn policy(&self) -> PolicyHandle {
         self.0.policy.clone()
     }
 
-    /// Addresses that some requests may reach, by other settings as well; follows all of them at once.
+    /// Returns a network policy that `derive` computes from settings, and that follows them immediately.
     #[must_use]
-    pub fn derived_policy(&self, make: fn(&Self) -> NetPolicy) -> PolicyHandle {
-        let policy = PolicyHandle::new(make(self));
-        self.0.derived.write().push(DerivedPolicy { make, policy: policy.clone() });
+    pub fn derived_policy(&self, derive: fn(&Self) -> NetPolicy) -> PolicyHandle {
+        let policy = PolicyHandle::new(derive(self));
+        self.0.derived.write().push(DerivedPolicy { derive, policy: policy.clone() });
         policy
     }
 
@@ -212,8 +212,7 @@ impl Settings {
         &self.0.vault
     }
 
-    /// Whether the owner has turned a chat platform on. Its settings belong to a domain that builds on this one, so they
-    /// are read by their names.
+    /// Whether a chat platform is enabled. Its settings belong to a higher domain, so they are read by name.
     #[must_use]
     pub fn is_platform_on(&self, platform: &str) -> bool {
         let state = self.0.current.load();
@@ -222,24 +221,25 @@ impl Settings {
         channels.is_some_and(|(_, channels)| channels.view[platform]["enabled"] == true)
     }
 
-    /// Rises with every change of any section, after it is in force here.
+    /// Returns a receiver of a counter that increases after every applied change.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()
     }
 
-    /// Makes certain that what any replica has acknowledged is in force here. On SQLite that is
-    /// a comparison of two numbers, on PostgreSQL one small query.
+    /// Applies all changes that any replica has acknowledged. Costs a comparison of two numbers on SQLite and one small
+    /// query on PostgreSQL.
     ///
     /// # Errors
-    /// A section that cannot be read, or the database is away; what was in force stays.
+    /// `SettingsError` if a section cannot be read or the database is unavailable; the active settings are then
+    /// retained.
     pub async fn refresh(&self) -> Result<(), SettingsError> {
         let inner = &*self.0;
         let state = self.load().await?;
         if Arc::ptr_eq(&inner.current.load(), &state) {
             return Ok(());
         }
-        let _one_at_a_time = inner.publishing.lock().await;
+        let _guard = inner.publishing.lock().await;
         let state = self.load().await?;
         if !Arc::ptr_eq(&inner.current.load(), &state) {
             let before = self.security();
@@ -249,7 +249,7 @@ impl Settings {
                 inner.policy.set(security.net_policy());
             }
             for derived in inner.derived.read().iter() {
-                let policy = (derived.make)(self);
+                let policy = (derived.derive)(self);
                 if *derived.policy.current() != policy {
                     derived.policy.set(policy);
                 }
@@ -264,10 +264,10 @@ impl Settings {
         self.0.snapshot.get(async move |read: &mut Read| load(&registry, read).await).await
     }
 
-    /// Every section as it is answered, under its name.
+    /// Returns all sections by name, as in the API.
     ///
     /// # Errors
-    /// As [`Self::refresh`].
+    /// See [`Self::refresh`].
     pub async fn view_all(&self) -> Result<Map<String, Value>, SettingsError> {
         self.refresh().await?;
         let mut views = views(&self.0.registry, &self.0.current.load().sections);
@@ -276,19 +276,19 @@ impl Settings {
         Ok(views)
     }
 
-    /// Takes out what a key that may only read is not shown.
-    pub fn conceal(&self, all: &mut Map<String, Value>) {
-        for keeper in self.others() {
-            if let Some(exported) = all.get_mut(keeper.name()) {
-                keeper.conceal(exported);
+    /// Removes data that keys with the scope `read` must not see.
+    pub fn redact_for_read_scope(&self, all: &mut Map<String, Value>) {
+        for portable in self.others() {
+            if let Some(exported) = all.get_mut(portable.name()) {
+                portable.redact_for_read_scope(exported);
             }
         }
     }
 
-    /// One section, certainly up to date.
+    /// Refreshes the settings and returns a section.
     ///
     /// # Errors
-    /// As [`Self::refresh`].
+    /// See [`Self::refresh`].
     pub async fn get<S: Section>(&self) -> Result<Arc<S>, SettingsError> {
         self.refresh().await?;
         Ok(self.section())
@@ -297,10 +297,10 @@ impl Settings {
 
 async fn load(registry: &Registry, read: &mut Read) -> Result<State, SettingsError> {
     let mut stored = store::list_sections(read).await?;
-    let kept = store::list_kept_fields(read).await?;
+    let set_fields = store::list_set_fields(read).await?;
     for section in registry.iter() {
         if let Some(stored) = stored.get_mut(section.name) {
-            section.show_kept(stored, &kept);
+            section.mark_set_secrets(stored, &set_fields);
         }
     }
     let sections = registry.load(&stored).map_err(|(section, source)| SettingsError::Unreadable { section, source })?;
@@ -310,33 +310,33 @@ async fn load(registry: &Registry, read: &mut Read) -> Result<State, SettingsErr
     Ok(State { sections, timezone })
 }
 
-/// The settings that are no section, under their names.
+/// Returns the settings outside of sections by name.
 async fn other_views(
     others: &[Arc<dyn PortableSection>],
     read: &mut Read,
 ) -> Result<Map<String, Value>, SettingsError> {
     let mut views = Map::new();
-    for keeper in others {
-        views.insert(keeper.name().to_owned(), keeper.export(read).await?);
+    for portable in others {
+        views.insert(portable.name().to_owned(), portable.export(read).await?);
     }
     Ok(views)
 }
 
-/// A section by its type.
+/// Downcasts a loaded section.
 fn typed<S: Section>(loaded: Option<&LoadedSection>) -> Arc<S> {
     let typed = loaded.and_then(|section| Arc::clone(&section.value).downcast::<S>().ok());
-    #[allow(clippy::expect_used, reason = "a mistake of the program that its first use shows, whatever the input")]
+    #[allow(clippy::expect_used, reason = "a bug that the first use reveals, independent of input")]
     typed.expect("a section is registered before it is read")
 }
 
-/// Every section as it is answered, under its name.
+/// Returns all sections by name, as in the API.
 fn views(registry: &Registry, sections: &[LoadedSection]) -> Map<String, Value> {
     registry.iter().zip(sections).map(|(section, loaded)| (section.name.to_owned(), loaded.view.clone())).collect()
 }
 
-/// Puts changes in force that another replica made, or a restore, or that could not be read right
-/// after they were made here. Tries until it can.
-async fn follow(settings: Settings, draining: tokio_util::sync::CancellationToken) {
+/// Applies changes by other replicas or a restore, and local changes that could not be read after their commit. Retries
+/// until it succeeds.
+async fn follow_changes(settings: Settings, draining: tokio_util::sync::CancellationToken) {
     let mut changes = settings.0.db.watch(store::SETTINGS);
     loop {
         tokio::select! {
@@ -346,12 +346,12 @@ async fn follow(settings: Settings, draining: tokio_util::sync::CancellationToke
         let mut attempt = 0;
         while let Err(error) = settings.refresh().await {
             if attempt == 0 {
-                tracing::warn!(%error, "changed settings cannot be read; those before stay in force until they can");
+                tracing::warn!(%error, "failed to read changed settings; previous settings stay active");
             }
             attempt += 1;
             tokio::select! {
                 () = draining.cancelled() => return,
-                () = tokio::time::sleep(READ_AGAIN.delay(attempt, settings.0.entropy.unit())) => {}
+                () = tokio::time::sleep(RETRY_BACKOFF.delay(attempt, settings.0.entropy.unit())) => {}
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A change of an agent, and the versions of its instructions.
+//! Changes of an agent, and the versions of its instructions.
 
 use agentd_base::{FieldProblem, Patch, Timestamp};
 use serde::Serialize;
@@ -7,24 +7,24 @@ use utoipa::ToSchema;
 
 use super::{Agent, AgentId, AgentProfile, CreateAgent, EvolutionChoice};
 
-/// So many versions of an agent's instructions are kept; the oldest go first.
-pub(crate) const VERSIONS_KEPT: u32 = 200;
+/// Maximum number of retained versions of an agent's instructions.
+pub(crate) const MAX_VERSIONS: u32 = 200;
 
-/// What is to be different about an agent; what is not named stays.
+/// Changes to an agent; absent fields keep their values.
 #[derive(Debug, Clone, Default)]
 pub struct UpdateAgent {
     pub user_name: Option<String>,
     pub archetypes: Option<Vec<String>>,
     pub custom_archetype: Patch<String>,
     pub evolution_choice: Option<EvolutionChoice>,
-    /// Members of the profile: each takes the place of the one there, `null` takes it away.
+    /// Members of the profile to replace; null removes a member.
     pub profile: Map<String, Value>,
-    /// The change is refused if the agent has other instructions than these.
+    /// The change is rejected unless the agent has exactly these instructions.
     pub expected_instructions: Option<String>,
 }
 
 impl UpdateAgent {
-    /// What is wrong with it whatever agent it is for.
+    /// Returns the problems that are independent of the agent.
     pub(crate) fn problems(self) -> Vec<FieldProblem> {
         let any = CreateAgent {
             svc_name: "any".to_owned(),
@@ -37,17 +37,17 @@ impl UpdateAgent {
     }
 }
 
-/// Where a version of an agent's instructions came from.
+/// Origin of a version of an agent's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VersionSource {
-    /// It was there when the agent was made.
+    /// Initial version of a new agent.
     Created,
-    /// The owner changed the agent.
+    /// Changed by the owner.
     Owner,
-    /// The agent changed itself, as `evolution_choice` allows.
+    /// Changed by the agent itself, as permitted by `evolution_choice`.
     Evolution,
-    /// An earlier version was restored.
+    /// Restored from an earlier version.
     Restore,
 }
 
@@ -64,56 +64,56 @@ impl VersionSource {
         }
     }
 
-    /// What the database holds is one of these: a rule of the table says so.
+    /// A table constraint guarantees one of these values.
     pub(crate) fn from_stored(text: &str) -> Self {
         Self::ALL.into_iter().find(|source| source.as_str() == text).unwrap_or(Self::Owner)
     }
 }
 
-/// One version of an agent's instructions.
+/// A version of an agent's instructions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct AgentVersion {
-    /// Counts up from 1; the highest is the one in force.
+    /// Sequence number, starting at 1; the highest is the current version.
     pub version: u32,
-    /// The whole text; empty where there was none.
+    /// Complete text; empty if there were no instructions.
     pub instructions: String,
     pub source: VersionSource,
-    /// Why it was made, where something is known of that.
+    /// Reason for the change, if known.
     pub reason: Option<String>,
     pub created_at: Timestamp,
 }
 
 impl Agent {
-    /// Empty where it has none.
+    /// Returns the instructions; empty if there are none.
     #[must_use]
     pub fn instructions(&self) -> &str {
         self.profile.instructions.as_deref().unwrap_or_default()
     }
 
-    /// The agent as it is after a change.
+    /// Returns the agent after a change.
     ///
     /// # Errors
-    /// Every bad field.
+    /// All invalid fields.
     pub(crate) fn changed(&self, change: UpdateAgent, now: Timestamp) -> Result<Self, Vec<FieldProblem>> {
         let mut custom_archetype = self.custom_archetype.clone();
         change.custom_archetype.apply(&mut custom_archetype);
         let names = |member: &str| change.profile.contains_key(member);
         let (names_provider, names_tools) = (names("provider"), names("tools"));
-        let (profile, wrong) = match merged(&self.profile, change.profile) {
+        let (profile, profile_problems) = match merged(&self.profile, change.profile) {
             Ok(profile) => {
-                let mut wrong: Vec<FieldProblem> =
+                let mut profile_problems: Vec<FieldProblem> =
                     profile.unknown_provider().filter(|_| names_provider).into_iter().collect();
                 if names_tools {
-                    wrong.extend(profile.impossible_tools());
+                    profile_problems.extend(profile.impossible_tools());
                 }
-                (profile, wrong)
+                (profile, profile_problems)
             }
             Err(error) => {
                 let problem = FieldProblem { field: "profile".to_owned(), message: error.to_string() };
                 (self.profile.clone(), vec![problem])
             }
         };
-        let wanted = CreateAgent {
+        let request = CreateAgent {
             svc_name: self.svc_name.clone(),
             user_name: change.user_name.unwrap_or_else(|| self.user_name.clone()),
             archetypes: change.archetypes.unwrap_or_else(|| self.archetypes.clone()),
@@ -122,18 +122,18 @@ impl Agent {
             profile,
             answers: self.answers.clone(),
         };
-        let checked = wanted.checked();
-        if !wrong.is_empty() {
-            let mut problems = checked.err().unwrap_or_default();
-            problems.extend(wrong);
+        let validated = request.validated();
+        if !profile_problems.is_empty() {
+            let mut problems = validated.err().unwrap_or_default();
+            problems.extend(profile_problems);
             return Err(problems);
         }
-        let changed = checked?.into_agent(self.id.clone(), now);
-        // Clocks of replicas may differ a little; time never goes back.
+        let changed = validated?.into_agent(self.id.clone(), now);
+        // Clocks of replicas may differ slightly; `updated_at` never decreases.
         Ok(Self { created_at: self.created_at, updated_at: now.max(self.updated_at), ..changed })
     }
 
-    /// The agent with other instructions; `None` where they would not fit.
+    /// Returns the agent with other instructions; `None` if they do not fit.
     pub(crate) fn with_instructions(&self, instructions: &str, now: Timestamp) -> Option<Self> {
         let instructions = match instructions {
             "" => Value::Null,
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     fn agent() -> Agent {
-        let wanted = CreateAgent {
+        let request = CreateAgent {
             svc_name: "scout".to_owned(),
             user_name: "Ada".to_owned(),
             archetypes: vec!["coach".to_owned()],
@@ -176,7 +176,7 @@ mod tests {
                 .unwrap(),
             ..CreateAgent::default()
         };
-        wanted.into_agent(AgentId::from("agent_1"), Timestamp::from_micros(5))
+        request.into_agent(AgentId::from("agent_1"), Timestamp::from_micros(5))
     }
 
     fn profile(value: Value) -> UpdateAgent {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_named_stays() {
+    fn absent_fields_keep_their_values() {
         let later = Timestamp::from_micros(9);
         let same = agent().changed(UpdateAgent::default(), later).unwrap();
         assert_eq!(same, Agent { updated_at: later, ..agent() });
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bad_field_is_named() {
+    fn all_invalid_fields_are_reported() {
         let bad = UpdateAgent {
             user_name: Some(" ".to_owned()),
             archetypes: Some(Vec::new()),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn instructions_that_do_not_fit_are_not_taken() {
+    fn oversized_instructions_are_rejected() {
         let now = Timestamp::from_micros(9);
         assert_eq!(agent().with_instructions("Be kind.", now).unwrap().instructions(), "Be kind.");
         assert_eq!(agent().with_instructions("", now).unwrap().profile.instructions, None);

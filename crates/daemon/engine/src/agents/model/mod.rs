@@ -1,4 +1,4 @@
-//! What an agent is, and what makes a new one valid.
+//! Model and validation of agents.
 
 mod change;
 
@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use crate::workspaces::is_workspace_name;
 
-pub(super) use change::VERSIONS_KEPT;
+pub(super) use change::MAX_VERSIONS;
 pub use change::{AgentVersion, UpdateAgent, VersionSource};
 
 agentd_base::typed_id!(
@@ -25,33 +25,33 @@ const MAX_ARCHETYPES: usize = 3;
 const MAX_ARCHETYPE_CHARACTERS: usize = 64;
 const MAX_USER_NAME_CHARACTERS: usize = 200;
 const MAX_CUSTOM_ARCHETYPE_CHARACTERS: usize = 4_000;
-/// Vendors take no longer ones.
+/// Maximum length that all vendors accept.
 const MAX_TOOL_NAME: usize = 64;
-/// Profile and answers, each as JSON. Agents are kept in memory, so they must stay small.
+/// Maximum size of profile and answers, each as JSON. Agents are cached in memory, so they must stay small.
 const MAX_JSON_BYTES: usize = 32 * 1024;
 
-/// A living agent.
+/// An agent that is not deleted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agent {
     pub id: AgentId,
-    /// Unique among living agents; also the name of its folder.
+    /// Unique among live agents; also the name of its folder.
     pub svc_name: String,
-    /// What the owner is called.
+    /// Name of the owner.
     pub user_name: String,
-    /// One to three.
+    /// One to three archetypes.
     pub archetypes: Vec<String>,
     pub custom_archetype: Option<String>,
     pub evolution_choice: EvolutionChoice,
     pub profile: AgentProfile,
-    /// What the setup wizard was answered: texts, or objects with `question` and `answer`.
+    /// Answers of the setup wizard: strings, or objects with `question` and `answer`.
     pub answers: Vec<Value>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
 impl Agent {
-    /// What would have to be wanted to make it.
-    pub(super) fn into_wanted(self) -> CreateAgent {
+    /// Converts the agent to the request that would create it.
+    pub(super) fn into_request(self) -> CreateAgent {
         CreateAgent {
             svc_name: self.svc_name,
             user_name: self.user_name,
@@ -64,7 +64,7 @@ impl Agent {
     }
 }
 
-/// What is wanted of a new agent.
+/// Request to create an agent.
 #[derive(Debug, Clone, Default)]
 pub struct CreateAgent {
     pub svc_name: String,
@@ -76,16 +76,16 @@ pub struct CreateAgent {
     pub answers: Vec<Value>,
 }
 
-/// What becomes of changes that an agent proposes to its own instructions.
+/// Handling of changes that an agent proposes to its own instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EvolutionChoice {
-    /// It proposes none.
+    /// The agent proposes no changes.
     Off,
-    /// They wait for approval.
+    /// Changes require approval.
     #[default]
     Check,
-    /// They take effect at once.
+    /// Changes take effect immediately.
     Auto,
 }
 
@@ -108,27 +108,27 @@ impl EvolutionChoice {
     }
 }
 
-/// How an agent differs from the settings. Other fields are kept as they are.
+/// Overrides of the settings for an agent. Unknown fields are preserved.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AgentProfile {
-    /// Goes before `default_provider` of the agent settings.
+    /// Provider; overrides `default_provider` of the agent settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 64)]
     pub provider: Option<String>,
-    /// Goes before `default_model` of the agent settings.
+    /// Model; overrides `default_model` of the agent settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 200)]
     pub model: Option<String>,
-    /// Part of the system prompt.
+    /// Instructions; part of the system prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 20_000)]
     pub instructions: Option<String>,
-    /// The tools it may use, by their whole names; left out: all that are switched on. A name that no
-    /// tool has yet holds for one that comes later.
+    /// Tools that the agent may use, by full name. Default: all enabled tools. Tools do not have to exist yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 200)]
     pub tools: Option<Vec<String>>,
-    /// Input and output tokens that it may use a day, beside `daily_token_limit` of the agent settings; `0`: none.
+    /// Daily limit of input plus output tokens, in addition to `daily_token_limit` of the agent settings; `0` permits
+    /// none.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "number_or_none")]
     #[schema(minimum = 0, maximum = 1_000_000_000_000_i64)]
     pub daily_token_limit: Option<u64>,
@@ -136,21 +136,21 @@ pub struct AgentProfile {
     pub extra: Map<String, Value>,
 }
 
-/// Profiles that were stored before this field had a meaning may hold anything under its name. What a request brings
-/// was held against the schema.
+/// Profiles stored by earlier versions may contain any value under this name. Requests are validated against the
+/// schema.
 fn number_or_none<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     Value::deserialize(deserializer).map(|value| value.as_u64())
 }
 
 impl AgentProfile {
-    /// Asked of what is new, not of agents that are there.
+    /// Checked for new values only, not for stored agents.
     fn unknown_provider(&self) -> Option<FieldProblem> {
         let _unknown = self.provider.as_deref().filter(|provider| !is_provider(provider))?;
         let message = format!("must be one of {}", provider_names());
         Some(FieldProblem { field: "profile.provider".to_owned(), message })
     }
 
-    /// What can be the name of no tool, now or later. Asked of what is new, too.
+    /// Returns problems of names that no tool can have. Checked for new values only.
     fn impossible_tools(&self) -> Vec<FieldProblem> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         let is_name = |tool: &str| (1..=MAX_TOOL_NAME).contains(&tool.len()) && tool.bytes().all(is_plain);
@@ -165,13 +165,13 @@ impl AgentProfile {
 }
 
 impl CreateAgent {
-    /// As [`Self::checked`], for a new agent.
+    /// Variant of [`Self::validated`] for a new agent.
     ///
     /// # Errors
     /// Every bad field.
-    pub(super) fn checked_as_new(self) -> Result<Self, Vec<FieldProblem>> {
+    pub(super) fn validated_as_new(self) -> Result<Self, Vec<FieldProblem>> {
         let mut problems = Vec::new();
-        // Agents go by both, so a name that is the id of another would reach that one.
+        // Agents are found by name or id, so a name in the form of an id could refer to another agent.
         if AgentId::is_well_formed(&self.svc_name) {
             let message = "must not have the form of an agent's id".to_owned();
             problems.push(FieldProblem { field: "svc_name".to_owned(), message });
@@ -179,17 +179,17 @@ impl CreateAgent {
         problems.extend(self.profile.unknown_provider());
         problems.extend(self.profile.impossible_tools());
         if problems.is_empty() {
-            return self.checked();
+            return self.validated();
         }
-        problems.extend(self.checked().err().unwrap_or_default());
+        problems.extend(self.validated().err().unwrap_or_default());
         Err(problems)
     }
 
-    /// Trims what people write and checks everything.
+    /// Trims texts and validates all fields.
     ///
     /// # Errors
     /// Every bad field.
-    pub(super) fn checked(mut self) -> Result<Self, Vec<FieldProblem>> {
+    pub(super) fn validated(mut self) -> Result<Self, Vec<FieldProblem>> {
         self.user_name = self.user_name.trim().to_owned();
         for archetype in &mut self.archetypes {
             *archetype = archetype.trim().to_owned();
@@ -263,7 +263,7 @@ impl CreateAgent {
     }
 }
 
-/// What is left to do when an agent is deleted.
+/// Payload of the purge of a deleted agent.
 #[derive(Debug, Deserialize)]
 pub(super) struct Purge {
     pub(super) agent_id: AgentId,
@@ -286,22 +286,22 @@ mod tests {
     }
 
     #[test]
-    fn names_every_bad_field_at_once() {
+    fn all_invalid_fields_are_reported() {
         let bad = CreateAgent { svc_name: "../x".to_owned(), ..CreateAgent::default() };
-        let fields: Vec<String> = bad.checked().unwrap_err().into_iter().map(|problem| problem.field).collect();
+        let fields: Vec<String> = bad.validated().unwrap_err().into_iter().map(|problem| problem.field).collect();
         assert_eq!(fields, ["svc_name", "user_name", "archetype"]);
     }
 
     #[test]
-    fn one_archetype_is_not_counted_twice() {
+    fn duplicate_archetypes_are_removed() {
         let twice = CreateAgent { archetypes: vec!["coach".to_owned(), " coach ".to_owned()], ..valid() };
-        assert_eq!(twice.checked().unwrap().archetypes, ["coach"]);
+        assert_eq!(twice.validated().unwrap().archetypes, ["coach"]);
         let four = CreateAgent { archetypes: ["a", "b", "c", "d"].map(str::to_owned).to_vec(), ..valid() };
-        assert!(four.checked().is_err());
+        assert!(four.validated().is_err());
     }
 
     #[test]
-    fn a_profile_keeps_what_it_does_not_know() {
+    fn profile_preserves_unknown_fields() {
         let text = r#"{"model":"m","colour":{"a":[1]}}"#;
         let profile: AgentProfile = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&profile).unwrap(), text);
@@ -309,7 +309,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_name_that_is_taken_is_one_folder_below_its_parent(name in "\\PC{0,80}|[a-z0-9_-]{1,70}") {
+        fn valid_name_is_a_single_path_component(name in "\\PC{0,80}|[a-z0-9_-]{1,70}") {
             if is_workspace_name(&name) {
                 let path = std::path::Path::new(&name);
                 prop_assert_eq!(path.components().count(), 1);
@@ -319,7 +319,7 @@ mod tests {
         }
 
         #[test]
-        fn the_grammar_is_the_documented_one(name in "[a-z0-9][a-z0-9_-]{0,62}") {
+        fn names_follow_the_documented_grammar(name in "[a-z0-9][a-z0-9_-]{0,62}") {
             prop_assert!(is_workspace_name(&name));
             let (hyphened, long) = (format!("-{name}"), format!("{name:x<64}"));
             prop_assert!(!is_workspace_name(&hyphened));

@@ -1,4 +1,4 @@
-//! Bodies of requests and answers about agents.
+//! Request and response bodies of agents.
 
 use agentd_base::{FieldProblem, Timestamp};
 use agentd_web::Validate;
@@ -28,29 +28,29 @@ impl PartialSchema for Archetype {
 
 impl ToSchema for Archetype {}
 
-/// What an agent is made from.
+/// Fields of a new agent.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 pub struct AgentFields {
     /// Unique machine name: `[a-z0-9][a-z0-9_-]{0,62}`.
     #[schema(min_length = 1, max_length = 63, pattern = "^[a-z0-9][a-z0-9_-]{0,62}$", example = "scout")]
     pub svc_name: String,
-    /// What the owner is called.
+    /// Name of the owner.
     #[schema(min_length = 1, max_length = 200, example = "Ada")]
     pub user_name: String,
-    /// One value or up to 3. With a text of their own: analyst, assistant, coach, companion,
-    /// developer, operator, planner, researcher, teacher, writer; `custom` stands for
-    /// `custom_archetype`; any other value is taken as the role's name.
+    /// One value or up to 3. Predefined: analyst, assistant, coach, companion, developer, operator, planner,
+    /// researcher, teacher, writer; `custom` refers to `custom_archetype`; any other value is used as the name of a
+    /// role.
     pub archetype: Archetype,
     #[serde(default)]
     pub profile: Option<AgentProfile>,
-    /// Default `check`.
+    /// Handling of changes that the agent proposes to itself. Default: `check`.
     #[serde(default)]
     pub evolution_choice: Option<EvolutionChoice>,
-    /// A description in one's own words; part of the system prompt.
+    /// Custom description of the role; part of the system prompt.
     #[serde(default)]
     #[schema(max_length = 4_000)]
     pub custom_archetype: Option<String>,
-    /// What the setup wizard was answered: texts, or objects with `question` and `answer`.
+    /// Answers of the setup wizard: strings, or objects with `question` and `answer`.
     #[serde(default)]
     #[schema(max_items = 100)]
     pub answers: Option<Vec<Value>>,
@@ -67,7 +67,7 @@ impl Archetype {
 
 impl<S: Sync> Validate<S> for AgentFields {
     async fn validate(self, _: &S) -> Vec<FieldProblem> {
-        CreateAgent::from(self).checked_as_new().err().unwrap_or_default()
+        CreateAgent::from(self).validated_as_new().err().unwrap_or_default()
     }
 }
 
@@ -89,7 +89,7 @@ impl From<AgentFields> for CreateAgent {
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct AgentView {
     pub id: AgentId,
-    /// The same as `svc_name`.
+    /// Equal to `svc_name`.
     pub name: String,
     pub svc_name: String,
     pub user_name: String,

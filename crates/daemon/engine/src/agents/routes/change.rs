@@ -1,4 +1,4 @@
-//! `PATCH /api/agents/{name}`.
+//! Route `PATCH /api/agents/{name}`.
 
 use agentd_base::{FieldProblem, Patch};
 use agentd_web::{ApiResult, ErrorBody, Json, Path, Validate, Validated};
@@ -12,30 +12,30 @@ use crate::agents::model::AgentProfile;
 use crate::agents::model::{EvolutionChoice, UpdateAgent};
 use crate::agents::service::Agents;
 
-/// Any of the fields; those left out stay as they are.
+/// Changes to an agent; absent fields keep their values.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct AgentChange {
     #[serde(default)]
     #[schema(value_type = String, required = false, min_length = 1, max_length = 200)]
     user_name: Option<String>,
-    /// One value or up to 3, instead of those there are.
+    /// One value or up to 3; replaces the current values.
     #[serde(default)]
     #[schema(value_type = Archetype, required = false)]
     archetype: Option<Archetype>,
-    /// Each member takes the place of the one there, `null` takes it away, and members that are left out
-    /// stay. Other `instructions` become a new version.
+    /// Members to replace; null removes a member, and absent members are kept. Changed `instructions` become a new
+    /// version.
     #[serde(default)]
     #[schema(value_type = AgentProfile, required = false)]
     profile: Map<String, Value>,
-    /// `null` clears it.
+    /// Null clears it.
     #[serde(default)]
     #[schema(value_type = Option<String>, max_length = 4_000)]
     custom_archetype: Patch<String>,
     #[serde(default)]
     #[schema(value_type = EvolutionChoice, required = false)]
     evolution_choice: Option<EvolutionChoice>,
-    /// The instructions that the change was made from. If the agent has others by now, nothing changes and the answer
-    /// is 409 `instructions_changed`.
+    /// Instructions on which the change is based. If the current ones differ, nothing changes and the response is 409
+    /// `instructions_changed`.
     #[serde(default)]
     #[schema(value_type = Option<String>, max_length = 20_000)]
     expected_instructions: Option<String>,
@@ -60,13 +60,13 @@ impl From<AgentChange> for UpdateAgent {
     }
 }
 
-/// Change an agent
+/// Update an agent
 ///
-/// Takes effect with the next reply. Two changes of different fields at once both hold.
+/// Takes effect with the next reply. Concurrent changes of different fields are all applied.
 #[utoipa::path(patch, path = "/api/agents/{name}", operation_id = "update_agent", tag = "agents",
     params(("name" = String, Path, description = "svc_name or id")), request_body = AgentChange,
     responses((status = 200, body = AgentView),
-        (status = 409, body = ErrorBody, description = "The instructions are others than `expected_instructions`")))]
+        (status = 409, body = ErrorBody, description = "The instructions differ from `expected_instructions`")))]
 pub(super) async fn update_agent(
     State(agents): State<Agents>,
     Path(name): Path<String>,

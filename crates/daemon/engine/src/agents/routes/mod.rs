@@ -1,4 +1,4 @@
-//! `/api/agents`.
+//! Routes under `/api/agents`.
 
 mod bodies;
 mod change;
@@ -24,7 +24,7 @@ pub use bodies::{AgentFields, AgentView};
 /// An agent in the list.
 #[derive(Debug, Serialize, ToSchema)]
 struct AgentEntry {
-    /// The same as `svc_name`.
+    /// Equal to `svc_name`.
     name: String,
     archetype: Vec<String>,
     user_name: String,
@@ -32,7 +32,7 @@ struct AgentEntry {
     created_at: Timestamp,
 }
 
-/// Every agent, oldest first.
+/// All agents, oldest first.
 #[derive(Debug, Serialize, ToSchema)]
 struct AgentListView {
     agents: Vec<AgentEntry>,
@@ -40,7 +40,7 @@ struct AgentListView {
 
 #[derive(Debug, Serialize, ToSchema)]
 struct AgentDeleted {
-    /// Always true.
+    /// Always `true`.
     deleted: bool,
 }
 
@@ -60,7 +60,9 @@ pub(super) fn routes() -> Routes<Agents> {
     )
 }
 
-/// Every agent, oldest first
+/// List agents
+///
+/// Returns all agents, oldest first.
 #[utoipa::path(get, path = "/api/agents", operation_id = "list_agents", tag = "agents",
     responses((status = 200, body = AgentListView)))]
 async fn list_agents(State(agents): State<Agents>) -> ApiResult<Response> {
@@ -79,7 +81,9 @@ fn render_list(agents: &[Arc<Agent>]) -> Bytes {
     serde_json::to_vec(&AgentListView { agents: agents.iter().map(entry).collect() }).unwrap_or_default().into()
 }
 
-/// Make an agent and its workspace
+/// Create an agent
+///
+/// Creates its workspace as well.
 #[utoipa::path(post, path = "/api/agents", operation_id = "create_agent", tag = "agents", request_body = AgentFields,
     params(IdempotencyKey),
     responses((status = 201, body = AgentView), (status = 409, body = ErrorBody, description = "The svc_name is taken")))]
@@ -93,7 +97,7 @@ async fn create_agent(
     Ok((StatusCode::CREATED, Json(AgentView::from(&agent))))
 }
 
-/// One agent, by svc_name or id
+/// Get an agent
 #[utoipa::path(get, path = "/api/agents/{name}", operation_id = "get_agent", tag = "agents",
     params(("name" = String, Path, description = "svc_name or id")),
     responses((status = 200, body = AgentView)))]
@@ -101,7 +105,10 @@ async fn get_agent(State(agents): State<Agents>, Path(name): Path<String>) -> Ap
     Ok(Json(AgentView::from(&*agents.get(&name).await?)))
 }
 
-/// Delete an agent with its workspace, conversations and memory
+/// Delete an agent
+///
+/// Deletes its workspace, conversations and memory as well. The data is unreachable immediately and deleted in the
+/// background.
 #[utoipa::path(delete, path = "/api/agents/{name}", operation_id = "delete_agent", tag = "agents",
     params(("name" = String, Path, description = "svc_name or id")),
     responses((status = 200, body = AgentDeleted)))]
@@ -110,7 +117,7 @@ async fn delete_agent(State(agents): State<Agents>, Path(name): Path<String>) ->
     Ok(Json(AgentDeleted { deleted: true }))
 }
 
-/// Whether a svc_name is taken
+/// Check whether a name is taken
 #[utoipa::path(get, path = "/api/agents/{name}/exists", operation_id = "get_agent_exists", tag = "agents",
     params(("name" = String, Path, description = "svc_name")),
     responses((status = 200, body = AgentExists)))]

@@ -1,4 +1,4 @@
-//! `/api/agents/{name}/versions`.
+//! Routes under `/api/agents/{name}/versions`.
 
 use agentd_base::{Page, PageLimits};
 use agentd_core::runtime::record_once;
@@ -21,17 +21,17 @@ pub(super) struct VersionsQuery {
     offset: Option<u64>,
 }
 
-/// The newest first.
+/// Versions, the newest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AgentVersionList {
     versions: Vec<AgentVersion>,
-    /// How many are kept, whatever the page; 200 at most.
+    /// Total number of retained versions, at most 200.
     total: u64,
 }
 
-/// List the versions of an agent's instructions, the newest first
+/// List versions of agent instructions
 ///
-/// Every change of `profile.instructions` is a version, whoever made it. The newest 200 are kept.
+/// Returns the newest first. Every change of `profile.instructions` creates a version; the newest 200 are retained.
 #[utoipa::path(get, path = "/api/agents/{name}/versions", operation_id = "list_agent_versions", tag = "agents",
     params(("name" = String, Path, description = "svc_name or id"), VersionsQuery),
     responses((status = 200, body = AgentVersionList)))]
@@ -45,14 +45,14 @@ pub(super) async fn list_agent_versions(
     Ok(Json(AgentVersionList { versions, total }))
 }
 
-/// Put an earlier version of an agent's instructions in force again
+/// Restore a version of agent instructions
 ///
-/// That becomes a version of its own, unless these are the agent's instructions already.
+/// Creates a new version with the earlier text, unless it equals the current instructions.
 #[utoipa::path(post, path = "/api/agents/{name}/versions/{n}/restore", operation_id = "restore_agent_version",
     tag = "agents", params(("name" = String, Path, description = "svc_name or id"),
         ("n" = u32, Path, description = "Number of the version"), IdempotencyKey),
     responses((status = 200, body = AgentView),
-        (status = 404, body = ErrorBody, description = "There is no such agent or version")))]
+        (status = 404, body = ErrorBody, description = "Agent or version not found")))]
 pub(super) async fn restore_agent_version(
     State(agents): State<Agents>,
     Path((name, version)): Path<(String, u32)>,

@@ -1,5 +1,5 @@
-//! Changing an agent, and the versions of its instructions. Each change reads and writes in one
-//! transaction, so that of two at once none is lost.
+//! Changes of an agent and of its instructions. Each change reads and writes in one transaction, so that no concurrent
+//! change is lost.
 
 use agentd_base::Page;
 use agentd_store::{Read, Recorder, StoreError, Tx};
@@ -9,17 +9,17 @@ use crate::agents::error::AgentError;
 use crate::agents::model::{Agent, AgentId, AgentVersion, UpdateAgent, VersionSource};
 use crate::agents::store;
 
-/// Other instructions for an agent.
+/// Replacement of an agent's instructions.
 #[derive(Debug, Clone)]
 pub struct ReplaceInstructions {
     pub instructions: String,
-    /// What they were made from: if the agent has others by now, nothing changes.
+    /// Instructions on which they are based: if the current ones differ, nothing changes.
     pub previous: String,
     pub source: VersionSource,
     pub reason: Option<String>,
 }
 
-/// Writes an agent as it is to be, with a version where its instructions are others.
+/// Stores a changed agent, and a version if its instructions changed.
 async fn store_changed(
     tx: &mut Tx,
     before: &Agent,
@@ -36,15 +36,15 @@ async fn store_changed(
 }
 
 impl Agents {
-    /// Changes what is named and answers the agent as it is then.
+    /// Updates the given fields and returns the agent.
     ///
     /// # Errors
-    /// `NotFound`, `InstructionsChanged`, `Invalid` with every bad field, or the store's refusal.
+    /// `NotFound`, `InstructionsChanged`, `Invalid` with all invalid fields, or a store error.
     pub async fn update(&self, name_or_id: &str, change: UpdateAgent) -> Result<Agent, AgentError> {
         let id = self.get(name_or_id).await?.id.clone();
         let name = name_or_id.to_owned();
         let update = async move |tx: &mut Tx| {
-            let before = living(tx, &id, &name).await?;
+            let before = require_agent(tx, &id, &name).await?;
             if change.expected_instructions.as_ref().is_some_and(|expected| expected != before.instructions()) {
                 return Err(AgentError::InstructionsChanged { name: before.svc_name });
             }
@@ -56,21 +56,20 @@ impl Agents {
         self.0.context.db.write(update).await
     }
 
-    /// A page of the versions of an agent's instructions, the newest first, and how many there are.
+    /// Returns a page of the versions of an agent's instructions, the newest first, and their total number.
     ///
     /// # Errors
-    /// `NotFound`, or the store's refusal.
+    /// `NotFound`, or a store error.
     pub async fn list_versions(&self, name_or_id: &str, page: Page) -> Result<(Vec<AgentVersion>, u64), AgentError> {
         let id = self.get(name_or_id).await?.id.clone();
         let mut read = self.0.context.db.read_snapshot().await?;
         Ok(store::list_versions(&mut read, &id, page.limit, page.offset).await?)
     }
 
-    /// Puts an earlier version of the instructions in force again; that is a version of its own, unless
-    /// they are those already.
+    /// Restores an earlier version of the instructions. Creates a new version unless the text is already current.
     ///
     /// # Errors
-    /// `NotFound`, `VersionNotFound`, `Invalid` when they no longer fit, or the store's refusal.
+    /// `NotFound`, `VersionNotFound`, `Invalid` if they no longer fit, or a store error.
     pub async fn restore_version(
         &self,
         name_or_id: &str,
@@ -80,12 +79,12 @@ impl Agents {
         let id = self.get(name_or_id).await?.id.clone();
         let name = name_or_id.to_owned();
         let restore = async move |tx: &mut Tx| {
-            let before = living(tx, &id, &name).await?;
+            let before = require_agent(tx, &id, &name).await?;
             let found = store::find_version(tx, &id, version).await?;
             let name = || before.svc_name.clone();
             let found = found.ok_or_else(|| AgentError::VersionNotFound { name: name(), version })?;
-            let is_in_force = found.instructions == before.instructions();
-            let after = if is_in_force {
+            let is_current = found.instructions == before.instructions();
+            let after = if is_current {
                 before
             } else {
                 let now = tx.clock().now();
@@ -100,41 +99,41 @@ impl Agents {
         self.0.context.db.write(restore).await
     }
 
-    /// A living agent, seen from within a transaction.
+    /// Returns an agent that is not deleted, within a transaction.
     ///
     /// # Errors
-    /// The store's refusal.
-    pub async fn find_living(&self, read: &mut Read, id: &AgentId) -> Result<Option<Agent>, StoreError> {
+    /// A store error.
+    pub async fn find_live(&self, read: &mut Read, id: &AgentId) -> Result<Option<Agent>, StoreError> {
         store::find_agent(read, id).await
     }
 
-    /// Gives an agent other instructions, with the caller's own change; answers whether it took them:
-    /// not when it is gone, has others than the ones these were made from, or they do not fit.
+    /// Replaces an agent's instructions in the caller's transaction. Returns `false` if the agent is deleted, its
+    /// instructions changed in the meantime, or the new ones do not fit.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// A store error.
     pub async fn replace_instructions(
         &self,
         tx: &mut Tx,
         id: &AgentId,
-        wanted: &ReplaceInstructions,
+        replacement: &ReplaceInstructions,
     ) -> Result<bool, StoreError> {
         let Some(before) = store::find_agent(tx, id).await? else { return Ok(false) };
         let now = tx.clock().now();
-        let after = before.with_instructions(&wanted.instructions, now);
-        let Some(after) = after.filter(|_| before.instructions() == wanted.previous) else { return Ok(false) };
-        store_changed(tx, &before, &after, wanted.source, wanted.reason.as_deref()).await?;
+        let after = before.with_instructions(&replacement.instructions, now);
+        let Some(after) = after.filter(|_| before.instructions() == replacement.previous) else { return Ok(false) };
+        store_changed(tx, &before, &after, replacement.source, replacement.reason.as_deref()).await?;
         Ok(true)
     }
 
-    /// Whether instructions would fit into the agent's profile.
+    /// Whether instructions fit into the agent's profile.
     #[must_use]
     pub fn fits(&self, agent: &Agent, instructions: &str) -> bool {
         agent.with_instructions(instructions, agent.updated_at).is_some()
     }
 }
 
-async fn living(tx: &mut Tx, id: &AgentId, name: &str) -> Result<Agent, AgentError> {
+async fn require_agent(tx: &mut Tx, id: &AgentId, name: &str) -> Result<Agent, AgentError> {
     let found = store::find_agent(tx, id).await?;
     found.ok_or_else(|| AgentError::NotFound { name: name.chars().take(80).collect() })
 }

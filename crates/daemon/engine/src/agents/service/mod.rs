@@ -1,4 +1,4 @@
-//! What can be done with agents.
+//! Service for agents.
 
 mod change;
 
@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use agentd_core::parts::Detached;
 use agentd_core::runtime::{AppContext, Slot, Slots};
-use agentd_core::settings::{FindsNamed, InterfaceSettings, Language, Section, Settings};
+use agentd_core::settings::{InterfaceSettings, Language, Section, Settings, ValidateReference};
 use agentd_store::{NewItem, Recorder, Snapshot, StoreError, Topic, Tx};
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, LocalBoxFuture};
@@ -22,7 +22,7 @@ use crate::workspaces::{NamesLock, WorkspaceFolders};
 pub use change::ReplaceInstructions;
 
 const AGENTS: Topic = Topic::new("agents");
-/// A purge goes on until it is through.
+/// A purge is retried until it succeeds.
 const PURGE_ATTEMPTS: u32 = u32::MAX;
 
 /// Order in which the data of a deleted agent is hidden and purged; within a phase it is the order of composition.
@@ -35,8 +35,8 @@ pub enum AgentDataPhase {
     Other,
 }
 
-/// A part of the daemon that keeps data of agents.
-pub trait OwnsAgentData: Send + Sync {
+/// A domain that stores data of agents.
+pub trait AgentDataOwner: Send + Sync {
     fn name(&self) -> &'static str;
 
     fn phase(&self) -> AgentDataPhase {
@@ -46,12 +46,12 @@ pub trait OwnsAgentData: Send + Sync {
     /// Makes the data unreachable, in the transaction that deletes the agent.
     fn hide<'t>(&'t self, tx: &'t mut Tx, agent: &'t AgentId) -> LocalBoxFuture<'t, Result<(), StoreError>>;
 
-    /// Waits, a few seconds at most, for what still works with the data in this process.
+    /// Waits, for a few seconds at most, until work on the data in this process has stopped.
     fn after_hide<'t>(&'t self, _agent: &'t AgentId) -> BoxFuture<'t, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    /// Deletes up to about `limit` rows of a hidden agent; answers whether more may be left.
+    /// Deletes up to about `limit` rows of a hidden agent; returns whether more may remain.
     fn purge<'t>(
         &'t self,
         tx: &'t mut Tx,
@@ -60,10 +60,10 @@ pub trait OwnsAgentData: Send + Sync {
     ) -> LocalBoxFuture<'t, Result<bool, StoreError>>;
 }
 
-/// The field of the interface settings that names an agent.
+/// Field of the interface settings that contains the default agent.
 const DEFAULT_AGENT: &str = "default_agent";
 
-impl FindsNamed for Agents {
+impl ValidateReference for Agents {
     fn named_by(&self) -> (&'static str, &'static str) {
         (InterfaceSettings::NAME, DEFAULT_AGENT)
     }
@@ -80,7 +80,7 @@ impl FindsNamed for Agents {
     }
 }
 
-/// Every living agent, as it was when it was last changed.
+/// All live agents as of their last change.
 #[derive(Debug)]
 pub(super) struct AgentList {
     pub(super) agents: Vec<Arc<Agent>>,
@@ -88,13 +88,13 @@ pub(super) struct AgentList {
 }
 
 impl AgentList {
-    /// The answer to a listing, made once for each state of the list.
+    /// Returns the serialized list response, rendered once per state of the list.
     pub(super) fn rendered(&self, render: impl FnOnce(&[Arc<Agent>]) -> Bytes) -> Bytes {
         self.rendered.get_or_init(|| render(&self.agents)).clone()
     }
 
     fn find(&self, name_or_id: &str) -> Option<&Arc<Agent>> {
-        // The name first: one that was given before names of the form of an id were refused must not hide.
+        // Names take precedence: names in the form of an id may exist from earlier versions.
         let named = self.agents.iter().find(|agent| agent.svc_name == name_or_id);
         named.or_else(|| self.agents.iter().find(|agent| agent.id.as_str() == name_or_id))
     }
@@ -105,7 +105,7 @@ struct Inner {
     settings: Settings,
     workspaces: WorkspaceFolders,
     list: Snapshot<AgentList>,
-    owners: Slot<dyn OwnsAgentData>,
+    owners: Slot<dyn AgentDataOwner>,
     purge_wake: Arc<Notify>,
 }
 
@@ -134,20 +134,20 @@ impl Agents {
     /// Creates an agent and its workspace. The first agent becomes the default agent if the settings name none.
     ///
     /// # Errors
-    /// `Invalid` with every bad field, `NameTaken`, `TooMany`, or the store's refusal.
-    pub async fn create(&self, wanted: CreateAgent, recorder: Recorder<Agent>) -> Result<Agent, AgentError> {
-        let wanted = wanted.checked_as_new().map_err(|problems| AgentError::Invalid { problems })?;
-        let agent = wanted.into_agent(AgentId::generate(&self.0.context.ids), self.0.context.clock.now());
+    /// `Invalid` with all invalid fields, `NameTaken`, `TooMany`, or a store error.
+    pub async fn create(&self, request: CreateAgent, recorder: Recorder<Agent>) -> Result<Agent, AgentError> {
+        let request = request.validated_as_new().map_err(|problems| AgentError::Invalid { problems })?;
+        let agent = request.into_agent(AgentId::generate(&self.0.context.ids), self.0.context.clock.now());
         let svc_name = agent.svc_name.clone();
         let workspaces = &self.0.workspaces;
-        let failed = |source| AgentError::Workspace { path: workspaces.named(&svc_name), source };
+        let failed = |source| AgentError::Workspace { path: workspaces.path_of(&svc_name), source };
         let lock = workspaces.lock().await.map_err(failed)?;
         self.clear_name(&svc_name, &lock).await?;
-        // The folder before the row: a row must never stand without one.
+        // The folder is created before the row: a row must never exist without one.
         let was_missing = workspaces.ensure(&svc_name).map_err(failed)?;
         let created = self.insert(agent, recorder).await;
         if created.is_err() && was_missing {
-            workspaces.forget(&svc_name, &lock);
+            workspaces.remove_if_empty(&svc_name, &lock);
         }
         let (agent, is_default) = created?;
         if is_default {
@@ -173,18 +173,18 @@ impl Agents {
                 store::insert_version(tx, &agent.id, instructions, VersionSource::Created, None, agent.created_at)
                     .await?;
                 tx.touch(AGENTS);
-                let is_default =
-                    others == 0 && Settings::set_unset::<InterfaceSettings>(tx, DEFAULT_AGENT, &agent.svc_name).await?;
+                let is_default = others == 0
+                    && Settings::set_if_unset::<InterfaceSettings>(tx, DEFAULT_AGENT, &agent.svc_name).await?;
                 recorder.record(tx, &agent).await?;
                 Ok((agent.clone(), is_default))
             })
             .await
     }
 
-    /// Moves away what a deleted agent of this name has left.
+    /// Moves the folder of a deleted agent of this name to the trash.
     async fn clear_name(&self, svc_name: &str, lock: &NamesLock) -> Result<(), AgentError> {
-        let leaving = store::list_leaving(&mut self.0.context.db.read().await?, svc_name).await?;
-        for id in leaving {
+        let deleted_agents = store::list_with_old_folder(&mut self.0.context.db.read().await?, svc_name).await?;
+        for id in deleted_agents {
             self.move_to_trash(&id, svc_name, lock).await?;
         }
         Ok(())
@@ -194,21 +194,21 @@ impl Agents {
         let workspaces = &self.0.workspaces;
         workspaces
             .move_to_trash(svc_name, id.as_str(), lock)
-            .map_err(|source| AgentError::Workspace { path: workspaces.named(svc_name), source })?;
+            .map_err(|source| AgentError::Workspace { path: workspaces.path_of(svc_name), source })?;
         let id = id.clone();
-        self.0.context.db.write(async move |tx: &mut Tx| store::note_folder_left(tx, &id).await).await?;
+        self.0.context.db.write(async move |tx: &mut Tx| store::mark_folder_moved(tx, &id).await).await?;
         Ok(())
     }
 
-    /// Takes the name from the folder of a deleted agent, unless somebody did so already.
+    /// Moves the folder of a deleted agent to the trash, unless that is already done.
     pub(super) async fn release_folder(&self, id: &AgentId, svc_name: &str) -> Result<(), AgentError> {
         let workspaces = &self.0.workspaces;
         let lock = workspaces
             .lock()
             .await
-            .map_err(|source| AgentError::Workspace { path: workspaces.named(svc_name), source })?;
-        let is_leaving = store::is_leaving(&mut self.0.context.db.read().await?, id).await?;
-        if is_leaving { self.move_to_trash(id, svc_name, &lock).await } else { Ok(()) }
+            .map_err(|source| AgentError::Workspace { path: workspaces.path_of(svc_name), source })?;
+        let has_old_folder = store::has_old_folder(&mut self.0.context.db.read().await?, id).await?;
+        if has_old_folder { self.move_to_trash(id, svc_name, &lock).await } else { Ok(()) }
     }
 
     pub(super) async fn all(&self) -> Result<Arc<AgentList>, AgentError> {
@@ -221,28 +221,28 @@ impl Agents {
             .await
     }
 
-    /// Every living agent, oldest first.
+    /// Returns all live agents, oldest first.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// A store error.
     pub async fn list(&self) -> Result<Vec<Arc<Agent>>, AgentError> {
         Ok(self.all().await?.agents.clone())
     }
 
-    /// The agent with this `svc_name` or id.
+    /// Returns the agent with this `svc_name` or id.
     ///
     /// # Errors
-    /// `NotFound`, or the store's refusal.
+    /// `NotFound`, or a store error.
     pub async fn get(&self, name_or_id: &str) -> Result<Arc<Agent>, AgentError> {
         let found = self.all().await?.find(name_or_id).cloned();
         found.ok_or_else(|| AgentError::NotFound { name: name_or_id.chars().take(80).collect() })
     }
 
-    /// Whether the agent was not deleted, seen from within a transaction: what hangs a row onto an
-    /// agent asks, so that none outlives it.
+    /// Whether the agent exists and is not deleted. Check it in the transaction that inserts a row for an agent, so
+    /// that no row outlives its agent.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// A store error.
     pub async fn is_alive(&self, tx: &mut Tx, id: &AgentId) -> Result<bool, StoreError> {
         store::is_alive(tx, id).await
     }
@@ -250,16 +250,16 @@ impl Agents {
     /// Whether the name is taken.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// A store error.
     pub async fn exists(&self, svc_name: &str) -> Result<bool, AgentError> {
         Ok(self.all().await?.agents.iter().any(|agent| agent.svc_name == svc_name))
     }
 
-    /// The agent of a request that names none: the `default_agent` of the interface settings, else
-    /// the only one there is.
+    /// Returns the agent for a request that names none: the `default_agent` of the interface settings, else the only
+    /// agent.
     ///
     /// # Errors
-    /// `NoDefault` when neither is there, or the store's refusal.
+    /// `NoDefault` if there is neither, or a store error.
     pub async fn default_agent(&self) -> Result<Arc<Agent>, AgentError> {
         let list = self.all().await?;
         if let Some(name) = &self.0.settings.interface().default_agent {
@@ -276,11 +276,11 @@ impl Agents {
         }
     }
 
-    /// Makes an agent and all that belongs to it unreachable, and clears the setting that names it. Rows and files go
-    /// afterwards.
+    /// Deletes an agent: makes it and its data unreachable and clears the setting that names it. Rows and files are
+    /// deleted afterwards.
     ///
     /// # Errors
-    /// `NotFound`, or the store's refusal.
+    /// `NotFound`, or a store error.
     pub async fn delete(&self, name_or_id: &str) -> Result<(), AgentError> {
         let agent = self.get(name_or_id).await?;
         let owners = self.owners();
@@ -298,7 +298,7 @@ impl Agents {
                     owner.hide(tx, &id).await?;
                 }
                 let names = [id.as_str(), svc_name.as_str()];
-                let was_default = Settings::clear_named::<InterfaceSettings>(tx, DEFAULT_AGENT, &names).await?;
+                let was_default = Settings::clear_reference::<InterfaceSettings>(tx, DEFAULT_AGENT, &names).await?;
                 tx.enqueue(NewItem {
                     queue: store::PURGE_QUEUE.to_owned(),
                     dedup_key: Some(id.to_string()),
@@ -317,15 +317,15 @@ impl Agents {
         for owner in self.owners() {
             owner.after_hide(&agent.id).await;
         }
-        // Done again by the purge, should this process end here.
+        // The purge repeats this if the process ends here.
         if let Err(error) = self.release_folder(&agent.id, &agent.svc_name).await {
-            tracing::warn!(%error, agent = %agent.id, "the folder of a deleted agent keeps its name until the purge");
+            tracing::warn!(%error, agent = %agent.id, "failed to move the folder of a deleted agent; the purge retries");
         }
         self.0.purge_wake.notify_one();
         Ok(())
     }
 
-    /// Who the model is to be: archetypes, owner, instructions, language.
+    /// Builds the system prompt: archetypes, owner, instructions, language.
     #[must_use]
     pub fn system_prompt(&self, agent: &Agent) -> String {
         let settings = &self.0.settings;
@@ -339,12 +339,12 @@ impl Agents {
         prompt::system_prompt(agent, owner, &settings.agent().instructions, language.as_deref(), &today)
     }
 
-    /// The folder that the agent works in; made again where it was lost.
+    /// Returns the workspace folder of the agent; recreates it if it was lost.
     ///
     /// # Errors
-    /// The folder cannot be made.
+    /// The folder cannot be created.
     pub fn workspace(&self, agent: &Agent) -> Result<PathBuf, AgentError> {
-        let path = self.0.workspaces.named(&agent.svc_name);
+        let path = self.0.workspaces.path_of(&agent.svc_name);
         match self.0.workspaces.ensure(&agent.svc_name) {
             Ok(_) => Ok(path),
             Err(source) => Err(AgentError::Workspace { path, source }),
@@ -359,7 +359,7 @@ impl Agents {
         &self.0.workspaces
     }
 
-    pub(super) fn owners(&self) -> Vec<Arc<dyn OwnsAgentData>> {
+    pub(super) fn owners(&self) -> Vec<Arc<dyn AgentDataOwner>> {
         let mut owners = self.0.owners.all().to_vec();
         owners.sort_by_key(|owner| owner.phase());
         owners

@@ -29,13 +29,13 @@ fn agent(row: &Row) -> Result<Agent, StoreError> {
     })
 }
 
-/// The condition that the agent in `column` is not deleted, for the queries of those who own data of
-/// agents: rows behind it are out of sight with their agent, and need not be written for that.
-pub fn is_living(column: &str) -> String {
+/// Returns the SQL condition that the agent in `column` is not deleted, for queries of domains that store data of
+/// agents. Their rows are hidden together with the agent, without being updated.
+pub fn live_agent_condition(column: &str) -> String {
     format!("EXISTS (SELECT 1 FROM agents WHERE agents.id = {column} AND agents.deleted_at IS NULL)")
 }
 
-/// Every living agent, oldest first.
+/// Returns all live agents, oldest first.
 pub(super) async fn list_agents(read: &mut Read) -> Result<Vec<Agent>, StoreError> {
     let rows = read
         .fetch_all(format!("SELECT {COLUMNS} FROM agents WHERE deleted_at IS NULL ORDER BY created_at, id"), args![])
@@ -48,7 +48,7 @@ pub(super) async fn find_agent(read: &mut Read, id: &AgentId) -> Result<Option<A
     read.fetch_optional(sql, args![id]).await?.as_ref().map(agent).transpose()
 }
 
-/// Writes what can be changed of a living agent.
+/// Updates the mutable columns of a live agent.
 pub(super) async fn update_agent(tx: &mut Tx, agent: &Agent) -> Result<(), StoreError> {
     tx.execute(
         "UPDATE agents SET user_name = $2, archetypes = $3, custom_archetype = $4, evolution_choice = $5, \
@@ -67,13 +67,13 @@ pub(super) async fn update_agent(tx: &mut Tx, agent: &Agent) -> Result<(), Store
     .map(|_| ())
 }
 
-/// Ids and names of every agent, also of deleted ones.
+/// Returns ids and names of all agents, including deleted ones.
 pub(super) async fn list_names(read: &mut Read) -> Result<Vec<(AgentId, String)>, StoreError> {
     let rows = read.fetch_all("SELECT id, svc_name FROM agents", args![]).await?;
     rows.iter().map(|row| Ok((row.get("id")?, row.get("svc_name")?))).collect()
 }
 
-/// What every purge that is not through was told.
+/// Returns the payloads of all pending purges.
 pub(super) async fn list_purges(read: &mut Read) -> Result<Vec<String>, StoreError> {
     let rows = read.fetch_all("SELECT payload FROM queue WHERE queue = $1", args![PURGE_QUEUE]).await?;
     rows.iter().map(|row| row.get("payload")).collect()
@@ -88,7 +88,7 @@ pub(super) async fn is_alive(read: &mut Read, id: &AgentId) -> Result<bool, Stor
     Ok(row.is_some())
 }
 
-/// Adds the row; answers whether the name was free.
+/// Inserts an agent; returns whether the name was available.
 pub(super) async fn insert_agent(tx: &mut Tx, agent: &Agent) -> Result<bool, StoreError> {
     let inserted = tx
         .execute(
@@ -110,7 +110,7 @@ pub(super) async fn insert_agent(tx: &mut Tx, agent: &Agent) -> Result<bool, Sto
     Ok(inserted == 1)
 }
 
-/// Takes a living agent out of sight and frees its name; answers whether it was there.
+/// Marks a live agent as deleted and frees its name; returns whether it existed.
 pub(super) async fn hide_agent(tx: &mut Tx, id: &AgentId, now: Timestamp) -> Result<bool, StoreError> {
     let hidden = tx
         .execute(
@@ -121,19 +121,19 @@ pub(super) async fn hide_agent(tx: &mut Tx, id: &AgentId, now: Timestamp) -> Res
     Ok(hidden == 1)
 }
 
-/// The deleted agents whose folder may still stand under `svc_name`.
-pub(super) async fn list_leaving(read: &mut Read, svc_name: &str) -> Result<Vec<AgentId>, StoreError> {
+/// Returns deleted agents whose folder may still exist under `svc_name`.
+pub(super) async fn list_with_old_folder(read: &mut Read, svc_name: &str) -> Result<Vec<AgentId>, StoreError> {
     let rows =
         read.fetch_all("SELECT id FROM agents WHERE svc_name = $1 AND leaves_folder = 1", args![svc_name]).await?;
     rows.iter().map(|row| row.get("id")).collect()
 }
 
-pub(super) async fn is_leaving(read: &mut Read, id: &AgentId) -> Result<bool, StoreError> {
+pub(super) async fn has_old_folder(read: &mut Read, id: &AgentId) -> Result<bool, StoreError> {
     let row = read.fetch_optional("SELECT 1 FROM agents WHERE id = $1 AND leaves_folder = 1", args![id]).await?;
     Ok(row.is_some())
 }
 
-pub(super) async fn note_folder_left(tx: &mut Tx, id: &AgentId) -> Result<(), StoreError> {
+pub(super) async fn mark_folder_moved(tx: &mut Tx, id: &AgentId) -> Result<(), StoreError> {
     tx.execute("UPDATE agents SET leaves_folder = 0 WHERE id = $1", args![id]).await.map(|_| ())
 }
 

@@ -1,9 +1,9 @@
-//! Rows of versions of instructions.
+//! Rows of instruction versions.
 
 use agentd_base::Timestamp;
 use agentd_store::{Read, Row, StoreError, Tx, args};
 
-use crate::agents::model::{AgentId, AgentVersion, VERSIONS_KEPT, VersionSource};
+use crate::agents::model::{AgentId, AgentVersion, MAX_VERSIONS, VersionSource};
 
 fn version(row: &Row) -> Result<AgentVersion, StoreError> {
     Ok(AgentVersion {
@@ -15,7 +15,7 @@ fn version(row: &Row) -> Result<AgentVersion, StoreError> {
     })
 }
 
-/// Adds the next version, and lets the oldest go where there are too many.
+/// Inserts the next version; deletes the oldest beyond the limit.
 pub(crate) async fn insert_version(
     tx: &mut Tx,
     agent: &AgentId,
@@ -36,13 +36,13 @@ pub(crate) async fn insert_version(
     .await?;
     tx.execute(
         "DELETE FROM agent_versions WHERE agent_id = $1 AND version <= $2",
-        args![agent, version.saturating_sub(VERSIONS_KEPT)],
+        args![agent, version.saturating_sub(MAX_VERSIONS)],
     )
     .await
     .map(|_| ())
 }
 
-/// The newest first, with how many there are.
+/// Returns a page of versions, the newest first, and the total number.
 pub(crate) async fn list_versions(
     read: &mut Read,
     agent: &AgentId,
@@ -66,7 +66,7 @@ pub(crate) async fn find_version(
     read.fetch_optional(sql, args![agent, number]).await?.as_ref().map(version).transpose()
 }
 
-/// All of an agent; there are few.
+/// Deletes all versions of an agent; their number is limited.
 pub(super) async fn delete_versions(tx: &mut Tx, agent: &AgentId) -> Result<(), StoreError> {
     tx.execute("DELETE FROM agent_versions WHERE agent_id = $1", args![agent]).await.map(|_| ())
 }

@@ -1,4 +1,4 @@
-//! One answer of a model, with the attempts that it took.
+//! A model call with its attempts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,57 +16,57 @@ use crate::engine::model::{Attempt, AttemptContent, AttemptEnd, Purpose};
 use crate::engine::prompt::{Prompt, estimate_tokens};
 use crate::providers::LOCAL;
 
-/// The pause before the second attempt when the provider names none.
-const PAUSE: Duration = Duration::from_millis(500);
-/// Nobody waits longer than this for a second attempt.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// Delay before a retry if the provider names none.
+const RETRY_DELAY: Duration = Duration::from_millis(500);
+/// Maximum delay before a retry.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
 const MAX_RETRIES: u32 = 1;
-/// How often a model is asked again that answered nothing, or with a call that its vendor could not read.
-const MAX_RETRIES_WITHOUT_ANSWER: u32 = 2;
+/// Maximum number of retries after an empty answer or a tool call that the vendor could not parse.
+const MAX_RETRIES_OF_DEFECTIVE_ANSWER: u32 = 2;
 const MAX_HALVINGS: u32 = 3;
 
-/// What is the same for every attempt.
+/// Options shared by all attempts.
 #[derive(Debug, Clone)]
 pub(super) struct CallOptions {
     pub(super) client: Arc<str>,
     pub(super) model: String,
     pub(super) temperature: Option<f64>,
     pub(super) max_output_tokens: Option<u32>,
-    /// A person waits for the reply.
+    /// Whether a user waits for the reply.
     pub(super) is_conversation: bool,
     pub(super) timeout: Duration,
     pub(super) tools: Arc<[ToolDefinition]>,
-    pub(super) noted: Noted,
+    pub(super) recording: AttemptRecording,
 }
 
-/// What is noted of each attempt, and with what.
+/// Dependencies and settings for recording attempts.
 #[derive(Debug, Clone)]
-pub(super) struct Noted {
+pub(super) struct AttemptRecording {
     pub(super) clock: Clock,
     pub(super) ids: IdGenerator,
     pub(super) purpose: Purpose,
-    /// A collector is to see what was said.
+    /// Whether prompts and answers are recorded for the trace collector.
     pub(super) keeps_content: bool,
 }
 
-/// Vendors count what a model thinks before it answers as output, too.
-const THOUGHT_TOKENS: u32 = 2_000;
+/// Allowance for reasoning, which vendors count as output.
+const REASONING_TOKENS: u32 = 2_000;
 
 impl CallOptions {
-    /// The same for an answer of which no more than `most` tokens are of use.
-    pub(super) fn with_most_output(mut self, provider: &str, most: Option<u32>) -> Self {
-        let thought = if provider == LOCAL { 0 } else { THOUGHT_TOKENS };
-        let wanted = most.map(|most| most.saturating_add(thought));
+    /// Limits the answer to `max_tokens` useful tokens.
+    pub(super) fn with_max_output(mut self, provider: &str, max_tokens: Option<u32>) -> Self {
+        let reasoning = if provider == LOCAL { 0 } else { REASONING_TOKENS };
+        let wanted = max_tokens.map(|max_tokens| max_tokens.saturating_add(reasoning));
         self.max_output_tokens = wanted.into_iter().chain(self.max_output_tokens).min();
         self
     }
 }
 
-/// What comes of a call, in order; nothing follows `End`.
+/// Events of a call, in order; nothing follows `End`.
 #[derive(Debug)]
 pub(super) enum CallEvent {
     Text(String),
-    /// Comes before the end.
+    /// A tool call; precedes the end.
     ToolCall(ToolCall),
     End(Result<Finish, ModelError>),
 }
@@ -83,19 +83,19 @@ pub(super) struct Call {
     options: CallOptions,
     prompt: Prompt,
     state: State,
-    /// Generated characters, reasoning included, for an estimate.
+    /// Estimated tokens generated so far, including reasoning.
     output_tokens: u64,
-    /// It has said something, be it a call of a tool.
-    has_text: bool,
-    /// Its text has more than blanks.
-    has_words: bool,
+    /// Whether anything was produced, including tool calls.
+    has_output: bool,
+    /// Whether the text is more than white space.
+    has_visible_text: bool,
     has_calls: bool,
-    /// An answer without text and calls is an answer.
+    /// Whether an answer without text and calls is accepted.
     may_be_empty: bool,
-    /// The provider may have read the prompt.
+    /// Whether the provider may have read the prompt.
     is_sent: bool,
     began_at: Option<Timestamp>,
-    /// What it has said, where that is kept.
+    /// Text so far, if content is recorded.
     answer: String,
     retries: u32,
     halvings: u32,
@@ -103,7 +103,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Nothing is sent before [`next`](Self::next) is polled.
+    /// Creates a call. Nothing is sent before [`next`](Self::next) is polled.
     pub(super) fn new(backend: Arc<dyn ModelBackend>, options: CallOptions, prompt: Prompt) -> Self {
         let mut call = Self {
             backend,
@@ -111,8 +111,8 @@ impl Call {
             prompt,
             state: State::Over,
             output_tokens: 0,
-            has_text: false,
-            has_words: false,
+            has_output: false,
+            has_visible_text: false,
             has_calls: false,
             may_be_empty: false,
             is_sent: false,
@@ -126,14 +126,14 @@ impl Call {
         call
     }
 
-    /// The same, where a prompt that is too long is the caller's to shorten.
+    /// Leaves it to the caller to shorten a prompt that is too long.
     pub(super) fn without_halving(mut self) -> Self {
         self.halvings = MAX_HALVINGS;
         self
     }
 
-    /// The same, where an answer without text and calls is an answer.
-    pub(super) fn allowing_silence(mut self, is_allowed: bool) -> Self {
+    /// Sets whether an answer without text and calls is accepted.
+    pub(super) fn allowing_empty(mut self, is_allowed: bool) -> Self {
         self.may_be_empty = is_allowed;
         self
     }
@@ -155,14 +155,14 @@ impl Call {
         self.state = State::Opening(Box::pin(async move { backend.generate(request).await }));
     }
 
-    /// The next event. May be dropped and asked again: nothing is lost.
+    /// Returns the next event. Cancel safe.
     pub(super) async fn next(&mut self) -> Option<CallEvent> {
         loop {
             match &mut self.state {
                 State::Opening(opening) => {
                     if !self.is_sent {
                         self.is_sent = true;
-                        self.began_at = Some(self.options.noted.clock.now());
+                        self.began_at = Some(self.options.recording.clock.now());
                     }
                     match opening.await {
                         Ok(stream) => self.state = State::Reading(stream),
@@ -180,16 +180,16 @@ impl Call {
                 State::Reading(stream) => match stream.next().await {
                     Some(Ok(ModelEvent::Text(text))) => {
                         self.output_tokens += estimate_tokens(&text);
-                        self.has_text = true;
-                        self.has_words |= !text.trim().is_empty();
-                        if self.options.noted.keeps_content {
+                        self.has_output = true;
+                        self.has_visible_text |= !text.trim().is_empty();
+                        if self.options.recording.keeps_content {
                             self.answer.push_str(&text);
                         }
                         return Some(CallEvent::Text(text));
                     }
                     Some(Ok(ModelEvent::Reasoning(text))) => self.output_tokens += estimate_tokens(&text),
                     Some(Ok(ModelEvent::ToolCall(call))) => {
-                        self.has_text = true;
+                        self.has_output = true;
                         self.has_calls = true;
                         return Some(CallEvent::ToolCall(call));
                     }
@@ -218,21 +218,21 @@ impl Call {
         }
     }
 
-    /// Ends an attempt that came to its proper end; `None` when another one follows.
+    /// Ends a completed attempt; `None` if a retry follows.
     fn finished(&mut self, finish: Finish) -> Option<CallEvent> {
         self.state = State::Over;
         let usage = match finish.usage.source {
             UsageSource::Missing => self.estimated(),
             _ => finish.usage,
         };
-        let Some(defect) = find_defect(finish.reason, self.has_words, self.has_calls, self.may_be_empty) else {
-            self.note(usage, AttemptEnd::Done, Some(finish.reason));
+        let Some(defect) = find_defect(finish.reason, self.has_visible_text, self.has_calls, self.may_be_empty) else {
+            self.record_attempt(usage, AttemptEnd::Done, Some(finish.reason));
             return Some(CallEvent::End(Ok(Finish { usage, ..finish })));
         };
         let error = defect.into_error(&self.options.model);
-        self.note(usage, failure(&error), Some(finish.reason));
-        if defect.is_worth_a_retry() && !self.has_text && self.retries < MAX_RETRIES_WITHOUT_ANSWER {
-            self.retry_after(PAUSE);
+        self.record_attempt(usage, failure(&error), Some(finish.reason));
+        if defect.is_retryable() && !self.has_output && self.retries < MAX_RETRIES_OF_DEFECTIVE_ANSWER {
+            self.retry_after(RETRY_DELAY);
             return None;
         }
         Some(CallEvent::End(Err(error)))
@@ -245,20 +245,20 @@ impl Call {
         self.state = State::Pausing(Box::pin(tokio::time::sleep(pause)));
     }
 
-    /// Ends an attempt that failed; `None` when another one follows.
+    /// Ends a failed attempt; `None` if a retry follows.
     fn failed(&mut self, error: ModelError) -> Option<CallEvent> {
         self.state = State::Over;
         let usage = self.failed_usage(&error);
-        self.note(usage, failure(&error), None);
+        self.record_attempt(usage, failure(&error), None);
         self.is_sent = false;
-        if !self.has_text {
+        if !self.has_output {
             self.output_tokens = 0;
             if error.code == ModelErrorCode::ContextLength && self.halvings < MAX_HALVINGS && self.prompt.halve() {
                 self.halvings += 1;
                 self.open();
                 return None;
             }
-            if let Some(pause) = pause_before_retry(&error)
+            if let Some(pause) = retry_delay(&error)
                 && self.retries < MAX_RETRIES
             {
                 self.retry_after(pause);
@@ -277,36 +277,36 @@ impl Call {
         }
     }
 
-    /// Of an attempt that failed: a guess if the model had begun or may still be working, else
-    /// nothing is known, and nothing was most likely used.
+    /// Usage of a failed attempt: an estimate if the model had begun or may still be working, otherwise unknown and
+    /// most likely zero.
     fn failed_usage(&self, error: &ModelError) -> Usage {
         let has_begun = self.output_tokens > 0 || error.code == ModelErrorCode::Timeout;
         if has_begun { self.estimated() } else { Usage::default() }
     }
 
-    /// Notes an attempt that is over.
-    fn note(&mut self, usage: Usage, end: AttemptEnd, finish: Option<FinishReason>) {
-        let noted = &self.options.noted;
-        let content = noted.keeps_content.then(|| {
+    /// Records a completed attempt.
+    fn record_attempt(&mut self, usage: Usage, end: AttemptEnd, finish: Option<FinishReason>) {
+        let recording = &self.options.recording;
+        let content = recording.keeps_content.then(|| {
             let (system, messages) = (self.prompt.system_text(), self.prompt.for_model());
             Box::new(AttemptContent { system, messages, answer: std::mem::take(&mut self.answer) })
         });
         self.attempts.push(Attempt {
-            id: noted.ids.next_span(),
-            purpose: noted.purpose,
+            id: recording.ids.next_span(),
+            purpose: recording.purpose,
             usage,
             began_at: self.began_at.take(),
-            ended_at: Some(noted.clock.now()),
+            ended_at: Some(recording.clock.now()),
             end,
             finish,
             content,
         });
     }
 
-    /// The prompt, and every attempt. A running one is given up; its prompt was sent, so it is counted.
+    /// Returns the prompt and all attempts. A running attempt is abandoned; it is counted because its prompt was sent.
     pub(super) fn into_parts(mut self) -> (Prompt, Vec<Attempt>) {
         if self.is_sent && matches!(self.state, State::Opening(_) | State::Reading(_)) {
-            self.note(self.estimated(), AttemptEnd::GivenUp, None);
+            self.record_attempt(self.estimated(), AttemptEnd::GivenUp, None);
         }
         (self.prompt, self.attempts)
     }
@@ -316,39 +316,39 @@ fn failure(error: &ModelError) -> AttemptEnd {
     AttemptEnd::Failed { code: error.code.as_str().to_owned(), message: error.message.clone() }
 }
 
-/// Why an answer that came to its proper end is none.
+/// Defect of an answer that completed without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Defect {
     /// Neither text nor tool calls.
     Empty,
-    /// The vendor could not read the tool call of its model.
+    /// The vendor could not parse the tool call of its model.
     MalformedCall,
-    /// The model, or a filter of its vendor, refused.
+    /// The model or a content filter of its vendor refused to answer.
     Refused,
     /// A refusal in the middle of the text.
-    RefusedToGoOn,
-    /// The output limit was reached before the first word.
+    RefusedMidway,
+    /// The output limit was reached before any text.
     OutOfTokens,
 }
 
-/// Judges an answer; `None` if it is one. `may_be_empty` is set where enough was said before, or where the caller
-/// takes silence for an answer.
-fn find_defect(reason: FinishReason, has_words: bool, has_calls: bool, may_be_empty: bool) -> Option<Defect> {
-    let says_nothing = !has_words && !has_calls;
+/// Checks a completed answer; `None` if it is valid. `may_be_empty` is set if enough text came before, or if the caller
+/// accepts an empty answer.
+fn find_defect(reason: FinishReason, has_visible_text: bool, has_calls: bool, may_be_empty: bool) -> Option<Defect> {
+    let is_empty = !has_visible_text && !has_calls;
     match reason {
-        // The calls of an answer that was refused are not run either.
-        FinishReason::ContentFilter if has_words => Some(Defect::RefusedToGoOn),
+        // The calls of a refused answer are not run either.
+        FinishReason::ContentFilter if has_visible_text => Some(Defect::RefusedMidway),
         FinishReason::ContentFilter => Some(Defect::Refused),
         FinishReason::MalformedCall if !has_calls => Some(Defect::MalformedCall),
-        FinishReason::Length if says_nothing => Some(Defect::OutOfTokens),
-        _ if says_nothing && !may_be_empty => Some(Defect::Empty),
+        FinishReason::Length if is_empty => Some(Defect::OutOfTokens),
+        _ if is_empty && !may_be_empty => Some(Defect::Empty),
         _ => None,
     }
 }
 
 impl Defect {
-    /// Whether another attempt may end otherwise.
-    fn is_worth_a_retry(self) -> bool {
+    /// Whether a retry may succeed.
+    fn is_retryable(self) -> bool {
         matches!(self, Self::Empty | Self::MalformedCall)
     }
 
@@ -372,7 +372,7 @@ impl Defect {
                      choose another model"
                 ),
             ),
-            Self::RefusedToGoOn => (
+            Self::RefusedMidway => (
                 ModelErrorCode::NoAnswer,
                 format!(
                     "model `{model}` or the content filter of its provider stopped the answer before its end; rephrase \
@@ -391,14 +391,14 @@ impl Defect {
     }
 }
 
-/// How long to wait before the one second attempt; `None`: there is none.
-fn pause_before_retry(error: &ModelError) -> Option<Duration> {
+/// Returns the delay before the retry; `None` if the error is not retried.
+fn retry_delay(error: &ModelError) -> Option<Duration> {
     let pause = match error.code {
-        ModelErrorCode::Overloaded | ModelErrorCode::ProviderUnavailable => error.retry_after.unwrap_or(PAUSE),
+        ModelErrorCode::Overloaded | ModelErrorCode::ProviderUnavailable => error.retry_after.unwrap_or(RETRY_DELAY),
         ModelErrorCode::RateLimit => error.retry_after?,
         _ => return None,
     };
-    (pause <= LONGEST_PAUSE).then_some(pause)
+    (pause <= MAX_RETRY_DELAY).then_some(pause)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Retries of a call, and answers that are none.
+//! Tests of retries and of defective answers.
 
 use agentd_base::{Entropy, MockClock};
 use agentd_testing_llm::{ScriptedBackend, ScriptedReply};
@@ -16,7 +16,7 @@ fn call(backend: &ScriptedBackend, history: Vec<HistoryMessage>) -> Call {
         is_conversation: true,
         timeout: Duration::from_secs(60),
         tools: Arc::default(),
-        noted: Noted {
+        recording: AttemptRecording {
             ids: IdGenerator::new(clock.clone(), Entropy::seeded(1)),
             clock,
             purpose: Purpose::Answer,
@@ -55,7 +55,7 @@ fn usages(call: Call) -> Vec<Usage> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_overloaded_provider_is_asked_once_more() {
+async fn overloaded_provider_is_retried_once() {
     let backend = ScriptedBackend::new();
     backend.push(ScriptedReply::refused(error(ModelErrorCode::Overloaded)));
     let counted = Usage { input_tokens: 3, output_tokens: 2, source: UsageSource::Provider, ..Usage::default() };
@@ -67,38 +67,38 @@ async fn an_overloaded_provider_is_asked_once_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_failure_is_final() {
+async fn second_failure_is_final() {
     let backend = ScriptedBackend::new();
     for _ in 0..3 {
         backend.push(ScriptedReply::refused(error(ModelErrorCode::ProviderUnavailable)));
     }
     let (_, end, usages) = run(call(&backend, question())).await;
     assert_eq!(end.unwrap().unwrap_err().code, ModelErrorCode::ProviderUnavailable);
-    assert_eq!((backend.left(), usages.len()), (1, 2));
+    assert_eq!((backend.remaining(), usages.len()), (1, 2));
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_repeated_once_the_model_has_spoken() {
+async fn call_is_not_retried_after_output() {
     let backend = ScriptedBackend::new();
     backend.push(ScriptedReply::new().piece("four").fail(error(ModelErrorCode::Overloaded)));
     backend.push(ScriptedReply::text(["again"], Usage::default()));
     let (text, end, usages) = run(call(&backend, question())).await;
-    assert_eq!((text.as_str(), backend.left()), ("four", 1));
+    assert_eq!((text.as_str(), backend.remaining()), ("four", 1));
     assert_eq!(end.unwrap().unwrap_err().code, ModelErrorCode::Overloaded);
     assert_eq!((usages[0].source, usages[0].output_tokens), (UsageSource::Estimated, 1));
 }
 
 #[test]
-fn waits_as_told_but_not_long() {
+fn retry_delay_follows_retry_after_up_to_a_limit() {
     let limit = |seconds| error(ModelErrorCode::RateLimit).with_retry_after(Some(Duration::from_secs(seconds)));
-    assert_eq!(pause_before_retry(&limit(10)), Some(Duration::from_secs(10)));
-    assert_eq!(pause_before_retry(&limit(11)), None);
-    assert_eq!(pause_before_retry(&error(ModelErrorCode::RateLimit)), None);
-    assert_eq!(pause_before_retry(&error(ModelErrorCode::Auth)), None);
+    assert_eq!(retry_delay(&limit(10)), Some(Duration::from_secs(10)));
+    assert_eq!(retry_delay(&limit(11)), None);
+    assert_eq!(retry_delay(&error(ModelErrorCode::RateLimit)), None);
+    assert_eq!(retry_delay(&error(ModelErrorCode::Auth)), None);
 }
 
 #[tokio::test]
-async fn a_prompt_that_is_too_long_is_halved() {
+async fn oversized_prompt_is_halved() {
     let backend = ScriptedBackend::new();
     backend.push(ScriptedReply::refused(error(ModelErrorCode::ContextLength)));
     backend.push(ScriptedReply::text(["short"], Usage::default()));
@@ -113,11 +113,11 @@ async fn a_prompt_that_is_too_long_is_halved() {
 }
 
 #[test]
-fn answers_are_told_from_what_is_none() {
+fn defective_answers_are_detected() {
     const NOTHING: (bool, bool) = (false, false);
     const WORDS: (bool, bool) = (true, false);
     const CALLS: (bool, bool) = (false, true);
-    for (reason, (has_words, has_calls), expected) in [
+    for (reason, (has_visible_text, has_calls), expected) in [
         (FinishReason::Stop, WORDS, None),
         (FinishReason::Stop, NOTHING, Some(Defect::Empty)),
         (FinishReason::Other, NOTHING, Some(Defect::Empty)),
@@ -130,12 +130,12 @@ fn answers_are_told_from_what_is_none() {
         (FinishReason::MalformedCall, WORDS, Some(Defect::MalformedCall)),
         (FinishReason::MalformedCall, CALLS, None),
         (FinishReason::ContentFilter, NOTHING, Some(Defect::Refused)),
-        (FinishReason::ContentFilter, WORDS, Some(Defect::RefusedToGoOn)),
+        (FinishReason::ContentFilter, WORDS, Some(Defect::RefusedMidway)),
         (FinishReason::ContentFilter, CALLS, Some(Defect::Refused)),
     ] {
-        let found = find_defect(reason, has_words, has_calls, false);
-        assert_eq!(found, expected, "{reason:?} {has_words} {has_calls}");
-        let silent = find_defect(reason, has_words, has_calls, true);
+        let found = find_defect(reason, has_visible_text, has_calls, false);
+        assert_eq!(found, expected, "{reason:?} {has_visible_text} {has_calls}");
+        let silent = find_defect(reason, has_visible_text, has_calls, true);
         assert_eq!(silent, expected.filter(|defect| *defect != Defect::Empty), "{reason:?}");
     }
 }

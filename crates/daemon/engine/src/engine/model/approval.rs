@@ -1,4 +1,4 @@
-//! What an owner is asked before it happens.
+//! Approvals: actions that the owner must permit before they run.
 
 use agentd_base::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -41,44 +41,44 @@ impl ApprovalStatus {
         }
     }
 
-    /// What the database holds is one of these: a rule of the table says so.
+    /// A table constraint guarantees one of these values.
     pub(crate) fn from_stored(text: &str) -> Self {
         Self::ALL.into_iter().find(|status| status.as_str() == text).unwrap_or(Self::Cancelled)
     }
 }
 
-/// Something that waits for an owner's word, or waited for it.
+/// An action that requires, or required, the owner's approval.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct Approval {
     pub id: ApprovalId,
-    /// `tool`, or what else asks.
+    /// `tool` for tool calls, otherwise the requesting feature.
     pub kind: String,
     pub agent_id: AgentId,
-    /// The turn that waits for it.
+    /// The turn that waits for the decision.
     #[schema(value_type = Option<String>)]
     pub session_id: Option<SessionId>,
     pub conversation_id: Option<String>,
     pub call_id: Option<String>,
     pub tool: String,
-    /// The whole of what is to happen.
+    /// Complete input of the action.
     #[schema(value_type = Object)]
     pub input: Value,
-    /// SHA-256 over tool and input, in hex; what runs is held against it.
+    /// SHA-256 of the tool name and the input, in hex; verified before the action runs.
     pub input_sha256: String,
     pub status: ApprovalStatus,
-    /// Where the untrusted text comes from because of which it asks; empty where it asks for another reason.
+    /// Sources of the untrusted text that made the approval necessary; empty if it is required for another reason.
     #[schema(value_type = Vec<String>)]
     pub untrusted_sources: Sources,
-    /// Why it asks, as a sentence that names those sources; null where it asks for another reason.
+    /// Sentence that names these sources; null if the approval is required for another reason.
     pub request_reason: Option<String>,
-    /// Why, in the owner's words.
+    /// Reason given by the owner.
     pub reason: Option<String>,
     pub requested_at: Timestamp,
     pub expires_at: Timestamp,
     pub decided_at: Option<Timestamp>,
 }
 
-/// SHA-256 over a tool's name and its whole input.
+/// Returns the SHA-256 of a tool's name and its complete input.
 pub(crate) fn fingerprint(tool: &str, input: &Value) -> String {
     hex::encode(Sha256::digest(json!([tool, input]).to_string()))
 }

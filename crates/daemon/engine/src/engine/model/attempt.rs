@@ -1,29 +1,27 @@
-//! One attempt at a call of a model, once it is over: what it used, how long it took and how it ended.
+//! Attempts: calls of a model with their usage, and the steps of a turn that its event log does not contain.
 
 use agentd_base::Timestamp;
 use agentd_base::trace::SpanId;
 use agentd_llm::{FinishReason, ModelMessage, Usage, UsageSource};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::step::{Step, StepKind};
-
-/// What a model is asked for.
+/// Purpose of a model call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
-    /// The reply, or the tools that it needs.
+    /// The reply, including the tool calls it needs.
     Answer,
     /// A plan before acting.
     Plan,
-    /// A second look at an answer.
+    /// A review of an answer.
     Reflection,
-    /// A summary of what was said before.
+    /// A summary of earlier messages.
     Summary,
 }
 
-/// How an attempt ended.
+/// Outcome of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum AttemptEnd {
@@ -32,13 +30,13 @@ pub(crate) enum AttemptEnd {
         code: String,
         message: String,
     },
-    /// Nobody waited for the rest of it.
+    /// The caller stopped reading.
     GivenUp,
-    /// Its daemon ended.
+    /// The daemon stopped.
     Interrupted,
 }
 
-/// What was said in an attempt; kept only for a collector that is to see it.
+/// Prompt and answer of an attempt; recorded only if traces include content.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct AttemptContent {
     pub(crate) system: String,
@@ -51,7 +49,7 @@ pub(crate) struct Attempt {
     pub(crate) id: SpanId,
     pub(crate) purpose: Purpose,
     pub(crate) usage: Usage,
-    /// `None`: nobody knows any more.
+    /// `None` if unknown.
     pub(crate) began_at: Option<Timestamp>,
     pub(crate) ended_at: Option<Timestamp>,
     pub(crate) end: AttemptEnd,
@@ -59,7 +57,7 @@ pub(crate) struct Attempt {
     pub(crate) content: Option<Box<AttemptContent>>,
 }
 
-/// What is stored of an attempt beside its times.
+/// Stored data of an attempt, besides its times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StoredAttempt {
     pub(crate) purpose: Purpose,
@@ -69,7 +67,7 @@ pub(crate) struct StoredAttempt {
 }
 
 impl Attempt {
-    /// One of which only the usage can be guessed, since its daemon is gone.
+    /// Builds an attempt of a stopped daemon, of which only the usage can be estimated.
     pub(crate) fn interrupted(id: SpanId, usage: Usage) -> Self {
         Self {
             id,
@@ -83,7 +81,7 @@ impl Attempt {
         }
     }
 
-    /// As it is kept with the session.
+    /// Converts the attempt to a step of its session.
     pub(crate) fn step(&self, cost_micro_usd: Option<u64>) -> Step {
         let stored = StoredAttempt { purpose: self.purpose, usage: self.usage, cost_micro_usd, end: self.end.clone() };
         Step {
@@ -91,17 +89,55 @@ impl Attempt {
             kind: StepKind::ModelCall,
             started_at: self.began_at,
             ended_at: self.ended_at,
-            // It has neither maps without text as keys nor anything else that could fail.
+            // All map keys are strings, so serialization cannot fail.
             data: serde_json::to_value(stored).unwrap_or(Value::Null),
         }
     }
 }
 
-/// Where the tokens of a call are known from.
+/// Name of a usage source in the public API.
 pub(crate) fn source_name(source: UsageSource) -> &'static str {
     match source {
         UsageSource::Provider => "provider",
         UsageSource::Estimated => "estimated",
         UsageSource::Missing => "missing",
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StepKind {
+    Recall,
+    ModelCall,
+}
+
+impl StepKind {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Recall => "recall",
+            Self::ModelCall => "model_call",
+        }
+    }
+}
+
+/// A step, as stored with the session.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Step {
+    /// Id of its span.
+    pub(crate) id: String,
+    pub(crate) kind: StepKind,
+    pub(crate) started_at: Option<Timestamp>,
+    pub(crate) ended_at: Option<Timestamp>,
+    pub(crate) data: Value,
+}
+
+impl Step {
+    pub(crate) fn recall(id: SpanId, (started_at, ended_at): (Timestamp, Timestamp), memories: &[String]) -> Self {
+        Self {
+            id: id.to_string(),
+            kind: StepKind::Recall,
+            started_at: Some(started_at),
+            ended_at: Some(ended_at),
+            data: json!({ "memories": memories.len(), "episode_ids": memories }),
+        }
     }
 }

@@ -41,7 +41,7 @@ impl EventKind {
         Self::ALL.into_iter().find(|kind| kind.as_str() == text).unwrap_or(Self::Error)
     }
 
-    /// Nothing follows it.
+    /// Whether no event follows.
     #[must_use]
     pub fn is_last(self) -> bool {
         matches!(self, Self::Done | Self::Error)
@@ -55,7 +55,7 @@ pub struct SessionEvent {
     pub kind: EventKind,
     /// JSON, without line breaks.
     pub data: Arc<str>,
-    /// When it was; known of the steps of tools alone.
+    /// Time of the event; set for tool steps only.
     pub at: Option<Timestamp>,
 }
 
@@ -82,7 +82,7 @@ impl SessionEvent {
         Self::new(seq, EventKind::Token, &json!({ "content": content }))
     }
 
-    /// A tool is about to run. Stored before it does.
+    /// Start of a tool call; stored before the tool runs.
     pub(crate) fn tool_use(seq: u64, round: u32, call: &CallProgress) -> Self {
         let data = json!({
             "tool": call.call.name,
@@ -102,7 +102,7 @@ impl SessionEvent {
             "status": outcome.status,
             "untrusted_source": outcome.untrusted_source,
         });
-        // Where no `tool_use` went before, this is the only place that shows what was asked for.
+        // Without a preceding `tool_use`, this is the only event that contains the input.
         if call.approval_id.is_some() && outcome.is_error() {
             data["input"] = as_object(&call.call.input);
         }

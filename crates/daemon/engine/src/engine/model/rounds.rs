@@ -1,4 +1,4 @@
-//! What an agent did for a reply: rounds of words and tool calls.
+//! Work of an agent for a reply: rounds of text and tool calls.
 
 use agentd_base::Timestamp;
 use agentd_llm::ToolCall;
@@ -8,28 +8,27 @@ use utoipa::ToSchema;
 
 use super::approval::ApprovalStatus;
 
-/// What became of a call.
+/// State of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CallStatus {
-    /// It waits for an approval.
+    /// Waits for an approval.
     Waiting,
-    /// It runs, or waits for its turn.
+    /// Runs, or waits for a free slot.
     Running,
     Done,
     Failed,
-    /// Its owner said no.
+    /// The owner rejected it.
     Rejected,
-    /// Nobody said yes in time.
+    /// The approval expired.
     Expired,
-    /// The turn ended before it began, so it had no effect.
+    /// The turn ended before the call started, so it had no effect.
     Cancelled,
-    /// The turn ended while it ran; whether it had an effect is not known. It is never run again by
-    /// itself.
+    /// The turn ended while the call ran; it may have had an effect. It is never repeated automatically.
     Unknown,
 }
 
-/// One call of a tool, as it is kept with the reply.
+/// A tool call, as stored with the reply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CallRecord {
     /// Unique in its session.
@@ -37,48 +36,48 @@ pub struct CallRecord {
     pub tool: String,
     #[schema(value_type = Object)]
     pub input: Value,
-    /// Null while there is none.
+    /// Result of the call; null until there is one.
     #[serde(default)]
     #[schema(required, value_type = Option<Object>)]
     pub output: Option<Value>,
     pub status: CallStatus,
-    /// Where the text of `output` comes from, where others wrote it: the model read it as untrusted.
+    /// Source of `output` if it is untrusted; the model read it as untrusted text.
     #[serde(default = "unknown_source")]
     #[schema(required, value_type = Option<String>)]
     pub untrusted_source: Option<String>,
-    /// Time from the start of the tool to its result; null where it did not run or has not ended.
+    /// Time from the start of the tool to its result; null if it did not run or has not ended.
     #[serde(default)]
     #[schema(required)]
     pub duration_ms: Option<u64>,
-    /// The approval that the call needed; null where it needed none.
+    /// The approval that the call required; null if none.
     #[serde(default)]
     #[schema(required)]
     pub approval: Option<CallApproval>,
 }
 
-/// An approval that a call needed.
+/// An approval that a call required.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CallApproval {
     pub id: String,
     pub status: ApprovalStatus,
 }
 
-/// Of a result that was stored without its source.
+/// Source of results that were stored without one.
 pub(crate) fn unknown_source() -> Option<String> {
     Some("a result of an earlier version".to_owned())
 }
 
-/// The name under which a plan stands among the steps of a reply.
+/// Tool name of a plan among the steps of a reply.
 pub(crate) const PLAN: &str = "plan";
 
 impl CallRecord {
-    /// Whether a tool was run for it; of a plan, which is kept as a call, none was.
+    /// Whether a tool ran for the call. A plan is stored as a call but runs no tool.
     pub(crate) fn has_begun(&self) -> bool {
         self.tool != PLAN && matches!(self.status, CallStatus::Done | CallStatus::Failed | CallStatus::Unknown)
     }
 }
 
-/// Words, and the calls that followed them. The last round of a reply has words alone.
+/// Text and the tool calls that followed it. The last round of a reply has text only.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Round {
     pub text: String,
@@ -86,12 +85,12 @@ pub struct Round {
     pub calls: Vec<CallRecord>,
 }
 
-/// What came of a call that is over.
+/// Outcome of a completed call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     pub(crate) output: Value,
     pub(crate) status: CallStatus,
-    /// Where its text comes from, where others wrote it.
+    /// Source of the output if it is untrusted.
     #[serde(default = "unknown_source")]
     pub(crate) untrusted_source: Option<String>,
 }
@@ -109,7 +108,7 @@ impl Outcome {
         Self { output: json!({"error": sentence.into()}), status, untrusted_source: None }
     }
 
-    /// The same, whose text others wrote.
+    /// Sets the source of an untrusted output.
     pub(crate) fn with_source(self, untrusted_source: Option<String>) -> Self {
         Self { untrusted_source, ..self }
     }
@@ -119,16 +118,16 @@ impl Outcome {
     }
 }
 
-/// A call on its way: what the model asked for, who must agree, and what came of it.
+/// A call in progress: the request of the model, its approval and its outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CallProgress {
     pub(crate) id: String,
     pub(crate) call: ToolCall,
     pub(crate) approval_id: Option<String>,
-    /// What the tool was when its owner was asked about it.
+    /// Fingerprint of the tool when the approval was requested.
     #[serde(default)]
     pub(crate) tool_fingerprint: Option<String>,
-    /// It was let run: from there on it may have had an effect.
+    /// Whether the call was started; from then on it may have had an effect.
     #[serde(default)]
     pub(crate) has_begun: bool,
     #[serde(default)]
@@ -156,7 +155,7 @@ impl CallProgress {
         }
     }
 
-    /// What is kept of it if the turn ends now.
+    /// Returns the record to store if the turn ends now.
     pub(crate) fn record(&self) -> CallRecord {
         let status = match &self.outcome {
             Some(outcome) => outcome.status,
@@ -179,12 +178,12 @@ impl CallProgress {
     }
 }
 
-/// Milliseconds between two times that are both known.
+/// Returns the milliseconds between two times if both are known.
 pub(crate) fn elapsed_ms(began_at: Option<Timestamp>, ended_at: Option<Timestamp>) -> Option<u64> {
     u64::try_from(ended_at?.since(began_at?).as_millis()).ok()
 }
 
-/// Events carry objects; what a model wrote instead is shown inside one.
+/// Events contain objects; any other input of a model is wrapped in one.
 pub(crate) fn as_object(input: &Value) -> Value {
     match input {
         Value::Object(_) => input.clone(),
@@ -212,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_that_never_began_had_no_effect() {
+    fn call_without_start_is_recorded_as_cancelled() {
         let mut progress = CallProgress::new("0.0".to_owned(), ToolCall::new("v", "shell", json!({})));
         let record = progress.record();
         assert_eq!(record.status, CallStatus::Cancelled);

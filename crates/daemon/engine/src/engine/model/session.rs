@@ -1,5 +1,6 @@
-//! Sessions: the log of one turn each, and where in a trace the turn stands.
+//! Sessions: each is the log of one turn, with its position in a trace.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::Timestamp;
@@ -7,7 +8,6 @@ use agentd_base::trace::{SpanId, TraceContext, TraceId};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::origin::Origin;
 use crate::agents::AgentId;
 
 agentd_base::typed_id!(
@@ -41,7 +41,7 @@ impl SessionStatus {
         }
     }
 
-    /// What the database holds is one of these: a rule of the table says so.
+    /// A table constraint guarantees one of these values.
     pub(crate) fn from_stored(text: &str) -> Self {
         Self::ALL.into_iter().find(|status| status.as_str() == text).unwrap_or(Self::Failed)
     }
@@ -53,13 +53,13 @@ pub struct Session {
     pub id: SessionId,
     pub agent_id: AgentId,
     pub origin: Origin,
-    /// Whose usage it is, besides the agent's.
+    /// Project to which the usage is charged, besides the agent.
     pub project_id: Option<String>,
     pub conversation_id: Option<String>,
-    /// The reply's message, where one is kept.
+    /// Message of the reply, if it is stored.
     pub message_id: Option<String>,
-    /// Who keeps the reply; see [`TurnSink::name`].
-    pub transcript: Option<String>,
+    /// Name of the [`TurnSink`](super::TurnSink) that stores the reply. Column `transcript`.
+    pub sink: Option<String>,
     pub provider: String,
     pub model: String,
     pub prompt_tokens_estimate: u64,
@@ -68,19 +68,19 @@ pub struct Session {
     pub owner: String,
     pub started_at: Timestamp,
     pub completed_at: Option<Timestamp>,
-    /// Since when it waits for an approval; nobody holds it then.
+    /// Start of the current wait for approvals; a waiting session has no owner.
     pub waiting_since: Option<Timestamp>,
-    /// Total time it waited for approvals, the present wait not included.
+    /// Total time spent waiting for approvals, excluding the current wait.
     pub waited: Duration,
     pub trace: TurnTrace,
 }
 
-/// Where in a trace a turn stands. All of it follows from the session's id and from where the turn was asked for, so
-/// whoever takes the turn up again goes on in the same spans.
+/// Position of a turn in a trace. It is derived from the session's id and the parent span, so that a process that
+/// resumes the turn continues the same spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TurnTrace {
     turn: TraceContext,
-    asked_in: Option<TraceContext>,
+    parent: Option<TraceContext>,
 }
 
 fn digest(id: &SessionId, part: &str) -> [u8; 32] {
@@ -94,33 +94,33 @@ fn span_of(id: &SessionId, part: &str) -> SpanId {
 
 impl TurnTrace {
     #[must_use]
-    pub fn new(id: &SessionId, asked_in: Option<TraceContext>) -> Self {
+    pub fn new(id: &SessionId, parent: Option<TraceContext>) -> Self {
         let own = || {
             let digest = digest(id, "trace");
             let (first, _) = digest.split_first_chunk().unwrap_or((&[0; 16], &[]));
             TraceId::new(u128::from_be_bytes(*first))
         };
         let turn = TraceContext {
-            trace_id: asked_in.map_or_else(own, |asked_in| asked_in.trace_id),
+            trace_id: parent.map_or_else(own, |parent| parent.trace_id),
             span_id: span_of(id, "turn"),
-            is_sampled: asked_in.is_none_or(|asked_in| asked_in.is_sampled),
+            is_sampled: parent.is_none_or(|parent| parent.is_sampled),
         };
-        Self { turn, asked_in }
+        Self { turn, parent }
     }
 
-    /// The turn itself.
+    /// Span of the turn itself.
     #[must_use]
     pub fn turn(&self) -> TraceContext {
         self.turn
     }
 
-    /// Where it was asked for, where that was part of a trace.
+    /// Span of the request that started the turn, if it was traced.
     #[must_use]
-    pub fn asked_in(&self) -> Option<TraceContext> {
-        self.asked_in
+    pub fn parent(&self) -> Option<TraceContext> {
+        self.parent
     }
 
-    /// A part of the turn that has a name: a call of a tool, an approval.
+    /// Span of a named part of the turn: a tool call or an approval.
     pub(crate) fn part(&self, id: &SessionId, name: &str) -> TraceContext {
         self.turn.at(span_of(id, name))
     }
@@ -131,16 +131,116 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_follow_from_the_session() {
+    fn spans_are_derived_from_the_session_id() {
         let (one, other) = (SessionId::from("sess_1"), SessionId::from("sess_2"));
-        let asked_in = TraceContext::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00");
-        let trace = TurnTrace::new(&one, asked_in);
-        assert_eq!(trace, TurnTrace::new(&one, asked_in));
-        assert_eq!(trace.turn().trace_id, asked_in.unwrap().trace_id);
+        let parent = TraceContext::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00");
+        let trace = TurnTrace::new(&one, parent);
+        assert_eq!(trace, TurnTrace::new(&one, parent));
+        assert_eq!(trace.turn().trace_id, parent.unwrap().trace_id);
         assert!(!trace.turn().is_sampled);
-        assert_ne!(trace.turn().span_id, TurnTrace::new(&other, asked_in).turn().span_id);
+        assert_ne!(trace.turn().span_id, TurnTrace::new(&other, parent).turn().span_id);
         assert_ne!(trace.part(&one, "0.0").span_id, trace.part(&one, "0.1").span_id);
         let own = TurnTrace::new(&one, None);
         assert!(own.turn().is_sampled && own.turn().trace_id != TurnTrace::new(&other, None).turn().trace_id);
+    }
+}
+
+/// Kind of client that requested a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OriginKind {
+    /// A message of the owner.
+    #[default]
+    Chat,
+    /// A message received through a device.
+    Device,
+    Scheduler,
+    Webhook,
+    Hook,
+    Channel,
+    /// The agent itself, if its owner permits that.
+    Proactive,
+    /// An auxiliary turn of the daemon without a conversation. It publishes no events.
+    Auxiliary,
+}
+
+impl OriginKind {
+    const ALL: [Self; 8] = [
+        Self::Chat,
+        Self::Device,
+        Self::Scheduler,
+        Self::Webhook,
+        Self::Hook,
+        Self::Channel,
+        Self::Proactive,
+        Self::Auxiliary,
+    ];
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Device => "device",
+            Self::Scheduler => "scheduler",
+            Self::Webhook => "webhook",
+            Self::Hook => "hook",
+            Self::Channel => "channel",
+            Self::Proactive => "proactive",
+            Self::Auxiliary => "aside",
+        }
+    }
+
+    pub(crate) fn from_stored(text: &str) -> Self {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text).unwrap_or_default()
+    }
+}
+
+/// Client that requested a turn.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Origin {
+    pub kind: OriginKind,
+    pub job_id: Option<String>,
+    pub run_id: Option<String>,
+    /// The API key of the request, if one was used.
+    pub key_id: Option<String>,
+}
+
+impl Origin {
+    #[must_use]
+    pub fn of(kind: OriginKind) -> Self {
+        Self { kind, job_id: None, run_id: None, key_id: None }
+    }
+
+    /// A message of the owner, sent with this API key if one was used.
+    #[must_use]
+    pub fn chat(key_id: Option<String>) -> Self {
+        Self { key_id, ..Self::of(OriginKind::Chat) }
+    }
+
+    #[must_use]
+    pub fn auxiliary() -> Self {
+        Self::of(OriginKind::Auxiliary)
+    }
+
+    /// Returns the client for fair scheduling: the API key, the job, or else the kind.
+    #[must_use]
+    pub fn client(&self) -> Arc<str> {
+        let id = self.key_id.as_deref().or(self.job_id.as_deref());
+        id.unwrap_or_else(|| self.kind.as_str()).into()
+    }
+
+    /// A run of a job. The scheduler has already published `task.queued` for it.
+    #[must_use]
+    pub fn run(job_id: impl Into<String>, run_id: impl Into<String>) -> Self {
+        let (job_id, run_id) = (Some(job_id.into()), Some(run_id.into()));
+        Self { job_id, run_id, ..Self::of(OriginKind::Scheduler) }
+    }
+
+    /// Returns the source by which usage is grouped.
+    #[must_use]
+    pub fn source(&self) -> &'static str {
+        match self.kind {
+            OriginKind::Auxiliary => "api",
+            kind => kind.as_str(),
+        }
     }
 }

@@ -7,18 +7,18 @@ use utoipa::ToSchema;
 use super::attempt::Purpose;
 use super::session::SessionId;
 
-/// What a part of a turn is.
+/// Type of a part of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SpanType {
-    /// The whole of it.
+    /// The turn as a whole.
     Turn,
-    /// What the agent remembers was asked for.
+    /// A recall from the agent's memory.
     Recall,
-    /// One attempt at a call of the model.
+    /// One attempt at a model call.
     ModelCall,
     Tool,
-    /// The owner was asked.
+    /// An approval request.
     Approval,
 }
 
@@ -26,20 +26,20 @@ pub enum SpanType {
 #[serde(rename_all = "snake_case")]
 pub enum SpanStatus {
     Running,
-    /// For an owner's answer.
+    /// Waits for an approval.
     Waiting,
     Done,
     Failed,
     Rejected,
     Expired,
     Cancelled,
-    /// The daemon ended meanwhile.
+    /// The daemon stopped before the span ended.
     Interrupted,
-    /// The turn ended while it ran; whether it had an effect is not known.
+    /// The turn ended while the call ran; it may have had an effect.
     Unknown,
 }
 
-/// Tokens of a call, or of all calls together.
+/// Tokens of one model call or of all calls of a turn.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct SpanTokens {
     pub input_tokens: u64,
@@ -50,7 +50,7 @@ pub struct SpanTokens {
     pub cache_write_tokens: u64,
     /// Part of `output_tokens`.
     pub reasoning_tokens: u64,
-    /// `provider`, `estimated`, or `missing` where nothing is known; of several calls the least certain.
+    /// `provider`, `estimated`, or `missing` if unknown; for several calls the least certain.
     #[schema(value_type = String)]
     pub source: &'static str,
 }
@@ -61,32 +61,32 @@ pub struct SpanError {
     pub message: String,
 }
 
-/// A part of a turn, with its own parts.
+/// A part of a turn with its children.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct TraceSpan {
-    /// 16 hex digits; the same in what goes to a collector.
+    /// Span id, 16 hex digits; identical in exported traces.
     pub id: String,
     #[serde(rename = "type")]
     pub span_type: SpanType,
-    /// The agent's id, the model, the tool, or what was asked for.
+    /// Agent id, model, tool, or approved action.
     pub name: String,
-    /// Null where nobody knows any more.
+    /// Start; null if unknown.
     pub started_at: Option<Timestamp>,
-    /// Null while it is not over, and where nobody knows.
+    /// Duration in milliseconds; null while it runs or if unknown.
     pub duration_ms: Option<u64>,
     pub status: SpanStatus,
-    /// Of a call of a model.
+    /// Purpose of a model call; null for other spans.
     pub purpose: Option<Purpose>,
-    /// Of a call of a tool, and of what an owner was asked about it: as the events of the reply have it.
+    /// Id of the tool call, as in the events of the reply; set for tool calls and their approvals.
     pub call_id: Option<String>,
-    /// Of a turn and of calls of models.
+    /// Tokens of a turn or a model call; null for other spans.
     pub tokens: Option<SpanTokens>,
-    /// In US dollars. Null where a price is not known, and where nothing is paid for.
+    /// Estimated cost in US dollars; null if a price is unknown or the span has no cost.
     pub cost_estimate: Option<f64>,
     pub error: Option<SpanError>,
-    /// Of a recall: the episodes that the model was shown, the most relevant first.
+    /// Episodes that a recall added to the prompt, the most relevant first.
     pub episode_ids: Vec<String>,
-    /// In the order in which they began.
+    /// Parts of this span, in the order of their start.
     #[schema(no_recursion)]
     pub children: Vec<TraceSpan>,
 }
@@ -96,9 +96,9 @@ pub struct TraceSpan {
 pub struct SessionTrace {
     #[schema(value_type = String)]
     pub session_id: SessionId,
-    /// 32 hex digits: in every line that is logged of it, and in what goes to a collector.
+    /// Trace id, 32 hex digits; also in log lines and exported traces.
     pub trace_id: String,
-    /// Calls of models whose price is not known; then the turn has no `cost_estimate`.
+    /// Number of model calls whose price is unknown; if not zero, the turn has no `cost_estimate`.
     pub unpriced_calls: u64,
     pub span: TraceSpan,
 }

@@ -1,4 +1,4 @@
-//! What a caller gives for a turn, and what it gets.
+//! Input and output of a turn.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use agentd_base::Problems;
 use agentd_core::runtime::ItemFailure;
 use serde::{Deserialize, Serialize};
 
-use super::origin::Origin;
 use super::rounds::Round;
+use super::session::Origin;
 use super::session::{SessionId, SessionStatus};
 use super::untrusted::Sources;
 use crate::agents::{Agent, AgentId};
 
-/// What was said before, oldest first.
+/// A message of the conversation history.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HistoryMessage {
     User(String),
@@ -22,8 +22,8 @@ pub enum HistoryMessage {
         source: String,
     },
     Assistant(String),
-    /// An answer for which tools were used.
-    Worked(Vec<Round>),
+    /// An answer for which tools were used, as rounds.
+    AssistantWithTools(Vec<Round>),
     /// Becomes part of the system prompt.
     Note(String),
 }
@@ -31,7 +31,7 @@ pub enum HistoryMessage {
 /// An entry of a turn's history.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryEntry {
-    /// What the [`TurnSink`](super::TurnSink) calls it. Entries without a key follow those with one.
+    /// Key assigned by the [`TurnSink`](super::TurnSink). Entries without a key follow those with one.
     pub key: Option<u64>,
     pub message: HistoryMessage,
 }
@@ -42,96 +42,96 @@ impl From<HistoryMessage> for HistoryEntry {
     }
 }
 
-/// What was said before the history and is in no summary yet: the [`TurnSink`](super::TurnSink) is asked for it.
+/// Messages before the history that are not in a summary yet; read from the [`TurnSink`](super::TurnSink).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unread {
-    /// The keys of the entries around it.
+pub struct UnsummarizedHistory {
+    /// Key of the last summarized entry and of the first entry of the history, both exclusive.
     pub after: u64,
     pub before: u64,
     pub entries: u64,
 }
 
-/// A turn that is wanted.
+/// Request to start a turn.
 #[derive(Debug, Clone)]
 pub struct StartTurn {
     pub agent: Arc<Agent>,
     pub origin: Origin,
-    /// What is to be answered stands last.
+    /// History; the message to be answered is the last entry.
     pub history: Vec<HistoryEntry>,
-    /// Where untrusted text comes from that stands in the history or in the summary besides what is marked as such.
+    /// Sources of untrusted text in the history or the summary that is not marked as such.
     pub sources: Sources,
-    /// What stands for still older messages.
+    /// Summary of the messages before the history.
     pub summary: Option<String>,
-    /// What was said between the summary and the history.
-    pub unread: Option<Unread>,
-    /// Goes before the agent's and the settings' model.
+    /// Messages between the summary and the history.
+    pub unsummarized: Option<UnsummarizedHistory>,
+    /// Overrides the model of the agent and of the settings.
     pub model: Option<String>,
-    /// The project that what the turn uses is counted for.
+    /// Project to which the usage is charged.
     pub project_id: Option<String>,
-    /// At most one turn runs in a conversation.
+    /// Conversation of the turn; at most one turn runs in a conversation.
     pub conversation_id: Option<String>,
-    /// The reply's message, as the events name it.
+    /// Id of the reply's message in the events.
     pub message_id: Option<String>,
-    /// The [`TurnSink`](super::TurnSink) that keeps the reply.
-    pub transcript: Option<&'static str>,
+    /// Name of the [`TurnSink`](super::TurnSink) that stores the reply.
+    pub sink: Option<&'static str>,
     pub tools: ToolUse,
-    /// The longest answer that is of use, in tokens; the settings' limit holds besides.
+    /// Maximum useful length of the answer in tokens; the limit of the settings applies as well.
     pub max_output_tokens: Option<u32>,
-    /// What is asked of the agent's memory before the answer; `None`: nothing.
+    /// Query for the agent's memory before the answer; `None` disables recall.
     pub recall: Option<String>,
 }
 
 impl StartTurn {
-    /// A question beside any conversation: words alone, kept by nobody, and nothing is recalled for it.
+    /// Creates an auxiliary turn without a conversation: no tools, no recall, and the reply is not stored.
     #[must_use]
-    pub fn aside(agent: Arc<Agent>, history: Vec<HistoryMessage>) -> Self {
+    pub fn auxiliary(agent: Arc<Agent>, history: Vec<HistoryMessage>) -> Self {
         Self {
             agent,
-            origin: Origin::aside(),
+            origin: Origin::auxiliary(),
             history: history.into_iter().map(HistoryEntry::from).collect(),
             sources: Sources::default(),
             summary: None,
-            unread: None,
+            unsummarized: None,
             model: None,
             project_id: None,
             conversation_id: None,
             message_id: None,
-            transcript: None,
+            sink: None,
             tools: ToolUse::None,
             max_output_tokens: None,
             recall: None,
         }
     }
 
-    /// The same, asked with an API key if it was one.
+    /// Sets the API key of the request.
     #[must_use]
-    pub fn asked_with(mut self, key_id: Option<String>) -> Self {
+    pub fn with_key(mut self, key_id: Option<String>) -> Self {
         self.origin.key_id = key_id;
         self
     }
 }
 
-/// What an agent may do in a turn.
+/// Tools that an agent may use in a turn, and whether they require approval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolUse {
-    /// Words alone.
+    /// No tools.
     None,
-    /// Tools that change nothing.
+    /// Read-only tools.
     ReadingOnly,
-    /// Tools that change nothing, and those that are named here; of these, those that act ask first.
+    /// Read-only tools and the named ones; named tools that have side effects require approval.
     ReadingAnd(Arc<[String]>),
-    /// For somebody whom the owner does not know: tools that read the workspace, none that show what the owner
-    /// said, planned or has elsewhere, and those that are named here; of these, those that act ask first.
+    /// For unknown senders: tools that read the workspace and the named ones, but none that reveal the owner's
+    /// messages, plans or other data. Named tools that have side effects require approval.
     WorkspaceAnd(Arc<[String]>),
-    /// Every tool; those that act ask first.
+    /// All tools; those that have side effects require approval.
     Asking,
-    /// Every tool. What `security.approval_tools` names asks first all the same.
+    /// All tools; only those in `security.approval_tools` require approval.
     Free,
 }
 
 impl ToolUse {
-    /// What a turn that something outside caused may do: it reads, and uses what its owner names besides.
+    /// Returns the policy for turns with an external trigger: read-only tools and the named ones.
     #[must_use]
     pub fn reading_and(named: &[String]) -> Self {
         match named {
@@ -144,8 +144,8 @@ impl ToolUse {
 const MAX_NAMED_TOOLS: usize = 100;
 const MAX_TOOL_BYTES: usize = 128;
 
-/// Validates the names of tools that an owner gives to turns which something outside causes, not whether there are such
-/// tools: one may come later. `field` is what a refusal calls the list.
+/// Validates a list of tool names for turns with an external trigger. Tools do not have to exist yet. `field` is the
+/// name of the list in problems.
 pub fn check_tools(field: &str, named: &[String], problems: &mut Problems) {
     problems.require(named.len() <= MAX_NAMED_TOOLS, field, format!("must have at most {MAX_NAMED_TOOLS} entries"));
     for (index, tool) in named.iter().enumerate() {
@@ -158,7 +158,7 @@ pub fn check_tools(field: &str, named: &[String], problems: &mut Problems) {
     }
 }
 
-/// Each name once, in their order.
+/// Removes duplicate names; keeps their order.
 #[must_use]
 pub fn distinct_tools(named: &[String]) -> Vec<String> {
     let mut tools: Vec<String> = Vec::new();
@@ -176,17 +176,17 @@ pub struct TurnUsage {
     pub agent_id: AgentId,
     pub provider: String,
     pub model: String,
-    /// Tokens of all its model calls, auxiliary ones included.
+    /// Tokens of all model calls, including auxiliary ones.
     pub input_tokens: u64,
     pub output_tokens: u64,
-    /// `None` where the price of a call is not known.
+    /// `None` if the price of a call is unknown.
     pub cost_micro_usd: Option<u64>,
-    /// Time from its start to its end, waiting for approvals included; `None` while it runs.
+    /// Time from start to end, including waits for approvals; `None` while the turn runs.
     pub duration_ms: Option<u64>,
 }
 
 impl TurnUsage {
-    /// The cost in US dollars; `None` where the price of a call is not known.
+    /// Returns the cost in US dollars; `None` if the price of a call is unknown.
     #[must_use]
     pub fn cost_estimate(&self) -> Option<f64> {
         self.cost_micro_usd.map(dollars)
@@ -198,22 +198,22 @@ pub(crate) fn dollars(micro_usd: u64) -> f64 {
     micro_usd as f64 / 1e6
 }
 
-/// How a turn ended.
+/// Result of a turn.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub session_id: SessionId,
     pub conversation_id: Option<String>,
     pub message_id: Option<String>,
-    /// All the text that was shown.
+    /// The complete published text.
     pub content: String,
-    /// What was done for it; empty where no tool was used.
+    /// Rounds of the reply; empty if no tool was used.
     pub rounds: Vec<Round>,
     pub status: SessionStatus,
-    /// Why it is not complete; `None` when it is.
+    /// Reason why the reply is incomplete; `None` on success.
     pub error: Option<NoAnswer>,
 }
 
-/// A session that ended without an answer, as its `error` event says.
+/// Error of a session that ended without an answer, as in its `error` event.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the model gave no answer: {message}")]
 pub struct NoAnswer {

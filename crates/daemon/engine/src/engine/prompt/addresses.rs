@@ -1,4 +1,4 @@
-//! Which hosts the user named, and which addresses tell a server nothing that it does not know.
+//! Tracks the hosts that the user named, and detects URLs that reveal nothing new to their server.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-/// Hosts of one message that are remembered.
+/// Maximum number of hosts recorded per message.
 const MAX_HOSTS: usize = 200;
-/// Endings of file names that are top-level domains too: `notes.md` names a file.
-const FILE_ENDINGS: [&str; 14] =
+/// File extensions that are also top-level domains: `notes.md` names a file.
+const FILE_EXTENSIONS: [&str; 14] =
     ["bz", "cc", "foo", "md", "mk", "mov", "pl", "ps", "py", "rs", "sh", "so", "tf", "zip"];
 
-/// The hosts that a message of the user names, as addresses or by themselves.
+/// Returns the hosts in a message of the user, within URLs or alone.
 fn hosts_in(text: &str) -> BTreeSet<String> {
     let ends_word = |c: char| c.is_whitespace() || "<>\"'`()[]{}|,;*".contains(c);
     text.split(ends_word).filter_map(host_in).take(MAX_HOSTS).collect()
@@ -24,24 +24,24 @@ fn host_in(word: &str) -> Option<String> {
     if let Some(at) = word.find("http://").or_else(|| word.find("https://")) {
         return host_of(&word[at..]);
     }
-    // An address of mail names no host to send something else to.
+    // An email address names no host to send data to.
     if word.contains('@') || word.contains("://") {
         return None;
     }
     let host = host_of(&format!("http://{word}"))?;
     let ending = host.rsplit('.').next().unwrap_or_default();
-    let is_host = host == "localhost" || host.contains('.') && !FILE_ENDINGS.contains(&ending);
-    // `1.5` and `7` are read as addresses, too.
+    let is_host = host == "localhost" || host.contains('.') && !FILE_EXTENSIONS.contains(&ending);
+    // `1.5` and `7` also parse as IP addresses.
     let is_number = word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     (is_host && (!is_number || word == host)).then_some(host)
 }
 
 fn host_of(url: &str) -> Option<String> {
-    Url::parse(url).ok()?.host_str().map(plain)
+    Url::parse(url).ok()?.host_str().map(normalize_host)
 }
 
-/// A host without what is added to it by habit.
-fn plain(host: &str) -> String {
+/// Normalizes a host: lower case, without a trailing dot and `www.`.
+fn normalize_host(host: &str) -> String {
     let host = host.trim_end_matches('.').to_ascii_lowercase();
     host.strip_prefix("www.").map_or(host.clone(), str::to_owned)
 }
@@ -56,14 +56,14 @@ impl NamedHosts {
         self.0.extend(hosts_in(text));
     }
 
-    /// Whether the user named this host. It may carry a port.
+    /// Whether the user named this host, which may include a port.
     pub(super) fn contains(&self, host: &str) -> bool {
         host_of(&format!("http://{host}")).is_some_and(|host| self.0.contains(&host))
     }
 }
 
-/// Whether requesting this address tells its server nothing that an agent wrote: it was requested before, or others
-/// wrote it as it is. `is_external` tells which tools' results others write.
+/// Whether requesting this URL reveals nothing that an agent wrote: it was requested before, or it occurs verbatim in
+/// third-party text. `is_external` tells whether third parties write the results of a tool.
 pub(super) fn is_known_address(messages: &[ModelMessage], url: &Url, is_external: impl Fn(&str) -> bool) -> bool {
     let mut wanted = url.clone();
     wanted.set_fragment(None);
@@ -72,11 +72,11 @@ pub(super) fn is_known_address(messages: &[ModelMessage], url: &Url, is_external
     }
     let address = wanted.as_str();
     let address = if wanted.path() == "/" { address.trim_end_matches('/') } else { address };
-    // What an agent sent to another server may come back as if others had written it.
+    // Text that an agent sent to another server may be echoed as if third parties wrote it.
     let is_sent = |call: &ToolCall| {
         let bare = address.split_once("://").map_or(address, |(_, rest)| rest);
         let input = call.input.to_string();
-        let is_own = requested(call).is_some_and(|url| url.host_str() == wanted.host_str());
+        let is_own = requested_url(call).is_some_and(|url| url.host_str() == wanted.host_str());
         !is_own && (input.contains(bare) || percent_decode_str(&input).decode_utf8_lossy().contains(bare))
     };
     if messages.iter().flat_map(calls_of).any(is_sent) {
@@ -89,18 +89,18 @@ pub(super) fn is_known_address(messages: &[ModelMessage], url: &Url, is_external
     })
 }
 
-/// Whether a call with this address has succeeded.
+/// Whether a call with this URL has succeeded.
 fn was_requested(messages: &[ModelMessage], wanted: &Url) -> bool {
     let succeeded = |id: &str| {
         let is_done = |message: &ModelMessage| matches!(message, ModelMessage::Tool { call_id, is_error: false, .. } if call_id == id);
         messages.iter().any(is_done)
     };
     let mut calls = messages.iter().flat_map(calls_of);
-    calls.any(|call| requested(call).as_ref() == Some(wanted) && succeeded(&call.id))
+    calls.any(|call| requested_url(call).as_ref() == Some(wanted) && succeeded(&call.id))
 }
 
-/// The address that a call requests, without its fragment.
-fn requested(call: &ToolCall) -> Option<Url> {
+/// Returns the URL that a call requests, without its fragment.
+fn requested_url(call: &ToolCall) -> Option<Url> {
     let mut url = Url::parse(call.input.get("url")?.as_str()?).ok()?;
     url.set_fragment(None);
     Some(url)
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_found_as_addresses_and_by_themselves() {
+    fn hosts_are_found_in_urls_and_alone() {
         let found = |text: &str| hosts_in(text).into_iter().collect::<Vec<_>>().join(" ");
         assert_eq!(found("Read https://Example.com/a?b=c, please."), "example.com");
         assert_eq!(found("(see www.example.com/path) and docs.example.org."), "docs.example.org example.com");
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_others_wrote_tells_them_nothing() {
+    fn url_from_third_party_text_is_known() {
         let page = answered("1", "fetch", "See [this](https://evil.example/a?x=1) and http://b.example.", false);
         let messages = [called("1", json!({"url": "https://first.example/"})), page];
         assert!(knows(&messages, "https://evil.example/a?x=1#part") && knows(&messages, "http://b.example/"));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_an_agent_wrote_somewhere_is_not_known() {
+    fn url_that_an_agent_sent_elsewhere_is_not_known() {
         let echo = "results for https://evil.example/secret";
         for query in ["https://evil.example/secret", "evil.example%2Fsecret"] {
             let messages = [called("1", json!({"query": query})), answered("1", "fetch", echo, false)];

@@ -29,16 +29,16 @@ fn roles_alternate_and_notes_join_the_system_prompt() {
         &marker(),
     );
     assert_eq!(prompt.system_text(), "S\n\nN");
-    assert_eq!(prompt.for_model(), [user(OPENING), assistant("welcome"), user("a\n\nb")]);
+    assert_eq!(prompt.for_model(), [user(OPENING_MESSAGE), assistant("welcome"), user("a\n\nb")]);
 }
 
 #[test]
-fn of_messages_in_a_row_only_the_last_is_what_is_to_be_answered() {
+fn only_the_last_of_consecutive_user_messages_is_the_question() {
     let said = (0..10).map(|number| HistoryMessage::User(format!("{number} {}", "x".repeat(400))));
     let mut prompt = Prompt::new("S".to_owned(), said.collect(), false, &marker());
     let (old, through) = prompt.oldest_beyond(500, 350, usize::MAX).unwrap();
     assert_eq!((old.len(), through), (7, 6));
-    prompt.put_summary("seven were here".to_owned(), through);
+    prompt.replace_with_summary("seven were here".to_owned(), through);
     assert_eq!(prompt.messages.len(), 3);
     let joined = prompt.for_model();
     assert!(matches!(&joined[..], [ModelMessage::User { content }] if content.starts_with("7 ")), "{joined:?}");
@@ -47,7 +47,7 @@ fn of_messages_in_a_row_only_the_last_is_what_is_to_be_answered() {
 }
 
 #[test]
-fn many_short_messages_are_too_many_as_well() {
+fn number_of_entries_is_limited() {
     let said = (0..10).map(|number| match number % 2 {
         0 => HistoryMessage::User(number.to_string()),
         _ => HistoryMessage::Assistant(number.to_string()),
@@ -61,7 +61,7 @@ fn many_short_messages_are_too_many_as_well() {
 }
 
 #[test]
-fn the_oldest_goes_first_and_the_question_stays() {
+fn oldest_messages_are_dropped_first_and_the_question_stays() {
     let long = "x".repeat(400);
     let history = vec![
         HistoryMessage::User(long.clone()),
@@ -74,14 +74,14 @@ fn the_oldest_goes_first_and_the_question_stays() {
     assert!(!prompt.fit(10_000));
     assert!(prompt.fit(60));
     assert_eq!(prompt.messages, [user("last but one"), assistant("yes"), user("last")]);
-    assert!(prompt.system_text().ends_with(LEFT_OUT));
+    assert!(prompt.system_text().ends_with(MESSAGES_DROPPED_NOTE));
     assert!(prompt.fit(0));
     assert_eq!(prompt.messages, [user("last")]);
     assert!(!prompt.fit(0), "the question itself is never cut");
 }
 
 #[test]
-fn an_answer_has_room_in_every_window() {
+fn prompt_limit_leaves_room_for_an_answer() {
     assert_eq!(prompt_limit(8192, None), 6144);
     assert_eq!(prompt_limit(8192, Some(100_000)), 4096);
     assert_eq!(prompt_limit(200_000, Some(1000)), 199_000);
@@ -98,7 +98,7 @@ fn history() -> impl Strategy<Value = Vec<HistoryMessage>> {
 
 proptest! {
     #[test]
-    fn whatever_was_said_the_prompt_is_one_that_vendors_take(history in history(), question in "[a-z]{1,20}", limit in 0u64..400) {
+    fn any_history_yields_alternating_roles(history in history(), question in "[a-z]{1,20}", limit in 0u64..400) {
         let mut history = history;
         history.push(HistoryMessage::User(question.clone()));
         let mut prompt = Prompt::new("S".to_owned(), history, false, &marker());

@@ -1,4 +1,4 @@
-//! What a turn does just now.
+//! Current activity of a turn.
 
 use agentd_base::Timestamp;
 use agentd_store::StoreError;
@@ -7,25 +7,25 @@ use super::Engine;
 use crate::engine::model::{ApprovalStatus, EventKind, SessionId, SessionStatus};
 use crate::engine::store;
 
-/// Results of tools may be long, so few are held at once.
-const EVENTS_A_READ: u32 = 64;
+/// Batch size is small because tool results may be long.
+const EVENT_BATCH_SIZE: u32 = 64;
 
-/// A turn that runs.
+/// Activity of a running turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnActivity {
-    /// When it began, or was last answered what it had asked.
+    /// Start of the turn, or time of the last decided approval.
     pub since: Timestamp,
-    /// Whether it asked for an approval that nobody gave or refused yet.
+    /// Whether an approval of the turn is pending.
     pub is_waiting: bool,
-    /// The tool that was begun last of those that run.
+    /// The most recently started tool that still runs.
     pub tool: Option<String>,
 }
 
 impl Engine {
-    /// What a turn does as far as it is stored; `None` where it is over.
+    /// Returns the stored activity of a turn; `None` if it has ended.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// A store error.
     pub async fn activity(&self, id: &SessionId) -> Result<Option<TurnActivity>, StoreError> {
         let mut read = self.inner().context.db.read().await?;
         let Some(session) = store::find_session(&mut read, id).await? else { return Ok(None) };
@@ -37,7 +37,7 @@ impl Engine {
         let answered = approvals.iter().filter_map(|approval| approval.decided_at).max();
         let (mut running, mut seen) = (Vec::new(), 0);
         loop {
-            let events = store::list_steps_of_tools(&mut read, id, seen, EVENTS_A_READ).await?;
+            let events = store::list_tool_events(&mut read, id, seen, EVENT_BATCH_SIZE).await?;
             for event in &events {
                 seen = event.seq;
                 let data = event.value();
@@ -52,7 +52,7 @@ impl Engine {
                     | EventKind::Error => {}
                 }
             }
-            if events.len() < EVENTS_A_READ as usize {
+            if events.len() < EVENT_BATCH_SIZE as usize {
                 break;
             }
         }

@@ -1,4 +1,4 @@
-//! Turns that nobody waits for, each under a permit.
+//! Background turns, each under a permit.
 
 use super::Engine;
 use crate::agents::Agent;
@@ -8,10 +8,10 @@ use crate::engine::permits::{BackgroundPermit, Permits};
 use crate::providers::ModelPreference;
 
 impl Engine {
-    /// Waits for a permit at the provider that a turn of `agent` would ask, in turn with other clients.
+    /// Waits for a permit of the provider that a turn of `agent` would call; fair among clients.
     ///
     /// # Errors
-    /// `Draining`, or why there is no model for it.
+    /// `Draining`, or the reason why no model is available.
     pub async fn background_permit(
         &self,
         client: &str,
@@ -26,10 +26,10 @@ impl Engine {
         }
     }
 
-    /// As [`background_permit`](Self::background_permit), without waiting: `None` when all are taken.
+    /// Variant of [`background_permit`](Self::background_permit) that does not wait: `None` if all permits are taken.
     ///
     /// # Errors
-    /// As there.
+    /// See [`background_permit`](Self::background_permit).
     pub async fn try_background_permit(
         &self,
         agent: &Agent,
@@ -49,18 +49,17 @@ impl Engine {
         Ok(inner.background.of(&inner.providers.resolve(preference).await?.provider))
     }
 
-    /// Keeps the permit of a turn that was just started until it lets go.
-    pub fn hold_until_let_go(&self, permit: BackgroundPermit, id: SessionId) {
+    /// Holds the permit of a turn that was just started until the turn no longer runs in this process.
+    pub fn hold_until_released(&self, permit: BackgroundPermit, id: SessionId) {
         let engine = self.clone();
         tokio::spawn(async move {
-            engine.wait_until_let_go(&id).await;
+            engine.wait_until_released(&id).await;
             drop(permit);
         });
     }
 
-    /// Returns when a turn asks nobody any more in this process: it is over, waits for its owner, or was
-    /// never here.
-    pub async fn wait_until_let_go(&self, id: &SessionId) {
+    /// Resolves when a turn no longer runs in this process: it has ended, is parked, or never ran here.
+    pub async fn wait_until_released(&self, id: &SessionId) {
         if let Some(live) = self.inner().live.find(id) {
             live.ended().await;
         }

@@ -1,5 +1,5 @@
-//! Following a session's log: from memory while it runs here and the follower keeps up, from the
-//! store otherwise.
+//! Follows a session's log: from memory while it runs in this process and the follower keeps up, otherwise from the
+//! store.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,22 +13,23 @@ use crate::engine::model::{EventKind, NoAnswer, SessionEvent, SessionId, Session
 use crate::engine::state::EngineState;
 use crate::engine::store;
 
-/// How often a session that runs elsewhere is looked at.
-const POLL: Duration = Duration::from_millis(100);
-const EVENTS_A_READ: u32 = 256;
+/// Poll interval for a session that runs in another process.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const EVENT_BATCH_SIZE: u32 = 256;
 
 struct Follower {
     engine: Arc<EngineState>,
     id: SessionId,
-    /// The number of the last event that was given out.
+    /// Sequence number of the last event that was returned.
     seen: Option<u64>,
     ready: VecDeque<SessionEvent>,
     live: Option<(Arc<Live>, watch::Receiver<Progress>)>,
     is_over: bool,
 }
 
-/// Events after number `after`, or all of them; ends after the last one, when the store cannot be read, or when the daemon drains while the session runs elsewhere.
-/// Whoever reconnects with the last number goes on where this ended.
+/// Returns the events after sequence number `after`, or all of them. The stream ends after the last event, when the
+/// store cannot be read, or when the daemon drains while the session runs in another process. A client that reconnects
+/// with the last number continues where the stream ended.
 pub(crate) fn follow(
     engine: Arc<EngineState>,
     id: SessionId,
@@ -45,7 +46,7 @@ pub(crate) fn follow(
     })
 }
 
-/// All the text of a session, when it is over.
+/// Returns the complete text of a session when it has ended.
 pub(crate) async fn read_text(mut events: impl Stream<Item = SessionEvent> + Unpin) -> Result<String, NoAnswer> {
     let mut text = String::new();
     while let Some(event) = events.next().await {
@@ -102,19 +103,19 @@ impl Follower {
                 Step::Wait => {
                     tokio::select! {
                         () = self.engine.context.draining.cancelled() => return None,
-                        () = tokio::time::sleep(POLL) => {}
+                        () = tokio::time::sleep(POLL_INTERVAL) => {}
                     }
                 }
             }
         }
     }
 
-    /// Reads on in the store.
+    /// Reads further events from the store.
     async fn read(&mut self) -> Step {
         match self.try_read().await {
             Ok(step) => step,
             Err(error) => {
-                tracing::warn!(session = %self.id, %error, "following a session broke off");
+                tracing::warn!(session = %self.id, %error, "failed to follow a session");
                 Step::End
             }
         }
@@ -122,12 +123,12 @@ impl Follower {
 
     async fn try_read(&mut self) -> Result<Step, agentd_store::StoreError> {
         let mut read = self.engine.context.db.read().await?;
-        // The state before the events: if it is over now, no event comes after those we read.
+        // The status is read before the events: if it is final, no event follows those that are read.
         let Some(session) = store::find_session(&mut read, &self.id).await? else {
-            // Whoever saw its beginning must learn that no end will come.
+            // A follower that saw the start must learn that no end will come.
             let Some(seen) = self.seen else { return Ok(Step::End) };
-            let gone = "the reply is not there any more: it was deleted, or the daemon's data was restored";
-            self.ready.push_back(SessionEvent::error(seen.saturating_add(1), "internal", gone));
+            let message = "the reply is not there any more: it was deleted, or the daemon's data was restored";
+            self.ready.push_back(SessionEvent::error(seen.saturating_add(1), "internal", message));
             return Ok(Step::Again);
         };
         let seen = match self.seen {
@@ -137,7 +138,7 @@ impl Follower {
                 0
             }
         };
-        self.ready.extend(store::list_events(&mut read, &self.id, seen, EVENTS_A_READ).await?);
+        self.ready.extend(store::list_events(&mut read, &self.id, seen, EVENT_BATCH_SIZE).await?);
         Ok(match (self.ready.is_empty(), session.status) {
             (false, _) => Step::Again,
             (true, SessionStatus::Running) => Step::Wait,

@@ -1,4 +1,4 @@
-//! A session's log, read back from the store.
+//! Reconstructs the content of a session from its stored log.
 
 use std::collections::HashMap;
 
@@ -12,22 +12,22 @@ use crate::engine::model::{
 };
 use crate::engine::store;
 
-const EVENTS_A_READ: u32 = 1_000;
+const EVENT_BATCH_SIZE: u32 = 1_000;
 
-/// Reads a log event by event, into all its text and the rounds that it shows. Without tools there are no rounds.
+/// Collects the text and the rounds of a log event by event. Without tool calls there are no rounds.
 #[derive(Default)]
 struct LogReader {
     content: String,
     rounds: Vec<Round>,
     text: String,
-    /// The round whose calls were last seen.
+    /// Round of the most recent call.
     round: Option<u64>,
-    /// When each call began.
+    /// Start of each call.
     began: HashMap<String, Timestamp>,
 }
 
 impl LogReader {
-    fn take(&mut self, event: &SessionEvent) {
+    fn apply(&mut self, event: &SessionEvent) {
         match event.kind {
             EventKind::Token => {
                 let data = event.value();
@@ -35,14 +35,14 @@ impl LogReader {
                 self.content.push_str(piece);
                 self.text.push_str(piece);
             }
-            EventKind::ToolUse => self.take_use(event),
-            EventKind::ToolResult => self.take_result(event),
-            EventKind::ApprovalRequest => self.take_request(&event.value()),
+            EventKind::ToolUse => self.apply_tool_use(event),
+            EventKind::ToolResult => self.apply_tool_result(event),
+            EventKind::ApprovalRequest => self.apply_approval_request(&event.value()),
             EventKind::Start | EventKind::Done | EventKind::Error => {}
         }
     }
 
-    /// The call that an event is about, which is added if it is new.
+    /// Returns the call of an event; adds it if it is new.
     fn call(&mut self, data: &Value, round: u64) -> &mut CallRecord {
         if self.round != Some(round) || self.rounds.is_empty() {
             self.round = Some(round);
@@ -68,9 +68,9 @@ impl LogReader {
         &mut calls[at]
     }
 
-    fn take_request(&mut self, data: &Value) {
+    fn apply_approval_request(&mut self, data: &Value) {
         let text = |name: &str| data[name].as_str().unwrap_or_default();
-        // The id of a call begins with the number of its round.
+        // A call's id starts with the number of its round.
         let round = text("call_id").split('.').next().and_then(|round| round.parse().ok()).unwrap_or_default();
         let approval = CallApproval { id: text("approval_id").to_owned(), status: ApprovalStatus::Pending };
         let call = self.call(data, round);
@@ -78,7 +78,7 @@ impl LogReader {
         call.approval = Some(approval);
     }
 
-    fn take_use(&mut self, event: &SessionEvent) {
+    fn apply_tool_use(&mut self, event: &SessionEvent) {
         let data = event.value();
         let call = self.call(&data, data["round"].as_u64().unwrap_or_default());
         call.status = CallStatus::Running;
@@ -90,7 +90,7 @@ impl LogReader {
         }
     }
 
-    fn take_result(&mut self, event: &SessionEvent) {
+    fn apply_tool_result(&mut self, event: &SessionEvent) {
         let data = event.value();
         let began_at = data["call_id"].as_str().and_then(|id| self.began.get(id).copied());
         let call = self.call(&data, data["round"].as_u64().unwrap_or_default());
@@ -119,24 +119,24 @@ impl LogReader {
     }
 }
 
-/// What the store holds of a session.
+/// Stored content of a session.
 pub(crate) struct StoredLog {
-    /// Everything that was said.
+    /// Complete text.
     pub(crate) content: String,
     pub(crate) rounds: Vec<Round>,
-    /// The number of the last event.
+    /// Sequence number of the last event.
     pub(crate) last_seq: u64,
 }
 
 pub(crate) async fn read_log(read: &mut Read, session: &Session) -> Result<StoredLog, StoreError> {
     let (mut reader, mut seen) = (LogReader::default(), 0);
     loop {
-        let events = store::list_events(read, &session.id, seen, EVENTS_A_READ).await?;
+        let events = store::list_events(read, &session.id, seen, EVENT_BATCH_SIZE).await?;
         for event in &events {
             seen = event.seq;
-            reader.take(event);
+            reader.apply(event);
         }
-        if events.len() < EVENTS_A_READ as usize {
+        if events.len() < EVENT_BATCH_SIZE as usize {
             let (content, rounds) = reader.finish();
             return Ok(StoredLog { content, rounds, last_seq: seen });
         }
@@ -154,13 +154,13 @@ mod tests {
     fn read_back(events: impl IntoIterator<Item = SessionEvent>) -> (String, Vec<Round>) {
         let mut reader = LogReader::default();
         for event in events {
-            reader.take(&event);
+            reader.apply(&event);
         }
         reader.finish()
     }
 
     #[test]
-    fn a_log_is_read_back_into_rounds() {
+    fn log_is_reconstructed_as_rounds() {
         let progress = |id: &str, name: &str| CallProgress {
             has_begun: true,
             ..CallProgress::new(id.to_owned(), ToolCall::new("v", name, json!({"a": 1})))
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn approval_requests_are_read_back_with_their_decisions() {
+    fn approval_requests_are_reconstructed_with_their_decisions() {
         let request = |call_id: &str| {
             let data = json!({"approval_id": "appr_1", "tool": "shell", "input": {}, "call_id": call_id});
             SessionEvent::new(1, EventKind::ApprovalRequest, &data)
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn words_alone_make_no_rounds() {
+    fn text_without_calls_has_no_rounds() {
         assert_eq!(read_back([SessionEvent::token(1, "hi")]), ("hi".to_owned(), Vec::new()));
     }
 }

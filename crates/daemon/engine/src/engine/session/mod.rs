@@ -1,8 +1,7 @@
-//! Sessions: their log, who follows it, how it is written down, and what becomes of those whose daemon is gone.
+//! Sessions: their log, followers, results, and recovery after a crash.
 
 pub(super) mod follow;
 pub(super) mod log;
 pub(super) mod recovery;
-mod settle;
-pub(super) mod task_events;
+pub(super) mod settle;
 pub(super) mod trace;

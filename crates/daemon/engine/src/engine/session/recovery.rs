@@ -1,4 +1,4 @@
-//! Sessions whose daemon is gone: their replies are kept as far as they were shown.
+//! Recovery of sessions whose process died: the published part of their replies is stored.
 
 use std::sync::Arc;
 
@@ -16,37 +16,37 @@ use crate::engine::store;
 
 pub(crate) const INTERRUPTED: &str =
     "The daemon was stopped before the reply was complete; what was written is kept. Send the message again.";
-const SESSIONS_A_BATCH: usize = 50;
-/// More than all replicas together run.
+const SESSION_BATCH_SIZE: usize = 50;
+/// Exceeds the number of sessions that all replicas run together.
 const MAX_RUNNING: u32 = 50_000;
 
-/// Ends running sessions that nobody holds any more; answers whether there may be more. With one
-/// database for this daemon alone, whatever it does not run itself is nobody's.
+/// Ends running sessions without a live owner; reports whether there may be more. If the database is exclusive to this
+/// daemon, every session that it does not run itself is abandoned.
 pub(crate) async fn interrupt_abandoned(engine: &Arc<EngineState>) -> Result<WorkerReport, EngineError> {
-    let is_alone = engine.context.db.is_exclusive();
+    let is_exclusive = engine.context.db.is_exclusive();
     let now = engine.context.clock.now();
     let mut read = engine.context.db.read().await?;
     let mut abandoned = store::list_running(&mut read, MAX_RUNNING).await?;
     abandoned.retain(|(session, lease_until)| {
-        // Of our own, those that run are known by memory.
-        let is_held = match *session.owner == *engine.holder.as_str() {
+        // Own sessions run if they are registered in memory.
+        let has_owner = match *session.owner == *engine.holder.as_str() {
             true => engine.live.find(&session.id).is_some(),
-            false => !is_alone && *lease_until >= now && !engine.holder.knows_dead(&session.owner),
+            false => !is_exclusive && *lease_until >= now && !engine.holder.is_dead(&session.owner),
         };
-        !is_held
+        !has_owner
     });
-    let has_more = abandoned.len() > SESSIONS_A_BATCH;
-    let items = abandoned.len().min(SESSIONS_A_BATCH) as u64;
+    let has_more = abandoned.len() > SESSION_BATCH_SIZE;
+    let items = abandoned.len().min(SESSION_BATCH_SIZE) as u64;
     drop(read);
-    for (session, lease_until) in abandoned.into_iter().take(SESSIONS_A_BATCH) {
-        if put_back(engine, &session, lease_until).await? {
+    for (session, lease_until) in abandoned.into_iter().take(SESSION_BATCH_SIZE) {
+        if park_again(engine, &session, lease_until).await? {
             continue;
         }
-        // Read before the transaction: should its owner write once more after all, the number of
-        // our last event is taken and nothing changes.
+        // Read before the transaction: if the owner writes again, the sequence number of the final event is taken and
+        // nothing changes.
         let log = read_log(&mut engine.context.db.read().await?, &session).await?;
         match interrupt(engine, session, lease_until, log).await {
-            // It is held after all.
+            // The owner is still alive.
             Err(EngineError::Store(StoreError::Unique { .. })) => {}
             other => other?,
         }
@@ -54,17 +54,17 @@ pub(crate) async fn interrupt_abandoned(engine: &Arc<EngineState>) -> Result<Wor
     Ok(WorkerReport { items, has_more })
 }
 
-/// A turn that was taken up after its approval and had done nothing yet waits again.
-async fn put_back(engine: &Arc<EngineState>, session: &Session, lease_until: Timestamp) -> Result<bool, EngineError> {
+/// Parks a turn again that was resumed and had not done anything yet.
+async fn park_again(engine: &Arc<EngineState>, session: &Session, lease_until: Timestamp) -> Result<bool, EngineError> {
     let (id, owner) = (session.id.clone(), session.owner.clone());
-    let put_back = async move |tx: &mut Tx| {
+    let park_again = async move |tx: &mut Tx| {
         if !store::has_lease(tx, &id, lease_until).await? {
             return Ok(false);
         }
         let now = tx.clock().now();
-        store::parked::put_back(tx, &id, &owner, now).await
+        store::parked::park_again(tx, &id, &owner, now).await
     };
-    Ok(engine.context.db.write::<_, StoreError, _>(put_back).await?)
+    Ok(engine.context.db.write::<_, StoreError, _>(park_again).await?)
 }
 
 async fn interrupt(
@@ -87,7 +87,7 @@ async fn interrupt(
             }
             store::insert_events(tx, &session.id, &[SessionEvent::error(last_seq + 1, "internal", INTERRUPTED)])
                 .await?;
-            // Its prompt was most likely read, whether or not an answer had begun.
+            // The prompt was most likely processed, even if no answer had begun.
             let usage = Usage {
                 input_tokens: session.prompt_tokens_estimate,
                 output_tokens: estimate_tokens(&content),
@@ -115,7 +115,7 @@ async fn interrupt(
         .await?;
     if ended {
         engine.record_turn(&began, None, (SessionStatus::Interrupted, Some("internal")), None);
-        tracing::warn!(session = %began.id, trace_id = %began.trace.turn().trace_id, "a reply was cut off when its daemon ended; it is marked as interrupted");
+        tracing::warn!(session = %began.id, trace_id = %began.trace.turn().trace_id, "session interrupted: its daemon stopped before the reply was complete");
         engine.ended(&began, SessionStatus::Interrupted, None);
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! A turn as a tree of spans, from what is stored of it: its steps, the events of its tools, what its owner was
-//! asked, and the row itself. Nothing is made up: a time that nobody wrote down is left out.
+//! Builds the trace of a turn as a tree of spans from stored data: steps, tool events, approvals and the session row.
+//! Times that were not recorded are omitted.
 
 use std::collections::HashMap;
 
@@ -16,27 +16,27 @@ use crate::engine::model::{
 use crate::engine::state::EngineState;
 use crate::engine::store;
 
-/// Results of tools may be long, so few are held at once.
-const EVENTS_A_READ: u32 = 64;
+/// Batch size is small because tool results may be long.
+const EVENT_BATCH_SIZE: u32 = 64;
 const MAX_MESSAGE_CHARACTERS: usize = 500;
 
 pub(crate) async fn read_trace(engine: &EngineState, session: &Session) -> Result<SessionTrace, StoreError> {
     let calling = engine.live.find(&session.id).and_then(|live| live.calling());
     let mut read = engine.context.db.read_snapshot().await?;
-    // As it is now, and as all else was then.
+    // Read again so that it is consistent with the snapshot.
     let session = store::find_session(&mut read, &session.id).await?.unwrap_or_else(|| session.clone());
     let mut tree = Tree::new(&session, engine.context.clock.now());
-    for step in store::steps::list_steps(&mut read, &session.id).await? {
+    for step in store::list_steps(&mut read, &session.id).await? {
         tree.add_step(step);
     }
     let mut seen = 0;
     loop {
-        let events = store::list_steps_of_tools(&mut read, &session.id, seen, EVENTS_A_READ).await?;
+        let events = store::list_tool_events(&mut read, &session.id, seen, EVENT_BATCH_SIZE).await?;
         for event in &events {
             seen = event.seq;
             tree.add_event(event);
         }
-        if events.len() < EVENTS_A_READ as usize {
+        if events.len() < EVENT_BATCH_SIZE as usize {
             break;
         }
     }
@@ -44,7 +44,7 @@ pub(crate) async fn read_trace(engine: &EngineState, session: &Session) -> Resul
         tree.add_approval(&approval);
     }
     if let Some((purpose, since)) = calling {
-        tree.add_present_call(purpose, since);
+        tree.add_current_call(purpose, since);
     }
     Ok(tree.finish())
 }
@@ -53,7 +53,7 @@ struct Tree<'s> {
     session: &'s Session,
     now: Timestamp,
     spans: Vec<TraceSpan>,
-    /// Where in `spans` a call of a tool stands.
+    /// Index in `spans` of each tool call.
     tools: HashMap<String, usize>,
     tokens: SpanTokens,
     cost_micro_usd: u64,
@@ -102,20 +102,20 @@ impl<'s> Tree<'s> {
     }
 
     fn add_step(&mut self, step: Step) {
-        let mut made = match step.kind {
+        let mut new_span = match step.kind {
             StepKind::Recall => TraceSpan {
                 status: SpanStatus::Done,
                 episode_ids: Vec::deserialize(&step.data["episode_ids"]).unwrap_or_default(),
                 ..span(step.id, SpanType::Recall, "recall", step.started_at)
             },
             StepKind::ModelCall => {
-                // Written by us; another version may have written it differently.
+                // Another version of the daemon may have stored it in a different format.
                 let Ok(stored) = serde_json::from_value::<StoredAttempt>(step.data) else { return };
                 self.model_call(step.id, step.started_at, stored)
             }
         };
-        made.duration_ms = elapsed_ms(step.started_at, step.ended_at);
-        self.spans.push(made);
+        new_span.duration_ms = elapsed_ms(step.started_at, step.ended_at);
+        self.spans.push(new_span);
     }
 
     fn model_call(&mut self, id: String, started_at: Option<Timestamp>, stored: StoredAttempt) -> TraceSpan {
@@ -166,14 +166,14 @@ impl<'s> Tree<'s> {
         let data = event.value();
         let text = |name: &str| data[name].as_str().unwrap_or_default();
         match event.kind {
-            // Of a plan there is the call that made it.
+            // A plan is represented by its model call.
             EventKind::ToolUse | EventKind::ToolResult if text("tool") == PLAN && text("call_id") == PLAN => {}
             EventKind::ToolUse => {
                 self.tool(text("call_id"), text("tool"), event.at);
             }
             EventKind::ToolResult => {
                 let status = serde_json::from_value(data["status"].clone()).unwrap_or(CallStatus::Failed);
-                // Those never ran: the approval says why.
+                // Refused calls never ran; their approval has the reason.
                 let is_refused = matches!(status, CallStatus::Rejected | CallStatus::Expired | CallStatus::Cancelled);
                 if is_refused && !self.tools.contains_key(text("call_id")) {
                     return;
@@ -189,7 +189,7 @@ impl<'s> Tree<'s> {
                     CallStatus::Waiting | CallStatus::Running | CallStatus::Unknown => SpanStatus::Unknown,
                 };
                 if tool.status == SpanStatus::Failed {
-                    let message = complaint(&data["output"]);
+                    let message = error_message(&data["output"]);
                     tool.error = Some(SpanError { code: "tool_error".to_owned(), message });
                 }
             }
@@ -200,14 +200,14 @@ impl<'s> Tree<'s> {
         }
     }
 
-    /// The span of a call, which begins at `at` if it is new.
+    /// Returns the span of a tool call; a new one starts at `at`.
     fn tool(&mut self, call_id: &str, tool: &str, at: Option<Timestamp>) -> &mut TraceSpan {
         let index = match self.tools.get(call_id) {
             Some(index) => *index,
             None => {
                 let status = if self.is_over() { SpanStatus::Unknown } else { SpanStatus::Running };
-                let made = span(self.id_of(call_id), SpanType::Tool, tool, at);
-                self.spans.push(TraceSpan { status, call_id: Some(call_id.to_owned()), ..made });
+                let new_span = span(self.id_of(call_id), SpanType::Tool, tool, at);
+                self.spans.push(TraceSpan { status, call_id: Some(call_id.to_owned()), ..new_span });
                 self.tools.insert(call_id.to_owned(), self.spans.len() - 1);
                 self.spans.len() - 1
             }
@@ -234,14 +234,14 @@ impl<'s> Tree<'s> {
         });
     }
 
-    /// The model is being asked by this process.
-    fn add_present_call(&mut self, purpose: Purpose, since: Timestamp) {
+    /// Adds the model call in progress in this process.
+    fn add_current_call(&mut self, purpose: Purpose, since: Timestamp) {
         if self.is_over() {
             return;
         }
         let id = self.id_of("present call");
-        let made = span(id, SpanType::ModelCall, &self.session.model, Some(since));
-        self.spans.push(TraceSpan { purpose: Some(purpose), ..made });
+        let new_span = span(id, SpanType::ModelCall, &self.session.model, Some(since));
+        self.spans.push(TraceSpan { purpose: Some(purpose), ..new_span });
     }
 
     fn finish(self) -> SessionTrace {
@@ -279,8 +279,8 @@ impl<'s> Tree<'s> {
     }
 }
 
-/// What a tool said of its failure, or the beginning of it.
-fn complaint(output: &Value) -> String {
-    let said = output["error"].as_str().unwrap_or("the tool failed");
-    said.chars().take(MAX_MESSAGE_CHARACTERS).collect()
+/// Returns the beginning of a tool's error message.
+fn error_message(output: &Value) -> String {
+    let message = output["error"].as_str().unwrap_or("the tool failed");
+    message.chars().take(MAX_MESSAGE_CHARACTERS).collect()
 }

@@ -57,7 +57,7 @@ pub(crate) async fn insert_approval(tx: &mut Tx, approval: &Approval) -> Result<
     tx.emit(event("approval.requested", approval)).await.map(|_| ())
 }
 
-/// What is asked is not in it: it may be long, and is for who answers alone.
+/// The input is omitted: it may be long and is only for the owner.
 fn event(event_type: &str, approval: &Approval) -> NewEvent {
     let data = json!({
         "approval_id": approval.id,
@@ -72,8 +72,8 @@ fn event(event_type: &str, approval: &Approval) -> NewEvent {
     NewEvent::new(event_type, data).for_agent(approval.agent_id.as_str())
 }
 
-/// Reads what an `UPDATE` has just decided, and tells it.
-async fn tell_decided(tx: &mut Tx, rows: &[Row]) -> Result<Vec<Approval>, StoreError> {
+/// Parses the rows of an `UPDATE` that decided approvals and emits their events.
+async fn emit_decided(tx: &mut Tx, rows: &[Row]) -> Result<Vec<Approval>, StoreError> {
     let decided: Vec<Approval> = rows.iter().map(approval).collect::<Result<_, _>>()?;
     if !decided.is_empty() {
         tx.emit_all(decided.iter().map(|approval| event("approval.decided", approval)).collect()).await?;
@@ -86,7 +86,8 @@ pub(crate) async fn find_approval(read: &mut Read, id: &ApprovalId) -> Result<Op
     row.as_ref().map(approval).transpose()
 }
 
-/// The newest first, with how many there are. What is overdue counts as expired before that is written down.
+/// Returns a page, the newest first, and the total number. Overdue approvals count as expired before the expiry is
+/// stored.
 pub(crate) async fn list_approvals(
     read: &mut Read,
     status: Option<ApprovalStatus>,
@@ -94,7 +95,7 @@ pub(crate) async fn list_approvals(
     limit: u32,
     offset: u64,
 ) -> Result<(Vec<Approval>, u64), StoreError> {
-    // An empty name stands for any.
+    // An empty status matches any.
     let status = status.map_or("", ApprovalStatus::as_str);
     let matches = "($1 = '' OR CASE WHEN status = 'pending' AND expires_at <= $2 THEN 'expired' ELSE status END = $1)";
     let sql = format!(
@@ -118,9 +119,9 @@ pub(crate) async fn list_of_session(read: &mut Read, session: &SessionId) -> Res
     read.fetch_all(sql, args![session]).await?.iter().map(approval).collect()
 }
 
-/// Whether the session waits for an answer, which nobody gives before this transaction ends: the rows are written,
-/// so that on PostgreSQL an answer and a turn that lets go because there is none cannot pass each other.
-pub(crate) async fn hold_pending(tx: &mut Tx, session: &SessionId) -> Result<bool, StoreError> {
+/// Whether the session has pending approvals; locks them until the transaction ends. The rows are written so that on
+/// PostgreSQL a decision and the parking of its turn conflict.
+pub(crate) async fn lock_pending(tx: &mut Tx, session: &SessionId) -> Result<bool, StoreError> {
     let held = tx
         .execute("UPDATE approvals SET status = 'pending' WHERE session_id = $1 AND status = 'pending'", args![session])
         .await?;
@@ -135,8 +136,8 @@ pub(crate) async fn find_pending(read: &mut Read, kind: &str, agent: &AgentId) -
     read.fetch_optional(sql, args![agent, kind]).await?.as_ref().map(approval).transpose()
 }
 
-/// Those that wait at `now`, the newest first.
-pub(crate) async fn list_waiting(read: &mut Read, now: Timestamp, limit: u32) -> Result<Vec<Approval>, StoreError> {
+/// Returns approvals that are pending at `now`, the newest first.
+pub(crate) async fn list_pending(read: &mut Read, now: Timestamp, limit: u32) -> Result<Vec<Approval>, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS} FROM approvals WHERE status = 'pending' AND expires_at > $1 \
          ORDER BY requested_at DESC, id DESC LIMIT $2"
@@ -144,14 +145,14 @@ pub(crate) async fn list_waiting(read: &mut Read, now: Timestamp, limit: u32) ->
     read.fetch_all(sql, args![now, limit]).await?.iter().map(approval).collect()
 }
 
-/// Those that do not wait any more at `now`, the newest first.
-pub(crate) async fn list_answered(read: &mut Read, now: Timestamp, limit: u32) -> Result<Vec<ApprovalId>, StoreError> {
+/// Returns approvals that are not pending at `now`, the newest first.
+pub(crate) async fn list_decided(read: &mut Read, now: Timestamp, limit: u32) -> Result<Vec<ApprovalId>, StoreError> {
     let sql = "SELECT id FROM approvals WHERE status <> 'pending' OR expires_at <= $1 \
                ORDER BY requested_at DESC, id DESC LIMIT $2";
     read.fetch_all(sql, args![now, limit]).await?.iter().map(Row::first).collect()
 }
 
-/// Writes a decision; answers whether it was still to be made.
+/// Stores a decision; returns whether the approval was pending.
 pub(crate) async fn decide(
     tx: &mut Tx,
     id: &ApprovalId,
@@ -164,20 +165,20 @@ pub(crate) async fn decide(
          RETURNING {COLUMNS}"
     );
     let rows = tx.fetch_all(sql, args![id, status.as_str(), reason, now]).await?;
-    Ok(tell_decided(tx, &rows).await?.len() == 1)
+    Ok(emit_decided(tx, &rows).await?.len() == 1)
 }
 
-/// What nobody decides any more, because its session is over.
+/// Cancels the pending approvals of a session that has ended.
 pub(crate) async fn cancel_of_session(tx: &mut Tx, session: &SessionId, now: Timestamp) -> Result<(), StoreError> {
     let sql = format!(
         "UPDATE approvals SET status = 'cancelled', decided_at = $2 WHERE session_id = $1 AND status = 'pending' \
          RETURNING {COLUMNS}"
     );
     let rows = tx.fetch_all(sql, args![session, now]).await?;
-    tell_decided(tx, &rows).await.map(|_| ())
+    emit_decided(tx, &rows).await.map(|_| ())
 }
 
-/// What nobody decides any more, because its agent is deleted.
+/// Cancels the pending approvals of a deleted agent.
 pub(crate) async fn cancel_of_agent(tx: &mut Tx, agent: &AgentId, reason: &str) -> Result<(), StoreError> {
     let now = tx.clock().now();
     let sql = format!(
@@ -185,16 +186,16 @@ pub(crate) async fn cancel_of_agent(tx: &mut Tx, agent: &AgentId, reason: &str) 
          WHERE agent_id = $1 AND status = 'pending' RETURNING {COLUMNS}"
     );
     let rows = tx.fetch_all(sql, args![agent, now, reason]).await?;
-    tell_decided(tx, &rows).await.map(|_| ())
+    emit_decided(tx, &rows).await.map(|_| ())
 }
 
-/// When the next one that still waits expires.
+/// Returns the earliest expiry of a pending approval.
 pub(crate) async fn next_expiry(read: &mut Read) -> Result<Option<Timestamp>, StoreError> {
     let sql = "SELECT expires_at FROM approvals WHERE status = 'pending' ORDER BY expires_at LIMIT 1";
     read.fetch_optional(sql, args![]).await?.map(|row| row.first()).transpose()
 }
 
-/// Lets the oldest overdue ones expire; answers them.
+/// Expires the oldest overdue approvals and returns them.
 pub(crate) async fn expire(tx: &mut Tx, now: Timestamp, limit: u32) -> Result<Vec<Approval>, StoreError> {
     let sql = format!(
         "UPDATE approvals SET status = 'expired', decided_at = $1 WHERE id IN \
@@ -202,10 +203,10 @@ pub(crate) async fn expire(tx: &mut Tx, now: Timestamp, limit: u32) -> Result<Ve
          RETURNING {COLUMNS}"
     );
     let rows = tx.fetch_all(sql, args![now, limit]).await?;
-    tell_decided(tx, &rows).await
+    emit_decided(tx, &rows).await
 }
 
-/// Forgets old decisions.
+/// Deletes old decisions.
 pub(crate) async fn delete_decided(tx: &mut Tx, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
     tx.execute(
         "DELETE FROM approvals WHERE id IN (SELECT id FROM approvals WHERE status <> 'pending' AND decided_at < $1 \

@@ -2,7 +2,6 @@
 
 pub(super) mod approvals;
 pub(super) mod parked;
-pub(super) mod steps;
 
 use std::time::Duration;
 
@@ -10,13 +9,15 @@ use agentd_base::Timestamp;
 use agentd_core::lease::LeaseTable;
 use agentd_store::{Args, Read, Row, StoreError, Topic, Tx, args};
 
-use super::model::{EventKind, Origin, OriginKind, Session, SessionEvent, SessionId, SessionStatus, TurnTrace};
+use super::model::{
+    EventKind, Origin, OriginKind, Session, SessionEvent, SessionId, SessionStatus, Step, StepKind, TurnTrace,
+};
 use crate::agents::AgentId;
 
-/// Touched when a session is asked to end by its row.
+/// Notified when the cancellation of a session is requested in its row.
 pub(super) const CANCELS: Topic = Topic::new("engine.cancels");
 
-/// Rows a statement, largest first: a bounded number of statement texts is prepared once each.
+/// Rows per statement, largest first. A bounded number of statement texts keeps the prepared statement cache small.
 const BATCHES: [usize; 4] = [64, 16, 4, 1];
 
 const COLUMNS: &str = "id, agent_id, origin, job_id, run_id, key_id, project_id, conversation_id, message_id, transcript, \
@@ -39,7 +40,7 @@ fn session(row: &Row) -> Result<Session, StoreError> {
         project_id: row.get("project_id")?,
         conversation_id: row.get("conversation_id")?,
         message_id: row.get("message_id")?,
-        transcript: row.get("transcript")?,
+        sink: row.get("transcript")?,
         provider: row.get("provider")?,
         model: row.get("model")?,
         prompt_tokens_estimate: row.get("prompt_tokens_estimate")?,
@@ -53,7 +54,7 @@ fn session(row: &Row) -> Result<Session, StoreError> {
     })
 }
 
-/// Adds a running session; answers whether its conversation had none.
+/// Inserts a running session; returns whether its conversation had none.
 pub(super) async fn insert_session(tx: &mut Tx, session: &Session, lease_until: Timestamp) -> Result<bool, StoreError> {
     let inserted = tx
         .execute(
@@ -66,7 +67,7 @@ pub(super) async fn insert_session(tx: &mut Tx, session: &Session, lease_until: 
                 &session.agent_id,
                 &session.conversation_id,
                 &session.message_id,
-                &session.transcript,
+                &session.sink,
                 &session.provider,
                 &session.model,
                 session.prompt_tokens_estimate,
@@ -78,7 +79,7 @@ pub(super) async fn insert_session(tx: &mut Tx, session: &Session, lease_until: 
                 &session.origin.run_id,
                 session.project_id.as_deref(),
                 &session.origin.key_id,
-                session.trace.asked_in()
+                session.trace.parent()
             ],
         )
         .await?;
@@ -90,16 +91,16 @@ pub(super) async fn find_session(read: &mut Read, id: &SessionId) -> Result<Opti
     row.as_ref().map(session).transpose()
 }
 
-/// The number of the last event; the first, number 0, is the row itself.
+/// Returns the sequence number of the last event. Event 0 is the row itself.
 pub(super) async fn find_last_event(read: &mut Read, id: &SessionId) -> Result<u64, StoreError> {
     let sql = "SELECT COALESCE(MAX(seq), 0) FROM session_events WHERE session_id = $1";
     read.fetch_one(sql, args![id]).await?.first()
 }
 
-/// The turn that runs in a conversation.
+/// Returns the running turn of a conversation.
 ///
 /// # Errors
-/// What the database refuses.
+/// A store error.
 pub async fn find_running_in_conversation(
     read: &mut Read,
     conversation_id: &str,
@@ -113,7 +114,7 @@ pub async fn find_running_in_conversation(
     row.map(|row| row.get("id")).transpose()
 }
 
-/// Running sessions that do not wait, with the end of their lease, the oldest lease first.
+/// Returns running sessions that are not parked, with the end of their lease, the oldest lease first.
 pub(super) async fn list_running(read: &mut Read, limit: u32) -> Result<Vec<(Session, Timestamp)>, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS}, lease_until FROM sessions \
@@ -123,7 +124,7 @@ pub(super) async fn list_running(read: &mut Read, limit: u32) -> Result<Vec<(Ses
     rows.iter().map(|row| Ok((session(row)?, row.get("lease_until")?))).collect()
 }
 
-/// The numbers of a session's events are its fence: whoever lost the session finds the next number taken.
+/// Sequence numbers of events are fencing tokens: a process that lost the session finds the next number taken.
 static SESSIONS: LeaseTable =
     LeaseTable { table: "sessions", key: "id", until: "lease_until", held: "status = 'running'" };
 
@@ -131,7 +132,7 @@ pub(super) async fn renew_leases(tx: &mut Tx, owner: &str, length: Duration) -> 
     SESSIONS.extend_all(tx, owner, length).await
 }
 
-/// Ends a running session that `owner` holds; answers whether it did.
+/// Ends a running session owned by `owner`; returns whether it did.
 pub(super) async fn end_session(
     tx: &mut Tx,
     id: &SessionId,
@@ -150,13 +151,13 @@ pub(super) async fn end_session(
     Ok(ended == 1)
 }
 
-/// Whether its lease is still the one that was read: a holder that stood still may have renewed it since.
+/// Whether the lease is unchanged since it was read. A stalled owner may have renewed it.
 pub(super) async fn has_lease(read: &mut Read, id: &SessionId, lease_until: Timestamp) -> Result<bool, StoreError> {
     let sql = "SELECT 1 FROM sessions WHERE id = $1 AND lease_until = $2";
     Ok(read.fetch_optional(sql, args![id, lease_until]).await?.is_some())
 }
 
-/// How a session ended that `owner` held to its end.
+/// Returns the final status of a session that `owner` ended.
 pub(super) async fn ended_by(
     read: &mut Read,
     id: &SessionId,
@@ -171,7 +172,7 @@ pub(super) async fn ended_by(
     row.map(|row| Ok(SessionStatus::from_stored(&row.get::<String>("status")?))).transpose()
 }
 
-/// Adds events; a number that is there already, or a session that is not, fails.
+/// Inserts events; fails if a sequence number is taken or the session does not exist.
 pub(super) async fn insert_events(tx: &mut Tx, id: &SessionId, events: &[SessionEvent]) -> Result<(), StoreError> {
     let mut left = events;
     while !left.is_empty() {
@@ -194,7 +195,7 @@ pub(super) async fn insert_events(tx: &mut Tx, id: &SessionId, events: &[Session
     Ok(())
 }
 
-/// Stored events after `seen`, in order.
+/// Returns stored events after `seen`, in order.
 pub(super) async fn list_events(
     read: &mut Read,
     id: &SessionId,
@@ -219,8 +220,8 @@ fn event(row: &Row) -> Result<SessionEvent, StoreError> {
     })
 }
 
-/// The same without pieces of text.
-pub(super) async fn list_steps_of_tools(
+/// Variant of [`list_events`] without text events.
+pub(super) async fn list_tool_events(
     read: &mut Read,
     id: &SessionId,
     seen: u64,
@@ -232,34 +233,34 @@ pub(super) async fn list_steps_of_tools(
     read.fetch_all(sql, args![id, seen, limit]).await?.iter().map(event).collect()
 }
 
-/// Asks whoever runs the session to end it; answers whether it was running.
+/// Requests the cancellation of a session; returns whether it was running.
 pub(super) async fn request_cancel(tx: &mut Tx, id: &SessionId) -> Result<bool, StoreError> {
-    let asked =
+    let updated =
         tx.execute("UPDATE sessions SET cancel_requested = 1 WHERE id = $1 AND status = 'running'", args![id]).await?;
     tx.touch(CANCELS);
-    Ok(asked == 1)
+    Ok(updated == 1)
 }
 
-/// Asks for the end of a turn, with the caller's own change; one that is over stays as it is.
+/// Requests the cancellation of a turn in the caller's transaction; no effect if it has ended.
 ///
 /// # Errors
-/// What the database refuses.
+/// A store error.
 pub async fn cancel_session(tx: &mut Tx, id: &SessionId) -> Result<(), StoreError> {
     request_cancel(tx, id).await.map(|_| ())
 }
 
-/// Asks for the end of the turn that runs in a conversation, with the caller's own change.
+/// Requests the cancellation of a conversation's running turn in the caller's transaction.
 ///
 /// # Errors
-/// What the database refuses.
+/// A store error.
 pub async fn cancel_in_conversation(tx: &mut Tx, conversation_id: &str) -> Result<(), StoreError> {
-    let asked = tx
+    let updated = tx
         .execute(
             "UPDATE sessions SET cancel_requested = 1 WHERE conversation_id = $1 AND status = 'running'",
             args![conversation_id],
         )
         .await?;
-    if asked > 0 {
+    if updated > 0 {
         tx.touch(CANCELS);
     }
     Ok(())
@@ -272,7 +273,7 @@ pub(super) async fn cancel_of_agent(tx: &mut Tx, agent: &AgentId) -> Result<(), 
     Ok(())
 }
 
-/// The sessions of this owner that somebody wants to end.
+/// Returns the sessions of this owner whose cancellation is requested.
 pub(super) async fn list_cancelled(read: &mut Read, owner: &str) -> Result<Vec<SessionId>, StoreError> {
     let rows = read
         .fetch_all(
@@ -283,7 +284,7 @@ pub(super) async fn list_cancelled(read: &mut Read, owner: &str) -> Result<Vec<S
     rows.iter().map(|row| row.get("id")).collect()
 }
 
-/// Sessions that ended before `before`, the oldest first.
+/// Returns sessions that ended before `before`, the oldest first.
 pub(super) async fn list_ended(read: &mut Read, before: Timestamp, limit: u32) -> Result<Vec<SessionId>, StoreError> {
     let rows = read
         .fetch_all(
@@ -299,16 +300,16 @@ pub(super) async fn list_of_agent(read: &mut Read, agent: &AgentId, limit: u32) 
     rows.iter().map(|row| row.get("id")).collect()
 }
 
-/// Deletes sessions whose conversation is gone, with their events, about `limit` rows at most;
-/// answers whether all are gone.
+/// Deletes sessions of a deleted conversation with their events, up to about `limit` rows; returns whether all were
+/// deleted.
 ///
 /// # Errors
-/// What the database refuses.
+/// A store error.
 pub async fn forget_sessions(tx: &mut Tx, ids: &[SessionId], limit: u32) -> Result<bool, StoreError> {
     delete_sessions(tx, ids, limit).await
 }
 
-/// Deletes sessions with their events, about `limit` rows at most; answers whether all are gone.
+/// Deletes sessions with their events, up to about `limit` rows; returns whether all were deleted.
 pub(super) async fn delete_sessions(tx: &mut Tx, ids: &[SessionId], limit: u32) -> Result<bool, StoreError> {
     let mut left = u64::from(limit);
     for id in ids {
@@ -329,4 +330,33 @@ pub(super) async fn delete_sessions(tx: &mut Tx, ids: &[SessionId], limit: u32) 
         tx.execute("DELETE FROM sessions WHERE id = $1", args![id]).await?;
     }
     Ok(true)
+}
+
+/// Inserts a step. An existing step is kept: an earlier commit may have succeeded although its response was lost.
+pub(crate) async fn insert_step(tx: &mut Tx, session: &SessionId, step: &Step) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO session_steps (session_id, id, kind, started_at, ended_at, data) VALUES ($1, $2, $3, $4, $5, $6) \
+         ON CONFLICT (session_id, id) DO NOTHING",
+        args![session, step.id.as_str(), step.kind.as_str(), step.started_at, step.ended_at, step.data.to_string()],
+    )
+    .await
+    .map(|_| ())
+}
+
+/// Returns the steps of a session; bounded by its number of model calls and recalls.
+pub(crate) async fn list_steps(read: &mut Read, session: &SessionId) -> Result<Vec<Step>, StoreError> {
+    let sql = "SELECT id, kind, started_at, ended_at, data FROM session_steps WHERE session_id = $1 ORDER BY id";
+    let rows = read.fetch_all(sql, args![session]).await?;
+    rows.iter()
+        .map(|row| {
+            let kind: String = row.get("kind")?;
+            Ok(Step {
+                id: row.get("id")?,
+                kind: if kind == StepKind::Recall.as_str() { StepKind::Recall } else { StepKind::ModelCall },
+                started_at: row.get("started_at")?,
+                ended_at: row.get("ended_at")?,
+                data: row.json("data")?,
+            })
+        })
+        .collect()
 }

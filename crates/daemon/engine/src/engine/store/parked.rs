@@ -1,4 +1,4 @@
-//! Turns that wait for an approval, and are held by nobody meanwhile.
+//! Rows of parked turns, which wait for an approval without an owner.
 
 use std::time::Duration;
 
@@ -7,8 +7,7 @@ use agentd_store::{Read, StoreError, Tx, args};
 
 use crate::engine::model::SessionId;
 
-/// Lets go of a session that `owner` holds and keeps what it needs to go on; answers whether it was
-/// held.
+/// Parks a session owned by `owner` and stores its state; returns whether it was owned.
 pub(crate) async fn park(
     tx: &mut Tx,
     id: &SessionId,
@@ -34,8 +33,8 @@ pub(crate) async fn park(
     Ok(true)
 }
 
-/// Takes hold of a waiting session for which everything is decided, or which is to end; answers
-/// whether it was ours to take.
+/// Claims a parked session whose approvals are all decided or whose cancellation is requested. Returns whether the
+/// claim succeeded.
 pub(crate) async fn claim(tx: &mut Tx, id: &SessionId, owner: &str, lease: Duration) -> Result<bool, StoreError> {
     let now = tx.clock().now();
     let claimed = tx
@@ -51,8 +50,8 @@ pub(crate) async fn claim(tx: &mut Tx, id: &SessionId, owner: &str, lease: Durat
     Ok(claimed == 1)
 }
 
-/// A session whose holder is gone before it did anything: it waits again.
-pub(crate) async fn put_back(tx: &mut Tx, id: &SessionId, owner: &str, now: Timestamp) -> Result<bool, StoreError> {
+/// Parks a session again whose owner died before it did anything.
+pub(crate) async fn park_again(tx: &mut Tx, id: &SessionId, owner: &str, now: Timestamp) -> Result<bool, StoreError> {
     let waiting = tx
         .execute(
             "UPDATE sessions SET waiting_since = $3, owner = '' WHERE id = $1 AND owner = $2 AND status = 'running' \
@@ -72,7 +71,7 @@ pub(crate) async fn delete_state(tx: &mut Tx, id: &SessionId) -> Result<(), Stor
     tx.execute("DELETE FROM parked_turns WHERE session_id = $1", args![id]).await.map(|_| ())
 }
 
-/// Waiting sessions for which everything is decided, or which are to end.
+/// Returns parked sessions whose approvals are all decided or whose cancellation is requested.
 pub(crate) async fn list_decided(read: &mut Read, limit: u32) -> Result<Vec<SessionId>, StoreError> {
     let rows = read
         .fetch_all(
@@ -86,7 +85,7 @@ pub(crate) async fn list_decided(read: &mut Read, limit: u32) -> Result<Vec<Sess
     rows.iter().map(|row| row.get("id")).collect()
 }
 
-/// Whether somebody wants the session to end.
+/// Whether the cancellation of the session is requested.
 pub(crate) async fn is_cancelled(read: &mut Read, id: &SessionId) -> Result<bool, StoreError> {
     let row = read.fetch_optional("SELECT 1 FROM sessions WHERE id = $1 AND cancel_requested = 1", args![id]).await?;
     Ok(row.is_some())

@@ -1,4 +1,5 @@
-//! Whose turn it is, the model that answers it, and how it is watched and stopped. Constant while the turn runs.
+//! Context of a running turn: session, agent, model, tools and control channels. It does not change while the turn
+//! runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,17 +7,17 @@ use std::time::Duration;
 use agentd_llm::{ModelBackend, ToolDefinition};
 
 use crate::agents::Agent;
-use crate::engine::call::{Call, CallOptions, Noted};
+use crate::engine::call::{AttemptRecording, Call, CallOptions};
 use crate::engine::live::{RunningTurn, Stop};
 use crate::engine::model::{Origin, Purpose, Session, SessionEvent, ToolUse};
 use crate::engine::prompt::{Prompt, prompt_limit};
-use crate::engine::session::task_events;
+use crate::engine::session::settle;
 use crate::engine::state::EngineState;
 use crate::tools::{Author, BuiltinTools, Effect, Offer, ToolDescription};
 
-/// Window of a model whose window is not known, in tokens.
+/// Context window in tokens of a model whose window is unknown.
 const ASSUMED_WINDOW: u64 = 128_000;
-/// Maximum number of tokens of what is recalled; at most an eighth of the model's window.
+/// Maximum size of recalled memories in tokens. The effective limit is at most an eighth of the model's context window.
 pub(super) const MAX_RECALLED_TOKENS: u64 = 700;
 
 pub(super) struct TurnContext {
@@ -40,19 +41,19 @@ impl TurnContext {
         Self { engine, session: Arc::new(session), agent, model, tools, running }
     }
 
-    /// The tools that the turn may use now.
+    /// Returns the tools that the turn may use at this moment.
     pub(super) async fn offer(&self) -> Offer {
         self.engine.offer(&self.agent, &self.tools).await
     }
 
-    /// Records that the model is called from now on, or not any more.
+    /// Records the purpose of the model call in progress; `None` when it has ended.
     pub(super) fn note_call(&self, purpose: Option<Purpose>) {
         self.running.live.note_call(purpose.map(|purpose| (purpose, self.engine.context.clock.now())));
     }
 
-    /// Shows events that are stored.
-    pub(super) fn show(&self, events: Vec<SessionEvent>) {
-        task_events::tell_steps(&self.engine.context, &self.session, &events);
+    /// Publishes events that are stored.
+    pub(super) fn publish(&self, events: Vec<SessionEvent>) {
+        settle::publish_steps(&self.engine.context, &self.session, &events);
         self.running.live.publish(events);
     }
 
@@ -68,11 +69,11 @@ impl TurnContext {
     }
 }
 
-/// The model that answers, and how it is called.
+/// The model of a turn, with the options of its calls.
 pub(super) struct TurnModel {
     backend: Arc<dyn ModelBackend>,
     options: CallOptions,
-    /// In tokens; `None` where it is not known.
+    /// Context window in tokens; `None` if unknown.
     window: Option<u64>,
 }
 
@@ -97,7 +98,7 @@ impl TurnModel {
         self.window.unwrap_or(ASSUMED_WINDOW)
     }
 
-    /// Maximum number of tokens of a prompt, so that an answer fits too.
+    /// Maximum size of a prompt in tokens that leaves room for an answer.
     pub(super) fn prompt_limit(&self) -> u64 {
         prompt_limit(self.assumed_window(), self.options.max_output_tokens)
     }
@@ -108,7 +109,7 @@ impl TurnModel {
 }
 
 impl EngineState {
-    /// The tools of a turn.
+    /// Returns the tools that an agent may use under a policy.
     pub(super) async fn offer(&self, agent: &Agent, tools: &ToolUse) -> Offer {
         match tools {
             ToolUse::None => Offer::default(),
@@ -148,11 +149,11 @@ impl EngineState {
                     ToolDefinition {
                         name: description.name.clone(),
                         description: attributed(tool.description_author(), &description.description),
-                        input_schema: description.input_schema.written().clone(),
+                        input_schema: description.input_schema.for_model().clone(),
                     }
                 })
                 .collect(),
-            noted: Noted {
+            recording: AttemptRecording {
                 clock: self.context.clock.clone(),
                 ids: self.context.ids.clone(),
                 purpose: Purpose::Answer,
@@ -162,7 +163,7 @@ impl EngineState {
     }
 }
 
-/// A tool's description; one that others wrote is quoted as theirs.
+/// Returns the description of a tool. A third-party description is quoted and attributed to its author.
 fn attributed(author: Author, description: &str) -> String {
     match author {
         Author::Trusted => description.to_owned(),

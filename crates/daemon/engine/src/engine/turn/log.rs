@@ -1,4 +1,4 @@
-//! What the model said and did in a turn: the events that are not stored yet, the text, and the rounds of tool calls.
+//! Log of a turn: unstored events, the text, and the rounds of tool calls.
 
 use agentd_base::{Clock, Timestamp};
 use agentd_core::runtime::{Recorder, Series};
@@ -14,14 +14,14 @@ use crate::engine::model::{
     close_calls,
 };
 
-/// Pieces that wait for the store; at this many the model is read no further.
-const MAX_WAITING: usize = 512;
-/// A reply longer than this is cut off.
+/// Maximum number of unstored events; beyond it, the model stream is paused.
+const MAX_UNSTORED_EVENTS: usize = 512;
+/// Maximum length of a reply in bytes.
 const MAX_REPLY_BYTES: usize = 8 << 20;
 /// Maximum number of calls in one answer; further ones are ignored.
 const MAX_CALLS: usize = 64;
 
-/// How the model's part ended.
+/// Reason why the model's part of a turn ended.
 pub(super) enum End {
     Finished,
     Failed(ModelError),
@@ -30,12 +30,12 @@ pub(super) enum End {
     TooManyRounds(u32),
 }
 
-/// Why a turn does not continue.
+/// Reason why a turn stops running.
 pub(super) enum Halt {
     Ended(End),
-    /// It waits for an owner; an answer resumes it.
+    /// The turn waits for an approval; a decision resumes it.
     Parked,
-    /// Its end cannot be stored.
+    /// The end of the turn cannot be stored.
     Abandoned(EngineError),
 }
 
@@ -57,30 +57,30 @@ impl From<EngineError> for Halt {
     }
 }
 
-/// Stored without the fields of the present answer while its turn is parked.
+/// Serialized while its turn is parked, without the fields of the current answer.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Log {
     text: String,
-    /// Of the present round.
+    /// Text of the current round.
     round_text: String,
     next_seq: u64,
     rounds: Vec<Round>,
     /// Events that are not stored yet.
     #[serde(skip)]
-    waiting: Vec<SessionEvent>,
+    unstored: Vec<SessionEvent>,
     #[serde(skip)]
     calls: Vec<ToolCall>,
     /// The last answer reached the output limit.
     #[serde(skip)]
     is_cut_off: bool,
     #[serde(skip)]
-    has_asked: bool,
-    /// Until the first word.
+    has_requested_approval: bool,
+    /// Set until the first token arrives.
     #[serde(skip)]
     first_token: Option<FirstToken>,
 }
 
-/// Measures how long the first word took.
+/// Measures the time to the first token.
 #[derive(Debug, Clone)]
 pub(super) struct FirstToken {
     pub(super) recorder: Recorder,
@@ -89,7 +89,7 @@ pub(super) struct FirstToken {
 }
 
 impl FirstToken {
-    fn came(self) {
+    fn record(self) {
         let elapsed = self.clock.now().since(self.began_at);
         self.recorder.record(Series::FirstToken, "", elapsed, false);
     }
@@ -100,17 +100,17 @@ impl Log {
         Self { next_seq: 1, first_token: Some(first_token), ..Self::default() }
     }
 
-    /// The log of a turn that was parked.
+    /// Restores the log of a parked turn.
     pub(super) fn resumed(self) -> Self {
-        Self { has_asked: true, ..self }
+        Self { has_requested_approval: true, ..self }
     }
 
-    /// Adds an event under the next number.
+    /// Appends an event with the next sequence number.
     pub(super) fn add(&mut self, event: impl FnOnce(u64) -> SessionEvent) {
         let event = event(self.next_seq);
         self.next_seq += 1;
-        self.has_asked |= event.kind == EventKind::ApprovalRequest;
-        self.waiting.push(event);
+        self.has_requested_approval |= event.kind == EventKind::ApprovalRequest;
+        self.unstored.push(event);
     }
 
     fn add_text(&mut self, text: &str) {
@@ -118,18 +118,18 @@ impl Log {
         self.text.push_str(text);
     }
 
-    /// Takes what the model said; answers the end, if it is one.
-    pub(super) fn take(&mut self, event: Option<CallEvent>) -> Option<End> {
+    /// Applies an event of the model call; returns the end if the event is the last one.
+    pub(super) fn apply(&mut self, event: Option<CallEvent>) -> Option<End> {
         match event? {
             CallEvent::Text(text) => {
                 if let Some(first) = self.first_token.take() {
-                    first.came();
+                    first.record();
                 }
-                // The one character that PostgreSQL cannot store.
+                // PostgreSQL cannot store NUL in text.
                 let mut text = if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text };
                 self.round_text.push_str(&text);
                 if self.round_text.len() == text.len() && !self.text.is_empty() {
-                    // Words of different rounds are different paragraphs.
+                    // Text of different rounds is separated by a blank line.
                     text.insert_str(0, "\n\n");
                 }
                 self.add_text(&text);
@@ -149,20 +149,20 @@ impl Log {
         }
     }
 
-    pub(super) fn has_room(&self) -> bool {
-        self.waiting.len() < MAX_WAITING
+    pub(super) fn has_capacity(&self) -> bool {
+        self.unstored.len() < MAX_UNSTORED_EVENTS
     }
 
-    pub(super) fn has_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+    pub(super) fn has_unstored(&self) -> bool {
+        !self.unstored.is_empty()
     }
 
-    pub(super) fn take_waiting(&mut self) -> Vec<SessionEvent> {
-        std::mem::take(&mut self.waiting)
+    pub(super) fn take_unstored(&mut self) -> Vec<SessionEvent> {
+        std::mem::take(&mut self.unstored)
     }
 
-    /// Whether the turn has shown any words.
-    pub(super) fn has_words(&self) -> bool {
+    /// Whether the turn has any text.
+    pub(super) fn has_text(&self) -> bool {
         !self.text.trim().is_empty()
     }
 
@@ -178,21 +178,21 @@ impl Log {
         std::mem::take(&mut self.calls)
     }
 
-    /// Drops the calls of an answer that has words.
-    pub(super) fn prefer_words(&mut self) {
+    /// Drops the tool calls of an answer that contains text.
+    pub(super) fn drop_calls_if_text(&mut self) {
         if !self.round_text.trim().is_empty() {
             self.calls.clear();
         }
     }
 
-    /// Adds words to an answer that is complete.
+    /// Appends a paragraph to a completed answer.
     pub(super) fn append_to_answer(&mut self, text: &str) {
         let text = format!("\n\n{text}");
         self.add_text(&text);
         self.round_text.push_str(&text);
     }
 
-    /// Adds a plan as a round with one call that is over.
+    /// Adds a plan as a round with one completed call.
     pub(super) fn add_plan(&mut self, plan: &str) {
         let outcome = Outcome::done(json!({ "text": plan }));
         let call = ToolCall::new(PLAN, PLAN, json!({}));
@@ -202,13 +202,13 @@ impl Log {
         self.end_round([CallProgress { outcome: Some(outcome), ..progress }.record()]);
     }
 
-    /// Ends the present round with its calls; answers its text.
+    /// Ends the current round with its calls; returns its text.
     pub(super) fn end_round(&mut self, calls: impl IntoIterator<Item = CallRecord>) -> &str {
         let round = Round { text: std::mem::take(&mut self.round_text), calls: calls.into_iter().collect() };
         &self.rounds.push_mut(round).text
     }
 
-    /// The number of the present round.
+    /// Number of the current round.
     pub(super) fn round(&self) -> u32 {
         u32::try_from(self.rounds.len()).unwrap_or(u32::MAX)
     }
@@ -218,12 +218,12 @@ impl Log {
         self.rounds.iter().filter(|round| round.calls.iter().any(|call| call.tool != PLAN)).count()
     }
 
-    /// Whether a call asked for approval.
-    pub(super) fn has_asked(&self) -> bool {
-        self.has_asked
+    /// Whether a call requested an approval.
+    pub(super) fn has_requested_approval(&self) -> bool {
+        self.has_requested_approval
     }
 
-    /// Closes the log with its last event; answers the reply and the events that are not stored yet.
+    /// Closes the log with its last event; returns the reply and the unstored events.
     pub(super) fn close(
         mut self,
         session: &Session,
@@ -248,6 +248,6 @@ impl Log {
             status,
             error,
         };
-        (reply, self.waiting)
+        (reply, self.unstored)
     }
 }

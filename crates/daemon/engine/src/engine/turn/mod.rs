@@ -1,12 +1,10 @@
-//! One running turn: a task of its own, from the first call of the model to the end of its log.
+//! A running turn: one task from the first model call to the last event of its log.
 //!
-//! [`Turn::run`] and [`Turn::resume`] begin it, [`Turn::converse`] is its loop, and [`Turn::close`] ends it.
+//! [`Turn::run`] and [`Turn::resume`] start it, [`Turn::run_rounds`] is its loop, and [`Turn::close`] ends it.
 
-mod approval;
 mod auxiliary;
 mod context;
 mod conversation;
-mod ending;
 mod leases;
 mod log;
 mod park;
@@ -17,8 +15,8 @@ pub(super) mod resume;
 mod tool_round;
 mod usage;
 
-pub use conversation::MAX_HISTORY;
-pub(super) use leases::WOKEN_A_BATCH;
+pub use conversation::MAX_HISTORY_MESSAGES;
+pub(super) use leases::WAKE_BATCH_SIZE;
 pub(super) use prepare::Prepared;
 
 use std::pin::pin;
@@ -59,49 +57,49 @@ impl Turn {
         &self.context.session
     }
 
-    /// Runs the turn. `stored` is the transaction that stores it; the caller is told of its outcome at once. Meanwhile
-    /// the agent's memory is asked. The model is called when that transaction has done its part without a refusal
-    /// (`entered`): while it is committed, not before, because a call costs money.
+    /// Runs the turn. `stored` is the transaction that stores it; its outcome is sent to `caller` immediately. Memories
+    /// are recalled concurrently. The model call starts once the transaction has run its statements without error
+    /// (`entered`), so it overlaps with the commit. It does not start earlier, because a call costs money.
     pub(crate) async fn run<E: Send>(
         mut self,
         mut stored: BoxFuture<'static, Result<(), E>>,
         entered: Arc<Notify>,
         caller: oneshot::Sender<Result<(), E>>,
     ) {
-        // Auxiliary calls come first where they are needed, and are made when the turn is there to see.
+        // Auxiliary calls precede the answer where they are needed. They start after the turn is stored.
         let is_prepared = !self.needs_preparation();
         let mut recalling = self.recall.begin(&self.context, &self.conversation.prompt);
         let mut call: Option<Call> = None;
         let mut end = None;
-        let mut may_ask = false;
+        let mut may_call = false;
         let outcome = loop {
             if is_prepared && recalling.is_none() && call.is_none() {
                 call = Some(self.call());
             }
-            let may_read = may_ask && end.is_none() && self.log.has_room();
+            let may_read = may_call && end.is_none() && self.log.has_capacity();
             tokio::select! {
                 biased;
                 outcome = &mut stored => break outcome,
-                () = entered.notified(), if is_prepared && !may_ask => may_ask = true,
+                () = entered.notified(), if is_prepared && !may_call => may_call = true,
                 Some(recalled) = OptionFuture::from(recalling.as_mut()) => {
                     recalling = None;
                     self.take_recalled(recalled, is_prepared);
                 }
                 Some(event) = OptionFuture::from(call.as_mut().map(Call::next)), if may_read => {
-                    end = self.log.take(event);
+                    end = self.log.apply(event);
                 }
             }
         };
         let is_stored = outcome.is_ok();
         if is_stored {
-            self.context.show(vec![SessionEvent::start(&self.context.session)]);
+            self.context.publish(vec![SessionEvent::start(&self.context.session)]);
         }
-        // The caller may have gone away; the turn does not mind.
+        // The turn runs on even if the caller is gone.
         drop(caller.send(outcome));
         if !is_stored {
             let attempts = call.map(|call| call.into_parts().1).unwrap_or_default();
             if !attempts.is_empty() {
-                ending::record_orphaned_usage(&self.context, attempts).await;
+                persist::record_orphaned_usage(&self.context, attempts).await;
             }
             return;
         }
@@ -112,9 +110,9 @@ impl Turn {
         self.recall.note_stored(&self.context);
         let outcome = if is_prepared {
             let call = call.unwrap_or_else(|| self.call());
-            self.converse(call, end).await
+            self.run_rounds(call, end).await
         } else {
-            self.prepare_and_converse().await
+            self.prepare_and_run_rounds().await
         };
         self.close(outcome).await;
     }
@@ -125,25 +123,26 @@ impl Turn {
             self.log.end_round(calls.iter().map(CallProgress::record));
             Ok(End::Stopped(Stop::Cancel))
         } else {
-            self.resume_and_converse(calls, &decisions).await
+            self.resume_and_run_rounds(calls, &decisions).await
         };
         self.close(outcome).await;
     }
 
-    async fn resume_and_converse(&mut self, calls: Vec<CallProgress>, decisions: &[Approval]) -> Result<End, Halt> {
+    async fn resume_and_run_rounds(&mut self, calls: Vec<CallProgress>, decisions: &[Approval]) -> Result<End, Halt> {
         let round = ToolRound::resume(&self.context, &self.conversation, &mut self.log, calls, decisions, true).await;
         self.run_round(round).await?;
         let call = self.next_call().await?;
-        self.converse(call, None).await
+        self.run_rounds(call, None).await
     }
 
-    /// Whether the model is to be asked something before it answers.
+    /// Whether auxiliary calls are needed before the answer.
     fn needs_preparation(&self) -> bool {
         let Conversation { prompt, offer, .. } = &self.conversation;
         auxiliary::wants_plan(&self.context, prompt, offer) || self.conversation.must_compact(&self.context)
     }
 
-    /// Takes what was recalled. What becomes part of a summary first must not be left out before.
+    /// Adds recalled memories to the prompt. Messages must be summarized before they are dropped, so the prompt is only
+    /// fitted if no compaction is pending.
     fn take_recalled(&mut self, recalled: Option<Recalled>, is_prepared: bool) {
         self.recall.take(&self.context, &mut self.conversation.prompt, &mut self.usage, recalled);
         if is_prepared || !self.conversation.must_compact(&self.context) {
@@ -151,15 +150,15 @@ impl Turn {
         }
     }
 
-    async fn prepare_and_converse(&mut self) -> Result<End, Halt> {
+    async fn prepare_and_run_rounds(&mut self) -> Result<End, Halt> {
         self.conversation.compact(&self.context, &mut self.usage).await?;
         self.plan_ahead().await?;
         let call = self.next_call().await?;
-        self.converse(call, None).await
+        self.run_rounds(call, None).await
     }
 
-    /// Model, tools, model, … to the end.
-    async fn converse(&mut self, mut call: Call, mut end: Option<End>) -> Result<End, Halt> {
+    /// Alternates between model calls and tool rounds until the turn ends.
+    async fn run_rounds(&mut self, mut call: Call, mut end: Option<End>) -> Result<End, Halt> {
         let mut shortenings = 0;
         loop {
             match self.read_answer(call, end.take()).await? {
@@ -168,7 +167,7 @@ impl Turn {
                     self.reflect().await?;
                     return Ok(End::Finished);
                 }
-                // Refused before a word was said.
+                // The provider rejected the prompt before any output.
                 End::Failed(error)
                     if error.code == ModelErrorCode::ContextLength
                         && shortenings < MAX_SHORTENINGS
@@ -186,54 +185,55 @@ impl Turn {
         }
     }
 
-    /// Reserves the tokens of the next call.
+    /// Reserves tokens for the next call and creates it.
     async fn next_call(&mut self) -> Result<Call, Halt> {
         let options = self.context.model.options().clone();
         self.usage.reserve(&self.context, options, &self.conversation.prompt).await?;
         Ok(self.call())
     }
 
-    /// A call with the prompt as it is, for which tokens are reserved. The prompt comes back with its end.
+    /// Creates a call with the current prompt, for which tokens are reserved. The prompt is moved into the call and
+    /// returned with its end.
     fn call(&mut self) -> Call {
         self.context.note_call(Some(Purpose::Answer));
         let options = self.usage.within_budget(self.context.model.options().clone());
         let prompt = std::mem::take(&mut self.conversation.prompt);
-        // After words of an earlier round, some models have nothing to add to the results of tools.
-        self.context.model.call(options, prompt).without_halving().allowing_silence(self.log.has_words())
+        // After text of an earlier round, some models have nothing to add to tool results.
+        self.context.model.call(options, prompt).without_halving().allowing_empty(self.log.has_text())
     }
 
-    /// Reads an answer to its end, and counts what it used.
+    /// Reads an answer to its end and counts its usage.
     async fn read_answer(&mut self, mut call: Call, end: Option<End>) -> Result<End, EngineError> {
         let ended = self.persist_stream(&mut call, end).await;
         let (prompt, attempts) = call.into_parts();
         self.context.note_call(None);
         self.conversation.prompt = prompt;
         self.usage.add(&self.context, attempts);
-        // Where no tools are offered, words are the answer, whatever was called beside them.
+        // Without tools, the text is the answer; tool calls beside it are ignored.
         if self.conversation.offer.is_empty() {
-            self.log.prefer_words();
+            self.log.drop_calls_if_text();
         }
         ended
     }
 
-    /// Stores and shows pieces as they come, until the model's part is over. What is read while a
-    /// write is under way goes into the next one; what is left in the log is stored with the end.
+    /// Stores and publishes text as it arrives, until the model's part ends. Text that arrives during a write is part
+    /// of the next write. Events that are still unstored at the end are stored with the end.
     async fn persist_stream(&mut self, call: &mut Call, mut end: Option<End>) -> Result<End, EngineError> {
         let mut stopped = pin!(self.context.stopped());
         let mut writing: Option<Writing> = None;
-        let mut has_shown = false;
+        let mut has_published = false;
         let end = loop {
-            // All that is there already, so that it shares one write, or even the end's. The first
-            // words wait for nothing.
-            while end.is_none() && self.log.has_room() && (has_shown || !self.log.has_waiting()) {
+            // Collects all available events so that they share one write, or even the final one. The first token is
+            // written immediately.
+            while end.is_none() && self.log.has_capacity() && (has_published || !self.log.has_unstored()) {
                 match call.next().now_or_never() {
-                    Some(event) => end = self.log.take(event),
+                    Some(event) => end = self.log.apply(event),
                     None => break,
                 }
             }
-            if writing.is_none() && self.log.has_waiting() && (end.is_none() || !has_shown) {
-                writing = Some(write_tokens(&self.context, self.log.take_waiting()));
-                has_shown = true;
+            if writing.is_none() && self.log.has_unstored() && (end.is_none() || !has_published) {
+                writing = Some(write_tokens(&self.context, self.log.take_unstored()));
+                has_published = true;
             }
             if let Some(end) = end.take() {
                 break end;
@@ -243,18 +243,18 @@ impl Turn {
                 stop = &mut stopped => break End::Stopped(stop),
                 Some(written) = OptionFuture::from(writing.as_mut()) => {
                     writing = None;
-                    self.context.show(written?);
+                    self.context.publish(written?);
                 }
-                event = call.next(), if self.log.has_room() => end = self.log.take(event),
+                event = call.next(), if self.log.has_capacity() => end = self.log.apply(event),
             }
         };
         if let Some(writing) = writing {
-            self.context.show(writing.await?);
+            self.context.publish(writing.await?);
         }
         Ok(end)
     }
 
-    /// Lets the model plan, where that is wanted.
+    /// Generates a plan, if configured, and adds it to the prompt.
     async fn plan_ahead(&mut self) -> Result<(), Halt> {
         let Conversation { prompt, offer, .. } = &mut self.conversation;
         if let Some(plan) = auxiliary::plan(&self.context, &mut self.usage, prompt, offer).await? {
@@ -265,16 +265,16 @@ impl Turn {
         Ok(())
     }
 
-    /// Lets the model review its answer, where that is wanted; a better one is added to it.
+    /// Reviews the answer, if configured, and appends the correction.
     async fn reflect(&mut self) -> Result<(), Stop> {
         let prompt = &self.conversation.prompt;
-        if let Some(better) = auxiliary::reflect(&self.context, &mut self.usage, prompt, &self.log).await? {
-            self.log.append_to_answer(&better);
+        if let Some(correction) = auxiliary::reflect(&self.context, &mut self.usage, prompt, &self.log).await? {
+            self.log.append_to_answer(&correction);
         }
         Ok(())
     }
 
-    /// Does what the model asked for.
+    /// Runs the tool calls of the answer.
     async fn use_tools(&mut self) -> Result<(), Halt> {
         let limit = self.context.engine.settings.agent().max_tool_rounds;
         let calls = self.log.take_calls();
@@ -286,7 +286,7 @@ impl Turn {
         self.run_round(round).await
     }
 
-    /// Runs a round, and gives its results to the model. Parks the turn where nothing is left to do but wait.
+    /// Runs a round and adds its results to the prompt. Parks the turn if only pending approvals remain.
     async fn run_round(&mut self, mut round: ToolRound) -> Result<(), Halt> {
         let Self { context, conversation, log, usage, recall } = self;
         while !round.run(context, conversation, log, usage).await? {
@@ -295,19 +295,19 @@ impl Turn {
                 Parked::AlreadyDecided(decisions) => decisions,
             };
             context.engine.record_approvals(&context.session, round.calls(), &decisions);
-            // What was offered when the round began may be another tool by now.
+            // Tools may have changed since the round began.
             conversation.offer = context.offer().await;
             round = ToolRound::resume(context, conversation, log, round.into_calls(), &decisions, false).await;
         }
         let text = log.end_round(round.records());
         conversation.prompt.push_round(text, round.calls(), &context.engine.marker);
-        Ok(conversation.make_room(context, usage).await?)
+        Ok(conversation.shrink_to_window(context, usage).await?)
     }
 
     async fn close(mut self, outcome: Result<End, Halt>) {
         let error = match outcome {
             Ok(end) | Err(Halt::Ended(end)) => {
-                match ending::finish(&self.context, self.log, &mut self.usage, self.recall, end).await {
+                match persist::finish(&self.context, self.log, &mut self.usage, self.recall, end).await {
                     Ok(()) => return,
                     Err(error) => error,
                 }
@@ -315,6 +315,6 @@ impl Turn {
             Err(Halt::Parked) => return,
             Err(Halt::Abandoned(error)) => error,
         };
-        ending::abandon(&self.context, &error, self.usage.into_attempts()).await;
+        persist::abandon(&self.context, &error, self.usage.into_attempts()).await;
     }
 }

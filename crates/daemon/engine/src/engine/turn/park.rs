@@ -1,5 +1,5 @@
-//! Turns that wait for an approval. Nothing of them stays in memory: what they need to go on is a
-//! row, so a restart in between changes nothing, and any replica may take them up.
+//! Turns that wait for an approval. A parked turn keeps nothing in memory: its state is a row, so it survives a restart
+//! and any replica can resume it.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::engine::prompt::Prompt;
 use crate::engine::recall::Recalled;
 use crate::engine::store;
 
-/// What a turn needs to go on, as it is stored.
+/// Stored state of a parked turn.
 #[derive(Serialize, Deserialize)]
 pub(super) struct ParkedTurn {
     pub(super) prompt: Prompt,
@@ -28,14 +28,14 @@ pub(super) struct ParkedTurn {
     pub(super) spent: Spent,
     #[serde(default)]
     pub(super) recalled: Option<Recalled>,
-    /// What the transcript calls the entries of the history.
+    /// Keys of the history entries, assigned by the turn sink.
     #[serde(default)]
     pub(super) keys: Vec<u64>,
 }
 
 pub(super) enum Parked {
     Yes,
-    /// The owner was faster.
+    /// The decisions arrived before the turn was parked.
     AlreadyDecided(Vec<Approval>),
 }
 
@@ -50,7 +50,7 @@ impl<E: Into<EngineError>> From<E> for ParkError {
     }
 }
 
-/// Lets go of a turn that has nothing left to do but wait.
+/// Parks a turn that only waits for approvals.
 pub(super) async fn park(
     context: &TurnContext,
     conversation: &Conversation,
@@ -73,7 +73,7 @@ pub(super) async fn park(
     let session = Arc::clone(&context.session);
     let parked = db
         .write(async move |tx: &mut Tx| {
-            if !store::approvals::hold_pending(tx, &session.id).await? {
+            if !store::approvals::lock_pending(tx, &session.id).await? {
                 return Err(ParkError::AlreadyDecided);
             }
             let now = tx.clock().now();
@@ -85,7 +85,7 @@ pub(super) async fn park(
         .await;
     match parked {
         Ok(()) => {
-            tracing::debug!(session = %context.session.id, "a turn waits for an approval");
+            tracing::debug!(session = %context.session.id, "turn parked for an approval");
             Ok(Parked::Yes)
         }
         Err(ParkError::AlreadyDecided) => {

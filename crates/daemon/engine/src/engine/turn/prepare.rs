@@ -1,4 +1,4 @@
-//! What a turn begins with: its model, its tools, its prompt and its row.
+//! Preparation of a turn: resolves its model, tools, prompt and reservation, and builds its session row.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::engine::error::EngineError;
 use crate::engine::live::RunningTurn;
 use crate::engine::model::{Origin, OriginKind, Session, SessionId, SessionStatus, StartTurn, ToolUse, TurnTrace};
 use crate::engine::prompt::Prompt;
-use crate::engine::state::{EngineState, LEASE};
+use crate::engine::state::{EngineState, LEASE_DURATION};
 use crate::engine::store;
 use crate::providers::ModelPreference;
 
@@ -46,7 +46,7 @@ impl Prepared {
             usage: self.usage,
             recall: self.recall,
         };
-        // What becomes a summary must not be left out before.
+        // Messages must be summarized before they are dropped.
         if !turn.conversation.must_compact(&turn.context) {
             turn.conversation.fit(&turn.context);
         }
@@ -68,16 +68,16 @@ impl EngineState {
         let keys = turn.history.iter().map_while(|entry| entry.key).collect();
         let history = turn.history.into_iter().map(|entry| entry.message).collect();
         let mut prompt = Prompt::new(system, history, !offer.is_empty(), &self.marker);
-        if !is_said_by_user(&turn.origin) {
-            prompt.forget_hosts();
+        if !is_user_authored(&turn.origin) {
+            prompt.clear_named_hosts();
         }
         let options = self.call_options(&turn.origin, resolved.model.clone(), &offer, turn.conversation_id.is_some());
-        let options = options.with_most_output(&resolved.provider, turn.max_output_tokens);
+        let options = options.with_max_output(&resolved.provider, turn.max_output_tokens);
         prompt.set_summary(turn.summary, !turn.sources.is_empty());
         prompt.add_sources(&turn.sources);
         let id = SessionId::generate(&self.context.ids);
         let mut call = planned_call(&id, &turn.agent, &resolved.provider, &options, &prompt);
-        // What is recalled comes to it later.
+        // Recalled memories are added to the prompt later.
         call.prompt += turn.recall.as_ref().map_or(0, |_| MAX_RECALLED_TOKENS);
         let mut reservation = None;
         self.providers.reserve(&call, &mut reservation).await?;
@@ -89,7 +89,7 @@ impl EngineState {
             project_id: turn.project_id,
             conversation_id: turn.conversation_id,
             message_id: turn.message_id,
-            transcript: turn.transcript.map(str::to_owned),
+            sink: turn.sink.map(str::to_owned),
             provider: resolved.provider,
             model: resolved.model,
             prompt_tokens_estimate: prompt.tokens(),
@@ -106,7 +106,7 @@ impl EngineState {
             agent: turn.agent,
             model: TurnModel::new(resolved.backend, options, resolved.context_window),
             tools: turn.tools,
-            conversation: Conversation::new(prompt, offer, keys, turn.unread),
+            conversation: Conversation::new(prompt, offer, keys, turn.unsummarized),
             usage: UsageLedger::new(reservation),
             recall: TurnRecall::new(turn.recall),
         })
@@ -115,7 +115,7 @@ impl EngineState {
         if !self.agents.is_alive(tx, &session.agent_id).await? {
             return Err(EngineError::AgentGone);
         }
-        let lease_until = tx.clock().now() + LEASE;
+        let lease_until = tx.clock().now() + LEASE_DURATION;
         if store::insert_session(tx, session, lease_until).await? {
             return Ok(());
         }
@@ -127,10 +127,10 @@ impl EngineState {
     }
 }
 
-/// Whether the messages of the user in a turn are the user's own words.
-fn is_said_by_user(origin: &Origin) -> bool {
+/// Whether the user wrote the user messages of a turn.
+fn is_user_authored(origin: &Origin) -> bool {
     match origin.kind {
         OriginKind::Chat | OriginKind::Device | OriginKind::Scheduler | OriginKind::Channel => true,
-        OriginKind::Webhook | OriginKind::Hook | OriginKind::Proactive | OriginKind::Aside => false,
+        OriginKind::Webhook | OriginKind::Hook | OriginKind::Proactive | OriginKind::Auxiliary => false,
     }
 }

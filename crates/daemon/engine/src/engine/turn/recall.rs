@@ -1,8 +1,8 @@
-//! What is recalled for a turn from the memory of its agent.
+//! Memory recall for a turn.
 //!
-//! Recalling runs concurrently with the transaction that stores the turn and has [`LIMIT`] for it; a turn never
-//! waits longer, and does without when it fails. What is recalled is kept with the turn, so that a turn
-//! which waited for an approval still knows it.
+//! Recall runs concurrently with the transaction that stores the turn and has [`RECALL_TIMEOUT`] to finish. If it fails
+//! or takes longer, the turn continues without memories. Recalled memories are stored with a parked turn, so that they
+//! remain available when it resumes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,18 +17,18 @@ use crate::engine::model::{SessionStatus, Sources, Step};
 use crate::engine::prompt::Prompt;
 use crate::engine::recall::{AnsweredTurn, RecallRequest, Recalled, RecalledTurn, Recalling};
 
-/// A turn waits for what it recalls no longer than this.
-const LIMIT: Duration = Duration::from_millis(500);
-/// Newest messages that are looked at for what the model reads anyway.
+/// Maximum time that a turn waits for recalled memories.
+const RECALL_TIMEOUT: Duration = Duration::from_millis(500);
+/// Number of newest messages that recall treats as known, because the prompt already contains them.
 const KNOWN_MESSAGES: usize = 40;
 const KNOWN_CHARACTERS: usize = 2_000;
-/// Names recalled text that others wrote.
+/// Source name of memories derived from untrusted text.
 const UNTRUSTED_MEMORY: &str = "memories of untrusted text";
 
 pub(super) struct TurnRecall {
-    /// What the agent's memory is asked; `None`: nothing.
+    /// Query for the agent's memory; `None` disables recall.
     question: Option<String>,
-    /// While it is asked.
+    /// Start of the recall in progress.
     began_at: Option<Timestamp>,
     recalled: Option<Recalled>,
 }
@@ -38,7 +38,7 @@ impl TurnRecall {
         Self { question, began_at: None, recalled: None }
     }
 
-    /// What a turn knew that was parked.
+    /// Restores the recalled memories of a parked turn.
     pub(super) fn resumed(recalled: Option<Recalled>) -> Self {
         Self { question: None, began_at: None, recalled }
     }
@@ -47,7 +47,7 @@ impl TurnRecall {
         self.recalled.as_ref()
     }
 
-    /// Begins to recall, where that is wanted.
+    /// Starts recall, if requested.
     pub(super) fn begin(&mut self, context: &TurnContext, prompt: &Prompt) -> Option<Recalling> {
         let (question, recall) = (self.question.clone()?, context.engine.recall()?);
         let messages = prompt.messages.iter().rev();
@@ -55,7 +55,7 @@ impl TurnRecall {
             ModelMessage::User { content } | ModelMessage::Assistant { content, .. } => Some(content),
             ModelMessage::Tool { .. } => None,
         });
-        // The first of them is the question.
+        // The newest message is the question itself.
         let known = known.skip(1).take(KNOWN_MESSAGES).map(|content| content.chars().take(KNOWN_CHARACTERS).collect());
         let request = RecallRequest {
             agent: Arc::clone(&context.agent),
@@ -68,8 +68,8 @@ impl TurnRecall {
         let session = context.session.id.clone();
         Some(
             async move {
-                tokio::time::timeout(LIMIT, recalling).await.unwrap_or_else(|_| {
-                    tracing::info!(%session, "a turn goes on without what its agent remembers: recalling took too long");
+                tokio::time::timeout(RECALL_TIMEOUT, recalling).await.unwrap_or_else(|_| {
+                    tracing::info!(%session, "recall timed out; continuing without memories");
                     None
                 })
             }
@@ -77,7 +77,7 @@ impl TurnRecall {
         )
     }
 
-    /// Takes what was recalled into the prompt, and notes how long recalling took.
+    /// Adds recalled memories to the prompt and records the duration of the recall.
     pub(super) fn take(
         &mut self,
         context: &TurnContext,
@@ -99,14 +99,14 @@ impl TurnRecall {
         self.recalled = Some(recalled);
     }
 
-    /// Tells the memory that the turn is stored.
+    /// Notifies the memory that the turn is stored.
     pub(super) fn note_stored(&self, context: &TurnContext) {
         if let (Some(recalled), Some(recall)) = (&self.recalled, context.engine.recall()) {
             recall.recalled(recalled_turn(context, recalled));
         }
     }
 
-    /// Tells the memory that the turn has ended.
+    /// Notifies the memory that the turn has ended with an answer.
     pub(super) fn note_answered(self, context: &TurnContext, status: SessionStatus, answer: String) {
         let (Some(recalled), Some(recall), SessionStatus::Done) = (self.recalled, context.engine.recall(), status)
         else {

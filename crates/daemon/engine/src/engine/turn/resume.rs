@@ -20,23 +20,22 @@ use crate::engine::error::EngineError;
 use crate::engine::live::RunningTurn;
 use crate::engine::model::{Session, SessionId};
 use crate::engine::spans::turn_span;
-use crate::engine::state::{EngineState, LEASE};
+use crate::engine::state::{EngineState, LEASE_DURATION};
 use crate::engine::store;
 use crate::providers::{ModelPreference, ResolvedModel};
 
-/// Stands for a model that was taken away meanwhile.
+/// Placeholder for a model that was removed while the turn was parked.
 #[derive(Debug)]
-struct NoModel(String);
+struct UnavailableModel(String);
 
-impl ModelBackend for NoModel {
+impl ModelBackend for UnavailableModel {
     fn generate(&self, _: ModelRequest) -> BoxFuture<'_, Result<ModelStream, ModelError>> {
         let error = ModelError::new(ModelErrorCode::Auth, self.0.clone());
         async move { Err(error) }.boxed()
     }
 }
 
-/// Takes up a waiting turn for which everything is decided, or which is to end; answers whether
-/// there was one to take.
+/// Resumes a parked turn if all its approvals are decided or it was cancelled. Returns whether this call claimed it.
 pub(crate) async fn wake(engine: &Arc<EngineState>, id: &SessionId) -> Result<bool, EngineError> {
     if engine.context.draining.is_cancelled() {
         return Ok(false);
@@ -52,13 +51,13 @@ pub(crate) async fn wake(engine: &Arc<EngineState>, id: &SessionId) -> Result<bo
         return Ok(false);
     }
     // Register before claiming: `interrupt_abandoned` treats a claimed turn that is not registered as abandoned.
-    let running = engine.live.enter(id, &session.agent_id)?;
+    let running = engine.live.register(id, &session.agent_id)?;
     let owner = engine.holder.as_str().to_owned();
     let claimed = id.clone();
     let is_ours = engine
         .context
         .db
-        .write(async move |tx: &mut Tx| store::parked::claim(tx, &claimed, &owner, LEASE).await)
+        .write(async move |tx: &mut Tx| store::parked::claim(tx, &claimed, &owner, LEASE_DURATION).await)
         .await?;
     if !is_ours {
         return Ok(false);
@@ -66,12 +65,13 @@ pub(crate) async fn wake(engine: &Arc<EngineState>, id: &SessionId) -> Result<bo
     drop(waking);
     engine.supervise();
     let session = Session { owner: engine.holder.as_str().to_owned(), waiting_since: None, ..session };
-    let (place, span) = (session.trace.turn(), turn_span(&session));
+    let (trace_context, span) = (session.trace.turn(), turn_span(&session));
     let turn = match restore(engine, session, &state, running).await {
         Ok(turn) => turn,
         Err(error) => {
             if matches!(error, EngineError::Lost | EngineError::Agent(AgentError::NotFound { .. })) {
-                // It can never go on. Without its state it does not wait again, and is ended as one that nobody holds.
+                // The turn can never continue. Without its state it is no longer parked, and is ended like an abandoned
+                // turn.
                 let lost = id.clone();
                 let forget = async move |tx: &mut Tx| store::parked::delete_state(tx, &lost).await;
                 engine.context.db.write::<_, StoreError, _>(forget).await?;
@@ -79,33 +79,34 @@ pub(crate) async fn wake(engine: &Arc<EngineState>, id: &SessionId) -> Result<bo
             return Err(error);
         }
     };
-    tokio::spawn(trace::within(Some(place), turn).instrument(span));
+    tokio::spawn(trace::with_context(Some(trace_context), turn).instrument(span));
     Ok(true)
 }
 
-/// Takes up each of these that it can; answers how many. One that cannot go on keeps no other waiting.
+/// Resumes as many of these turns as possible; returns their number. A turn that cannot resume does not block the
+/// others.
 pub(crate) async fn wake_all(engine: &Arc<EngineState>, ids: &[SessionId]) -> Result<u64, EngineError> {
     let mut woken = 0;
     for id in ids {
         match wake(engine, id).await {
             Ok(is_woken) => woken += u64::from(is_woken),
             Err(error @ (EngineError::Store(_) | EngineError::Agent(AgentError::Store(_)))) => return Err(error),
-            Err(error) => tracing::warn!(session = %id, %error, "a waiting turn cannot go on"),
+            Err(error) => tracing::warn!(session = %id, %error, "failed to resume a parked turn"),
         }
     }
     Ok(woken)
 }
 
-/// The turn as it was, and how it continues. From here on it ends one way or another.
+/// Restores a parked turn and returns the future that runs it to its end.
 async fn restore(
     engine: &Arc<EngineState>,
     session: Session,
     state: &str,
     running: RunningTurn,
 ) -> Result<impl Future<Output = ()> + use<>, EngineError> {
-    // Written by us; another version of the daemon may have written it differently.
+    // Another version of the daemon may have written it in a different format.
     let parked: ParkedTurn = serde_json::from_str(state).map_err(|error| {
-        tracing::error!(session = %session.id, %error, "a waiting turn cannot be read");
+        tracing::error!(session = %session.id, %error, "failed to parse a parked turn");
         EngineError::Lost
     })?;
     let mut read = engine.context.db.read().await?;
@@ -116,9 +117,9 @@ async fn restore(
     let preference = ModelPreference::new(Some(&session.provider), Some(&session.model));
     let resolved = match engine.providers.resolve(preference).await {
         Ok(resolved) => resolved,
-        // The turn ends with the reason when it asks the model.
+        // The turn fails with this reason when it calls the model.
         Err(error) => ResolvedModel {
-            backend: Arc::new(NoModel(error.to_string())),
+            backend: Arc::new(UnavailableModel(error.to_string())),
             provider: session.provider.clone(),
             model: session.model.clone(),
             context_window: None,

@@ -1,5 +1,5 @@
-//! The tools of one round: ask where that is due, run concurrently, store each step before it is shown, and give the
-//! results back to the model in the order of its calls.
+//! One round of tool calls. Calls that need it are submitted for approval; the others run concurrently. Each step is
+//! stored before it is published. The model receives the results in the order of its calls.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
@@ -8,29 +8,34 @@ use std::time::Instant;
 
 use agentd_base::{Timestamp, trace};
 use agentd_core::runtime::Series;
+use agentd_core::settings::AfterUntrustedText;
 use agentd_llm::ToolCall;
 use serde_json::{Map, Value};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use super::approval::{decided, reason_to_ask};
 use super::context::TurnContext;
 use super::conversation::Conversation;
 use super::log::{Halt, Log};
 use super::persist::{Opening, store_progress};
 use super::usage::UsageLedger;
-use crate::engine::model::{Approval, CallProgress, CallRecord, CallStatus, Outcome, SessionEvent, shown_source};
+use crate::engine::model::{
+    Approval, ApprovalStatus, CallProgress, CallRecord, CallStatus, Outcome, SessionEvent, Sources, ToolUse,
+    fingerprint, shown_source,
+};
 use crate::engine::spans::ToolSpan;
 use crate::engine::tools::run_tool;
-use crate::tools::{Author, InputSchema, Offer, ToolCallContext, fingerprint_of};
+use crate::tools::{
+    Author, Consequence, Effect, InputSchema, Offer, Tool, ToolCallContext, ToolDescription, fingerprint_of,
+};
 use crate::workspaces::UntrustedSource;
 
-/// The calls of a round, and how far they are.
+/// The calls of a round and their progress.
 pub(super) struct ToolRound {
     number: u32,
     calls: Vec<CallProgress>,
-    /// Calls that may run, in order, with their checked inputs.
+    /// Calls that are ready to run, in order, with their validated inputs.
     ready: VecDeque<(usize, Map<String, Value>)>,
     opening: Opening,
 }
@@ -39,7 +44,7 @@ pub(super) struct ToolRound {
 type Finished = (usize, Outcome, Timestamp);
 
 impl ToolRound {
-    /// Decides what becomes of the calls that the model asked for.
+    /// Validates the calls of an answer and decides which of them run, wait for approval or are refused.
     pub(super) async fn plan(
         context: &TurnContext,
         conversation: &Conversation,
@@ -49,7 +54,7 @@ impl ToolRound {
         let number = log.round();
         let mut round = Self { number, calls: Vec::new(), ready: VecDeque::new(), opening: Opening::default() };
         for (index, mut call) in calls.into_iter().enumerate() {
-            // Some vendors leave it out, and models repeat themselves.
+            // Some vendors omit the id, and models repeat ids.
             if call.id.is_empty() {
                 call.id = format!("call_{number}_{index}");
             }
@@ -62,9 +67,9 @@ impl ToolRound {
                 Err(problem) => Err(problem),
             };
             match input {
-                Ok(input) => round.run_or_ask(context, conversation, log, index, input).await,
+                Ok(input) => round.run_or_request_approval(context, conversation, log, index, input).await,
                 Err(problem) => {
-                    let outcome = misfit(&conversation.offer, &call.name, problem);
+                    let outcome = invalid_input(&conversation.offer, &call.name, problem);
                     round.calls[index].outcome = Some(outcome);
                 }
             }
@@ -73,8 +78,8 @@ impl ToolRound {
         round
     }
 
-    /// Lets a call whose input fits run, or asks its owner first.
-    async fn run_or_ask(
+    /// Queues a call with a valid input, or requests an approval for it.
+    async fn run_or_request_approval(
         &mut self,
         context: &TurnContext,
         conversation: &Conversation,
@@ -84,7 +89,7 @@ impl ToolRound {
     ) {
         let progress = &mut self.calls[index];
         let Some(tool) = conversation.offer.find(&progress.call.name) else { return };
-        let Some(sources) = reason_to_ask(context, conversation, tool.as_ref(), &input).await else {
+        let Some(sources) = approval_reason(context, conversation, tool.as_ref(), &input).await else {
             self.ready.push_back((index, input));
             return;
         };
@@ -92,13 +97,13 @@ impl ToolRound {
         let approval = context.engine.approvals.for_call(&context.session, &progress.id, name, &input, sources);
         progress.approval_id = Some(approval.id.to_string());
         progress.tool_fingerprint = Some(fingerprint_of(tool.as_ref()));
-        // What is shown is what runs.
+        // The input shown to the owner is the input that runs.
         progress.call.input = input;
         log.add(|seq| SessionEvent::approval_request(seq, &progress.id, &approval).at(approval.requested_at));
         self.opening.approvals.push(approval);
     }
 
-    /// Brings the answers of owners to the calls that waited for them. `is_parked`: the turn is stored as waiting.
+    /// Applies decisions to the calls that waited for them. `is_parked` is set if the turn is stored as waiting.
     pub(super) async fn resume(
         context: &TurnContext,
         conversation: &Conversation,
@@ -114,10 +119,10 @@ impl ToolRound {
             let progress = &mut calls[index];
             let decision = decisions.iter().find(|known| Some(known.id.as_str()) == progress.approval_id.as_deref());
             progress.decision = decision.map(|decision| decision.status);
-            let input = match decided(offer, progress, decision) {
+            let input = match check_decision(offer, progress, decision) {
                 Ok(schema) => {
                     let input = schema.validate(&progress.call.input).await;
-                    input.map_err(|problem| misfit(offer, &progress.call.name, problem))
+                    input.map_err(|problem| invalid_input(offer, &progress.call.name, problem))
                 }
                 Err(outcome) => Err(outcome),
             };
@@ -132,7 +137,7 @@ impl ToolRound {
         round
     }
 
-    /// Logs calls that were refused before they began: they are over at once.
+    /// Logs calls that were refused before they started.
     fn log_refused(&self, context: &TurnContext, log: &mut Log, is_new: impl Fn(usize) -> bool) {
         let now = context.engine.context.clock.now();
         for (_, progress) in self.calls.iter().enumerate().filter(|(index, _)| is_new(*index)) {
@@ -152,12 +157,12 @@ impl ToolRound {
         self.calls
     }
 
-    /// The calls as they are kept with the reply if the round ends now.
+    /// Returns the calls as they are stored with the reply if the round ends now.
     pub(super) fn records(&self) -> impl Iterator<Item = CallRecord> {
         self.calls.iter().map(CallProgress::record)
     }
 
-    /// Runs what is ready. Answers whether all calls are over; the others wait for approval.
+    /// Runs the calls that are ready. Returns whether all calls are complete; the others wait for approval.
     pub(super) async fn run(
         &mut self,
         context: &TurnContext,
@@ -166,16 +171,16 @@ impl ToolRound {
         usage: &mut UsageLedger,
     ) -> Result<bool, Halt> {
         let cancelled = CancellationToken::new();
-        // However this ends: what still runs is told.
+        // Signals running calls when this function returns for any reason.
         let _guard = cancelled.clone().drop_guard();
         let mut running = JoinSet::new();
-        let most = context.engine.settings.strategy().max_parallel_tools as usize;
-        let mut starting = self.take_ready(context, log, most);
+        let max_parallel = context.engine.settings.strategy().max_parallel_tools as usize;
+        let mut starting = self.take_ready(context, log, max_parallel);
         store_progress(context, log, usage, std::mem::take(&mut self.opening)).await?;
         let mut stopped = pin!(context.stopped());
         loop {
             for (index, input) in starting.drain(..) {
-                self.launch(context, conversation, &mut running, index, input, &cancelled);
+                self.spawn(context, conversation, &mut running, index, input, &cancelled);
             }
             if running.is_empty() {
                 break;
@@ -193,7 +198,7 @@ impl ToolRound {
                     done.extend(finished.ok().map(|(index, outcome, ended_at)| (index, (outcome, ended_at))));
                 }
             }
-            // Those that ended at the same time share a write.
+            // Calls that ended at the same time share a write.
             while let Some(Ok((index, outcome, ended_at))) = running.try_join_next() {
                 done.insert(index, (outcome, ended_at));
             }
@@ -206,8 +211,8 @@ impl ToolRound {
                 progress.outcome = Some(outcome);
                 progress.ended_at = Some(ended_at);
             }
-            starting = self.take_ready(context, log, most.saturating_sub(running.len()));
-            // The model need not wait until the last results are stored, only clients that follow.
+            starting = self.take_ready(context, log, max_parallel.saturating_sub(running.len()));
+            // The model does not need to wait until the last results are stored; only followers do.
             if !(running.is_empty() && starting.is_empty() && self.is_over()) {
                 store_progress(context, log, usage, Opening::default()).await?;
             }
@@ -219,10 +224,15 @@ impl ToolRound {
         self.calls.iter().all(|progress| progress.outcome.is_some())
     }
 
-    /// The next calls to run, each with the event that says so.
-    fn take_ready(&mut self, context: &TurnContext, log: &mut Log, most: usize) -> Vec<(usize, Map<String, Value>)> {
+    /// Takes the next calls to run and logs their start events.
+    fn take_ready(
+        &mut self,
+        context: &TurnContext,
+        log: &mut Log,
+        max_parallel: usize,
+    ) -> Vec<(usize, Map<String, Value>)> {
         let now = context.engine.context.clock.now();
-        let starting: Vec<_> = self.ready.drain(..most.min(self.ready.len())).collect();
+        let starting: Vec<_> = self.ready.drain(..max_parallel.min(self.ready.len())).collect();
         for (index, _) in &starting {
             let progress = &mut self.calls[*index];
             log.add(|seq| SessionEvent::tool_use(seq, self.number, progress).at(now));
@@ -232,7 +242,7 @@ impl ToolRound {
         starting
     }
 
-    fn launch(
+    fn spawn(
         &self,
         context: &TurnContext,
         conversation: &Conversation,
@@ -242,7 +252,7 @@ impl ToolRound {
         cancelled: &CancellationToken,
     ) {
         let (progress, session) = (&self.calls[index], &context.session);
-        // It was there when the round was planned.
+        // The tool existed when the round was planned.
         let Some(tool) = conversation.offer.find(&progress.call.name).cloned() else { return };
         let call = match context.engine.agents.workspace(&context.agent) {
             Ok(workspace) => ToolCallContext {
@@ -266,7 +276,7 @@ impl ToolRound {
         let work = async move {
             let began = Instant::now();
             let call = run_tool(&engine.tools, tool.as_ref(), input, call);
-            let outcome = trace::within(Some(span.place()), call).await;
+            let outcome = trace::with_context(Some(span.place()), call).await;
             let has_failed = outcome.status == CallStatus::Failed;
             engine.context.recorder.record(Series::Tool, &tool.description().name, began.elapsed(), has_failed);
             let ended_at = engine.context.clock.now();
@@ -288,12 +298,86 @@ fn schema_of(offer: &Offer, name: &str) -> Result<InputSchema, String> {
     })
 }
 
-/// An input that does not fit: the sentence repeats what the schema says, which others may have written.
-fn misfit(offer: &Offer, name: &str, problem: String) -> Outcome {
+/// Outcome of a call with an invalid input. The message quotes the schema, which may be third-party text.
+fn invalid_input(offer: &Offer, name: &str, problem: String) -> Outcome {
     let author = offer.find(name).map_or(Author::Trusted, |tool| tool.description_author());
     let source = match author {
         Author::Trusted => None,
         Author::Other(author) => Some(shown_source(&format!("{author} ({name})"))),
     };
     Outcome::failed(problem).with_source(source)
+}
+
+/// Decides whether a call needs an approval; `None` if not. Otherwise returns the sources of the untrusted text that
+/// made it necessary, or no sources if the conversation or the settings require it.
+pub(super) async fn approval_reason(
+    context: &TurnContext,
+    conversation: &Conversation,
+    tool: &dyn Tool,
+    input: &Map<String, Value>,
+) -> Option<Sources> {
+    let is_cautious = context.engine.settings.security().after_untrusted_text == AfterUntrustedText::Ask;
+    let sources = conversation.prompt.sources();
+    if is_cautious && !sources.is_empty() && is_consequential(context, conversation, tool, input).await {
+        return Some(sources.clone());
+    }
+    requires_approval(context, tool.description()).then(Sources::default)
+}
+
+/// Whether a call affects something outside the agent's own data that the user did not name.
+async fn is_consequential(
+    context: &TurnContext,
+    conversation: &Conversation,
+    tool: &dyn Tool,
+    input: &Map<String, Value>,
+) -> bool {
+    let Conversation { prompt, offer, .. } = conversation;
+    match tool.consequence(input, &context.agent).await {
+        Consequence::Contained => false,
+        Consequence::Requests(url) => {
+            let is_named = url.host_str().is_some_and(|host| prompt.names_host(host));
+            let is_external = |name: &str| offer.find(name).is_some_and(|tool| tool.output_author() != Author::Trusted);
+            !is_named && !prompt.knows_address(&url, is_external)
+        }
+        Consequence::SendsTo(host) => !prompt.names_host(&host),
+        Consequence::Acts => true,
+    }
+}
+
+fn requires_approval(context: &TurnContext, description: &ToolDescription) -> bool {
+    let security = context.engine.settings.security();
+    let is_named = security.approval_tools.iter().any(|pattern| match pattern.strip_suffix('*') {
+        Some(start) => description.name.starts_with(start),
+        None => description.name == *pattern,
+    });
+    is_named || description.effect == Effect::Acts && !matches!(context.tools, ToolUse::Free)
+}
+
+/// Evaluates a decision: returns the schema that the input must still match, or the refusal that the model receives.
+pub(super) fn check_decision(
+    offer: &Offer,
+    progress: &CallProgress,
+    decision: Option<&Approval>,
+) -> Result<InputSchema, Outcome> {
+    let Some(decision) = decision else {
+        return Err(Outcome::refused(CallStatus::Expired, "the approval was never answered"));
+    };
+    let because = decision.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    match decision.status {
+        ApprovalStatus::Approved => {}
+        ApprovalStatus::Rejected => {
+            return Err(Outcome::refused(CallStatus::Rejected, format!("the owner said no{because}")));
+        }
+        _ => return Err(Outcome::refused(CallStatus::Expired, "nobody approved this in time")),
+    }
+    let tool = offer.find(&progress.call.name).ok_or_else(|| Outcome::failed("the tool is gone by now"))?;
+    if fingerprint(&progress.call.name, &progress.call.input) != decision.input_sha256 {
+        return Err(Outcome::failed("what was approved is not what was to run, so nothing ran"));
+    }
+    if progress.tool_fingerprint.as_ref().is_some_and(|asked| *asked != fingerprint_of(tool.as_ref())) {
+        return Err(Outcome::failed(
+            "the tool was changed after its owner was asked about this call, so nothing ran; ask for it again",
+        ));
+    }
+    Ok(tool.description().input_schema.clone())
 }

@@ -1,7 +1,7 @@
-//! The tokens of a turn: what its calls used, what of that is not stored yet, and what is reserved for the next one.
+//! Token usage of a turn: total usage, usage that is not stored yet, and the reservation for the next call.
 //!
-//! A reservation is made before each call. It is settled where the usage of the call is stored, and given back when the
-//! turn ends in any other way.
+//! A reservation is made before each call. It is settled when the usage of the call is stored, and released if the turn
+//! ends in any other way.
 
 use agentd_llm::{ModelError, ModelErrorCode};
 use agentd_store::{StoreError, Tx};
@@ -16,7 +16,7 @@ use crate::engine::state::EngineState;
 use crate::engine::store;
 use crate::providers::{PlannedCall, Reservation};
 
-/// Tokens of all calls of a turn.
+/// Total tokens of a turn's calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Spent {
     pub(super) input_tokens: u64,
@@ -27,7 +27,7 @@ pub(super) struct Spent {
 pub(super) struct UsageLedger {
     spent: Spent,
     unstored: UnstoredUsage,
-    /// Where there is a budget.
+    /// Set if a budget applies.
     reservation: Option<Reservation>,
 }
 
@@ -44,7 +44,7 @@ impl UsageLedger {
         Self { reservation, ..Self::default() }
     }
 
-    /// The ledger of a turn that was parked.
+    /// Restores the ledger of a parked turn.
     pub(super) fn resumed(spent: Spent) -> Self {
         Self { spent, ..Self::default() }
     }
@@ -53,7 +53,7 @@ impl UsageLedger {
         self.spent
     }
 
-    /// Counts attempts that are over, each once.
+    /// Adds completed attempts, each once.
     pub(super) fn add(&mut self, context: &TurnContext, attempts: Vec<Attempt>) {
         for attempt in &attempts {
             context.engine.record_call(&context.session, context.model.options(), attempt);
@@ -71,8 +71,8 @@ impl UsageLedger {
         !self.unstored.attempts.is_empty()
     }
 
-    /// Takes what is not stored yet, for a transaction that stores it: after that, [`Self::stored`] or
-    /// [`Self::put_back`]. No call is under way meanwhile.
+    /// Takes unstored usage for a transaction that stores it. Afterwards call [`Self::stored`] or [`Self::put_back`];
+    /// no call may be in progress in between.
     pub(super) fn take_unstored(&mut self) -> UnstoredUsage {
         let has_reserved = self.reservation.is_some();
         UnstoredUsage { has_reserved, ..std::mem::take(&mut self.unstored) }
@@ -92,7 +92,7 @@ impl UsageLedger {
         self.unstored.attempts
     }
 
-    /// Reserves the tokens that a call can use at most; answers its options within the budgets.
+    /// Reserves the maximum tokens of a call; returns its options limited to the budgets.
     pub(super) async fn reserve(
         &mut self,
         context: &TurnContext,
@@ -110,7 +110,7 @@ impl UsageLedger {
         }
     }
 
-    /// The options of the call that tokens are reserved for: its output may be limited by a budget.
+    /// Limits the options of a call to its reservation: a budget may reduce its output.
     pub(super) fn within_budget(&self, mut options: CallOptions) -> CallOptions {
         let granted = self.reservation.as_ref().and_then(|reservation| reservation.max_output_tokens);
         options.max_output_tokens = granted.into_iter().chain(options.max_output_tokens).min();
@@ -125,7 +125,7 @@ impl UnstoredUsage {
             engine.record_usage(tx, session, attempt).await?;
         }
         for step in &self.others {
-            store::steps::insert_step(tx, &session.id, step).await?;
+            store::insert_step(tx, &session.id, step).await?;
         }
         if self.has_reserved {
             engine.providers.settle_reservation(tx, session.id.as_str()).await?;
@@ -134,7 +134,7 @@ impl UnstoredUsage {
     }
 }
 
-/// A call with this prompt, before anything of its turn is used.
+/// Describes the first call of a turn with this prompt for its reservation.
 pub(super) fn planned_call(
     id: &SessionId,
     agent: &Agent,

@@ -1,4 +1,4 @@
-//! What is in a file.
+//! Reading and writing of file contents.
 
 use agentd_web::{ApiResult, ErrorBody, Json, Path, Query};
 use axum::body::Body;
@@ -17,19 +17,19 @@ use crate::files::model::disposition;
 use crate::files::service::{Files, OpenPart};
 use crate::workspaces::{Expected, Version};
 
-const PIECE_BYTES: usize = 64 << 10;
+const CHUNK_BYTES: usize = 64 << 10;
 
 fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok())
 }
 
-/// The versions that a header lists, without their quotes.
+/// Returns the versions in a header, without quotes.
 fn versions(listed: &str) -> Vec<String> {
     let plain = |tag: &str| tag.trim().trim_start_matches("W/").trim_matches('"').to_owned();
     listed.split(',').map(plain).collect()
 }
 
-/// Every line of a header. What is no text is no version either, but it is there: a condition must not fall away.
+/// Joins all lines of a header. Invalid text matches no version, but the condition must not be dropped.
 fn condition(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let lines = headers.get_all(name).iter().map(|line| String::from_utf8_lossy(line.as_bytes()));
     lines.reduce(|all, line| format!("{all},{line}").into()).map(|all| all.trim().to_owned())
@@ -46,36 +46,36 @@ fn expected(headers: &HeaderMap) -> Expected {
 
 /// Read a file
 ///
-/// Its bytes, to be kept and not to be shown: only PNG, JPEG, GIF and WebP are called pictures, whatever else it is, a
-/// page or an SVG too, is `application/octet-stream`. With `Range` a part of it; several parts are answered with the
-/// whole. `If-Range` and `If-None-Match` take the `ETag`.
+/// Returns the bytes as an attachment: only PNG, JPEG, GIF and WebP have an image type, everything else is
+/// `application/octet-stream`. `Range` returns a part; several ranges return the whole file. `If-Range` and
+/// `If-None-Match` accept the `ETag`.
 #[utoipa::path(get, path = "/api/agents/{name}/files/content", operation_id = "read_agent_file", tag = "agents",
     params(("name" = String, Path, description = "svc_name or id"), PathQuery),
     responses(
         (status = 200, description = "The file", content((Vec<u8> = "application/octet-stream"),
             (Vec<u8> = "image/png"), (Vec<u8> = "image/jpeg"), (Vec<u8> = "image/gif"), (Vec<u8> = "image/webp"))),
-        (status = 206, description = "The part that `Range` asks for", content((Vec<u8> = "application/octet-stream"),
+        (status = 206, description = "The part requested by `Range`", content((Vec<u8> = "application/octet-stream"),
             (Vec<u8> = "image/png"), (Vec<u8> = "image/jpeg"), (Vec<u8> = "image/gif"), (Vec<u8> = "image/webp"))),
-        (status = 304, description = "It is the version of `If-None-Match`"),
+        (status = 304, description = "The file has the version of `If-None-Match`"),
         (status = 404, body = ErrorBody, description = "`agent_not_found`; `file_not_found`"),
         (status = 409, body = ErrorBody, description = "`is_directory`; `not_a_directory`; `is_link`: links are not \
             followed; `not_a_file`: a device, a pipe, or a file with several names"),
-        (status = 416, body = ErrorBody, description = "`range_not_satisfiable`: it begins after the end")))]
+        (status = 416, body = ErrorBody, description = "`range_not_satisfiable`: the range starts after the end")))]
 pub(super) async fn read_agent_file(
     State(files): State<Files>,
     Path(name): Path<String>,
     Query(query): Query<PathQuery>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    let asked = headers.clone();
+    let request_headers = headers.clone();
     let range = move |version: &Version| {
-        let is_for = text(&asked, &IF_RANGE).is_none_or(|known| known.trim() == quoted(version));
-        text(&asked, &RANGE).filter(|_| is_for).map(str::to_owned)
+        let is_for = text(&request_headers, &IF_RANGE).is_none_or(|known| known.trim() == quoted(version));
+        text(&request_headers, &RANGE).filter(|_| is_for).map(str::to_owned)
     };
     let opened = files.open(&name, &query.path, range).await?;
     let known = text(&headers, &IF_NONE_MATCH).map(versions).unwrap_or_default();
     let is_known = known.iter().any(|known| known == "*" || *known == opened.version.to_string());
-    Ok(if is_known { unchanged(&opened) } else { shown(opened) })
+    Ok(if is_known { unchanged(&opened) } else { to_response(opened) })
 }
 
 fn unchanged(opened: &OpenPart) -> Response {
@@ -84,8 +84,8 @@ fn unchanged(opened: &OpenPart) -> Response {
 
 const PRIVATE: &str = "private, no-cache";
 
-/// Whatever it is, it runs nothing and shows nothing in the name of the daemon.
-fn shown(opened: OpenPart) -> Response {
+/// The headers prevent any content from running or rendering in the daemon's origin.
+fn to_response(opened: OpenPart) -> Response {
     let length = opened.part.map_or(opened.bytes, |part| part.length);
     let mut headers = HeaderMap::new();
     let mut set = |name: HeaderName, value: String| {
@@ -109,27 +109,26 @@ fn shown(opened: OpenPart) -> Response {
         }
     };
     let file = tokio::fs::File::from_std(opened.file).take(length);
-    (status, headers, Body::from_stream(ReaderStream::with_capacity(file, PIECE_BYTES))).into_response()
+    (status, headers, Body::from_stream(ReaderStream::with_capacity(file, CHUNK_BYTES))).into_response()
 }
 
 /// Write a file
 ///
-/// The body is the file, byte by byte, up to 1 GiB; directories on the way are made. It is there whole or not at all.
-/// `If-Match` with the `ETag` that was read refuses to overwrite what somebody changed meanwhile, and
-/// `If-None-Match: *` to overwrite anything.
+/// The body is the file, up to 1 GiB. Missing directories are created; the write is atomic. `If-Match` with a known
+/// `ETag` prevents overwriting concurrent changes; `If-None-Match: *` prevents overwriting any file.
 #[utoipa::path(put, path = "/api/agents/{name}/files/content", operation_id = "write_agent_file", tag = "agents",
     params(("name" = String, Path, description = "svc_name or id"), PathQuery,
-        ("If-Match" = Option<String>, Header, description = "The `ETag` of the file that is to be replaced"),
-        ("If-None-Match" = Option<String>, Header, description = "`*`: only where there is no such file")),
+        ("If-Match" = Option<String>, Header, description = "`ETag` of the file to replace"),
+        ("If-None-Match" = Option<String>, Header, description = "`*`: only if the file does not exist")),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses((status = 200, body = AgentFile),
         (status = 404, body = ErrorBody, description = "`agent_not_found`"),
         (status = 409, body = ErrorBody, description = "`workspace_full`; `is_directory`; `not_a_directory`; \
-            `is_link`; `not_a_file`; `file_being_written`: somebody else sends the same file"),
-        (status = 412, body = ErrorBody, description = "`file_changed`: it is another version than that of `If-Match`; \
-            `file_exists`: and `If-None-Match` is `*`"),
+            `is_link`; `not_a_file`; `file_being_written`: another upload of the same file is in progress"),
+        (status = 412, body = ErrorBody, description = "`file_changed`: the version differs from `If-Match`; \
+            `file_exists`: `If-None-Match` is `*`"),
         (status = 413, body = ErrorBody, description = "`body_too_large`; `file_too_large`"),
-        (status = 503, body = ErrorBody, description = "`disk_full`: the last of the disk is kept for the daemon")))]
+        (status = 503, body = ErrorBody, description = "`disk_full`: the reserve of the disk is reached")))]
 pub(super) async fn write_agent_file(
     State(files): State<Files>,
     Path(name): Path<String>,

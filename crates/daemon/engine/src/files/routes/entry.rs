@@ -1,4 +1,4 @@
-//! One file or directory: how a request names it, and how an answer shows it.
+//! Path parameters and views of files and directories.
 
 use agentd_base::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,12 +9,12 @@ use crate::workspaces::{Entry, EntryKind, Version};
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct PathQuery {
-    /// In the workspace: names with `/` between them, none of them `..`.
+    /// Path in the workspace: names separated by `/`, without `..`.
     #[param(min_length = 1, max_length = 4096, example = "reports/june.md")]
     pub(super) path: String,
 }
 
-/// What is there.
+/// Kind of an entry.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum AgentFileKind {
@@ -30,17 +30,17 @@ enum AgentFileKind {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AgentFile {
     name: String,
-    /// In the workspace, as the other operations take it.
+    /// Path in the workspace, as accepted by the other operations.
     path: String,
     kind: AgentFileKind,
-    /// Of a file.
+    /// Size of a file in bytes; null for other kinds.
     #[schema(required)]
     size_bytes: Option<u64>,
     modified_at: Timestamp,
-    /// Of a file: what `If-Match` takes.
+    /// Version of a file for `If-Match`; null for other kinds.
     #[schema(required)]
     etag: Option<String>,
-    /// Of a link: what it says, which may be anything.
+    /// Target of a link as stored, which may be anything; null for other kinds.
     #[schema(required)]
     target: Option<String>,
 }
@@ -65,7 +65,7 @@ impl From<Entry> for AgentFile {
     }
 }
 
-/// As an `ETag` says it.
+/// Formats a version as an `ETag`.
 pub(super) fn quoted(version: &Version) -> String {
     format!("\"{version}\"")
 }

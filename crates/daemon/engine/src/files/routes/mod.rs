@@ -1,4 +1,4 @@
-//! `/api/agents/{name}/files`.
+//! Routes under `/api/agents/{name}/files`.
 
 mod content;
 mod entry;
@@ -13,7 +13,7 @@ use super::service::{Files, Folder};
 use crate::workspaces::Usage;
 use entry::{AgentFile, PathQuery};
 
-/// Entries of a folder that are shown without a `limit`.
+/// Default page size of a folder.
 const DEFAULT_ENTRIES: u32 = 200;
 
 #[must_use]
@@ -28,16 +28,16 @@ pub(super) fn routes() -> Routes<Files> {
         .protected_up_to(MAX_FILE_BYTES, ApiRouter::new().routes(routes!(content::write_agent_file)))
 }
 
-/// What a workspace holds and may hold.
+/// Size and limits of a workspace.
 #[derive(Debug, Serialize, ToSchema)]
 struct WorkspaceUsage {
-    /// Directories included.
+    /// Number of files and directories.
     files: u64,
-    /// Of each file what it says that it is long, or what it takes on the disk, whichever is more.
+    /// Total size in bytes: for each file its length or its space on disk, whichever is larger.
     bytes: u64,
-    /// `workspace_max_files` of the sandbox settings.
+    /// Limit of files: `workspace_max_files` of the sandbox settings.
     max_files: u64,
-    /// `workspace_limit_mb` of the sandbox settings.
+    /// Limit of bytes: `workspace_limit_mb` of the sandbox settings.
     max_bytes: u64,
 }
 
@@ -48,16 +48,16 @@ impl From<Usage> for WorkspaceUsage {
     }
 }
 
-/// A directory, a part of its entries: directories first, then by name.
+/// A page of a directory: directories first, then by name.
 #[derive(Debug, Serialize, ToSchema)]
 struct AgentFileList {
-    /// Empty for the workspace itself.
+    /// Path of the directory; empty for the workspace itself.
     path: String,
     files: Vec<AgentFile>,
-    /// How many entries there are, whatever the part.
+    /// Total number of entries.
     total: usize,
-    /// How many are not in the list at all: those whose names hold control characters or are no text, and of a
-    /// directory with more than 10,000 entries the rest.
+    /// Number of entries that cannot be listed: names with control characters or invalid text, and entries beyond
+    /// 10,000.
     left_out: usize,
     usage: WorkspaceUsage,
 }
@@ -77,7 +77,7 @@ impl From<Folder> for AgentFileList {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct ListQuery {
-    /// Of the directory; left out, the workspace itself.
+    /// Path of the directory. Default: the workspace itself.
     #[serde(default)]
     #[param(max_length = 4096)]
     path: String,
@@ -90,33 +90,33 @@ struct ListQuery {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct DeleteQuery {
-    /// In the workspace.
+    /// Path in the workspace.
     #[param(min_length = 1, max_length = 4096)]
     path: String,
-    /// Whether a directory goes with all that is in it.
+    /// Whether to delete a directory with its content.
     #[serde(default)]
     #[param(default = false)]
     recursive: bool,
 }
 
-/// Where a file is to be.
+/// Target of a move.
 #[derive(Debug, Deserialize, ToSchema)]
 struct AgentFileMove {
-    /// The new path; the directory that it names is there.
+    /// New path; its directory must exist.
     #[schema(min_length = 1, max_length = 4096, example = "reports/2026/june.md")]
     path: String,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 struct AgentFileDeleted {
-    /// Always true.
+    /// Always `true`.
     deleted: bool,
 }
 
-/// The files of an agent's workspace, one directory at a time
+/// List workspace files
 ///
-/// Directories first, then by name. `usage` is of the whole workspace; what others write there is seen after half a
-/// minute at the latest.
+/// Lists one directory: directories first, then by name. `usage` covers the whole workspace; external changes appear
+/// after 30 seconds at the latest.
 #[utoipa::path(get, path = "/api/agents/{name}/files", operation_id = "list_agent_files", tag = "agents",
     params(("name" = String, Path, description = "svc_name or id"), ListQuery),
     responses((status = 200, body = AgentFileList),
@@ -132,7 +132,7 @@ async fn list_agent_files(
     Ok(Json(folder.into()))
 }
 
-/// One file or directory, as its directory lists it
+/// Get a workspace entry
 #[utoipa::path(get, path = "/api/agents/{name}/files/entry", operation_id = "get_agent_file", tag = "agents",
     params(("name" = String, Path, description = "svc_name or id"), PathQuery),
     responses((status = 200, body = AgentFile),
@@ -146,9 +146,9 @@ async fn get_agent_file(
     Ok(Json(files.entry(&name, &query.path).await?.into()))
 }
 
-/// Move or rename a file or a directory
+/// Move a file or directory
 ///
-/// What is at the new path already stays; the directory that it is in must be there.
+/// Fails if the new path exists or its directory does not.
 #[utoipa::path(patch, path = "/api/agents/{name}/files", operation_id = "move_agent_file", tag = "agents",
     params(("name" = String, Path, description = "svc_name or id"), PathQuery), request_body = AgentFileMove,
     responses((status = 200, body = AgentFile),
@@ -164,9 +164,9 @@ async fn move_agent_file(
     Ok(Json(files.rename(&name, &query.path, &to.path).await?.into()))
 }
 
-/// Delete a file or a directory
+/// Delete a file or directory
 ///
-/// A link goes, not what it points to.
+/// Deletes a link itself, not its target.
 #[utoipa::path(delete, path = "/api/agents/{name}/files", operation_id = "delete_agent_file", tag = "agents",
     params(("name" = String, Path, description = "svc_name or id"), DeleteQuery),
     responses((status = 200, body = AgentFileDeleted),
@@ -181,16 +181,16 @@ async fn delete_agent_file(
     Ok(Json(AgentFileDeleted { deleted: true }))
 }
 
-/// Make a directory, and those on the way
+/// Create a directory
 ///
-/// One that is there already is answered as it is.
+/// Creates missing parents. An existing directory is returned unchanged.
 #[utoipa::path(put, path = "/api/agents/{name}/files/directory", operation_id = "create_agent_directory",
     tag = "agents", params(("name" = String, Path, description = "svc_name or id"), PathQuery),
     responses((status = 200, body = AgentFile),
         (status = 404, body = ErrorBody, description = "`agent_not_found`"),
-        (status = 409, body = ErrorBody, description = "`not_a_directory`: a file is in the way; `is_link`; \
+        (status = 409, body = ErrorBody, description = "`not_a_directory`: a parent is a file; `is_link`; \
             `workspace_full`"),
-        (status = 503, body = ErrorBody, description = "`disk_full`: the last of the disk is kept for the daemon")))]
+        (status = 503, body = ErrorBody, description = "`disk_full`: the reserve of the disk is reached")))]
 async fn create_agent_directory(
     State(files): State<Files>,
     Path(name): Path<String>,

@@ -1,4 +1,4 @@
-//! One model file behind the trait that every model answers to.
+//! A local model file as a model backend.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,22 +17,21 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{history, template};
 
-/// Where nobody says. Models that fit inside are small, and small ones lose the thread at anything
-/// higher.
+/// Default temperature. Local models are small, and small models lose coherence at higher values.
 const DEFAULT_TEMPERATURE: f64 = 0.0;
 
-/// Files below this hold models of fewer than about a thousand million parameters.
+/// Maximum file size of a small model, with fewer than about a billion parameters.
 pub(crate) const SMALL_MODEL_BYTES: u64 = 600 << 20;
 
-/// Small models follow an example better than an instruction: with this one they answer in a sentence,
-/// where without it they ramble. It goes before the first message alone: once there is a reply, the
-/// conversation itself is the example, and nobody asks a model about a question that was never asked.
+/// Small models follow an example better than an instruction: with this one they answer in a sentence, without it they
+/// ramble. It precedes only the first message: after a reply, the conversation itself is the example, and the model is
+/// not asked about a question that the user never sent.
 const EXAMPLE: [&str; 2] = ["What is the largest ocean?", "The largest ocean is the Pacific Ocean."];
 
-/// How long a reply of a small model may become where nobody says; what it writes beyond is never of use.
+/// Default output limit of a small model in tokens; longer output is not useful.
 const SMALL_MODEL_OUTPUT: u32 = 500;
 
-/// One model file behind the common trait.
+/// A local model file as a model backend.
 #[derive(Debug, Clone)]
 pub struct LocalBackend {
     model: LocalModel,
@@ -46,25 +45,25 @@ impl LocalBackend {
     }
 
     fn request(&self, request: ModelRequest, is_small: bool, supports_tools: bool) -> GenerateRequest {
-        // A model that is to call tools is not shown that replies are sentences.
+        // The example would teach a model not to call tools.
         let may_call = supports_tools && !request.tools.is_empty();
-        let is_guided = is_small && request.is_conversation && !may_call;
-        let mut wanted = if supports_tools {
+        let uses_example = is_small && request.is_conversation && !may_call;
+        let mut local_request = if supports_tools {
             template::generate_request(&request, &self.path)
         } else {
             let messages = history::conversation(request.messages);
             GenerateRequest::new(self.path.clone(), request.system.unwrap_or_default(), messages)
         };
-        if is_guided && !wanted.messages.iter().any(|message| message.role == ChatRole::Assistant) {
+        if uses_example && !local_request.messages.iter().any(|message| message.role == ChatRole::Assistant) {
             let [question, answer] = EXAMPLE;
-            wanted.messages.splice(0..0, [ChatMessage::user(question), ChatMessage::assistant(answer)]);
+            local_request.messages.splice(0..0, [ChatMessage::user(question), ChatMessage::assistant(answer)]);
         }
         #[allow(clippy::cast_possible_truncation, reason = "a temperature needs no more digits")]
         let temperature = request.temperature.unwrap_or(DEFAULT_TEMPERATURE) as f32;
-        wanted.client = request.client;
-        wanted.temperature = temperature;
-        wanted.max_output_tokens = request.max_output_tokens.or(is_guided.then_some(SMALL_MODEL_OUTPUT));
-        wanted
+        local_request.client = request.client;
+        local_request.temperature = temperature;
+        local_request.max_output_tokens = request.max_output_tokens.or(uses_example.then_some(SMALL_MODEL_OUTPUT));
+        local_request
     }
 }
 
@@ -81,12 +80,12 @@ impl ModelBackend for LocalBackend {
     }
 }
 
-/// What a reply is made within.
+/// Limits of a reply.
 #[derive(Debug, Clone, Copy)]
 struct ReplyContext {
     deadline: Instant,
     limit: Duration,
-    /// How many came before it.
+    /// Number of preceding messages.
     messages: usize,
 }
 
@@ -100,9 +99,9 @@ impl LocalBackend {
         tokio::fs::metadata(&self.path).await.is_ok_and(|file| file.len() < SMALL_MODEL_BYTES)
     }
 
-    async fn reply(&self, wanted: GenerateRequest, context: ReplyContext) -> Result<ModelStream, ModelError> {
-        let mut replies = self.model.generate(wanted);
-        // Whatever fails before the first piece fails the call, as with a vendor.
+    async fn reply(&self, local_request: GenerateRequest, context: ReplyContext) -> Result<ModelStream, ModelError> {
+        let mut replies = self.model.generate(local_request);
+        // An error before the first chunk fails the call, like with a vendor.
         let first = next(&mut replies, context).await.transpose()?;
         let rest = stream::unfold(Some(replies), move |replies| async move {
             let mut replies = replies?;
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_model_is_shown_how_a_reply_looks() {
+    fn small_model_receives_an_example() {
         let backend = LocalBackend::new(options(Vec::new(), "/bin/false").model, PathBuf::from("/dev/null"));
         let asked = |is_small: bool, change: fn(&mut ModelRequest)| {
             let mut request = request(vec![user("hello")]);
@@ -224,14 +223,14 @@ mod tests {
             ]);
         };
         assert_eq!(asked(true, has_replied), (3, Some(SMALL_MODEL_OUTPUT)));
-        // Where the model can call tools, that would teach it not to.
+        // With tools, the example would teach the model not to call them.
         let with_tools = backend.request(request(vec![user("hello")]), true, true);
         assert_eq!((with_tools.messages.len(), with_tools.max_output_tokens), (1, None));
         assert_eq!(with_tools.tools.len(), 1);
     }
 
     #[tokio::test]
-    async fn a_process_that_does_not_start_fails_the_call_and_not_the_stream() {
+    async fn failed_process_start_fails_the_call() {
         let backend = LocalBackend::new(options(Vec::new(), "/bin/false").model, PathBuf::from("/dev/null"));
         let request = ModelRequest { tools: [].into(), ..request(vec![user("hello")]) };
         let error = backend.generate(request).await.err().unwrap();

@@ -1,23 +1,23 @@
-//! The files of the model inside.
+//! Files of the local model.
 
 use std::path::PathBuf;
 
 use agentd_inference::{LocalModel, read_model_facts};
 
-/// The model inside, and where its files lie.
+/// The local model and the folders of its files.
 #[derive(Debug, Clone)]
 pub struct LocalOptions {
     pub model: LocalModel,
-    /// Searched in this order for what `local_model` names, or for any GGUF file. The first is
-    /// `models/` in the data directory.
+    /// Folders that are searched in this order for `local_model`, or for any GGUF file. The first is `models/` in the
+    /// data directory.
     pub folders: Vec<PathBuf>,
 }
 
 impl LocalOptions {
-    /// The file that `wanted` names, or else the first there is, by folder and then by name.
+    /// Returns the file named by `wanted`, or else the first file by folder and name.
     ///
     /// # Errors
-    /// A sentence on what is missing and how to get it.
+    /// A sentence that describes what is missing and how to obtain it.
     pub(crate) fn find(&self, wanted: Option<&str>) -> Result<PathBuf, String> {
         if !agentd_inference::BUILT_IN {
             return Err("this binary was built without the model inside; give a provider its key instead".to_owned());
@@ -39,14 +39,14 @@ impl LocalOptions {
         })
     }
 
-    /// Every file of a model that writes, each name once. The embedding model lies beside them.
+    /// Returns all files of generative models, each name once. Embedding models are in the same folders.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let mut files = self.all_files();
         files.retain(|path| !read_model_facts(path).is_ok_and(|facts| facts.is_encoder()));
         files
     }
 
-    /// Every model file, each name once.
+    /// Returns all model files, each name once.
     fn all_files(&self) -> Vec<PathBuf> {
         let mut files: Vec<PathBuf> = Vec::new();
         for folder in &self.folders {
@@ -54,9 +54,9 @@ impl LocalOptions {
             let is_model = |path: &PathBuf| {
                 path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gguf")) && path.is_file()
             };
-            let mut here: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_model).collect();
-            here.sort();
-            for path in here {
+            let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_model).collect();
+            found.sort();
+            for path in found {
                 if !files.iter().any(|known| known.file_name() == path.file_name()) {
                     files.push(path);
                 }
@@ -81,7 +81,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn finds_files_by_folder_and_name() {
+    async fn files_are_found_by_folder_and_name() {
         let (own, packaged) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let options = options(vec![own.path().to_path_buf(), packaged.path().to_path_buf()], "/bin/false");
         let missing = options.find_file(None).unwrap_err();
@@ -100,10 +100,10 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn an_embedding_model_is_not_taken_for_one_that_writes() {
+    async fn embedding_models_are_not_listed() {
         let folder = tempfile::tempdir().unwrap();
         let options = options(vec![folder.path().to_path_buf()], "/bin/false");
-        // One setting: the kind of the model. The layout is that of GGUF, version 3.
+        // One metadata entry: the model architecture, in the layout of GGUF version 3.
         let file = |kind: &[u8]| {
             let text = |text: &[u8]| [&u64::try_from(text.len()).unwrap().to_le_bytes()[..], text].concat();
             let setting = [text(b"general.architecture"), 8u32.to_le_bytes().to_vec(), text(kind)].concat();
@@ -114,7 +114,7 @@ pub(super) mod tests {
         std::fs::write(folder.path().join("writer.gguf"), file(b"llama")).unwrap();
         assert_eq!(options.find_file(None).unwrap(), folder.path().join("writer.gguf"));
         assert_eq!(options.files().len(), 1);
-        // Whoever names it hears from the engine what is wrong with it.
+        // If it is named explicitly, the inference engine reports the error.
         assert_eq!(options.find_file(Some("all-minilm.gguf")).unwrap(), folder.path().join("all-minilm.gguf"));
     }
 }

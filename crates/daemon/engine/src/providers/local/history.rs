@@ -1,41 +1,41 @@
-//! Conversations for a local model whose chat template has no tools: it is offered none, and what tools of other
-//! models answered earlier becomes text.
+//! Conversations for a local model whose chat template does not support tools: it is offered none, and earlier tool
+//! results of other models become text.
 
 use agentd_base::MarkedText;
 use agentd_inference::ChatMessage;
 use agentd_llm::ModelMessage;
 
-/// A longer result is cut: it shares a small window with the conversation and the answer.
+/// Maximum length of a result, which shares a small window with the conversation and the answer.
 const MAX_RESULT_CHARACTERS: usize = 6000;
 
-/// The conversation without calls. What tools answered since the last question stands with that question; earlier
-/// answers become messages of their own.
+/// Converts a conversation without tool calls. Results since the last question are appended to that question; earlier
+/// results become separate messages.
 pub(super) fn conversation(messages: Vec<ModelMessage>) -> Vec<ChatMessage> {
     let question = last_question(&messages);
     let has_results = matches!(messages.last(), Some(ModelMessage::Tool { .. }));
     let mut chat: Vec<ChatMessage> = Vec::with_capacity(messages.len());
-    let (mut asked, mut results) = (String::new(), String::new());
+    let (mut question_text, mut results) = (String::new(), String::new());
     for (at, message) in messages.into_iter().enumerate() {
         match message {
-            ModelMessage::User { content } if has_results && question == Some(at) => asked = content,
+            ModelMessage::User { content } if has_results && question == Some(at) => question_text = content,
             ModelMessage::User { content } => chat.push(ChatMessage::user(content)),
-            // A message that only made calls says nothing.
+            // A message with calls only has no text.
             ModelMessage::Assistant { content, .. } if content.is_empty() => {}
             ModelMessage::Assistant { content, .. } => chat.push(ChatMessage::assistant(content)),
             ModelMessage::Tool { name, content, is_error, .. } => {
                 let what = if is_error { "failed" } else { "answered" };
-                let told = format!("The tool {name} {what}:\n{}", shortened(&content));
+                let text = format!("The tool {name} {what}:\n{}", truncated(&content));
                 if has_results && question.is_some_and(|question| at > question) {
                     results.push_str("\n\n");
-                    results.push_str(&told);
+                    results.push_str(&text);
                 } else {
-                    chat.push(ChatMessage::user(told));
+                    chat.push(ChatMessage::user(text));
                 }
             }
         }
     }
     if has_results {
-        chat.push(ChatMessage::user(format!("{asked}{results}\n\nAnswer briefly with what the tool says.")));
+        chat.push(ChatMessage::user(format!("{question_text}{results}\n\nAnswer briefly with what the tool says.")));
     }
     chat
 }
@@ -44,8 +44,8 @@ fn last_question(messages: &[ModelMessage]) -> Option<usize> {
     messages.iter().rposition(|message| matches!(message, ModelMessage::User { .. }))
 }
 
-/// The beginning of a long result, with its marks.
-pub(super) fn shortened(content: &str) -> String {
+/// Truncates a long result; keeps its marks.
+pub(super) fn truncated(content: &str) -> String {
     let marked = MarkedText::parse(content);
     let text = marked.as_ref().map_or(content, |marked| marked.text);
     let Some((at, _)) = text.char_indices().nth(MAX_RESULT_CHARACTERS) else { return content.to_owned() };
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn results_stand_with_their_question() {
+    fn results_are_appended_to_their_question() {
         let chat = conversation(vec![
             user("Hi"),
             ModelMessage::Assistant { content: "Hello".to_owned(), tool_calls: Vec::new() },
@@ -96,8 +96,8 @@ mod tests {
     }
 
     #[test]
-    fn marks_stay_around_a_long_result() {
-        let long = shortened(&Marks::new("k").wrap(&"x".repeat(7000)));
+    fn truncated_result_keeps_its_marks() {
+        let long = truncated(&Marks::new("k").wrap(&"x".repeat(7000)));
         let marked = MarkedText::parse(&long).unwrap();
         assert_eq!((marked.text.len(), marked.rest), (MAX_RESULT_CHARACTERS, "\n[the rest is left out]"));
     }

@@ -1,6 +1,6 @@
-//! The local model: its files, and the trait that every model implements.
+//! The local model: its files and its model backend.
 //!
-//! A model whose chat template has tools is offered them through that template ([`template`]). Any other model is
+//! A model whose chat template supports tools is offered them through that template ([`template`]). Any other model is
 //! offered none ([`history`]).
 
 mod backend;
@@ -12,9 +12,9 @@ pub use backend::LocalBackend;
 pub(crate) use backend::SMALL_MODEL_BYTES;
 pub use files::LocalOptions;
 
-/// Why agents are offered no tools with this model file, and what to do about it.
+/// Returns the message for a model file that does not support tools, with a remedy.
 #[must_use]
-pub fn without_tools(file: &str) -> String {
+pub fn no_tools_message(file: &str) -> String {
     format!(
         "The chat template of {file} has no tools, so agents that use it cannot call any. Use a model with tools, such \
          as Qwen 2.5, Mistral or Llama 3.1, or a provider."

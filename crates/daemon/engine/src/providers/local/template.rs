@@ -1,14 +1,14 @@
-//! Tool calls of a local model whose chat template has tools: it is offered them as a vendor's model is, its template
-//! writes calls and answers into the prompt, and calls are read out of its reply.
+//! Tool calls of a local model whose chat template supports tools. The template renders tools, calls and results in the
+//! prompt, and calls are parsed from the reply.
 
 use std::path::Path;
 
 use agentd_inference::{ChatMessage, FunctionCall, GenerateRequest, ToolCall as LocalToolCall, ToolDefinition};
 use agentd_llm::{ModelMessage, ModelRequest, ToolCall};
 
-use super::history::shortened;
+use super::history::truncated;
 
-/// The request with its tools, and with the calls and answers of its messages as such.
+/// Converts a request with its tools, tool calls and results.
 pub(super) fn generate_request(request: &ModelRequest, path: &Path) -> GenerateRequest {
     let tools = request.tools.iter().map(|tool| ToolDefinition {
         name: tool.name.clone(),
@@ -33,14 +33,14 @@ fn message(message: &ModelMessage) -> ChatMessage {
             ChatMessage::assistant(content).with_calls(calls.collect())
         }
         ModelMessage::Tool { call_id, name, content, is_error } => {
-            let content = shortened(content);
+            let content = truncated(content);
             ChatMessage::tool(call_id, name, if *is_error { format!("Error: {content}") } else { content })
         }
     }
 }
 
-/// The calls of a reply after `messages` messages. Ids follow what the vendors' clients make where a vendor
-/// gives none.
+/// Converts the calls of a reply after `messages` messages. Ids follow the scheme that vendor clients use when a vendor
+/// provides none.
 pub(super) fn tool_calls(calls: Vec<FunctionCall>, messages: usize) -> impl Iterator<Item = ToolCall> {
     let numbered = calls.into_iter().enumerate();
     numbered.map(move |(at, call)| ToolCall::new(format!("call_{messages}_{at}"), call.name, call.arguments))

@@ -1,4 +1,4 @@
-//! Providers, preferences, prices and usage; all of it pure.
+//! Providers, preferences, prices and usage, as pure data and functions.
 
 mod budget;
 mod preference;
@@ -15,7 +15,7 @@ pub use view::{DefaultCheck, LocalModelState, LocalModelView, ProviderView};
 
 pub(super) use budget::{ASSUMED_OUTPUT, BudgetState, CallBound, Fit};
 use preference::is_provider;
-pub(super) use provider::{Outcome, ProviderRow, known_ids, parse_base_url, parse_key, server_of};
+pub(super) use provider::{Outcome, ProviderRow, known_ids, parse_base_url, parse_key, server_origin};
 pub(super) use usage::{UsageRow, until_midnight};
 
 pub(super) use preference::{Candidates, Choice, choose};

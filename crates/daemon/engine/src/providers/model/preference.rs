@@ -1,4 +1,4 @@
-//! Which model answers: what was wished for, then what the settings say, then what is there.
+//! Model selection: first the request, then the settings, then the configured providers.
 
 use std::sync::Arc;
 
@@ -6,40 +6,38 @@ use agentd_llm::{ModelBackend, Vendor};
 
 use super::provider::{LOCAL, known_ids};
 
-/// What a request, an agent, or nobody asks for.
+/// Model requested by a request or an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ModelPreference {
     pub provider: Option<String>,
-    /// The provider's own name of the model. Where `provider` is not given, `provider/model` is
-    /// understood too.
+    /// Model name of the provider. Without `provider`, `provider/model` is accepted as well.
     pub model: Option<String>,
 }
 
-/// A model that can be asked.
+/// A model that can be called.
 #[derive(Debug, Clone)]
 pub struct ResolvedModel {
     pub backend: Arc<dyn ModelBackend>,
     pub provider: String,
     pub model: String,
-    /// In tokens, where it is known.
+    /// Context window in tokens; `None` if unknown.
     pub context_window: Option<u64>,
 }
 
 impl ModelPreference {
-    /// What a request's `model` says: `provider/model`, or the name of a model alone.
+    /// Parses the `model` of a request: `provider/model`, or a model name alone.
     #[must_use]
     pub fn parse(text: Option<&str>) -> Self {
         Self { provider: None, model: text.map(str::to_owned) }.split()
     }
 
-    /// What an agent's profile says.
+    /// Creates the preference of an agent's profile.
     #[must_use]
     pub fn new(provider: Option<&str>, model: Option<&str>) -> Self {
         Self { provider: provider.map(str::to_owned), model: model.map(str::to_owned) }.split()
     }
 
-    /// Fills in from a preference of lower rank what this one leaves open. A model is taken over only
-    /// together with its provider.
+    /// Fills missing fields from a preference of lower rank. A model is only taken together with its provider.
     #[must_use]
     pub fn or(self, lower: Self) -> Self {
         let (this, lower) = (self.split(), lower.split());
@@ -66,18 +64,18 @@ pub(super) fn is_provider(id: &str) -> bool {
     id == LOCAL || Vendor::from_id(id).is_some()
 }
 
-/// What there is to choose from.
+/// Available models.
 pub(crate) struct Candidates<'a> {
     /// Configured vendors in their documented order, each with its default model.
     pub(crate) vendors: Vec<(Vendor, String)>,
-    /// The model file when the model inside can run, else what would make it run. Looks into
-    /// folders, so it is asked only when it matters.
+    /// Returns the file of the built-in model, or the reason why it is unavailable. Evaluated lazily because it reads
+    /// folders.
     pub(crate) local: &'a dyn Fn() -> Result<String, String>,
     /// The agent settings, which rank below every preference.
     pub(crate) default: ModelPreference,
 }
 
-/// What was chosen.
+/// Selected model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Choice {
     Vendor { vendor: Vendor, model: String },
@@ -85,12 +83,12 @@ pub(crate) enum Choice {
 }
 
 /// # Errors
-/// A sentence on what is missing and what would mend it.
+/// A sentence that describes what is missing and how to fix it.
 pub(crate) fn choose(preference: ModelPreference, candidates: &Candidates<'_>) -> Result<Choice, String> {
     let preference = preference.or(candidates.default.clone());
     match (preference.provider, preference.model) {
-        (Some(provider), model) => named(&provider, model, candidates),
-        (None, Some(model)) => by_name(&model, candidates),
+        (Some(provider), model) => choose_from_provider(&provider, model, candidates),
+        (None, Some(model)) => choose_by_model_name(&model, candidates),
         (None, None) => match candidates.vendors.first() {
             Some((vendor, model)) => Ok(Choice::Vendor { vendor: *vendor, model: model.clone() }),
             None => (candidates.local)().map(|_| Choice::Local).map_err(|missing| format!(
@@ -100,9 +98,9 @@ pub(crate) fn choose(preference: ModelPreference, candidates: &Candidates<'_>) -
     }
 }
 
-fn named(provider: &str, model: Option<String>, candidates: &Candidates<'_>) -> Result<Choice, String> {
+fn choose_from_provider(provider: &str, model: Option<String>, candidates: &Candidates<'_>) -> Result<Choice, String> {
     if provider == LOCAL {
-        return local(model.as_deref(), candidates);
+        return choose_local(model.as_deref(), candidates);
     }
     let Some(vendor) = Vendor::from_id(provider) else {
         return Err(format!("there is no provider `{provider}`; the providers are {}", known_ids()));
@@ -115,7 +113,7 @@ fn named(provider: &str, model: Option<String>, candidates: &Candidates<'_>) -> 
     }
 }
 
-fn local(model: Option<&str>, candidates: &Candidates<'_>) -> Result<Choice, String> {
+fn choose_local(model: Option<&str>, candidates: &Candidates<'_>) -> Result<Choice, String> {
     let file = (candidates.local)()?;
     match model {
         Some(wanted) if !is_same_file(wanted, &file) => Err(format!(
@@ -129,8 +127,8 @@ fn is_same_file(wanted: &str, file: &str) -> bool {
     wanted == LOCAL || wanted == file || file.rsplit_once('.').is_some_and(|(stem, _)| stem == wanted)
 }
 
-/// Whose model a bare name is, by how vendors name theirs.
-fn by_name(model: &str, candidates: &Candidates<'_>) -> Result<Choice, String> {
+/// Determines the vendor of a bare model name by the vendors' naming conventions.
+fn choose_by_model_name(model: &str, candidates: &Candidates<'_>) -> Result<Choice, String> {
     if (candidates.local)().is_ok_and(|file| is_same_file(model, &file)) {
         return Ok(Choice::Local);
     }
@@ -165,7 +163,7 @@ fn vendor_of(model: &str) -> Option<Vendor> {
         ("deepseek", Vendor::Deepseek),
         ("grok", Vendor::Xai),
     ];
-    // `openai/gpt-oss-120b` and the like are names of those who resell models.
+    // Names such as `openai/gpt-oss-120b` belong to resellers of models.
     NAMES.iter().find(|(prefix, _)| model.starts_with(prefix)).map(|(_, vendor)| *vendor)
 }
 
@@ -186,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn higher_wishes_go_first() {
+    fn higher_ranked_preference_wins() {
         let agent = || ModelPreference::new(Some("groq"), Some("llama"));
         assert_eq!(ModelPreference::parse(None).or(agent()), agent());
         assert_eq!(
@@ -203,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_slashes_belong_to_a_named_provider() {
+    fn names_with_slashes_are_passed_to_the_named_provider() {
         let all = candidates(&Vendor::ALL, false);
         assert_eq!(
             choose(ModelPreference::new(Some("groq"), Some("openai/gpt-oss-120b")), &all),
@@ -221,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_name_goes_to_whom_it_belongs() {
+    fn bare_name_selects_its_vendor() {
         let two = candidates(&[Vendor::Anthropic, Vendor::Xai], true);
         assert_eq!(choose(ModelPreference::parse(Some("grok-4")), &two), vendor(Vendor::Xai, "grok-4"));
         assert_eq!(choose(ModelPreference::parse(Some("claude-x")), &two), vendor(Vendor::Anthropic, "claude-x"));
@@ -230,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_wish_the_settings_and_then_the_first_decide() {
+    fn settings_then_first_provider_are_the_defaults() {
         let mut some = candidates(&[Vendor::Mistral, Vendor::Xai], true);
         assert_eq!(choose(ModelPreference::default(), &some), vendor(Vendor::Mistral, Vendor::Mistral.default_model()));
         some.default = ModelPreference::new(None, Some("xai/grok-9"));
@@ -241,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_with_its_remedy() {
+    fn error_names_the_missing_item_and_a_remedy() {
         let none = candidates(&[], false);
         for (preference, part) in [
             (ModelPreference::default(), "make models"),

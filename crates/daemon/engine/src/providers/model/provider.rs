@@ -1,4 +1,4 @@
-//! One provider: what was set up, and what its last call said.
+//! A provider: its configuration and the result of its last call.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use serde::Serialize;
 use url::Url;
 use utoipa::ToSchema;
 
-/// The id of the model inside the daemon.
+/// Id of the built-in model.
 pub const LOCAL: &str = "local";
 
 const MAX_MESSAGE: usize = 500;
 const MAX_KEY: usize = 4096;
 
-/// What is known of a provider.
+/// Status of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProviderStatus {
-    /// No key and no base URL; or no model file.
+    /// No key and no base URL; for `local`, no model file.
     Unconfigured,
-    /// Set up, and not called since.
+    /// Configured, and not called since.
     Configured,
     Ok,
     Failing,
@@ -44,39 +44,38 @@ impl ProviderStatus {
     }
 }
 
-/// What a call or a test said of a provider.
+/// Result of a call or a test of a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) status: ProviderStatus,
     pub(crate) message: Option<String>,
     pub(crate) checked_at: Timestamp,
-    /// The file of the model inside that was asked.
+    /// Model file, for results of the built-in model.
     pub(crate) file: Option<String>,
 }
 
 impl Outcome {
-    /// The same, of one file of the model inside.
-    pub(crate) fn of_file(self, file: Option<String>) -> Self {
+    /// Sets the model file of the built-in model.
+    pub(crate) fn with_file(self, file: Option<String>) -> Self {
         Self { file, ..self }
     }
 
-    pub(crate) fn good(now: Timestamp) -> Self {
+    pub(crate) fn ok(now: Timestamp) -> Self {
         Self { status: ProviderStatus::Ok, message: None, checked_at: now, file: None }
     }
 
-    /// Whether a failure is the provider's, and not the request's or that of whoever stopped it.
-    pub(crate) fn is_of_provider(error: &ModelError) -> bool {
+    /// Whether the provider caused the failure, not the request or a cancellation.
+    pub(crate) fn is_provider_failure(error: &ModelError) -> bool {
         use ModelErrorCode::{Cancelled, ContextLength, Internal, NoAnswer};
         !matches!(error.code, ContextLength | Cancelled | Internal | NoAnswer)
     }
 
-    /// `None` when the failure is the request's, or somebody stopped it: it says nothing of the
-    /// provider.
-    pub(crate) fn of_call(error: &ModelError, now: Timestamp) -> Option<Self> {
-        Self::is_of_provider(error).then(|| Self::of_test(error, now))
+    /// Returns `None` if the request or a cancellation caused the failure: it does not affect the provider's status.
+    pub(crate) fn from_call_error(error: &ModelError, now: Timestamp) -> Option<Self> {
+        Self::is_provider_failure(error).then(|| Self::from_test_error(error, now))
     }
 
-    pub(crate) fn of_test(error: &ModelError, now: Timestamp) -> Self {
+    pub(crate) fn from_test_error(error: &ModelError, now: Timestamp) -> Self {
         let status = match error.code {
             ModelErrorCode::RateLimit => ProviderStatus::RateLimited,
             _ => ProviderStatus::Failing,
@@ -86,35 +85,35 @@ impl Outcome {
     }
 }
 
-/// A provider's row.
+/// A row of a provider.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ProviderRow {
     pub(crate) id: String,
     pub(crate) base_url: Option<String>,
     pub(crate) default_model: Option<String>,
     pub(crate) outcome: Option<Outcome>,
-    /// When key, base URL or model were last set.
+    /// Time of the last change of key, base URL or model.
     pub(crate) updated_at: Timestamp,
 }
 
-/// A change of one provider: what is kept, cleared, or set.
+/// Changes to one provider.
 #[derive(Debug, Clone, Default)]
 pub struct ProviderChange {
     pub api_key: Patch<SecretUpdate>,
-    /// As the vendor's own SDK takes it.
+    /// Base URL as the vendor's SDK accepts it.
     pub base_url: Patch<String>,
     pub default_model: Patch<String>,
 }
 
-/// What a connectivity test found.
+/// Result of a connectivity test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderReport {
     pub latency: Duration,
-    /// The models that it offers, or why it does not answer.
+    /// Models that it offers, or the reason why it failed.
     pub outcome: Result<Vec<String>, ReportedFailure>,
 }
 
-/// Why a test failed, in the codes of the chat stream.
+/// Failure of a test, with an error code of the chat stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportedFailure {
     pub code: &'static str,
@@ -127,13 +126,13 @@ impl From<&ModelError> for ReportedFailure {
     }
 }
 
-/// Every id, for people.
+/// Returns all provider ids, for messages.
 pub(crate) fn known_ids() -> String {
     let vendors = Vendor::ALL.into_iter().map(Vendor::id);
     vendors.chain([LOCAL]).collect::<Vec<_>>().join(", ")
 }
 
-/// A base URL as it was typed.
+/// Parses a base URL.
 pub(crate) fn parse_base_url(text: &str) -> Result<Url, String> {
     let example = "such as http://127.0.0.1:11434/v1";
     let url = Url::parse(text.trim()).map_err(|_| format!("must be an address, {example}"))?;
@@ -149,12 +148,12 @@ pub(crate) fn parse_base_url(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// The server that a vendor's requests, and with them its key, go to: scheme, host and port.
-pub(crate) fn server_of(vendor: Vendor, base_url: Option<&str>) -> Option<String> {
-    agentd_core::vault::server_of(base_url.unwrap_or(vendor.default_base_url()))
+/// Returns the server that receives a vendor's requests and key: scheme, host and port.
+pub(crate) fn server_origin(vendor: Vendor, base_url: Option<&str>) -> Option<String> {
+    agentd_core::vault::server_origin(base_url.unwrap_or(vendor.default_base_url()))
 }
 
-/// A key as it was pasted: blanks and line ends around it are no part of it.
+/// Parses a key; removes white space around it.
 pub(crate) fn parse_key(key: &Secret) -> Result<Secret, &'static str> {
     let text = key.expose().trim();
     if text.is_empty() {
@@ -174,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base_urls_are_addresses_and_nothing_more() {
+    fn base_url_must_be_a_plain_url() {
         assert!(parse_base_url(" http://127.0.0.1:11434/v1 ").is_ok());
         assert!(parse_base_url("https://proxy.example").is_ok());
         for bad in [
@@ -193,8 +192,8 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_a_scheme_a_host_and_a_port() {
-        let server = |url| server_of(Vendor::Openai, url);
+    fn server_is_scheme_host_and_port() {
+        let server = |url| server_origin(Vendor::Openai, url);
         assert_eq!(server(None), server(Some("https://api.openai.com:443/v2/")));
         assert_eq!(server(Some("http://127.0.0.1:9/a")), server(Some("http://127.0.0.1:9/b")));
         for other in ["http://api.openai.com/v1", "https://api.openai.com:8443/v1", "https://api.openai.com.x.example"]
@@ -204,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_lose_what_pasting_adds() {
+    fn keys_are_trimmed_and_validated() {
         let key = |text: &str| parse_key(&Secret::new(text.to_owned())).map(|key| key.expose().to_owned());
         assert_eq!(key("  sk-123\n"), Ok("sk-123".to_owned()));
         for bad in ["", " \n", "sk 123", "sk-\u{200b}123", "schlüssel"] {
@@ -214,9 +213,9 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_request_says_nothing_of_the_provider() {
+    fn rejected_request_does_not_affect_the_status() {
         let now = Timestamp::from_micros(1);
-        let outcome = |code| Outcome::of_call(&ModelError::new(code, "m"), now).map(|outcome| outcome.status);
+        let outcome = |code| Outcome::from_call_error(&ModelError::new(code, "m"), now).map(|outcome| outcome.status);
         assert_eq!(outcome(ModelErrorCode::ContextLength), None);
         assert_eq!(outcome(ModelErrorCode::Cancelled), None);
         assert_eq!(outcome(ModelErrorCode::RateLimit), Some(ProviderStatus::RateLimited));

@@ -1,4 +1,4 @@
-//! What calls used.
+//! Usage of model calls.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 typed_id!(
-    /// The row of one call.
+    /// Id of a usage row.
     UsageId, "usage"
 );
 
-/// One call of a model that has ended, in whatever way.
+/// A model call that has ended, successfully or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelCall {
     pub provider: String,
@@ -20,15 +20,15 @@ pub struct ModelCall {
     pub usage: Usage,
     pub agent_id: Option<String>,
     pub project_id: Option<String>,
-    /// What asked for it: `chat`, `scheduler` and so on.
+    /// Source of the call: `chat`, `scheduler` and so on.
     pub origin: &'static str,
-    /// The API key with which it was asked for.
+    /// API key of the request.
     pub key_id: Option<String>,
     pub conversation_id: Option<String>,
     pub session_id: Option<String>,
 }
 
-/// A call as it is stored.
+/// A call as stored.
 #[derive(Debug, Clone)]
 pub(crate) struct UsageRow {
     pub(crate) id: UsageId,
@@ -49,8 +49,8 @@ impl UsageRow {
     }
 }
 
-/// Tokens of one model and one type (`input`, `output`, `cache_read`, `cache_write`,
-/// `reasoning`) since the first call. `cache_*` are part of `input`, `reasoning` of `output`.
+/// Total tokens of one model and one type (`input`, `output`, `cache_read`, `cache_write`, `reasoning`). `cache_*` are
+/// part of `input`, `reasoning` of `output`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenTotal {
     pub model: String,
@@ -58,7 +58,7 @@ pub struct TokenTotal {
     pub tokens: u64,
 }
 
-/// Tokens used, input and output together, and the limits they stand against.
+/// Used tokens, input plus output, and their limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UsageFigures {
     pub used_today: u64,
@@ -67,8 +67,8 @@ pub struct UsageFigures {
     pub total_limit: Option<u64>,
 }
 
-/// From `now` to the next midnight in `zone`; never zero. A day that begins later than at
-/// midnight, because the clocks go forward then, ends the wait at its first instant.
+/// Returns the time from `now` to the next midnight in `zone`; never zero. If midnight is skipped by a clock change,
+/// the day starts at its first instant.
 pub(crate) fn until_midnight(now: Timestamp, zone: &TimeZone) -> Duration {
     let zoned = now.to_jiff().to_zoned(zone.clone());
     let start = zoned.tomorrow().and_then(|tomorrow| tomorrow.start_of_day());
@@ -85,12 +85,12 @@ mod tests {
     }
 
     #[test]
-    fn midnight_is_that_of_the_zone() {
+    fn midnight_follows_the_time_zone() {
         assert_eq!(wait("2026-01-05T23:00:00Z", "UTC"), 3600);
         assert_eq!(wait("2026-01-05T23:00:00Z", "Europe/Berlin"), 24 * 3600);
         assert_eq!(wait("2026-01-05T22:30:00Z", "Europe/Berlin"), 1800);
         assert_eq!(wait("2026-01-05T23:59:59.999Z", "UTC"), 1);
-        // The day on which the clocks go forward has 23 hours.
+        // A day with a clock change forward has 23 hours.
         assert_eq!(wait("2026-03-28T23:00:00Z", "Europe/Berlin"), 23 * 3600);
         // In Santiago midnight itself is skipped on 2026-09-06.
         assert_eq!(wait("2026-09-06T03:30:00Z", "America/Santiago"), 1800);

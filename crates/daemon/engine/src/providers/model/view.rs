@@ -1,4 +1,4 @@
-//! A provider as it is shown.
+//! Provider in the public API.
 
 use agentd_base::{SecretState, Timestamp};
 use serde::Serialize;
@@ -6,71 +6,71 @@ use utoipa::ToSchema;
 
 use super::ProviderStatus;
 
-/// One provider. Its key is never shown.
+/// A provider. Its key is never returned.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct ProviderView {
     pub id: String,
-    /// For people.
+    /// Display name.
     pub name: String,
-    /// Whether it can be asked: it has a key or a base URL; `local` has a model file.
+    /// Whether it can be called: it has a key or a base URL; `local` has a model file.
     pub configured: bool,
     pub key: Option<SecretState>,
-    /// Where requests go instead of to the vendor; `null`: to the vendor.
+    /// Base URL that replaces the vendor's; null for the vendor's own.
     pub base_url: Option<String>,
-    /// Where requests go without `base_url`; `null` for `local`, which makes none.
+    /// Base URL used without `base_url`; null for `local`, which sends no requests.
     pub default_base_url: Option<String>,
-    /// The model that answers where none is named.
+    /// Model used if none is specified.
     pub default_model: Option<String>,
     pub status: ProviderStatus,
-    /// Why it is not `ok`, and what would mend it.
+    /// Reason why it is not `ok`, with a remedy; null if none.
     pub message: Option<String>,
-    /// When the last call or test ended that `status` speaks of.
+    /// Time of the call or test that determined `status`.
     pub checked_at: Option<Timestamp>,
-    /// Only of the model inside the daemon.
+    /// State of the built-in model; only for `local`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = LocalModelView, required = false)]
     pub local: Option<LocalModelView>,
 }
 
-/// The model inside the daemon at this moment.
+/// State of the built-in model.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct LocalModelView {
-    /// The file in use, by its name.
+    /// Name of the model file in use.
     pub model: Option<String>,
-    /// Whether the file in use holds a small model, which is good for a first try only.
+    /// Whether the file contains a small model, suitable for first tests only.
     pub small: bool,
-    /// What `local_model` of the agent settings can be set to.
+    /// Valid values of `local_model` in the agent settings.
     pub available_models: Vec<String>,
     pub state: LocalModelState,
-    /// Whether agents that use the file can be offered tools: its chat template must have them. `null` without a file.
+    /// Whether agents can use tools with this model: its chat template must support them. Null without a file.
     pub tools: Option<bool>,
-    /// Why `tools` is `false`, and what to do about it.
+    /// Reason why `tools` is `false`, with a remedy.
     pub tools_message: Option<String>,
-    /// Memory of the process that holds it; 0 while it is not loaded.
+    /// Memory of the model's process in bytes; 0 while unloaded.
     pub resident_bytes: u64,
     pub prompt_tokens_per_second: Option<f64>,
     pub generation_tokens_per_second: Option<f64>,
-    /// Tokens of a conversation, its reply included.
+    /// Context window in tokens, including the reply.
     pub context_length: Option<u32>,
-    /// Replies that are being written or wait.
+    /// Number of running and waiting requests.
     pub active_requests: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LocalModelState {
-    /// Takes no memory; the next request loads it.
+    /// Not in memory; the next request loads it.
     Unloaded,
     Loading,
     Ready,
-    /// The last attempt failed; the next request tries again.
+    /// Loading failed; the next request retries.
     Failed,
 }
 
-/// How the provider that answers by default does.
+/// Result of a check of the default provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DefaultCheck {
-    /// `None`: it was not asked over a network.
+    /// `latency` is `None` if it was checked without a network request.
     Answered {
         provider: String,
         latency: Option<std::time::Duration>,
@@ -79,6 +79,6 @@ pub enum DefaultCheck {
         provider: String,
         reason: String,
     },
-    /// There is none.
+    /// No model is available; the reason.
     NoModel(String),
 }

@@ -1,4 +1,4 @@
-//! `/api/providers`, and the prices of models.
+//! Routes of providers and model prices.
 
 mod prices;
 
@@ -21,48 +21,47 @@ pub(super) fn routes() -> Routes<Providers> {
     Routes::new().protected(router)
 }
 
-/// Every provider: the eight vendors in this order, then the model inside the daemon.
+/// All providers: the eight vendors in a fixed order, then the built-in model.
 #[derive(Debug, Serialize, ToSchema)]
 struct ProviderList {
     providers: Vec<ProviderView>,
     total: usize,
 }
 
-/// What is set up anew. What is left out stays; `null` clears.
+/// Changes to a provider. Absent fields keep their values; null clears them.
 #[derive(Debug, Deserialize, ToSchema)]
 struct UpdateProviderKey {
-    /// The vendor's API key. May be left out when `base_url` names a server that needs none, such
-    /// as Ollama. `{"set": true}`, as it is shown, keeps the present one; not when `base_url` now
-    /// leads to another server, which must not be given a key that was meant for the one before.
+    /// API key of the vendor. Optional if `base_url` is a server without authentication, such as Ollama. `{"set":
+    /// true}` keeps the current key, unless `base_url` changes to another server, which must not receive it.
     #[serde(default)]
     #[schema(value_type = Option<SecretUpdate>)]
     api_key: Patch<SecretUpdate>,
-    /// Where requests go instead of to the vendor, written as the vendor's own SDK takes it
-    /// (OpenAI's ends in `/v1`). May be private or on this machine.
+    /// Base URL that replaces the vendor's, in the form that the vendor's SDK accepts (OpenAI's ends in `/v1`). May be
+    /// private or local.
     #[serde(default)]
     #[schema(value_type = Option<String>, max_length = 2048)]
     base_url: Patch<String>,
-    /// The model that answers where none is named.
+    /// Model used if none is specified.
     #[serde(default)]
     #[schema(value_type = Option<String>, min_length = 1, max_length = 200)]
     default_model: Patch<String>,
 }
 
-/// What a test found.
+/// Result of a test.
 #[derive(Debug, Serialize, ToSchema)]
 struct ProviderTestView {
-    /// Whether the provider answered and took the key.
+    /// Whether the provider answered and accepted the key.
     ok: bool,
     latency_ms: u64,
-    /// The models that it offers; only when `ok`.
+    /// Models of the provider; only if `ok`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Vec<String>, required = false)]
     models: Option<Vec<String>>,
-    /// Why it failed; only when not `ok`.
+    /// Error message; only if not `ok`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     error: Option<String>,
-    /// The kind of failure, as in the `error` event of a chat stream, or `unconfigured`.
+    /// Error code as in the `error` event of a chat stream, or `unconfigured`; only if not `ok`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     code: Option<&'static str>,
@@ -80,22 +79,23 @@ impl From<ProviderReport> for ProviderTestView {
     }
 }
 
-/// All AI providers, with their state
+/// List AI providers
 ///
-/// The eight vendors and `local`, the model inside the daemon, which needs no key. `status` is
-/// what the last call or test said.
+/// Returns the eight vendors and `local`, the built-in model, which needs no key. `status` is the result of the last
+/// call or test.
 #[utoipa::path(get, path = "/api/providers", tag = "providers", responses((status = 200, body = ProviderList)))]
 async fn list_providers(State(providers): State<Providers>) -> Answer<ProviderList> {
     let providers = providers.list().await?;
     Ok(Json(ProviderList { total: providers.len(), providers }))
 }
 
-/// Sets a provider's key, base URL or default model
+/// Update a provider
 ///
-/// In force for the next call. The key is encrypted at rest and never shown again.
+/// Sets the key, base URL or default model; takes effect with the next call. The key is encrypted at rest and never
+/// returned.
 #[utoipa::path(
     put, path = "/api/providers/{id}/key", tag = "providers", request_body = UpdateProviderKey,
-    params(("id" = String, Path, description = "Such as `anthropic`")),
+    params(("id" = String, Path, description = "Id of the provider, for example `anthropic`")),
     responses((status = 200, body = ProviderView)),
 )]
 async fn update_provider_key(
@@ -107,23 +107,25 @@ async fn update_provider_key(
     Ok(Json(providers.set_key(&id, ProviderChange { api_key, base_url, default_model }).await?))
 }
 
-/// Forgets a provider's key, base URL and default model
+/// Delete a provider key
+///
+/// Deletes its key, base URL and default model.
 #[utoipa::path(
     delete, path = "/api/providers/{id}/key", tag = "providers",
-    params(("id" = String, Path, description = "Such as `anthropic`")),
+    params(("id" = String, Path, description = "Id of the provider, for example `anthropic`")),
     responses((status = 200, body = ProviderView)),
 )]
 async fn delete_provider_key(State(providers): State<Providers>, Path(id): Path<String>) -> Answer<ProviderView> {
     Ok(Json(providers.clear_key(&id).await?))
 }
 
-/// Asks a provider whether it answers
+/// Test a provider
 ///
-/// 200 whenever it could be asked; `ok` says what came of it. A vendor is asked for its models,
-/// which costs nothing; `local` loads its model and writes one token.
+/// Lists the models of a vendor, which is free of charge; for `local`, loads the model and generates one token. Returns
+/// 200 if the test could run; `ok` is its result.
 #[utoipa::path(
     post, path = "/api/providers/{id}/test", tag = "providers",
-    params(("id" = String, Path, description = "Such as `anthropic`, or `local`")),
+    params(("id" = String, Path, description = "Id of the provider, for example `anthropic`, or `local`")),
     responses((status = 200, body = ProviderTestView)),
 )]
 async fn test_provider(State(providers): State<Providers>, Path(id): Path<String>) -> Answer<ProviderTestView> {

@@ -1,4 +1,4 @@
-//! `/api/monitoring/prices`.
+//! Routes under `/api/monitoring/prices`.
 
 use agentd_base::{FieldProblem, Problems};
 use agentd_web::{Answer, Json, Validate, Validated};
@@ -11,44 +11,44 @@ use crate::providers::error::ProviderError;
 use crate::providers::model::{LongPrompt, Price, PriceOrigin};
 use crate::providers::service::Providers;
 
-/// Every price in force, in the order of provider and model.
+/// Effective prices, ordered by provider and model.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct PriceList {
     prices: Vec<PriceView>,
     total: usize,
 }
 
-/// What the tokens of a model cost, in US dollars per million.
+/// Prices of a model in US dollars per million tokens.
 #[derive(Debug, Serialize, ToSchema)]
 struct PriceView {
     provider: String,
-    /// Stands for dated and numbered snapshots of the model, too; with a `*` at its end, for every name that begins
-    /// so. Of those that fit, the longest counts.
+    /// Model name. Also applies to dated and numbered snapshots; with a trailing `*`, to all names with that prefix.
+    /// The longest match wins.
     model: String,
     input: f64,
     output: f64,
-    /// `null`: what `input` costs.
+    /// Null: the price of `input`.
     cache_read: Option<f64>,
-    /// `null`: what `input` costs.
+    /// Null: the price of `input`.
     cache_write: Option<f64>,
-    /// `null`: what `output` costs.
+    /// Null: the price of `output`.
     reasoning: Option<f64>,
-    /// What every token of a call costs instead when its prompt is longer than this.
+    /// Prices of calls with a longer prompt.
     #[schema(value_type = Option<LongPromptPrice>)]
     long_prompt: Option<LongPromptPrice>,
-    /// In tokens.
+    /// Context window in tokens.
     context_window: Option<u64>,
-    /// The most tokens that the model writes in one call.
+    /// Maximum output of the model in one call, in tokens.
     max_output_tokens: Option<u64>,
-    /// The day on which the source said so.
+    /// Date of the source.
     #[schema(value_type = Option<String>, format = Date)]
     as_of: Option<Date>,
-    /// Where it was read.
+    /// Source of the price.
     source: Option<String>,
     origin: PriceOrigin,
 }
 
-/// What every token of a call costs whose prompt has more than `above` tokens.
+/// Prices of calls whose prompt exceeds `above` tokens.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 pub(super) struct LongPromptPrice {
     #[schema(minimum = 1, maximum = 1_000_000_000)]
@@ -63,33 +63,33 @@ pub(super) struct LongPromptPrice {
     cache_write: Option<f64>,
 }
 
-/// All prices that are set here; those set before and not named go.
+/// The complete list of overrides; overrides that are not included are removed.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct PriceUpdate {
     #[schema(max_items = 2000)]
     prices: Vec<PriceFields>,
 }
 
-/// What the tokens of a model cost, in US dollars per million.
+/// Prices of a model in US dollars per million tokens.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct PriceFields {
-    /// Such as `openai`, or `local`.
+    /// Provider id, for example `openai`, or `local`.
     #[schema(min_length = 1, max_length = 64)]
     provider: String,
-    /// With a `*` at its end it stands for every name that begins so.
+    /// Model name; with a trailing `*`, all names with that prefix.
     #[schema(min_length = 1, max_length = 200)]
     model: String,
     #[schema(minimum = 0, maximum = 100_000)]
     input: f64,
     #[schema(minimum = 0, maximum = 100_000)]
     output: f64,
-    /// Left out: what `input` costs.
+    /// Default: the price of `input`.
     #[schema(minimum = 0, maximum = 100_000)]
     cache_read: Option<f64>,
-    /// Left out: what `input` costs.
+    /// Default: the price of `input`.
     #[schema(minimum = 0, maximum = 100_000)]
     cache_write: Option<f64>,
-    /// Left out: what `output` costs.
+    /// Default: the price of `output`.
     #[schema(minimum = 0, maximum = 100_000)]
     reasoning: Option<f64>,
     #[schema(value_type = Option<LongPromptPrice>)]
@@ -98,7 +98,7 @@ pub(super) struct PriceFields {
     context_window: Option<u64>,
     #[schema(minimum = 1, maximum = 1_000_000_000)]
     max_output_tokens: Option<u64>,
-    /// Left out: today.
+    /// Date of the source. Default: today.
     #[schema(value_type = Option<String>, max_length = 10)]
     as_of: Option<String>,
     #[schema(max_length = 500)]
@@ -106,7 +106,7 @@ pub(super) struct PriceFields {
 }
 
 impl PriceFields {
-    /// The price, and what is wrong with it.
+    /// Converts the fields to a price and its problems.
     fn read(self) -> (Price, Vec<FieldProblem>) {
         let mut problems = Problems::new();
         let as_of = match self.as_of.as_deref().map(str::parse::<Date>) {
@@ -137,7 +137,7 @@ impl PriceFields {
 }
 
 impl PriceUpdate {
-    /// The prices, or every bad field.
+    /// Converts the update to prices, or to all problems.
     fn read(self) -> Result<Vec<Price>, Vec<FieldProblem>> {
         let (mut prices, mut problems): (Vec<Price>, _) = (Vec::with_capacity(self.prices.len()), Problems::new());
         for (index, fields) in self.prices.into_iter().enumerate() {
@@ -145,7 +145,7 @@ impl PriceUpdate {
             for problem in wrong {
                 problems.add(format!("prices[{index}].{}", problem.field), problem.message);
             }
-            if let Some(other) = prices.iter().position(|other| other.names_the_same(&price)) {
+            if let Some(other) = prices.iter().position(|other| other.has_same_key(&price)) {
                 let message = format!("is named twice, by prices[{other}] too");
                 problems.add(format!("prices[{index}].model"), message);
             }
@@ -196,20 +196,19 @@ impl From<Vec<(PriceOrigin, Price)>> for PriceList {
     }
 }
 
-/// What the tokens of models cost
+/// List model prices
 ///
-/// The table that ships with the daemon, behind `prices.toml` of the data directory and behind what was set here.
-/// A model that none of them names has no known price, and its calls cost `null`.
+/// Returns the shipped prices, overridden by `prices.toml` in the data directory and by prices set with PUT. A model
+/// without a price is not priced: its calls cost `null`.
 #[utoipa::path(get, path = "/api/monitoring/prices", tag = "monitoring", responses((status = 200, body = PriceList)))]
 pub(super) async fn list_prices(State(providers): State<Providers>) -> Answer<PriceList> {
     Ok(Json(providers.list_prices().await?.into()))
 }
 
-/// Sets prices that go before the table that ships with the daemon
+/// Set price overrides
 ///
-/// In the place of all that were set here before: `{"prices": []}` takes them away. Holds for calls that begin from
-/// now on, on every replica; what earlier calls cost stays as it was. Prices that hold anyway are not kept, so the
-/// answer of `GET` can be changed and sent back.
+/// Replaces all overrides; `{"prices": []}` removes them. Applies to calls that start afterwards, on all replicas.
+/// Prices that equal the effective ones are not stored, so the response of GET can be edited and sent back.
 #[utoipa::path(put, path = "/api/monitoring/prices", tag = "monitoring", request_body = PriceUpdate,
     responses((status = 200, body = PriceList)))]
 pub(super) async fn set_prices(

@@ -1,4 +1,4 @@
-//! Setting tokens aside before a call, and settling them after it.
+//! Reserves tokens before a call and settles them after it.
 
 use std::time::Duration;
 
@@ -11,48 +11,47 @@ use super::Providers;
 use crate::providers::error::ProviderError;
 use crate::providers::model::{ASSUMED_OUTPUT, BudgetState, CallBound, Fit, until_midnight};
 use crate::providers::store;
-use crate::providers::store::reservations;
 
-/// How long tokens stay set aside without a sign of life.
-const LEASE: Duration = Duration::from_secs(30);
-/// A call waits so long for what others give back.
-const WAIT: Duration = Duration::from_secs(5);
-/// Looks again after so long, should the word of another replica not have come through.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
-/// When to try again, where others have set aside what is left.
-const TRY_AGAIN: Duration = Duration::from_secs(5);
+/// Lease duration of a reservation.
+const LEASE_DURATION: Duration = Duration::from_secs(30);
+/// Maximum time that a call waits for tokens of other calls.
+const MAX_WAIT: Duration = Duration::from_secs(5);
+/// Poll interval while waiting, in case a notification of another replica is lost.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Retry hint for clients if the remainder is reserved for other calls.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// A call that is about to be made.
+/// A call for which tokens are to be reserved.
 #[derive(Debug, Clone)]
 pub struct PlannedCall {
-    /// Names what is set aside: one call at a time under each name.
+    /// Id of the reservation; one call at a time per id.
     pub id: String,
     pub agent_id: String,
     /// `daily_token_limit` of the agent.
     pub agent_limit: Option<u64>,
-    /// Tokens used under this name that are not recorded yet.
+    /// Used tokens of this id that are not recorded yet.
     pub unrecorded: u64,
     pub provider: String,
     pub model: String,
-    /// Of the prompt, in tokens.
+    /// Size of the prompt in tokens.
     pub prompt: u64,
-    /// The messages among them.
+    /// Size of the messages within the prompt.
     pub messages: u64,
     pub max_output_tokens: Option<u32>,
 }
 
-/// Tokens set aside for one call after the other under one name. Given back when dropped, unless they were settled.
+/// Tokens reserved for consecutive calls under one id. Released on drop unless they were settled.
 #[derive(Debug)]
 pub struct Reservation {
     id: String,
     providers: Providers,
     is_settled: bool,
-    /// How much the call may write, where that is less than it wants.
+    /// Output limit of the call, if it is lower than requested.
     pub max_output_tokens: Option<u32>,
 }
 
 impl Reservation {
-    /// The transaction that settled it is through.
+    /// Marks the reservation as settled after the transaction has committed.
     pub fn settled(mut self) {
         self.is_settled = true;
     }
@@ -61,13 +60,13 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         self.providers.0.reservations.lock().remove(&self.id);
-        // Without a runtime the daemon is at its end, and the lease does it.
+        // Without a runtime the daemon is exiting; the lease expires instead.
         let (false, Ok(runtime)) = (self.is_settled, tokio::runtime::Handle::try_current()) else { return };
         let (providers, id) = (self.providers.clone(), self.id.clone());
         runtime.spawn(async move {
-            let release = async move |tx: &mut Tx| reservations::delete_reservation(tx, &id).await;
+            let release = async move |tx: &mut Tx| store::delete_reservation(tx, &id).await;
             if let Err(error) = providers.0.db.write_relaxed(release).await {
-                tracing::debug!(%error, "tokens that were set aside are given back when their lease ends");
+                tracing::debug!(%error, "failed to release a reservation; it expires with its lease");
             }
         });
     }
@@ -87,12 +86,12 @@ enum Attempt {
 }
 
 impl Providers {
-    /// Sets aside what a call can use at most, in the place of what `held` has set aside before under the same
-    /// name. Waits a little while others have set aside what is left. Without any budget nothing is set aside, and
-    /// the database is not asked.
+    /// Reserves the maximum usage of a call; replaces the previous reservation in `held`. Waits for a limited time
+    /// while the remainder is reserved for other calls. Without a budget, nothing is reserved and the database is not
+    /// accessed.
     ///
     /// # Errors
-    /// A budget that is used up, or the rest of which is set aside for others.
+    /// A budget is exhausted, or its remainder is reserved for other calls.
     pub async fn reserve(&self, call: &PlannedCall, held: &mut Option<Reservation>) -> Result<(), ProviderError> {
         self.0.settings.refresh().await?;
         let Some(limits) = self.limits(call.agent_limit) else { return Ok(()) };
@@ -100,7 +99,7 @@ impl Providers {
         let mut attempt = self.try_reserve(call, limits, bound).await?;
         if matches!(attempt, Attempt::Busy) {
             attempt =
-                tokio::time::timeout(WAIT, self.reserve_after_others(call, bound)).await.unwrap_or(Ok(attempt))?;
+                tokio::time::timeout(MAX_WAIT, self.reserve_after_others(call, bound)).await.unwrap_or(Ok(attempt))?;
         }
         match attempt {
             Attempt::Granted(output) => {
@@ -111,7 +110,7 @@ impl Providers {
                 }
                 Ok(())
             }
-            Attempt::Busy => Err(ProviderError::BudgetReserved { retry_after: TRY_AGAIN }),
+            Attempt::Busy => Err(ProviderError::BudgetReserved { retry_after: RETRY_AFTER }),
             Attempt::Refused(error) => Err(error),
         }
     }
@@ -121,10 +120,10 @@ impl Providers {
         Reservation { id, providers: self.clone(), is_settled: false, max_output_tokens }
     }
 
-    /// One after the other, so that those who wait do not wake each other.
+    /// Waiters proceed one at a time so that they do not wake each other.
     async fn reserve_after_others(&self, call: &PlannedCall, bound: CallBound) -> Result<Attempt, ProviderError> {
-        let _turn = self.0.waiting.lock().await;
-        let mut changes = self.0.db.watch(reservations::RESERVATIONS);
+        let _guard = self.0.waiting.lock().await;
+        let mut changes = self.0.db.watch(store::RESERVATIONS);
         loop {
             changes.borrow_and_update();
             self.0.settings.refresh().await?;
@@ -134,15 +133,15 @@ impl Providers {
             if !matches!(attempt, Attempt::Busy) || self.0.draining.is_cancelled() {
                 return Ok(attempt);
             }
-            let look_again = tokio::time::sleep_until(Instant::now() + LOOK_AGAIN);
+            let poll = tokio::time::sleep_until(Instant::now() + POLL_INTERVAL);
             tokio::select! {
                 _ = changes.changed() => {}
-                () = look_again => {}
+                () = poll => {}
             }
         }
     }
 
-    /// `None`: there is no budget.
+    /// Returns the limits; `None` without a budget.
     fn limits(&self, agent_today: Option<u64>) -> Option<Limits> {
         let settings = self.0.settings.agent();
         let limits = Limits { total: settings.total_token_limit, today: settings.daily_token_limit, agent_today };
@@ -151,9 +150,9 @@ impl Providers {
 
     async fn bound(&self, call: &PlannedCall) -> Result<CallBound, ProviderError> {
         let table = self.price_table().await?;
-        let writes = table.max_output_tokens(&call.provider, &call.model);
+        let model_limit = table.max_output_tokens(&call.provider, &call.model);
         let wanted = call.max_output_tokens.map(u64::from);
-        let output = wanted.into_iter().chain(writes).min().unwrap_or(ASSUMED_OUTPUT);
+        let output = wanted.into_iter().chain(model_limit).min().unwrap_or(ASSUMED_OUTPUT);
         Ok(CallBound { prompt: call.prompt, messages: call.messages, output })
     }
 
@@ -164,15 +163,15 @@ impl Providers {
         bound: CallBound,
     ) -> Result<Attempt, ProviderError> {
         let (providers, call) = (self.clone(), call.clone());
-        // What is not durable is lost together with the call that it was for.
+        // A reservation that is not durable is lost together with its call.
         let reserve = async move |tx: &mut Tx| {
-            reservations::take_turn(tx).await?;
+            store::lock_budget(tx).await?;
             let now = tx.clock().now();
-            reservations::delete_expired(tx, now).await?;
+            store::delete_expired(tx, now).await?;
             match providers.fit(tx, &call, limits, &bound, now).await? {
                 Attempt::Granted(output) => {
                     let tokens = call.unrecorded.saturating_add(bound.reserved(output));
-                    reservations::put_reservation(tx, &call.id, &call.agent_id, tokens, now + LEASE).await?;
+                    store::put_reservation(tx, &call.id, &call.agent_id, tokens, now + LEASE_DURATION).await?;
                     Ok(Attempt::Granted(output))
                 }
                 other => Ok(other),
@@ -181,7 +180,7 @@ impl Providers {
         self.0.db.write_locking(Durability::Relaxed, reserve).await
     }
 
-    /// Reads first what is set aside: what is settled meanwhile counts twice then, and never not at all.
+    /// Reads the reservations first: usage settled concurrently is then counted twice, never missed.
     async fn fit(
         &self,
         read: &mut Read,
@@ -190,7 +189,7 @@ impl Providers {
         bound: &CallBound,
         now: Timestamp,
     ) -> Result<Attempt, ProviderError> {
-        let (reserved, reserved_of_agent) = reservations::sum_reserved(read, &call.id, &call.agent_id).await?;
+        let (reserved, reserved_of_agent) = store::sum_reserved(read, &call.id, &call.agent_id).await?;
         let today = self.0.settings.day(now);
         let (used_today, total_used) = match (limits.today, limits.total) {
             (None, None) => (0, 0),
@@ -215,7 +214,7 @@ impl Providers {
             match (BudgetState { limit, used: used.saturating_add(call.unrecorded), reserved }).fit(bound) {
                 Fit::Granted(output) => granted = granted.min(output),
                 Fit::Busy => is_busy = true,
-                Fit::UsedUp => {
+                Fit::Exhausted => {
                     return Ok(Attempt::Refused(match of_agent {
                         None => ProviderError::TotalBudget { limit },
                         Some(false) => ProviderError::DailyBudget { limit, retry_after },
@@ -227,30 +226,30 @@ impl Providers {
         Ok(if is_busy { Attempt::Busy } else { Attempt::Granted(granted) })
     }
 
-    /// Gives back what is set aside under a name, in the transaction that records what was used.
+    /// Releases a reservation in the transaction that records the usage.
     ///
     /// # Errors
-    /// What the database refuses.
+    /// A store error.
     pub async fn settle_reservation(&self, tx: &mut Tx, id: &str) -> Result<(), StoreError> {
-        reservations::delete_reservation(tx, id).await
+        store::delete_reservation(tx, id).await
     }
 
-    /// Keeps what this process has set aside.
+    /// Renews the reservations of this process.
     ///
     /// # Errors
-    /// What the database refuses.
+    /// A store error.
     pub async fn renew_reservations(&self, tx: &mut Tx) -> Result<(), StoreError> {
         let ids: Vec<String> = self.0.reservations.lock().iter().cloned().collect();
-        reservations::renew_reservations(tx, &ids, LEASE).await
+        store::renew_reservations(tx, &ids, LEASE_DURATION).await
     }
 
-    /// At the start: with a database for this daemon alone, whatever is set aside belonged to an earlier life of it.
+    /// Deletes stale reservations at startup, if the database is exclusive to this daemon.
     ///
     /// # Errors
-    /// What the database refuses.
-    pub async fn forget_reservations(&self) -> Result<(), StoreError> {
+    /// A store error.
+    pub async fn delete_stale_reservations(&self) -> Result<(), StoreError> {
         if self.0.db.is_exclusive() {
-            self.0.db.write_relaxed(async |tx: &mut Tx| reservations::delete_reservations(tx).await).await?;
+            self.0.db.write_relaxed(async |tx: &mut Tx| store::delete_reservations(tx).await).await?;
         }
         Ok(())
     }

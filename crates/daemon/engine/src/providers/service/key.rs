@@ -1,4 +1,4 @@
-//! Setting a vendor up: its key, its base URL, its default model.
+//! Configures a vendor: key, base URL, default model.
 
 use agentd_base::{Patch, Problems, Secret, SecretUpdate};
 use agentd_llm::Vendor;
@@ -6,12 +6,14 @@ use agentd_store::Tx;
 
 use super::{KEYS, Providers, canonical};
 use crate::providers::error::ProviderError;
-use crate::providers::model::{LOCAL, ProviderChange, ProviderRow, ProviderView, parse_base_url, parse_key, server_of};
+use crate::providers::model::{
+    LOCAL, ProviderChange, ProviderRow, ProviderView, parse_base_url, parse_key, server_origin,
+};
 use crate::providers::store;
 
 const MAX_MODEL_NAME: usize = 200;
 
-/// A change of a vendor whose values are good, each by itself.
+/// A validated change of a vendor.
 #[derive(Debug, Clone)]
 pub struct PreparedProvider {
     vendor: Vendor,
@@ -21,12 +23,12 @@ pub struct PreparedProvider {
 }
 
 impl Providers {
-    /// Sets, keeps or clears key, base URL and default model of a vendor. A key is needed unless
-    /// a base URL names a server that needs none, and again when a base URL leads to another server
-    /// than the one that the stored key was meant for.
+    /// Sets, keeps or clears key, base URL and default model of a vendor. A key is required unless the base URL is a
+    /// server without authentication. It is required again if the base URL changes to a server for which the stored key
+    /// was not intended.
     ///
     /// # Errors
-    /// `Unknown`, `LocalHasNoKey`, or `Invalid` with every bad field; then nothing has changed.
+    /// `Unknown`, `LocalHasNoKey`, or `Invalid` with all invalid fields; nothing changes then.
     pub async fn set_key(&self, id: &str, change: ProviderChange) -> Result<ProviderView, ProviderError> {
         let prepared = self.prepare(id, change)?;
         let (providers, written) = (self.clone(), prepared.clone());
@@ -35,11 +37,10 @@ impl Providers {
         self.get(id).await
     }
 
-    /// Writes a prepared change beside the caller's own. What follows the commit is
-    /// [`Self::written`].
+    /// Stores a prepared change in the caller's transaction. Call [`Self::written`] after the commit.
     ///
     /// # Errors
-    /// `Invalid` when a key is missing; the transaction must then be given up.
+    /// `Invalid` if a key is missing; the transaction must then be rolled back.
     pub async fn write(&self, tx: &mut Tx, change: &PreparedProvider) -> Result<(), ProviderError> {
         let (vault, vendor, id) = (&self.0.vault, change.vendor, change.vendor.id());
         let has_key = match &change.key {
@@ -48,7 +49,7 @@ impl Providers {
             Patch::Keep => vault.contains(tx, KEYS, id).await?,
         };
         let mut row = store::find_provider(tx, id).await?.unwrap_or_default();
-        let meant_for = server_of(vendor, row.base_url.as_deref());
+        let previous_server = server_origin(vendor, row.base_url.as_deref());
         change.base_url.clone().apply(&mut row.base_url);
         change.default_model.clone().apply(&mut row.default_model);
         let mut problems = Problems::new();
@@ -56,7 +57,7 @@ impl Providers {
             problems.add("api_key", "is required, unless base_url names a server that needs no key");
         }
         let keeps_key = has_key && matches!(change.key, Patch::Keep);
-        if keeps_key && server_of(vendor, row.base_url.as_deref()) != meant_for {
+        if keeps_key && server_origin(vendor, row.base_url.as_deref()) != previous_server {
             problems.add(
                 "api_key",
                 "is required again: base_url leads to another server, and the stored key was not meant for that; give \
@@ -74,12 +75,12 @@ impl Providers {
         Ok(())
     }
 
-    /// Forgets what was said of the vendor before a change that is now committed.
+    /// Clears the last result of the vendor after a committed change.
     pub fn written(&self, change: &PreparedProvider) {
         self.0.outcomes.lock().remove(change.vendor.id());
     }
 
-    /// Forgets key, base URL and default model of a vendor.
+    /// Deletes key, base URL and default model of a vendor.
     ///
     /// # Errors
     /// `Unknown` or `LocalHasNoKey`.
@@ -102,10 +103,10 @@ impl Providers {
         }
     }
 
-    /// Holds a change against the rules, for a transaction of the caller's.
+    /// Validates a change for a transaction of the caller.
     ///
     /// # Errors
-    /// `Unknown`, `LocalHasNoKey`, or `Invalid` with every bad field.
+    /// `Unknown`, `LocalHasNoKey`, or `Invalid` with all invalid fields.
     pub fn prepare(&self, id: &str, change: ProviderChange) -> Result<PreparedProvider, ProviderError> {
         let vendor = self.vendor(id)?;
         let mut problems = Problems::new();

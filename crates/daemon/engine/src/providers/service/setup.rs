@@ -1,9 +1,9 @@
-//! Listing providers and testing them.
+//! Listing and testing of providers.
 
 use std::time::Duration;
 
 use agentd_base::SecretState;
-use agentd_core::settings::{AgentSettings, FindsNamed, Section};
+use agentd_core::settings::{AgentSettings, Section, ValidateReference};
 use agentd_inference::{LocalState, LocalStatus};
 use agentd_llm::{ModelBackend, ModelError, ModelEvent, ModelMessage, ModelRequest, Usage, Vendor};
 use agentd_store::Tx;
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::{Configured, Providers, canonical, file_name};
 use crate::providers::error::ProviderError;
-use crate::providers::local::{LocalBackend, SMALL_MODEL_BYTES, without_tools};
+use crate::providers::local::{LocalBackend, SMALL_MODEL_BYTES, no_tools_message};
 use crate::providers::model::{
     DefaultCheck, LOCAL, LocalModelState, LocalModelView, ModelCall, ModelPreference, Outcome, ProviderReport,
     ProviderRow, ProviderStatus, ProviderView, ReportedFailure,
@@ -24,10 +24,10 @@ const LOCAL_NAME: &str = "The model inside the daemon";
 const LOCAL_TEST_LIMIT: Duration = Duration::from_secs(60);
 
 impl Providers {
-    /// Every provider in the documented order, `local` last.
+    /// Returns all providers in the documented order, `local` last.
     ///
     /// # Errors
-    /// The database is away.
+    /// A store error.
     pub async fn list(&self) -> Result<Vec<ProviderView>, ProviderError> {
         self.0.settings.refresh().await?;
         let rows = store::list_providers(&mut self.0.db.read().await?).await?;
@@ -42,29 +42,29 @@ impl Providers {
         Ok(views)
     }
 
-    /// One provider.
+    /// Returns one provider.
     ///
     /// # Errors
-    /// `Unknown`, or the database is away.
+    /// `Unknown`, or a store error.
     pub async fn get(&self, id: &str) -> Result<ProviderView, ProviderError> {
         let id = canonical(id)?;
         let found = self.list().await?.into_iter().find(|view| view.id == id);
         found.ok_or_else(|| ProviderError::Unknown { id: id.to_owned(), known: super::known_ids() })
     }
 
-    /// The one spelling of a provider's id.
+    /// Returns the canonical id of a provider.
     ///
     /// # Errors
-    /// For what is none: the ids there are.
+    /// The valid ids, if the id is unknown.
     pub fn check_id(&self, id: &str) -> Result<&'static str, String> {
         canonical(id).map_err(|_| super::known_ids())
     }
 
-    /// Asks the provider whether it answers. A vendor is asked for its models, which costs no
-    /// tokens; the model inside is loaded and writes one token.
+    /// Tests a provider. A vendor is asked for its models, which costs no tokens; the built-in model is loaded and
+    /// generates one token.
     ///
     /// # Errors
-    /// `Unknown`, or the database is away. That a provider does not answer is a report.
+    /// `Unknown`, or a store error. A failure of the provider is part of the report.
     pub async fn test(&self, id: &str) -> Result<ProviderReport, ProviderError> {
         let id = canonical(id)?;
         let started = Instant::now();
@@ -76,24 +76,23 @@ impl Providers {
             found.ok().filter(|_| id == LOCAL).map(|path| file_name(&path))
         };
         let outcome = match outcome {
-            Tested::Answered(models) => {
-                self.note(id, Outcome::good(now).of_file(file())).await;
+            TestOutcome::Answered(models) => {
+                self.store_outcome(id, Outcome::ok(now).with_file(file())).await;
                 Ok(models)
             }
-            Tested::Failed(error) => {
-                self.note(id, Outcome::of_test(&error, now).of_file(file())).await;
+            TestOutcome::Failed(error) => {
+                self.store_outcome(id, Outcome::from_test_error(&error, now).with_file(file())).await;
                 Err(ReportedFailure::from(&error))
             }
-            Tested::NotSetUp(message) => Err(ReportedFailure { code: "unconfigured", message }),
+            TestOutcome::NotConfigured(message) => Err(ReportedFailure { code: "unconfigured", message }),
         };
         Ok(ProviderReport { latency, outcome })
     }
 
-    /// Whether the provider that answers by default does, asked for nothing that costs: a vendor for its models, the
-    /// model inside for its state.
+    /// Checks the default provider without cost: a vendor by listing its models, the built-in model by its state.
     ///
     /// # Errors
-    /// The database is away. That nobody answers is an answer.
+    /// A store error. Failures of the provider are part of the result.
     pub async fn check_default(&self) -> Result<DefaultCheck, ProviderError> {
         let provider = match self.resolve(ModelPreference::new(None, None)).await {
             Ok(resolved) => resolved.provider,
@@ -114,36 +113,36 @@ impl Providers {
         })
     }
 
-    async fn test_vendor(&self, id: &'static str) -> Result<Tested, ProviderError> {
+    async fn test_vendor(&self, id: &'static str) -> Result<TestOutcome, ProviderError> {
         let configured = self.configured().await?;
         let backend = match configured.iter().find(|configured| configured.vendor.id() == id) {
             None => {
                 let message = format!("{id} has no key; set it with PUT /api/providers/{id}/key");
-                return Ok(Tested::NotSetUp(message));
+                return Ok(TestOutcome::NotConfigured(message));
             }
-            Some(Configured { backend: Err(message), .. }) => return Ok(Tested::NotSetUp(message.clone())),
+            Some(Configured { backend: Err(message), .. }) => return Ok(TestOutcome::NotConfigured(message.clone())),
             Some(Configured { backend: Ok(backend), .. }) => backend,
         };
         Ok(match backend.test().await {
-            Ok(report) => Tested::Answered(report.models),
-            Err(error) => Tested::Failed(error),
+            Ok(report) => TestOutcome::Answered(report.models),
+            Err(error) => TestOutcome::Failed(error),
         })
     }
 
-    async fn test_local(&self) -> Result<Tested, ProviderError> {
+    async fn test_local(&self) -> Result<TestOutcome, ProviderError> {
         self.0.settings.refresh().await?;
         let agent = self.0.settings.agent();
         let path = match self.0.local.find(agent.local_model.as_deref()) {
             Ok(path) => path,
-            Err(missing) => return Ok(Tested::NotSetUp(missing)),
+            Err(missing) => return Ok(TestOutcome::NotConfigured(missing)),
         };
         let model = file_name(&path);
-        match one_token(LocalBackend::new(self.0.local.model.clone(), path), &model).await {
+        match generate_one_token(LocalBackend::new(self.0.local.model.clone(), path), &model).await {
             Ok(usage) => {
                 self.record_test(model, usage).await?;
-                Ok(Tested::Answered(self.available_models()))
+                Ok(TestOutcome::Answered(self.available_models()))
             }
-            Err(error) => Ok(Tested::Failed(error)),
+            Err(error) => Ok(TestOutcome::Failed(error)),
         }
     }
 
@@ -170,9 +169,9 @@ impl Providers {
 
     fn vendor_view(&self, vendor: Vendor, row: Option<&ProviderRow>, configured: Option<&Configured>) -> ProviderView {
         let updated_at = row.map(|row| row.updated_at).unwrap_or_default();
-        let here = self.0.outcomes.lock().get(vendor.id()).cloned();
+        let in_memory = self.0.outcomes.lock().get(vendor.id()).cloned();
         let stored = row.and_then(|row| row.outcome.clone());
-        let outcome = [here, stored].into_iter().flatten().filter(|outcome| outcome.checked_at >= updated_at);
+        let outcome = [in_memory, stored].into_iter().flatten().filter(|outcome| outcome.checked_at >= updated_at);
         let outcome = outcome.max_by_key(|outcome| outcome.checked_at);
         let (status, message, checked_at) = match (configured, outcome) {
             (None, _) => {
@@ -206,7 +205,7 @@ impl Providers {
         let found = self.0.local.find(self.0.settings.agent().local_model.as_deref());
         let mut now = self.0.local.model.status();
         let file = found.as_ref().ok();
-        // What is said of a file that is no longer the one in use says nothing of this one.
+        // The status of a file that is no longer in use does not apply.
         if now.model.as_ref() != file {
             now = LocalStatus::default();
         }
@@ -246,7 +245,7 @@ impl Providers {
                 tools: supports_tools,
                 tools_message: file
                     .filter(|_| supports_tools == Some(false))
-                    .map(|path| without_tools(&file_name(path))),
+                    .map(|path| no_tools_message(&file_name(path))),
                 resident_bytes: now.resident_bytes,
                 prompt_tokens_per_second: now.prompt_tokens_per_second,
                 generation_tokens_per_second: now.generation_tokens_per_second,
@@ -257,7 +256,7 @@ impl Providers {
     }
 }
 
-impl FindsNamed for Providers {
+impl ValidateReference for Providers {
     fn named_by(&self) -> (&'static str, &'static str) {
         (AgentSettings::NAME, "local_model")
     }
@@ -266,7 +265,7 @@ impl FindsNamed for Providers {
         let local = self.0.local.clone();
         let name = name.to_owned();
         async move {
-            // Looks into folders.
+            // Reads folders.
             let found = tokio::task::spawn_blocking(move || local.find_file(Some(&name))).await;
             found.ok()?.err()
         }
@@ -274,13 +273,13 @@ impl FindsNamed for Providers {
     }
 }
 
-enum Tested {
+enum TestOutcome {
     Answered(Vec<String>),
     Failed(ModelError),
-    NotSetUp(String),
+    NotConfigured(String),
 }
 
-async fn one_token(backend: LocalBackend, model: &str) -> Result<Usage, ModelError> {
+async fn generate_one_token(backend: LocalBackend, model: &str) -> Result<Usage, ModelError> {
     let request = ModelRequest {
         client: "test".into(),
         model: model.to_owned(),

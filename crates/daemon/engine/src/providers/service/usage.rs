@@ -1,4 +1,4 @@
-//! Counting what calls used.
+//! Usage accounting of model calls.
 
 use agentd_base::Timestamp;
 use agentd_core::rollups::{Period, UsageSum};
@@ -9,20 +9,19 @@ use crate::providers::error::ProviderError;
 use crate::providers::model::{ModelCall, TokenTotal, UsageFigures, UsageId, UsageRow};
 use crate::providers::store;
 
-/// Over how many rows replicas spread each sum.
+/// Number of rows over which replicas spread each total.
 const SHARDS: u32 = 8;
 
 impl Providers {
-    /// Stores what a call used and what it cost, in the transaction that ends it; answers the cost, where a price is
-    /// known.
+    /// Stores the usage and the cost of a call in the transaction that ends it. Returns the cost if the price is known.
     ///
     /// # Errors
-    /// What the database refuses.
+    /// A store error.
     pub async fn record_usage(&self, tx: &mut Tx, call: ModelCall) -> Result<Option<u64>, StoreError> {
         let at = self.0.clock.now();
         let id = UsageId::generate(&self.0.ids);
         let shard = match tx.dialect() {
-            // One writer meets nobody.
+            // SQLite has a single writer, so there is no contention.
             Dialect::Sqlite => 0,
             Dialect::Postgres => id.as_str().bytes().last().map_or(0, u32::from) % SHARDS,
         };
@@ -32,11 +31,11 @@ impl Providers {
         Ok(cost_micro_usd)
     }
 
-    /// Tokens used today and in all, with their limits. Today ends at midnight in the profile's
-    /// time zone; a call belongs to the day on which it ended, in the zone that was set then.
+    /// Returns the tokens used today and in total, with their limits. The day ends at midnight in the time zone of the
+    /// profile; a call counts for the day on which it ended, in the zone configured then.
     ///
     /// # Errors
-    /// The database is away.
+    /// A store error.
     pub async fn usage_figures(&self) -> Result<UsageFigures, ProviderError> {
         let agent = self.0.settings.agent();
         let today = self.0.settings.day(self.0.clock.now());
@@ -49,37 +48,37 @@ impl Providers {
         })
     }
 
-    /// What calls of all time used, by model, those with the most tokens first.
+    /// Returns the total usage by model, the models with the most tokens first.
     ///
     /// # Errors
-    /// The database is away.
+    /// A store error.
     pub async fn model_totals(&self) -> Result<Vec<(String, UsageSum)>, ProviderError> {
         Ok(store::list_model_totals(&mut self.0.db.read().await?).await?)
     }
 
-    /// When a model last answered each of these agents, where one did.
+    /// Returns the time of the last model call of each of these agents that has one.
     ///
     /// # Errors
-    /// The database is away.
+    /// A store error.
     pub async fn last_calls(&self, agents: &[&str]) -> Result<Vec<(String, Timestamp)>, ProviderError> {
         Ok(store::list_last_calls(&mut self.0.db.read().await?, agents).await?)
     }
 
-    /// Tokens of all time by model and type, those with the most tokens first. As many as there are
-    /// models: who shows them bounds their number, and decides once and for all which it shows.
+    /// Returns total tokens by model and type, the models with the most tokens first. The number of models is
+    /// unbounded: callers must limit what they expose, and keep the selection stable.
     ///
     /// # Errors
-    /// The database is away.
+    /// A store error.
     pub async fn token_totals(&self) -> Result<Vec<TokenTotal>, ProviderError> {
         let models = store::list_token_totals(&mut self.0.db.read().await?).await?;
         Ok(models.into_iter().flatten().collect())
     }
 
-    /// What calls used that ended in a period, to the call. It costs by their number: longer periods are asked of
-    /// `rollups`.
+    /// Returns the exact usage of calls that ended in a period. The cost is linear in their number; use `rollups` for
+    /// longer periods.
     ///
     /// # Errors
-    /// The database is away.
+    /// A store error.
     pub async fn usage_between(&self, period: Period) -> Result<UsageSum, ProviderError> {
         Ok(store::sum_calls(&mut self.0.db.read().await?, period).await?)
     }

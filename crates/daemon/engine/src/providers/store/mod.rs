@@ -1,19 +1,21 @@
-//! Rows of providers, usage, and its sums.
+//! Rows of providers, usage and usage totals.
 
 pub(super) mod prices;
-pub(super) mod reservations;
+
+use std::time::Duration;
 
 use agentd_base::Timestamp;
+use agentd_core::lease::LeaseTable;
 use agentd_core::rollups::{self, Period, UsageEntry, UsageSum};
-use agentd_store::{Read, Row, StoreError, Topic, Tx, args, batch_of, rows_of};
+use agentd_store::{Dialect, Read, Row, StoreError, Topic, Tx, args, batch_size, row_placeholders};
 use jiff::civil::Date;
 
 use super::model::{Outcome, ProviderRow, ProviderStatus, TokenTotal, UsageRow};
 
-/// What backends are made of: keys, base URLs, default models. Not what calls said.
+/// Topic for changes to keys, base URLs and default models, not for call results.
 pub(super) const PROVIDERS: Topic = Topic::new("providers");
 
-/// The `day` of the sums of all time.
+/// Value of `day` for the all-time totals.
 const ALL_TIME: &str = "";
 
 pub(super) async fn list_providers(read: &mut Read) -> Result<Vec<ProviderRow>, StoreError> {
@@ -44,7 +46,7 @@ fn provider(row: &Row) -> Result<ProviderRow, StoreError> {
     })
 }
 
-/// What earlier calls said is forgotten: it was said of another key.
+/// Clears the last result, which belongs to another key.
 pub(super) async fn upsert_provider(tx: &mut Tx, row: &ProviderRow) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO providers (id, base_url, default_model, updated_at) VALUES ($1, $2, $3, $4) \
@@ -118,7 +120,7 @@ pub(super) async fn insert_usage(tx: &mut Tx, row: &UsageRow) -> Result<(), Stor
     add_to_totals(tx, row).await
 }
 
-/// To those of all time and to those of its day.
+/// Adds a call to the all-time totals and to the totals of its day.
 async fn add_to_totals(tx: &mut Tx, row: &UsageRow) -> Result<(), StoreError> {
     let (call, usage) = (&row.call, &row.call.usage);
     tx.execute(
@@ -153,7 +155,7 @@ async fn add_to_totals(tx: &mut Tx, row: &UsageRow) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Tokens in and out, (on that day, in all).
+/// Returns input plus output tokens as (on that day, in total).
 pub(super) async fn sum_tokens(read: &mut Read, day: Date) -> Result<(u64, u64), StoreError> {
     let sql = "SELECT day, CAST(SUM(input_tokens + output_tokens) AS BIGINT) AS tokens FROM usage_totals \
                WHERE day IN ($1, $2) GROUP BY day";
@@ -195,12 +197,12 @@ pub(super) async fn list_model_totals(read: &mut Read) -> Result<Vec<(String, Us
     rows.iter().map(|row| Ok((row.get("model")?, UsageSum::read(row)?))).collect()
 }
 
-/// When each of these agents was last answered by a model: one look into the index for each.
+/// Returns the time of the last call per agent, with one index lookup each.
 pub(super) async fn list_last_calls(read: &mut Read, agents: &[&str]) -> Result<Vec<(String, Timestamp)>, StoreError> {
     let mut last = Vec::new();
     let mut left = agents;
     while !left.is_empty() {
-        let (batch, rest) = left.split_at(batch_of(left.len()));
+        let (batch, rest) = left.split_at(batch_size(left.len()));
         let mut args = args![];
         batch.iter().for_each(|agent| {
             args.push(*agent);
@@ -208,7 +210,7 @@ pub(super) async fn list_last_calls(read: &mut Read, agents: &[&str]) -> Result<
         let sql = format!(
             "WITH asked (id) AS (VALUES {}) \
              SELECT asked.id AS id, (SELECT MAX(usage.at) FROM usage WHERE usage.agent_id = asked.id) AS at FROM asked",
-            rows_of(1, 1, batch.len())
+            row_placeholders(1, 1, batch.len())
         );
         for row in read.fetch_all(sql, args).await? {
             if let Some(at) = row.get("at")? {
@@ -220,7 +222,7 @@ pub(super) async fn list_last_calls(read: &mut Read, agents: &[&str]) -> Result<
     Ok(last)
 }
 
-/// What calls used that ended in a period, from the calls themselves.
+/// Returns the usage of calls that ended in a period, computed from the calls themselves.
 pub(super) async fn sum_calls(read: &mut Read, period: Period) -> Result<UsageSum, StoreError> {
     const SUMS: [&str; 6] = [
         "input_tokens",
@@ -246,4 +248,59 @@ pub(super) async fn sum_calls(read: &mut Read, period: Period) -> Result<UsageSu
         cost_micro_usd: row.get("cost_micro_usd")?,
         unpriced_calls: row.get("unpriced_calls")?,
     })
+}
+
+/// Notified when reserved tokens are settled.
+pub(crate) const RESERVATIONS: Topic = Topic::new("budget_reservations");
+
+/// Serializes reservations until the end of this transaction. Later reads see all previously committed reservations.
+pub(crate) async fn lock_budget(tx: &mut Tx) -> Result<(), StoreError> {
+    if tx.dialect() == Dialect::Postgres {
+        let sql = "INSERT INTO budget_turn (id, taken) VALUES (1, 1) \
+                   ON CONFLICT (id) DO UPDATE SET taken = budget_turn.taken + 1";
+        tx.execute(sql, args![]).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn delete_expired(tx: &mut Tx, now: Timestamp) -> Result<u64, StoreError> {
+    tx.execute("DELETE FROM budget_reservations WHERE expires_at < $1", args![now]).await
+}
+
+/// Returns tokens reserved for other calls as (in total, of this agent).
+pub(crate) async fn sum_reserved(read: &mut Read, id: &str, agent_id: &str) -> Result<(u64, u64), StoreError> {
+    let sql = "SELECT CAST(COALESCE(SUM(tokens), 0) AS BIGINT) AS reserved, \
+               CAST(COALESCE(SUM(CASE WHEN agent_id = $2 THEN tokens ELSE 0 END), 0) AS BIGINT) AS of_agent \
+               FROM budget_reservations WHERE id <> $1";
+    let row = read.fetch_one(sql, args![id, agent_id]).await?;
+    Ok((row.get("reserved")?, row.get("of_agent")?))
+}
+
+pub(crate) async fn put_reservation(
+    tx: &mut Tx,
+    id: &str,
+    agent_id: &str,
+    tokens: u64,
+    expires_at: Timestamp,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO budget_reservations (id, agent_id, tokens, expires_at) VALUES ($1, $2, $3, $4) \
+               ON CONFLICT (id) DO UPDATE SET tokens = excluded.tokens, expires_at = excluded.expires_at";
+    tx.execute(sql, args![id, agent_id, tokens, expires_at]).await.map(|_| ())
+}
+
+pub(crate) async fn delete_reservation(tx: &mut Tx, id: &str) -> Result<(), StoreError> {
+    if tx.execute("DELETE FROM budget_reservations WHERE id = $1", args![id]).await? > 0 {
+        tx.touch(RESERVATIONS);
+    }
+    Ok(())
+}
+
+pub(crate) async fn delete_reservations(tx: &mut Tx) -> Result<u64, StoreError> {
+    tx.execute("DELETE FROM budget_reservations", args![]).await
+}
+
+static LEASES: LeaseTable = LeaseTable { table: "budget_reservations", key: "id", until: "expires_at", held: "1 = 1" };
+
+pub(crate) async fn renew_reservations(tx: &mut Tx, ids: &[String], length: Duration) -> Result<(), StoreError> {
+    LEASES.extend_some(tx, None, ids, length).await
 }

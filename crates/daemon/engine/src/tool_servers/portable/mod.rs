@@ -1,4 +1,4 @@
-//! Tools as part of the settings: what is switched off, custom tools and tool servers, without their secrets.
+//! Export and import of tools: disabled built-in tools, custom tools and tool servers, without their secrets.
 
 mod server;
 mod tool;
@@ -6,8 +6,8 @@ mod tool;
 use std::collections::BTreeSet;
 
 use agentd_base::{FieldProblem, HIDDEN, Problems};
-use agentd_core::settings::{KeeperImport, PortableSection, SafetyReport, SafetyScope};
-use agentd_core::vault::server_of;
+use agentd_core::settings::{PortableImport, PortableSection, SafetyReport, SafetyScope};
+use agentd_core::vault::server_origin;
 use agentd_store::{Read, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, LocalBoxFuture};
@@ -18,15 +18,15 @@ use utoipa::ToSchema;
 use self::server::ExportedServer;
 use self::tool::ExportedTool;
 use crate::tool_servers::{ToolServerError, ToolServers};
-use crate::tools::{BuiltinTools, CustomTools, ToolsError, list_custom_tools, list_switched_off};
+use crate::tools::{BuiltinTools, CustomTools, ToolsError, list_custom_tools, list_disabled_tools};
 
 const NAME: &str = "skills";
 
-/// What an export holds of skills.
+/// Exported tools.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExportedSkills {
-    /// Names of built-in tools that are switched off; all others are on.
+    /// Names of disabled built-in tools; all others are enabled.
     builtin_off: Option<BTreeSet<String>>,
     #[schema(max_items = 1000)]
     custom: Vec<ExportedTool>,
@@ -34,7 +34,7 @@ pub struct ExportedSkills {
     mcp: Vec<ExportedServer>,
 }
 
-/// Tools as [`PortableSection`] sees them.
+/// Implementation of [`PortableSection`] for tools.
 #[derive(Debug)]
 pub struct PortableSkills {
     builtin: BuiltinTools,
@@ -50,7 +50,7 @@ impl PortableSkills {
 
     async fn read(&self, read: &mut Read) -> Result<ExportedSkills, StoreError> {
         Ok(ExportedSkills {
-            builtin_off: Some(list_switched_off(read).await?),
+            builtin_off: Some(list_disabled_tools(read).await?),
             custom: list_custom_tools(read).await?.into_iter().map(ExportedTool::from).collect(),
             mcp: self.servers.registrations(read).await?.into_iter().map(ExportedServer::from).collect(),
         })
@@ -61,11 +61,11 @@ impl PortableSkills {
         tx: &mut Tx,
         exported: ExportedSkills,
         scope: SafetyScope,
-    ) -> Result<KeeperImport, StoreError> {
+    ) -> Result<PortableImport, StoreError> {
         let (mut problems, mut dropped_secrets) = (Problems::new(), Vec::new());
         let mut safety = SafetyReport::default();
         if let Some(off) = exported.builtin_off {
-            self.builtin.switch_off_only(tx, &off).await?;
+            self.builtin.disable_exactly(tx, &off).await?;
         }
         for (index, tool) in exported.custom.into_iter().enumerate() {
             let before = self.custom.find_named(tx, &tool.name).await?;
@@ -73,35 +73,35 @@ impl PortableSkills {
             dropped_secrets.extend(dropped);
             match self.custom.write(tx, before, change, secret_headers).await {
                 Err(ToolsError::Store(error)) => return Err(error),
-                other => note(&mut problems, &format!("custom[{index}]"), other),
+                other => add_problems(&mut problems, &format!("custom[{index}]"), other),
             }
         }
         for (index, mut server) in exported.mcp.into_iter().enumerate() {
             let before = self.servers.find_named(tx, &server.name).await?;
             let section = format!("{NAME}.mcp.{}", server.name);
-            safety.extend(server.settle(&section, before.as_ref(), scope));
+            safety.extend(server.settle_permissions(&section, before.as_ref(), scope));
             let catalog_entry = server.catalog_entry.clone();
-            let (change, names, dropped) = server.change(before.as_ref().map(|server| &server.reach));
+            let (change, names, dropped) = server.change(before.as_ref().map(|server| &server.transport));
             dropped_secrets.extend(dropped);
             match self.servers.write(tx, before, change, names, catalog_entry).await {
                 Err(ToolServerError::Store(error)) => return Err(error),
-                other => note(&mut problems, &format!("mcp[{index}]"), other),
+                other => add_problems(&mut problems, &format!("mcp[{index}]"), other),
             }
         }
-        Ok(KeeperImport { problems: problems.into_result().err().unwrap_or_default(), dropped_secrets, safety })
+        Ok(PortableImport { problems: problems.into_result().err().unwrap_or_default(), dropped_secrets, safety })
     }
 }
 
-/// What was wrong with one entry, under its place in the list.
-fn note<E: agentd_base::DomainError>(problems: &mut Problems, place: &str, outcome: Result<(), E>) {
+/// Adds the problems of one entry under its position in the list.
+fn add_problems<E: agentd_base::DomainError>(problems: &mut Problems, position: &str, outcome: Result<(), E>) {
     let Err(error) = outcome else { return };
     match error.kind() {
         agentd_base::ErrorKind::Invalid(found) => {
             for problem in found {
-                problems.add(format!("{place}.{}", problem.field), problem.message);
+                problems.add(format!("{position}.{}", problem.field), problem.message);
             }
         }
-        _ => problems.add(place, error.to_string()),
+        _ => problems.add(position, error.to_string()),
     }
 }
 
@@ -114,12 +114,13 @@ impl PortableSection for PortableSkills {
         async move { Ok(serde_json::to_value(self.read(read).await?).unwrap_or_default()) }.boxed()
     }
 
-    /// As their own endpoints show them: paths, queries, arguments, headers and bodies may hold tokens.
-    fn conceal(&self, exported: &mut Value) {
+    /// Hides what the endpoints of these resources hide: paths, queries, arguments, headers and bodies may contain
+    /// tokens.
+    fn redact_for_read_scope(&self, exported: &mut Value) {
         let hide = |value: &mut Value| *value = Value::from(HIDDEN);
         let show_server = |url: &mut Value| {
             if let Some(text) = url.as_str() {
-                *url = Value::from(server_of(text).unwrap_or_else(|| "?".to_owned()));
+                *url = Value::from(server_origin(text).unwrap_or_else(|| "?".to_owned()));
             }
         };
         for server in exported["mcp"].as_array_mut().into_iter().flatten() {
@@ -144,20 +145,20 @@ impl PortableSection for PortableSkills {
         tx: &'t mut Tx,
         exported: &'t Value,
         safety: SafetyScope,
-    ) -> LocalBoxFuture<'t, Result<KeeperImport, StoreError>> {
+    ) -> LocalBoxFuture<'t, Result<PortableImport, StoreError>> {
         async move {
             let mut exported = exported.clone();
             let mut problems = Problems::new();
             agentd_web::check::<ExportedSkills>(&mut exported, &mut problems);
             if let Err(problems) = problems.into_result() {
-                return Ok(KeeperImport { problems, ..KeeperImport::default() });
+                return Ok(PortableImport { problems, ..PortableImport::default() });
             }
             match serde_json::from_value(exported) {
                 Ok(exported) => self.write(tx, exported, safety).await,
                 Err(error) => {
                     let message = format!("is not valid: {error}");
                     let problems = vec![FieldProblem { field: "body".to_owned(), message }];
-                    Ok(KeeperImport { problems, ..KeeperImport::default() })
+                    Ok(PortableImport { problems, ..PortableImport::default() })
                 }
             }
         }
@@ -166,8 +167,8 @@ impl PortableSection for PortableSkills {
 
     fn imported(&self) -> BoxFuture<'_, ()> {
         async move {
-            if let Err(error) = self.servers.follow_import().await {
-                tracing::warn!(%error, "imported tool servers are connected to when they are needed");
+            if let Err(error) = self.servers.apply_import().await {
+                tracing::warn!(%error, "failed to apply imported tool servers; they are connected on demand");
             }
         }
         .boxed()

@@ -1,16 +1,16 @@
-//! A tool server in an export.
+//! Export and import of a tool server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use agentd_base::SecretUpdate;
 use agentd_core::settings::{SafetyReport, SafetyScope, SafetySetting, Strength};
-use agentd_core::vault::{UnknownMask, server_of};
+use agentd_core::vault::{UnknownMask, server_origin};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use crate::tool_servers::secrets::loses_url_secrets;
-use crate::tool_servers::{Reach, StdioReach, ToolServer, ToolServerChange, TransportKind};
+use crate::tool_servers::{StdioTransport, ToolServer, ToolServerChange, Transport, TransportKind};
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -21,7 +21,7 @@ pub(super) struct ExportedServer {
     command: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     args: Option<Vec<String>>,
-    /// The names alone, as of `headers`.
+    /// Names of the variables, without values; `headers` likewise.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     env: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,10 +43,10 @@ pub(super) struct ExportedServer {
 
 impl From<ToolServer> for ExportedServer {
     fn from(server: ToolServer) -> Self {
-        let transport = server.reach.kind();
-        let (stdio, http) = match server.reach {
-            Reach::Stdio(stdio) => (Some(stdio), None),
-            Reach::Http(http) => (None, Some(http)),
+        let transport = server.transport.kind();
+        let (stdio, http) = match server.transport {
+            Transport::Stdio(stdio) => (Some(stdio), None),
+            Transport::Http(http) => (None, Some(http)),
         };
         let (url, headers) = http.map(|http| (Some(http.url), http.headers)).unwrap_or_default();
         let stdio = stdio.unwrap_or_default();
@@ -70,7 +70,7 @@ impl From<ToolServer> for ExportedServer {
     }
 }
 
-/// What a tool server may do beyond answering calls.
+/// Permissions of a tool server.
 const SERVER_SAFETY: [SafetySetting; 4] = [
     SafetySetting {
         path: "trusted",
@@ -95,18 +95,23 @@ const SERVER_SAFETY: [SafetySetting; 4] = [
 ];
 
 impl ExportedServer {
-    /// Settles its permissions; `section` names it in the report. Those of the registration with its name apply only
-    /// to the same program or server; another one starts without any.
-    pub(super) fn settle(&mut self, section: &str, before: Option<&ToolServer>, scope: SafetyScope) -> SafetyReport {
-        let granted = before.filter(|before| self.leads_to(&before.reach));
-        let stdio = match granted.map(|server| &server.reach) {
-            Some(Reach::Stdio(stdio)) => stdio.clone(),
-            _ => StdioReach::default(),
+    /// Determines the permissions to import; `section` names the server in the report. Permissions of the existing
+    /// registration of this name apply only to the same program or server; otherwise it starts without any.
+    pub(super) fn settle_permissions(
+        &mut self,
+        section: &str,
+        before: Option<&ToolServer>,
+        scope: SafetyScope,
+    ) -> SafetyReport {
+        let granted = before.filter(|before| self.has_same_destination(&before.transport));
+        let stdio = match granted.map(|server| &server.transport) {
+            Some(Transport::Stdio(stdio)) => stdio.clone(),
+            _ => StdioTransport::default(),
         };
         let mut report = SafetyReport::default();
         let [trusted, network, readable, writable] = &SERVER_SAFETY;
         let mut settle =
-            |setting, current: Value, imported| scope.settle(setting, section, &current, imported, &mut report);
+            |setting, current: Value, imported| scope.resolve(setting, section, &current, imported, &mut report);
         let is_trusted = granted.is_some_and(|server| server.trusted);
         self.trusted = settle(trusted, json!(is_trusted), json!(self.trusted)) == json!(true);
         if self.transport == TransportKind::Stdio {
@@ -123,40 +128,41 @@ impl ExportedServer {
         report
     }
 
-    /// Whether it is the program or the server that `reach` leads to.
-    fn leads_to(&self, reach: &Reach) -> bool {
-        match (reach, self.transport) {
-            (Reach::Stdio(stdio), TransportKind::Stdio) => {
+    /// Whether it has the same program or server as `transport`.
+    fn has_same_destination(&self, transport: &Transport) -> bool {
+        match (transport, self.transport) {
+            (Transport::Stdio(stdio), TransportKind::Stdio) => {
                 Some(&stdio.command) == self.command.as_ref() && Some(&stdio.args) == self.args.as_ref()
             }
-            (Reach::Http(http), TransportKind::Http) => {
-                server_of(&http.url) == server_of(self.url.as_deref().unwrap_or_default())
+            (Transport::Http(http), TransportKind::Http) => {
+                server_origin(&http.url) == server_origin(self.url.as_deref().unwrap_or_default())
             }
             _ => false,
         }
     }
 
-    /// As a change of the registration that has the name here. Values of variables and headers stay where the
-    /// registration still leads to the same place; else they are cleared and wait to be entered again, and are named.
-    pub(super) fn change(self, before: Option<&Reach>) -> (ToolServerChange, BTreeSet<String>, Vec<String>) {
+    /// Converts the server to a change of the existing registration of its name. Values of variables and headers are
+    /// kept if the destination is unchanged. Otherwise they are cleared, must be entered again, and are listed in the
+    /// result.
+    pub(super) fn change(self, before: Option<&Transport>) -> (ToolServerChange, BTreeSet<String>, Vec<String>) {
         let mut dropped = Vec::new();
-        let (had, is_same_place, names) = match (before, self.transport) {
-            (Some(Reach::Stdio(stdio)), TransportKind::Stdio) => {
+        let (had, is_same_destination, names) = match (before, self.transport) {
+            (Some(Transport::Stdio(stdio)), TransportKind::Stdio) => {
                 let is_same = Some(&stdio.command) == self.command.as_ref() && Some(&stdio.args) == self.args.as_ref();
                 (stdio.env.clone(), is_same, self.env)
             }
-            (Some(Reach::Http(http)), TransportKind::Http) => {
+            (Some(Transport::Http(http)), TransportKind::Http) => {
                 let url = self.url.as_deref().unwrap_or_default();
                 if loses_url_secrets(&http.url, url) {
                     dropped.push(format!("mcp.{}.url", self.name));
                 }
-                (http.headers.clone(), server_of(&http.url) == server_of(url), self.headers)
+                (http.headers.clone(), server_origin(&http.url) == server_origin(url), self.headers)
             }
-            // Another kind of server: what the one before had goes with it.
+            // The transport kind changed: the secrets of the previous one are dropped.
             (Some(before), _) => {
                 let (field, had) = match before {
-                    Reach::Stdio(stdio) => ("env", &stdio.env),
-                    Reach::Http(http) => ("headers", &http.headers),
+                    Transport::Stdio(stdio) => ("env", &stdio.env),
+                    Transport::Http(http) => ("headers", &http.headers),
                 };
                 dropped.extend(had.iter().map(|name| format!("mcp.{}.{field}.{name}", self.name)));
                 let names = if self.transport == TransportKind::Stdio { self.env } else { self.headers };
@@ -166,9 +172,9 @@ impl ExportedServer {
             (_, TransportKind::Http) => (BTreeSet::new(), true, self.headers),
         };
         let field = if self.transport == TransportKind::Stdio { "env" } else { "headers" };
-        let misled = had.iter().filter(|name| !is_same_place && names.contains(*name));
-        dropped.extend(misled.map(|name| format!("mcp.{}.{field}.{name}", self.name)));
-        let cleared = had.into_iter().filter(|name| !is_same_place || !names.contains(name));
+        let undeliverable = had.iter().filter(|name| !is_same_destination && names.contains(*name));
+        dropped.extend(undeliverable.map(|name| format!("mcp.{}.{field}.{name}", self.name)));
+        let cleared = had.into_iter().filter(|name| !is_same_destination || !names.contains(name));
         let cleared: BTreeMap<String, Option<SecretUpdate>> = cleared.map(|name| (name, None)).collect();
         let (env, headers) = match self.transport {
             TransportKind::Stdio => (cleared, BTreeMap::new()),

@@ -1,4 +1,4 @@
-//! A custom tool in an export.
+//! Export and import of a custom tool.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ struct ExportedRequest {
     url: String,
     #[serde(default)]
     headers: BTreeMap<String, String>,
-    /// The names alone.
+    /// Names of the secret headers, without values.
     #[serde(default)]
     secret_headers: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,8 +63,8 @@ impl From<CustomTool> for ExportedTool {
 }
 
 impl ExportedTool {
-    /// As a change of the tool that has the name here. A secret header keeps its value where it has one and the
-    /// request still leads to the same host; else it is cleared and waits to be entered again, and is named.
+    /// Converts the tool to a change of the existing tool of its name. A secret header keeps its value if the request
+    /// still goes to the same host. Otherwise it is cleared, must be entered again, and is listed in the result.
     pub(super) fn change(self, before: Option<&CustomTool>) -> (CustomToolChange, BTreeSet<String>, Vec<String>) {
         let (mut names, mut dropped) = (BTreeSet::new(), Vec::new());
         let request = match self.request {
@@ -73,13 +73,13 @@ impl ExportedTool {
                 names = request.secret_headers;
                 let had = before.map(CustomTool::secret_names).unwrap_or_default();
                 let had_request = before.and_then(|before| before.request.as_ref());
-                let has_moved = had_request.is_some_and(|before| before.leads_elsewhere(&request.url));
-                let misled = had.iter().filter(|name| has_moved && names.contains(*name));
-                dropped.extend(misled.map(|name| format!("custom.{}.secret_headers.{name}", self.name)));
+                let is_server_changed = had_request.is_some_and(|before| before.changes_server(&request.url));
+                let undeliverable = had.iter().filter(|name| is_server_changed && names.contains(*name));
+                dropped.extend(undeliverable.map(|name| format!("custom.{}.secret_headers.{name}", self.name)));
                 if had_request.is_some_and(|before| loses_url_secrets(&before.url, &request.url)) {
                     dropped.push(format!("custom.{}.url", self.name));
                 }
-                let cleared = had.into_iter().filter(|name| has_moved || !names.contains(name));
+                let cleared = had.into_iter().filter(|name| is_server_changed || !names.contains(name));
                 let cleared = cleared.map(|name| (name, None));
                 Patch::Set(HttpRequestChange {
                     method: request.method,

@@ -1,4 +1,4 @@
-//! The catalog of known tool servers.
+//! Routes of the catalog of known tool servers.
 
 use agentd_core::runtime::record_once;
 use agentd_mcp::catalog::{CatalogEntry, EntryTransport, Runner, ValueKind, ValueSpec, catalog};
@@ -13,7 +13,7 @@ use super::state::ToolServerRoutes;
 use super::views::{ToolServerView, created};
 use crate::tool_servers::{Installation, TransportKind};
 
-/// What a value must look like.
+/// Type of a value.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum CatalogValueKind {
@@ -21,14 +21,14 @@ enum CatalogValueKind {
     Path,
     /// One or several absolute paths.
     Paths,
-    /// An IANA name.
+    /// An IANA time zone name.
     TimeZone,
     Secret,
     /// `true` or `false`.
     Flag,
 }
 
-/// A value that the owner may or must give.
+/// A value that the owner enters.
 #[derive(Debug, Serialize, ToSchema)]
 struct CatalogValue {
     name: &'static str,
@@ -50,7 +50,7 @@ impl From<&ValueSpec> for CatalogValue {
     }
 }
 
-/// A server that is known by name. Of the fields of the two transports the other's are null.
+/// An entry of the catalog. Fields of the other transport are null.
 #[derive(Debug, Serialize, ToSchema)]
 struct CatalogEntryView {
     id: &'static str,
@@ -58,21 +58,21 @@ struct CatalogEntryView {
     description: &'static str,
     homepage: &'static str,
     transport: TransportKind,
-    /// What fetches the package and runs it: `npx` (needs Node.js) or `uvx` (needs uv).
+    /// Package runner: `npx` (requires Node.js) or `uvx` (requires uv).
     #[schema(required, value_type = Option<String>)]
     runner: Option<&'static str>,
     #[schema(required, value_type = Option<String>)]
     package: Option<&'static str>,
     #[schema(required, value_type = Option<String>)]
     version: Option<&'static str>,
-    /// What the program is called once it is installed.
+    /// Name of the installed program.
     #[schema(required, value_type = Option<String>)]
     executable: Option<&'static str>,
     #[schema(required, value_type = Option<String>)]
     url: Option<&'static str>,
-    /// What the owner fills in.
+    /// Values that the owner enters.
     values: Vec<CatalogValue>,
-    /// It reaches out by itself, apart from being downloaded.
+    /// Whether the server needs network access, besides being downloaded.
     needs_network: bool,
 }
 
@@ -104,37 +104,37 @@ impl From<&CatalogEntry> for CatalogEntryView {
     }
 }
 
-/// Known tool servers, in the order in which they are best shown.
+/// Known tool servers, in display order.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Catalog {
     entries: Vec<CatalogEntryView>,
     total: usize,
 }
 
-/// What an entry is installed with.
+/// Options for the installation of an entry.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct InstallCatalogEntry {
-    /// By the names of the entry's `values`: a text, a list of texts, or true and false. Folders
-    /// among them are opened to the server.
+    /// Values by the names in the entry's `values`: a string, a list of strings, or a boolean. The server receives
+    /// access to the folders among them.
     #[schema(value_type = Object, required = false)]
     values: Map<String, Value>,
-    /// Left out: the entry's.
+    /// Name. Default: the entry's name.
     #[schema(min_length = 1, max_length = 100)]
     name: Option<String>,
-    /// The absolute path of the installed program, instead of downloading the package.
+    /// Absolute path of the installed program, instead of downloading the package.
     #[schema(max_length = 4096)]
     program: Option<String>,
-    /// Left out: open where the server needs it, or its package has to be downloaded.
+    /// Network access. Default: granted if the server needs it or its package must be downloaded.
     network: Option<bool>,
     #[schema(max_items = 32)]
     readable_paths: Option<Vec<String>>,
-    /// Besides the folders among the values.
+    /// Writable paths in addition to the folders among the values.
     #[schema(max_items = 32)]
     writable_paths: Option<Vec<String>>,
-    /// Default true.
+    /// Whether the server is enabled. Default: true.
     enabled: Option<bool>,
-    /// Default false.
+    /// Whether the server's read-only hints are trusted. Default: false.
     trusted: Option<bool>,
 }
 
@@ -153,7 +153,7 @@ impl From<InstallCatalogEntry> for Installation {
     }
 }
 
-/// The catalog of known tool servers
+/// List catalog entries
 #[utoipa::path(get, path = "/api/settings/skills/mcp/catalog", operation_id = "list_catalog", tag = "skills",
     responses((status = 200, body = Catalog)))]
 pub(super) async fn list_catalog() -> Json<Catalog> {
@@ -161,12 +161,12 @@ pub(super) async fn list_catalog() -> Json<Catalog> {
     Json(Catalog { total: entries.len(), entries })
 }
 
-/// Install a tool server from the catalog
+/// Install a catalog entry
 ///
-/// Registers it; the package is downloaded when the server is first started.
+/// Registers the server. The package is downloaded when the server is first started.
 #[utoipa::path(post, path = "/api/settings/skills/mcp/catalog/{entry_id}/install",
     operation_id = "install_catalog_entry", tag = "skills", request_body = InstallCatalogEntry,
-    params(("entry_id" = String, Path, description = "The entry's id"), IdempotencyKey),
+    params(("entry_id" = String, Path, description = "Id of the entry"), IdempotencyKey),
     responses((status = 201, body = ToolServerView), (status = 409, body = ErrorBody, description = "The name is taken")))]
 pub(super) async fn install_catalog_entry(
     State(state): State<ToolServerRoutes>,

@@ -1,4 +1,4 @@
-//! What requests say of tool servers.
+//! Request bodies for tool servers.
 
 use agentd_core::vault::UnknownMask;
 use serde::{Deserialize, Deserializer};
@@ -9,15 +9,15 @@ use utoipa::{PartialSchema, ToSchema};
 use agentd_base::SecretState;
 
 use crate::tool_servers::{SecretChanges, ToolServerChange, TransportKind};
-use crate::tools::{Change, SentBack};
+use crate::tools::{PatchBody, PatchFields};
 
-/// What becomes of write-only values, by name.
+/// Changes to write-only values, by name.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SecretValues(pub(super) SecretChanges);
 
 impl<'de> Deserialize<'de> for SecretValues {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Null is how those of the other transport are shown.
+        // Values of the other transport are returned as null.
         Option::<SecretChanges>::deserialize(deserializer).map(|values| Self(values.unwrap_or_default()))
     }
 }
@@ -48,8 +48,8 @@ fn secret_values(description: &str) -> Schema {
         .into()
 }
 
-/// Fields of its own, and how a tool server is reached and what it may do. Written out in one struct each, because
-/// unknown fields of a flattened one cannot be refused.
+/// Own fields plus the fields for transport and permissions. Expanded into each struct, because unknown fields of a
+/// flattened struct cannot be rejected.
 macro_rules! with_reach {
     ($(#[doc = $doc:literal])* $name:ident { $($own:tt)* }) => {
         $(#[doc = $doc])*
@@ -57,7 +57,7 @@ macro_rules! with_reach {
         #[serde(deny_unknown_fields)]
         pub(super) struct $name {
             $($own)*
-            /// stdio: a program that is installed on this machine, by name or absolute path.
+            /// stdio: program installed on this machine, by name or absolute path.
             #[serde(default)]
             #[schema(min_length = 1, max_length = 4096, example = "uvx")]
             command: Option<String>,
@@ -68,34 +68,33 @@ macro_rules! with_reach {
             #[serde(default)]
             #[schema(required = false, schema_with = env_values)]
             env: SecretValues,
-            /// stdio: whether the program reaches public addresses, through a proxy that holds it to the
-            /// rules for agents. Default false.
+            /// stdio: whether the program may access public addresses, through a proxy that enforces the rules for
+            /// agents. Default: false.
             #[serde(default)]
             network: Option<bool>,
-            /// stdio: what the program may read besides the system's programs and libraries; absolute paths.
+            /// stdio: absolute paths that the program may read besides the system's programs and libraries.
             #[serde(default)]
             #[schema(max_items = 32)]
             readable_paths: Option<Vec<String>>,
-            /// stdio: folders that the program may read and change besides its home; absolute paths.
+            /// stdio: absolute paths of folders that the program may read and modify besides its home.
             #[serde(default)]
             #[schema(max_items = 32)]
             writable_paths: Option<Vec<String>>,
-            /// http: the address of the endpoint. It may be private or on this machine. Parameters of its query that carry a
-            /// credential are encrypted at rest and shown as `***`, which sent back keeps them on the same server.
+            /// http: URL of the endpoint, which may be private or local. Query parameters that contain a credential are
+            /// encrypted at rest and shown as `***`; sending `***` back keeps the value for the same server.
             #[serde(default)]
             #[schema(min_length = 1, max_length = 2048, example = "https://mcp.example.com/mcp")]
             url: Option<String>,
             #[serde(default)]
             #[schema(required = false, schema_with = header_values)]
             headers: SecretValues,
-            /// Default true.
+            /// Whether the server is enabled. Default: true.
             #[serde(default)]
             enabled: Option<bool>,
-            /// Whether the server is believed when it says that a tool only reads; such a tool needs no
-            /// approval. Default false.
+            /// Whether the server's read-only hints are trusted; read-only tools require no approval. Default: false.
             #[serde(default)]
             trusted: Option<bool>,
-            /// One call may take no longer. Default 60.
+            /// Time limit of one call in seconds. Default: 60.
             #[serde(default)]
             #[schema(minimum = 1, maximum = 3600)]
             timeout_seconds: Option<u32>,
@@ -125,9 +124,9 @@ macro_rules! with_reach {
 }
 
 with_reach!(
-    /// What a tool server is registered with.
+    /// Fields of a new tool server.
     ToolServerFields {
-        /// Its tools are called `<name>_<tool>`, the name written in lower case with hyphens.
+        /// Name; tools are named `<name>_<tool>`, with the name in lower case and with hyphens.
         #[schema(min_length = 1, max_length = 100, example = "time")]
         name: String,
         transport: TransportKind,
@@ -135,7 +134,7 @@ with_reach!(
 );
 
 with_reach!(
-    /// What is to be changed of a tool server; what is left out stays.
+    /// Changes to a tool server; absent fields keep their values.
     UpdateToolServer {
         #[serde(default)]
         #[schema(min_length = 1, max_length = 100)]
@@ -145,10 +144,10 @@ with_reach!(
     }
 );
 
-impl Change for UpdateToolServer {
-    const SHOWN: &'static [&'static str] =
+impl PatchFields for UpdateToolServer {
+    const READ_ONLY: &'static [&'static str] =
         &["tool_prefix", "catalog_entry", "status", "error", "tools", "created_at", "updated_at"];
 }
 
-/// The body of a change.
-pub(super) type ToolServerPatch = SentBack<UpdateToolServer>;
+/// Body of an update.
+pub(super) type ToolServerPatch = PatchBody<UpdateToolServer>;

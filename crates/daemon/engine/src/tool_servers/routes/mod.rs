@@ -1,4 +1,4 @@
-//! `/api/settings/skills/mcp`.
+//! Routes under `/api/settings/skills/mcp`.
 
 mod catalog;
 mod fields;
@@ -35,19 +35,22 @@ pub(super) fn routes() -> Routes<ToolServerRoutes> {
     )
 }
 
-/// Every tool server, oldest first
+/// List tool servers
+///
+/// Returns all registered tool servers, oldest first.
 #[utoipa::path(get, path = "/api/settings/skills/mcp", operation_id = "list_tool_servers", tag = "skills",
     responses((status = 200, body = ToolServerList)))]
 async fn list_tool_servers(State(state): State<ToolServerRoutes>, caller: Caller) -> ApiResult<Json<ToolServerList>> {
-    let servers = state.servers.list().await?.into_iter().map(|server| ToolServerView::from(server).shown_to(&caller));
+    let servers =
+        state.servers.list().await?.into_iter().map(|server| ToolServerView::from(server).redacted_for(&caller));
     let servers: Vec<ToolServerView> = servers.collect();
     Ok(Json(ToolServerList { total: servers.len(), servers }))
 }
 
 /// Register a tool server
 ///
-/// One that is enabled is connected to in the background; once it has said what it offers, agents
-/// are offered that from their next turn on.
+/// An enabled server is connected in the background. Agents are offered its tools from their next turn after it has
+/// been connected.
 #[utoipa::path(post, path = "/api/settings/skills/mcp", operation_id = "create_tool_server", tag = "skills",
     request_body = ToolServerFields,
     params(IdempotencyKey),
@@ -62,7 +65,7 @@ async fn create_tool_server(
     Ok((StatusCode::CREATED, Json(server.into())))
 }
 
-/// One tool server
+/// Get a tool server
 #[utoipa::path(get, path = "/api/settings/skills/mcp/{id}", operation_id = "get_tool_server", tag = "skills",
     params(("id" = String, Path, description = "The server's id")),
     responses((status = 200, body = ToolServerView)))]
@@ -71,14 +74,14 @@ async fn get_tool_server(
     caller: Caller,
     Path(id): Path<String>,
 ) -> ApiResult<Json<ToolServerView>> {
-    Ok(Json(ToolServerView::from(state.servers.get(&id).await?).shown_to(&caller)))
+    Ok(Json(ToolServerView::from(state.servers.get(&id).await?).redacted_for(&caller)))
 }
 
-/// Change a tool server
+/// Update a tool server
 ///
-/// What is left out stays, and what GET shows may be sent back whole. Where the server is reached otherwise now, it is connected to anew.
-/// Values of `env` go to no other `command` or `args`, and those of `headers` to no other host: with
-/// such a change they must be entered again, or cleared.
+/// Absent fields keep their values; the response of GET may be sent back as a whole. If the transport changes, the
+/// server is connected again. If `command` or `args` change, the values of `env` must be entered again or cleared; if
+/// the host changes, those of `headers`.
 #[utoipa::path(put, path = "/api/settings/skills/mcp/{id}", operation_id = "update_tool_server", tag = "skills",
     params(("id" = String, Path, description = "The server's id")), request_body = ToolServerPatch,
     responses((status = 200, body = ToolServerView), (status = 409, body = ErrorBody, description = "The name is taken")))]
@@ -87,13 +90,13 @@ async fn update_tool_server(
     Path(id): Path<String>,
     Json(fields): Json<ToolServerPatch>,
 ) -> ApiResult<Json<ToolServerView>> {
-    let change = fields.of(&id)?;
+    let change = fields.for_id(&id)?;
     Ok(Json(state.servers.update(&id, change.into()).await?.into()))
 }
 
 /// Delete a tool server
 ///
-/// With its secrets and the folder that was its home. What runs of it is ended first.
+/// Stops the server's program and deletes its secrets and its home folder as well.
 #[utoipa::path(delete, path = "/api/settings/skills/mcp/{id}", operation_id = "delete_tool_server", tag = "skills",
     params(("id" = String, Path, description = "The server's id")),
     responses((status = 200, body = ToolServerDeleted)))]
@@ -105,14 +108,14 @@ async fn delete_tool_server(
     Ok(Json(ToolServerDeleted { deleted: true }))
 }
 
-/// Try a tool server
+/// Test a tool server
 ///
-/// 200 whenever it could be tried; `ok` says what came of it. Connects beside any session that
-/// stands, asks for the tools, and disconnects again; nothing is changed.
+/// Opens a separate session, lists the tools and disconnects; nothing is changed. Returns 200 if the test could run;
+/// `ok` is its result.
 #[utoipa::path(post, path = "/api/settings/skills/mcp/{id}/test", operation_id = "test_tool_server", tag = "skills",
     params(("id" = String, Path, description = "The server's id")),
     responses((status = 200, body = ToolServerTestView),
-        (status = 429, body = ErrorBody, description = "Too many are tried at once")))]
+        (status = 429, body = ErrorBody, description = "Too many tests are running")))]
 async fn test_tool_server(
     State(state): State<ToolServerRoutes>,
     Path(id): Path<String>,
@@ -120,14 +123,14 @@ async fn test_tool_server(
     Ok(Json(state.servers.test(&id).await?.into()))
 }
 
-/// Ask a tool server what it offers
+/// Discover the tools of a server
 ///
-/// Connects if need be. What it says is kept, and is what agents are offered from now on.
+/// Connects if necessary and stores the tool list. Agents are offered these tools from their next turn on.
 #[utoipa::path(post, path = "/api/settings/skills/mcp/{id}/discover", operation_id = "discover_tool_server",
     tag = "skills", params(("id" = String, Path, description = "The server's id")),
     responses((status = 200, body = DiscoveredTools),
-        (status = 502, body = ErrorBody, description = "The server cannot be asked"),
-        (status = 503, body = ErrorBody, description = "Something is missing here, such as a sandbox")))]
+        (status = 502, body = ErrorBody, description = "The server did not list its tools"),
+        (status = 503, body = ErrorBody, description = "A local requirement, such as the sandbox, is missing")))]
 async fn discover_tool_server(
     State(state): State<ToolServerRoutes>,
     Path(id): Path<String>,
@@ -135,15 +138,15 @@ async fn discover_tool_server(
     Ok(Json(state.servers.discover(&id).await?.into()))
 }
 
-/// Connect to a tool server now
+/// Connect a tool server
 ///
-/// Not needed for its tools to work: a call connects by itself. Waits until the session stands.
+/// Opens a session and waits until it is established. Optional, because a call connects automatically.
 #[utoipa::path(post, path = "/api/settings/skills/mcp/{id}/connect", operation_id = "connect_tool_server",
     tag = "skills", params(("id" = String, Path, description = "The server's id")),
     responses((status = 200, body = ToolServerView),
-        (status = 409, body = ErrorBody, description = "The server is switched off"),
-        (status = 502, body = ErrorBody, description = "The server cannot be connected to"),
-        (status = 503, body = ErrorBody, description = "Something is missing here, such as a sandbox")))]
+        (status = 409, body = ErrorBody, description = "The server is disabled"),
+        (status = 502, body = ErrorBody, description = "The connection to the server failed"),
+        (status = 503, body = ErrorBody, description = "A local requirement, such as the sandbox, is missing")))]
 async fn connect_tool_server(
     State(state): State<ToolServerRoutes>,
     Path(id): Path<String>,
@@ -151,10 +154,10 @@ async fn connect_tool_server(
     Ok(Json(state.servers.connect(&id).await?.into()))
 }
 
-/// Disconnect from a tool server
+/// Disconnect a tool server
 ///
-/// Ends its program, if it is one. Its tools are still offered, and the next call connects again;
-/// `enabled` switches it off.
+/// Stops its program, if any. Its tools are still offered and the next call connects again; use `enabled` to disable
+/// the server.
 #[utoipa::path(post, path = "/api/settings/skills/mcp/{id}/disconnect", operation_id = "disconnect_tool_server",
     tag = "skills", params(("id" = String, Path, description = "The server's id")),
     responses((status = 200, body = ToolServerView)))]
@@ -165,9 +168,9 @@ async fn disconnect_tool_server(
     Ok(Json(state.servers.disconnect(&id).await?.into()))
 }
 
-/// How it stands with a tool server
+/// Get tool server status
 ///
-/// On the daemon that answers: each has programs of its own.
+/// Returns the status on the daemon that handles the request; each daemon runs its own programs.
 #[utoipa::path(get, path = "/api/settings/skills/mcp/{id}/status", operation_id = "get_tool_server_status",
     tag = "skills", params(("id" = String, Path, description = "The server's id")),
     responses((status = 200, body = ToolServerStatusView)))]

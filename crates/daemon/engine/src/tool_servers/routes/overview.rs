@@ -1,4 +1,4 @@
-//! `GET /api/settings/skills`: every tool at a glance.
+//! Route `GET /api/settings/skills`: overview of all tools.
 
 use agentd_web::{ApiResult, Json};
 use axum::extract::State;
@@ -9,26 +9,26 @@ use super::state::ToolServerRoutes;
 use crate::tool_servers::{ServerStatus, ToolServerState};
 use crate::tools::{BuiltinTool, ListedTool, MAX_TOOLS};
 
-/// A tool at a glance.
+/// Summary of a tool.
 #[derive(Debug, Serialize, ToSchema)]
 struct SkillEntry {
-    /// What models call it.
+    /// Name of the tool for models.
     name: String,
     enabled: bool,
-    /// Whether it can work now.
+    /// Whether the tool works now.
     available: bool,
-    /// Where to change it.
+    /// URL path to change it.
     url: String,
 }
 
-/// A tool server at a glance.
+/// Summary of a tool server.
 #[derive(Debug, Serialize, ToSchema)]
 struct ToolServerEntry {
     name: String,
     status: ServerStatus,
-    /// How many tools it offers.
+    /// Number of tools that it offers.
     tools: usize,
-    /// Where to change it.
+    /// URL path to change it.
     url: String,
 }
 
@@ -65,21 +65,21 @@ impl From<ToolServerState> for ToolServerEntry {
     }
 }
 
-/// What agents can do, at a glance.
+/// Overview of the tools of agents.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SkillsView {
     builtin: Vec<SkillEntry>,
     custom: Vec<SkillEntry>,
     servers: Vec<ToolServerEntry>,
-    /// How many tools are switched on, can work and are offered: 128 at most.
+    /// Number of tools that are enabled, available and offered; at most 128.
     usable: usize,
     total: usize,
 }
 
-/// What agents can do, at a glance
+/// Get an overview of all tools
 ///
-/// Built-in tools, then custom ones and tool servers, oldest first. Each list with all details is below this
-/// path.
+/// Returns built-in tools, custom tools and tool servers, the latter oldest first. Details are available under the
+/// paths of each list.
 #[utoipa::path(get, path = "/api/settings/skills", operation_id = "get_skills", tag = "skills",
     responses((status = 200, body = SkillsView)))]
 pub(super) async fn get_skills(State(state): State<ToolServerRoutes>) -> ApiResult<Json<SkillsView>> {

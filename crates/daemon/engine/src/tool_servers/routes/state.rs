@@ -1,9 +1,9 @@
-//! What the handlers need.
+//! State of the handlers.
 
 use crate::tool_servers::ToolServers;
 use crate::tools::{BuiltinTools, CustomTools};
 
-/// The state of the handlers.
+/// State of the handlers.
 #[derive(Debug, Clone)]
 pub struct ToolServerRoutes {
     pub servers: ToolServers,

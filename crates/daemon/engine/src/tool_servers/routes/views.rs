@@ -1,26 +1,26 @@
-//! What answers say of tool servers.
+//! Response bodies for tool servers.
 
 use std::collections::BTreeMap;
 
 use agentd_base::{HIDDEN, SecretState, Timestamp};
-use agentd_core::vault::server_of;
+use agentd_core::vault::server_origin;
 use agentd_web::{Caller, Scope};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::tool_servers::{
-    Failure, LeftOut, OfferedTool, Reach, ServerIdentity, ServerStatus, TestReport, ToolServer, ToolServerId,
-    ToolServerState, TransportKind, shown_names,
+    Failure, LeftOut, OfferedTool, ServerIdentity, ServerStatus, TestReport, ToolServer, ToolServerId, ToolServerState,
+    Transport, TransportKind, secret_states,
 };
 use crate::tools::Effect;
 
-/// Why a server cannot be used now.
+/// Reason why a server is unavailable.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ToolServerProblem {
-    /// A sentence that a person can act on.
+    /// Message for users.
     message: String,
-    /// Stable, for programs.
+    /// Stable error code.
     code: String,
 }
 
@@ -33,15 +33,15 @@ impl From<&Failure> for ToolServerProblem {
 /// A tool that a server offers.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ToolServerTool {
-    /// What models call it.
+    /// Name of the tool for models.
     name: String,
-    /// What the server calls it.
+    /// Name of the tool on the server.
     remote_name: String,
     #[schema(required)]
     title: Option<String>,
-    /// In the server's words.
+    /// Description provided by the server.
     description: String,
-    /// `reads` or `acts`; acts unless the server is trusted and says otherwise.
+    /// `reads` or `acts`; `acts` unless the server is trusted and declares the tool read-only.
     effect: &'static str,
 }
 
@@ -64,13 +64,13 @@ fn tools(state: &ToolServerState) -> Vec<ToolServerTool> {
     state.tools.iter().map(|tool| ToolServerTool::from(tool.as_ref())).collect()
 }
 
-/// A registered tool server. Of the fields of the two transports the other's are null. To a key that may only read, `url`
-/// shows its server alone, and `args` how many there are: the rest may hold tokens.
+/// A registered tool server. Fields of the other transport are null. Read-only API keys see only the server of `url`
+/// and the number of `args`, because the rest may contain tokens.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ToolServerView {
     id: ToolServerId,
     name: String,
-    /// What the names of its tools begin with.
+    /// Prefix of its tool names.
     tool_prefix: String,
     transport: TransportKind,
     #[schema(required)]
@@ -94,14 +94,14 @@ pub(super) struct ToolServerView {
     enabled: bool,
     trusted: bool,
     timeout_seconds: u32,
-    /// The entry of the catalog that it was installed from.
+    /// Catalog entry from which it was installed; null if none.
     #[schema(required)]
     catalog_entry: Option<String>,
-    /// On the daemon that answers.
+    /// Status on the daemon that handles the request.
     status: ServerStatus,
     #[schema(required)]
     error: Option<ToolServerProblem>,
-    /// What it offered when it was asked last.
+    /// Tools at the last listing.
     tools: Vec<ToolServerTool>,
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -110,23 +110,23 @@ pub(super) struct ToolServerView {
 impl From<ToolServerState> for ToolServerView {
     fn from(state: ToolServerState) -> Self {
         let (tools, server) = (tools(&state), &state.server);
-        let (stdio, http) = match &server.reach {
-            Reach::Stdio(stdio) => (Some(stdio), None),
-            Reach::Http(http) => (None, Some(http)),
+        let (stdio, http) = match &server.transport {
+            Transport::Stdio(stdio) => (Some(stdio), None),
+            Transport::Http(http) => (None, Some(http)),
         };
         Self {
             id: server.id.clone(),
             name: server.name.clone(),
             tool_prefix: server.prefix.clone(),
-            transport: server.reach.kind(),
+            transport: server.transport.kind(),
             command: stdio.map(|stdio| stdio.command.clone()),
             args: stdio.map(|stdio| stdio.args.clone()),
-            env: stdio.map(|stdio| shown_names(&stdio.env, &state.missing)),
+            env: stdio.map(|stdio| secret_states(&stdio.env, &state.missing)),
             network: stdio.map(|stdio| stdio.network),
             readable_paths: stdio.map(|stdio| stdio.readable_paths.clone()),
             writable_paths: stdio.map(|stdio| stdio.writable_paths.clone()),
             url: http.map(|http| http.url.clone()),
-            headers: http.map(|http| shown_names(&http.headers, &state.missing)),
+            headers: http.map(|http| secret_states(&http.headers, &state.missing)),
             enabled: server.enabled,
             trusted: server.trusted,
             timeout_seconds: server.timeout_seconds,
@@ -141,18 +141,18 @@ impl From<ToolServerState> for ToolServerView {
 }
 
 impl ToolServerView {
-    /// As the caller may see it: paths, queries and arguments may hold tokens.
-    pub(super) fn shown_to(mut self, caller: &Caller) -> Self {
+    /// Hides paths, queries and arguments, which may contain tokens, from read-only API keys.
+    pub(super) fn redacted_for(mut self, caller: &Caller) -> Self {
         if caller.scope == Scope::Full {
             return self;
         }
-        self.url = self.url.map(|url| server_of(&url).unwrap_or_else(|| "?".to_owned()));
+        self.url = self.url.map(|url| server_origin(&url).unwrap_or_else(|| "?".to_owned()));
         self.args.iter_mut().flatten().for_each(|argument| HIDDEN.clone_into(argument));
         self
     }
 }
 
-/// Every tool server, oldest first.
+/// All tool servers, oldest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ToolServerList {
     pub(super) servers: Vec<ToolServerView>,
@@ -161,15 +161,15 @@ pub(super) struct ToolServerList {
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ToolServerDeleted {
-    /// Always true.
+    /// Always `true`.
     pub(super) deleted: bool,
 }
 
-/// A tool that cannot be offered, and why.
+/// A tool that cannot be offered.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct LeftOutTool {
     name: String,
-    /// Completes "left out, because".
+    /// Reason; completes the sentence "omitted because".
     reason: String,
 }
 
@@ -179,7 +179,7 @@ impl From<LeftOut> for LeftOutTool {
     }
 }
 
-/// A tool with the schema of its input.
+/// A tool with its input schema.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct DiscoveredTool {
     #[serde(flatten)]
@@ -188,14 +188,14 @@ pub(super) struct DiscoveredTool {
     input_schema: Value,
 }
 
-/// What a server offers.
+/// Tools that a server offers.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct DiscoveredTools {
-    /// In the server's order.
+    /// Tools in the server's order.
     tools: Vec<DiscoveredTool>,
     total: usize,
     left_out: Vec<LeftOutTool>,
-    /// Why the list ends before the server's does.
+    /// Reason why the list is incomplete; null if complete.
     #[schema(required)]
     cut_short: Option<String>,
 }
@@ -215,35 +215,35 @@ impl From<ToolServerState> for DiscoveredTools {
     }
 }
 
-/// How it stands with a server, on the daemon that answers.
+/// Status of a server on the daemon that handles the request.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ToolServerStatusView {
     id: ToolServerId,
     status: ServerStatus,
     #[schema(required)]
     error: Option<ToolServerProblem>,
-    /// What it says of itself.
+    /// Identity reported by the server; null if unknown.
     #[schema(required)]
     server: Option<ServerIdentity>,
-    /// How many tools agents are offered of it.
+    /// Number of its tools that agents are offered.
     tools: usize,
     left_out: Vec<LeftOutTool>,
-    /// When it was last asked for its tools and they had changed.
+    /// Time of the last listing that changed the tools.
     #[schema(required)]
     listed_at: Option<Timestamp>,
     #[schema(required)]
     connected_at: Option<Timestamp>,
     #[schema(required)]
     last_used_at: Option<Timestamp>,
-    /// After a failure: calls do not try before this.
+    /// Earliest time of the next connection attempt after a failure.
     #[schema(required)]
     retry_at: Option<Timestamp>,
-    /// How often it died or was unreachable while it was connected.
+    /// Number of sessions lost by a crash or a failed connection.
     losses: u64,
-    /// Of the sandbox around the program.
+    /// Process id of the sandbox around the program.
     #[schema(required)]
     process_id: Option<u32>,
-    /// The sandbox that the program runs in.
+    /// Isolation level of the sandbox of the program.
     #[schema(required, value_type = Option<String>)]
     sandbox: Option<String>,
     /// The end of what the program wrote on its error output, without what is secret.
@@ -271,25 +271,25 @@ impl From<ToolServerState> for ToolServerStatusView {
     }
 }
 
-/// What a try found.
+/// Result of a test.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ToolServerTestView {
-    /// Whether the server connected and said what it offers.
+    /// Whether the server connected and listed its tools.
     ok: bool,
     latency_ms: u64,
-    /// What it says of itself; only when `ok`.
+    /// Identity reported by the server; only if `ok`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = ServerIdentity, required = false)]
     server: Option<ServerIdentity>,
-    /// What it offers; only when `ok`.
+    /// Tools of the server; only if `ok`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Vec<ToolServerTool>, required = false)]
     tools: Option<Vec<ToolServerTool>>,
-    /// Why it failed; only when not `ok`.
+    /// Error message; only if not `ok`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     error: Option<String>,
-    /// The kind of failure; only when not `ok`.
+    /// Error code; only if not `ok`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     code: Option<String>,
@@ -324,7 +324,7 @@ impl From<TestReport> for ToolServerTestView {
     }
 }
 
-/// The answer that a repeat of a creation gets again.
+/// Builds the response that a repeated creation request receives.
 pub(super) fn created(server: &ToolServer) -> ToolServerView {
-    ToolServerView::from(ToolServerState::fresh(server))
+    ToolServerView::from(ToolServerState::of_registration(server))
 }

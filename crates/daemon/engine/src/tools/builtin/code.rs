@@ -1,4 +1,4 @@
-//! `shell` and `python`: code in the sandbox, in the agent's workspace.
+//! The tools `shell` and `python`: code in the sandbox, in the agent's workspace.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use super::input::{describe, parse};
 use crate::code_runner::{CodeRunner, Interpreter, READ_BYTES, SandboxSettings};
 use crate::tools::tool::{Author, Effect, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput};
 
-/// A single argument of a program can be no longer (MAX_ARG_STRLEN), its end included.
+/// Below MAX_ARG_STRLEN, the maximum length of a single program argument including its terminator.
 const MAX_CODE_BYTES: usize = 120 * 1024;
 
-/// The two tools, made anew when the settings that they tell a model about change.
+/// Both tools; rebuilt when the settings in their descriptions change.
 pub(super) struct CodeTools {
     runner: CodeRunner,
-    made: Mutex<Option<Made>>,
+    cached: Mutex<Option<CachedTools>>,
 }
 
-struct Made {
+struct CachedTools {
     timeout_seconds: u32,
     network: bool,
     tools: [Arc<dyn Tool>; 2],
@@ -31,10 +31,10 @@ struct Made {
 
 impl CodeTools {
     pub(super) fn new(runner: CodeRunner) -> Self {
-        Self { runner, made: Mutex::new(None) }
+        Self { runner, cached: Mutex::new(None) }
     }
 
-    /// Both, each with why it cannot work now.
+    /// Returns both tools, each with the reason why it is unavailable, if any.
     pub(super) fn all(&self) -> [(Arc<dyn Tool>, Option<String>); 2] {
         let [shell, python] = self.tools(&self.runner.settings());
         let problem = |interpreter| self.runner.problem(interpreter);
@@ -42,11 +42,11 @@ impl CodeTools {
     }
 
     fn tools(&self, settings: &SandboxSettings) -> [Arc<dyn Tool>; 2] {
-        let mut made = self.made.lock();
-        if let Some(made) = &*made
-            && (made.timeout_seconds, made.network) == (settings.timeout_seconds, settings.network)
+        let mut cached = self.cached.lock();
+        if let Some(cached) = &*cached
+            && (cached.timeout_seconds, cached.network) == (settings.timeout_seconds, settings.network)
         {
-            return made.tools.clone();
+            return cached.tools.clone();
         }
         let tools = [Interpreter::Shell, Interpreter::Python].map(|interpreter| {
             let description = description(interpreter, settings);
@@ -54,7 +54,7 @@ impl CodeTools {
             tool
         });
         let (timeout_seconds, network) = (settings.timeout_seconds, settings.network);
-        *made = Some(Made { timeout_seconds, network, tools: tools.clone() });
+        *cached = Some(CachedTools { timeout_seconds, network, tools: tools.clone() });
         tools
     }
 }

@@ -1,4 +1,4 @@
-//! `http_fetch`: the readable text of a web page.
+//! The tool `http_fetch`: returns the readable text of a web page.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,8 +28,8 @@ const CALL_LIMIT: Duration = Duration::from_secs(45);
 const DEFAULT_CHARACTERS: usize = 20_000;
 const MAX_CHARACTERS: usize = 200_000;
 const MAX_URL_BYTES: usize = 8_192;
-/// Of an error's page.
-const SHOWN_CHARACTERS: usize = 500;
+/// Maximum length of an error page that is quoted.
+const MAX_ERROR_CHARACTERS: usize = 500;
 
 pub(super) fn http_fetch(policy: PolicyHandle) -> Arc<dyn Tool> {
     let schema = json!({
@@ -44,7 +44,7 @@ pub(super) fn http_fetch(policy: PolicyHandle) -> Arc<dyn Tool> {
     });
     let text = "Fetches a web page and answers its title and readable text.";
     let description = describe("http_fetch", text, schema, Effect::Acts, CALL_LIMIT);
-    Arc::new(HttpFetch { description, client: GuardedClient::new(policy, Trust::Steered) })
+    Arc::new(HttpFetch { description, client: GuardedClient::new(policy, Trust::Untrusted) })
 }
 
 #[derive(Debug)]
@@ -63,29 +63,29 @@ impl HttpFetch {
     async fn fetch(&self, input: Input, source: &UntrustedSource) -> Result<ToolOutput, ToolError> {
         let url =
             Url::parse(&input.url).map_err(|error| ToolError::Invalid(format!("the URL is not valid: {error}")))?;
-        let asked = shown(&url);
+        let requested_url = display_url(&url);
         let mut request = FetchRequest::get(url);
         request
             .headers
             .insert(ACCEPT, HeaderValue::from_static("text/html, text/*;q=0.9, application/json;q=0.9, */*;q=0.5"));
         let fetched = self.client.fetch(request, LIMITS).await;
-        source.record(fetched.as_ref().map_or(asked, |fetched| shown(&fetched.url)));
+        source.record(fetched.as_ref().map_or(requested_url, |fetched| display_url(&fetched.url)));
         let fetched = fetched.map_err(|error| ToolError::Failed(error.to_string()))?;
         let content_type = fetched.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let (status, url) = (fetched.status, fetched.url);
-        // Reading a large page takes a while.
+        // Parsing a large page is slow.
         let (body, base, stated) = (fetched.body, url.clone(), content_type.clone());
         let page = tokio::task::spawn_blocking(move || read_body(&body, stated.as_deref(), &base)).await;
         let page = page.map_err(|_| ToolError::Failed("the page could not be read".to_owned()))?;
         if !status.is_success() {
-            let said =
-                page.map(|page| page.text.chars().take(SHOWN_CHARACTERS).collect::<String>()).unwrap_or_default();
-            let said = if said.trim().is_empty() { String::new() } else { format!("; it said: {said}") };
-            return Err(ToolError::Failed(format!("the server answered {status}{said}")));
+            let body =
+                page.map(|page| page.text.chars().take(MAX_ERROR_CHARACTERS).collect::<String>()).unwrap_or_default();
+            let body = if body.trim().is_empty() { String::new() } else { format!("; it said: {body}") };
+            return Err(ToolError::Failed(format!("the server answered {status}{body}")));
         }
         let page = page.map_err(|error| ToolError::Failed(error.to_string()))?;
         let wanted = input.max_characters.unwrap_or(DEFAULT_CHARACTERS);
-        let (mut text, more) = cut(page.text, wanted);
+        let (mut text, more) = truncate(page.text, wanted);
         if more > 0 {
             text.push_str(&format!("\n[{more} more characters; ask again with a larger max_characters]"));
         } else if page.is_truncated || fetched.is_truncated {
@@ -100,13 +100,13 @@ impl HttpFetch {
     }
 }
 
-/// The address for the owner: without credentials, query and fragment.
-fn shown(url: &Url) -> String {
+/// Returns the URL for display: without credentials, query and fragment.
+fn display_url(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 
-/// At most so many characters, and how many there were more.
-fn cut(mut text: String, characters: usize) -> (String, usize) {
+/// Truncates a text; returns the number of removed characters as well.
+fn truncate(mut text: String, characters: usize) -> (String, usize) {
     let Some((end, _)) = text.char_indices().nth(characters) else { return (text, 0) };
     let more = text[end..].chars().count();
     text.truncate(end);
@@ -127,7 +127,7 @@ impl Tool for HttpFetch {
     }
 
     fn consequence<'a>(&'a self, input: &'a Map<String, Value>, _agent: &'a Agent) -> BoxFuture<'a, Consequence> {
-        // What is no address is refused by the call itself.
+        // An invalid URL is rejected by the call itself.
         let url = input.get("url").and_then(Value::as_str).and_then(|url| Url::parse(url).ok());
         std::future::ready(url.map_or(Consequence::Contained, Consequence::Requests)).boxed()
     }

@@ -1,4 +1,4 @@
-//! What built-in tools say that they take, and reading what they are given.
+//! Descriptions of built-in tools, and parsing of their inputs.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::tools::schema::InputSchema;
 use crate::tools::tool::{Effect, ToolDescription, ToolError};
 
-/// The description of a built-in tool.
+/// Creates the description of a built-in tool.
 pub(super) fn describe(
     name: &str,
     description: &str,
@@ -16,15 +16,15 @@ pub(super) fn describe(
     effect: Effect,
     time_limit: Duration,
 ) -> ToolDescription {
-    let input_schema = InputSchema::known(schema);
+    let input_schema = InputSchema::trusted(schema);
     ToolDescription { name: name.to_owned(), description: description.to_owned(), input_schema, effect, time_limit }
 }
 
-/// An input that fits its schema.
+/// Parses an input that matches its schema.
 pub(super) fn parse<I: DeserializeOwned>(input: Map<String, Value>) -> Result<I, ToolError> {
     let input = Value::Object(input);
     serde_json::from_value(input.clone()).map_err(|error| {
-        let field = misfit::<I>(&input, &error.to_string());
+        let field = find_invalid_field::<I>(&input, &error.to_string());
         ToolError::Invalid(match field {
             Some(field) => format!("the input does not fit: `{field}` has a value that this tool cannot take"),
             None => "the input does not fit the tool's schema".to_owned(),
@@ -32,13 +32,13 @@ pub(super) fn parse<I: DeserializeOwned>(input: Map<String, Value>) -> Result<I,
     })
 }
 
-/// The field that a reader complained of: without it, it complains of something else or of nothing.
-fn misfit<'i, I: DeserializeOwned>(input: &'i Value, complaint: &str) -> Option<&'i str> {
+/// Returns the field that caused a parse error: without it, the error differs or disappears.
+fn find_invalid_field<'i, I: DeserializeOwned>(input: &'i Value, message: &str) -> Option<&'i str> {
     let fields = input.as_object()?;
     fields.keys().map(String::as_str).find(|field| {
         let mut rest = fields.clone();
         rest.remove(*field);
-        serde_json::from_value::<I>(Value::Object(rest)).err().is_none_or(|error| error.to_string() != complaint)
+        serde_json::from_value::<I>(Value::Object(rest)).err().is_none_or(|error| error.to_string() != message)
     })
 }
 
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_that_cannot_be_read_names_its_field() {
+    fn parse_error_names_the_field() {
         let read = |input: Value| parse::<Input>(input.as_object().cloned().unwrap()).map(|_| ());
         assert!(read(json!({"path": "a", "line": 2})).is_ok());
         let problem = read(json!({"path": "a", "line": 1e30})).unwrap_err().to_string();

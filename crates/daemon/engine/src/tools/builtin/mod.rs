@@ -1,7 +1,7 @@
-//! The tools that come with the daemon, each with a switch.
+//! Built-in tools, each with a switch.
 //!
-//! Invariants: a tool that cannot work now (no sandbox, no interpreter) is shown with the reason
-//! and not offered; what is switched off stays so over restarts and on every replica.
+//! Invariants: an unavailable tool (no sandbox, no interpreter) is listed with the reason and not offered. A disabled
+//! tool stays disabled across restarts and on every replica.
 
 mod code;
 mod files;
@@ -25,18 +25,18 @@ use crate::code_runner::CodeRunner;
 use code::CodeTools;
 use files::Files;
 
-/// A built-in tool as it stands.
+/// A built-in tool with its state.
 #[derive(Debug, Clone)]
 pub struct BuiltinTool {
     pub description: ToolDescription,
     pub enabled: bool,
-    /// Why it cannot work now; `None` when it can.
+    /// Reason why the tool is unavailable; `None` if available.
     pub problem: Option<String>,
 }
 
-/// Tools of another domain that stand among the built-in ones.
-pub trait JoinsBuiltin: Send + Sync {
-    /// Each with why it cannot work now, in an order that stays the same.
+/// Provides tools of another domain as built-in tools.
+pub trait BuiltinToolProvider: Send + Sync {
+    /// Returns the tools in a stable order, each with the reason why it is unavailable, if any.
     fn tools(&self) -> Vec<(Arc<dyn Tool>, Option<String>)>;
 }
 
@@ -49,9 +49,9 @@ struct Inner {
     files: Vec<Arc<dyn Tool>>,
     code: CodeTools,
     fetch: Arc<dyn Tool>,
-    switched_off: Snapshot<BTreeSet<String>>,
-    /// Tools of other domains, which come after those that are here.
-    joined: Slot<dyn JoinsBuiltin>,
+    disabled: Snapshot<BTreeSet<String>>,
+    /// Tools of other domains, listed after the tools of this module.
+    providers: Slot<dyn BuiltinToolProvider>,
 }
 
 impl std::fmt::Debug for BuiltinTools {
@@ -63,7 +63,7 @@ impl std::fmt::Debug for BuiltinTools {
 impl BuiltinTools {
     #[must_use]
     pub fn new(context: &AppContext, settings: &Settings, runner: CodeRunner, slots: &mut Slots) -> Self {
-        let files = Files::new(context.entropy.clone(), runner.room().clone());
+        let files = Files::new(context.entropy.clone(), runner.quota().clone());
         Self(Arc::new(Inner {
             db: context.db.clone(),
             files: vec![
@@ -75,36 +75,35 @@ impl BuiltinTools {
             ],
             code: CodeTools::new(runner),
             fetch: http_fetch::http_fetch(settings.policy()),
-            switched_off: Snapshot::new(&context.db, &[store::BUILTIN_TOOLS]),
-            joined: slots.create(),
+            disabled: Snapshot::new(&context.db, &[store::BUILTIN_TOOLS]),
+            providers: slots.create(),
         }))
     }
 
-    /// Whether a tool shows what is in the agent's workspace, and nothing else. Built-in names are nobody else's.
+    /// Whether a tool only reads the agent's workspace. Built-in names are reserved.
     #[must_use]
     pub fn reads_workspace(name: &str) -> bool {
         ["read_file", "list_files", "search_files"].contains(&name)
     }
 
-    /// Every tool with why it cannot work now, always in one order: files, code, the web, and then those that
-    /// joined.
+    /// Returns all tools with the reason why they are unavailable, in a fixed order: files, code, web, other domains.
     fn all(&self) -> Vec<(Arc<dyn Tool>, Option<String>)> {
         let inner = &*self.0;
         let files = inner.files.iter().map(|tool| (Arc::clone(tool), None));
-        let joined = inner.joined.all().iter().flat_map(|others| others.tools());
-        files.chain(inner.code.all()).chain([(Arc::clone(&inner.fetch), None)]).chain(joined).collect()
+        let providers = inner.providers.all().iter().flat_map(|others| others.tools());
+        files.chain(inner.code.all()).chain([(Arc::clone(&inner.fetch), None)]).chain(providers).collect()
     }
 
-    async fn switched_off(&self) -> Result<Arc<BTreeSet<String>>, ToolsError> {
-        self.0.switched_off.get(async |read: &mut Read| Ok(store::list_switched_off(read).await?)).await
+    async fn disabled(&self) -> Result<Arc<BTreeSet<String>>, ToolsError> {
+        self.0.disabled.get(async |read: &mut Read| Ok(store::list_disabled_tools(read).await?)).await
     }
 
-    /// Every built-in tool.
+    /// Returns all built-in tools.
     ///
     /// # Errors
-    /// The database is away.
+    /// A store error.
     pub async fn list(&self) -> Result<Vec<BuiltinTool>, ToolsError> {
-        let off = self.switched_off().await?;
+        let off = self.disabled().await?;
         let view = |(tool, problem): (Arc<dyn Tool>, Option<String>)| {
             let description = tool.description().clone();
             BuiltinTool { enabled: !off.contains(&description.name), description, problem }
@@ -112,30 +111,30 @@ impl BuiltinTools {
         Ok(self.all().into_iter().map(view).collect())
     }
 
-    /// Switches exactly these off, as far as they are here; with the caller's own change.
+    /// Disables exactly these tools, as far as they exist, in the caller's transaction.
     ///
     /// # Errors
-    /// The store's refusal.
-    pub(crate) async fn switch_off_only(&self, tx: &mut Tx, off: &BTreeSet<String>) -> Result<(), StoreError> {
+    /// A store error.
+    pub(crate) async fn disable_exactly(&self, tx: &mut Tx, off: &BTreeSet<String>) -> Result<(), StoreError> {
         for (tool, _) in self.all() {
             let name = &tool.description().name;
             if off.contains(name) {
-                store::switch_off(tx, name).await?;
+                store::disable(tx, name).await?;
             } else {
-                store::switch_on(tx, name).await?;
+                store::enable(tx, name).await?;
             }
         }
         Ok(())
     }
 
-    /// Switches a tool on or off as wished, or else to what it is not.
+    /// Sets whether a tool is enabled; toggles it if `enabled` is `None`.
     ///
     /// # Errors
-    /// `UnknownBuiltin`, or the database is away.
+    /// `UnknownBuiltin`, or a store error.
     pub async fn toggle(
         &self,
         name: &str,
-        wished: Option<bool>,
+        enabled: Option<bool>,
         recorder: Recorder<BuiltinTool>,
     ) -> Result<BuiltinTool, ToolsError> {
         let known = self.all().into_iter().find(|(tool, _)| tool.description().name == name);
@@ -146,10 +145,10 @@ impl BuiltinTools {
         self.0
             .db
             .write(async move |tx: &mut Tx| {
-                let was_off = store::switch_on(tx, &tool.description.name).await?;
-                let tool = BuiltinTool { enabled: wished.unwrap_or(was_off), ..tool.clone() };
+                let was_disabled = store::enable(tx, &tool.description.name).await?;
+                let tool = BuiltinTool { enabled: enabled.unwrap_or(was_disabled), ..tool.clone() };
                 if !tool.enabled {
-                    store::switch_off(tx, &tool.description.name).await?;
+                    store::disable(tx, &tool.description.name).await?;
                 }
                 recorder.record(tx, &tool).await?;
                 Ok::<_, ToolsError>(tool)
@@ -165,11 +164,11 @@ impl ToolSource for BuiltinTools {
 
     fn tools<'a>(&'a self, _agent: &'a Agent) -> BoxFuture<'a, Vec<Arc<dyn Tool>>> {
         async move {
-            let off = match self.switched_off().await {
+            let off = match self.disabled().await {
                 Ok(off) => off,
                 Err(error) => {
-                    // What was switched off must not come back because the database is away.
-                    tracing::warn!(%error, "which built-in tools are on cannot be read; none is offered");
+                    // Disabled tools must not reappear because the database is unavailable.
+                    tracing::warn!(%error, "failed to load disabled tools; no built-in tools are offered");
                     return Vec::new();
                 }
             };

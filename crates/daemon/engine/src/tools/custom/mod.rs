@@ -1,14 +1,11 @@
-//! Tools that the owner makes: a Python program, a shell script, or an HTTP request with
-//! placeholders.
+//! Tools that the owner defines: a Python program, a shell script, or an HTTP request with placeholders.
 //!
 //! Invariants
-//! - A name is unique over all custom tools (an index decides) and none of those that other sources
-//!   keep for themselves.
-//! - What a model writes fills placeholders and can change nothing else of a request.
-//! - A request whose host the owner wrote goes where the owner may; one whose host has placeholders
-//!   goes where an agent may, carries no secrets, and nothing follows a redirect with the owner's
-//!   trust.
-//! - Secret headers lie in the vault and are never shown.
+//! - A name is unique among custom tools (enforced by an index) and not reserved by another source.
+//! - Input of a model fills placeholders and cannot change any other part of a request.
+//! - A request with a fixed host has the owner's network permissions. A request whose host contains placeholders has
+//!   only the agent's and carries no secrets. Requests with the owner's permissions follow no redirects.
+//! - Secret headers are stored in the vault and never returned.
 
 mod model;
 mod run;

@@ -1,4 +1,4 @@
-//! Custom tools: making, changing, offering.
+//! Service for custom tools.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::model::{CustomTool, CustomToolChange, CustomToolId, SecretChanges};
-use super::run::{Means, RunnableTool};
+use super::run::{RunnableTool, ToolRuntime};
 use super::store;
 use crate::agents::Agent;
 use crate::code_runner::CodeRunner;
@@ -23,7 +23,7 @@ use crate::tools::tool::{Tool, ToolSource};
 
 const MAX_CUSTOM_TOOLS: usize = 200;
 
-/// A tool with why it cannot work now.
+/// A tool with its availability.
 #[derive(Debug, Clone)]
 pub struct ListedTool {
     pub tool: Arc<CustomTool>,
@@ -32,12 +32,11 @@ pub struct ListedTool {
     pub missing: BTreeSet<String>,
 }
 
-/// Every custom tool, oldest first.
-struct Loaded(Vec<LoadedTool>);
+struct LoadedTools(Vec<LoadedTool>);
 
 struct LoadedTool {
     tool: Arc<CustomTool>,
-    /// Or why it can never be called as it is.
+    /// The callable tool, or the reason why it cannot be called in its current form.
     runnable: Result<Arc<RunnableTool>, String>,
     missing: BTreeSet<String>,
 }
@@ -47,9 +46,9 @@ struct Inner {
     clock: Clock,
     ids: IdGenerator,
     vault: Vault,
-    means: Means,
-    loaded: Snapshot<Loaded>,
-    /// Knows the names that are taken.
+    runtime: ToolRuntime,
+    loaded: Snapshot<LoadedTools>,
+    /// All tools, to check for name conflicts.
     tools: Tools,
 }
 
@@ -63,7 +62,7 @@ impl std::fmt::Debug for CustomTools {
     }
 }
 
-/// The vault's scope for the secret headers of a tool.
+/// Vault scope of a tool's secrets.
 fn scope(id: &CustomToolId) -> String {
     format!("custom_tools.{id}")
 }
@@ -76,51 +75,55 @@ impl CustomTools {
             clock: context.clock.clone(),
             ids: context.ids.clone(),
             vault: settings.vault().clone(),
-            means: Means::new(runner, context.entropy.clone(), &settings.policy()),
+            runtime: ToolRuntime::new(runner, context.entropy.clone(), &settings.policy()),
             loaded: Snapshot::new(&context.db, &[store::CUSTOM_TOOLS]),
             tools,
         }))
     }
 
-    async fn loaded(&self) -> Result<Arc<Loaded>, ToolsError> {
-        let (vault, means) = (self.0.vault.clone(), self.0.means.clone());
-        self.0.loaded.get(async move |read: &mut Read| load(&vault, &means, read).await).await
+    async fn loaded(&self) -> Result<Arc<LoadedTools>, ToolsError> {
+        let (vault, runtime) = (self.0.vault.clone(), self.0.runtime.clone());
+        self.0.loaded.get(async move |read: &mut Read| load(&vault, &runtime, read).await).await
     }
 
     fn listed(&self, loaded: &LoadedTool) -> ListedTool {
         let problem = match &loaded.runnable {
-            Ok(_) => self.0.means.problem(loaded.tool.kind),
+            Ok(_) => self.0.runtime.problem(loaded.tool.kind),
             Err(problem) => Some(problem.clone()),
         };
         ListedTool { tool: Arc::clone(&loaded.tool), problem, missing: loaded.missing.clone() }
     }
 
-    /// Every custom tool, oldest first.
+    /// Returns all custom tools, oldest first.
     ///
     /// # Errors
-    /// The database is away.
+    /// A store error.
     pub async fn list(&self) -> Result<Vec<ListedTool>, ToolsError> {
         Ok(self.loaded().await?.0.iter().map(|loaded| self.listed(loaded)).collect())
     }
 
     /// # Errors
-    /// `NotFound`, or the database is away.
+    /// `NotFound`, or a store error.
     pub async fn get(&self, id: &str) -> Result<ListedTool, ToolsError> {
         let loaded = self.loaded().await?;
         let found = loaded.0.iter().find(|loaded| loaded.tool.id.as_str() == id);
         found.map(|loaded| self.listed(loaded)).ok_or_else(|| not_found(id))
     }
 
-    /// A tool as a stored answer shows it: what is known without looking at the machine.
+    /// Describes a tool for a stored response, without checking its secrets.
     #[must_use]
-    pub fn unchecked(&self, tool: &CustomTool) -> ListedTool {
-        ListedTool { tool: Arc::new(tool.clone()), problem: self.0.means.problem(tool.kind), missing: BTreeSet::new() }
+    pub fn to_listed(&self, tool: &CustomTool) -> ListedTool {
+        ListedTool {
+            tool: Arc::new(tool.clone()),
+            problem: self.0.runtime.problem(tool.kind),
+            missing: BTreeSet::new(),
+        }
     }
 
-    /// Makes a tool.
+    /// Creates a tool.
     ///
     /// # Errors
-    /// `Invalid` with every bad field, `NameTaken`, `TooMany`, or the database is away.
+    /// `Invalid` with all invalid fields, `NameTaken`, `TooMany`, or a store error.
     pub async fn create(
         &self,
         change: CustomToolChange,
@@ -128,7 +131,7 @@ impl CustomTools {
     ) -> Result<ListedTool, ToolsError> {
         let mut tool = CustomTool::blank(CustomToolId::generate(&self.0.ids), self.0.clock.now());
         let secrets = tool.change(change).map_err(|problems| ToolsError::Invalid { problems })?;
-        self.require_free(&tool.name).await?;
+        self.require_name_available(&tool.name).await?;
         let (vault, id) = (self.0.vault.clone(), tool.id.clone());
         self.0
             .db
@@ -147,13 +150,13 @@ impl CustomTools {
         self.get(id.as_str()).await
     }
 
-    /// Changes a tool; what the change leaves out stays.
+    /// Updates a tool; absent fields keep their values.
     ///
     /// # Errors
-    /// `NotFound`, `Invalid` with every bad field, `NameTaken`, or the database is away.
+    /// `NotFound`, `Invalid` with all invalid fields, `NameTaken`, or a store error.
     pub async fn update(&self, id: &str, change: CustomToolChange) -> Result<ListedTool, ToolsError> {
         if let Some(name) = &change.name {
-            self.require_free(name.trim()).await?;
+            self.require_name_available(name.trim()).await?;
         }
         let (vault, wanted, now) = (self.0.vault.clone(), CustomToolId::from(id), self.0.clock.now());
         self.0
@@ -178,11 +181,11 @@ impl CustomTools {
         Ok(store::list_custom_tools(read).await?.into_iter().find(|tool| tool.name == name.trim()))
     }
 
-    /// Makes or changes a tool beside the caller's own changes. `secret_headers` are its secret headers
-    /// afterwards, also those that have no value yet.
+    /// Creates or updates a tool in the caller's transaction. `secret_headers` are its secret headers afterwards,
+    /// including those without a value yet.
     ///
     /// # Errors
-    /// As [`Self::create`] and [`Self::update`].
+    /// See [`Self::create`] and [`Self::update`].
     pub(crate) async fn write(
         &self,
         tx: &mut Tx,
@@ -196,11 +199,11 @@ impl CustomTools {
         let mut secrets = tool.change(change).map_err(|problems| ToolsError::Invalid { problems })?;
         if let Some(request) = &mut tool.request {
             request.secret_headers = secret_headers;
-            // Checked again with them.
+            // Validates again with the secret headers.
             let unchanged = CustomToolChange::default();
             secrets.extend(tool.change(unchanged).map_err(|problems| ToolsError::Invalid { problems })?);
         }
-        // One that a tool of a server has is that tool's no longer.
+        // A custom tool takes precedence over a tool server's tool of that name, so only reserved names are rejected.
         if self.0.tools.is_reserved(&tool.name) {
             return Err(ToolsError::NameTaken { name: tool.name });
         }
@@ -215,21 +218,21 @@ impl CustomTools {
         write_secrets(tx, &self.0.vault, &tool.id, &secrets).await
     }
 
-    /// Switches a tool on or off as wished, or else to what it is not.
+    /// Sets whether a tool is enabled; toggles it if `enabled` is `None`.
     ///
     /// # Errors
-    /// `NotFound`, or the database is away.
+    /// `NotFound`, or a store error.
     pub async fn toggle(
         &self,
         id: &str,
-        wished: Option<bool>,
+        enabled: Option<bool>,
         recorder: Recorder<CustomTool>,
     ) -> Result<ListedTool, ToolsError> {
         let (wanted, now) = (CustomToolId::from(id), self.0.clock.now());
         self.0
             .db
             .write(async move |tx: &mut Tx| {
-                store::toggle_custom_tool(tx, &wanted, wished, now).await?;
+                store::toggle_custom_tool(tx, &wanted, enabled, now).await?;
                 let found = store::find_custom_tool(tx, &wanted).await?;
                 recorder.record(tx, &found.ok_or_else(|| not_found(wanted.as_str()))?).await?;
                 Ok::<_, ToolsError>(())
@@ -241,7 +244,7 @@ impl CustomTools {
     /// Deletes a tool and its secrets.
     ///
     /// # Errors
-    /// `NotFound`, or the database is away.
+    /// `NotFound`, or a store error.
     pub async fn delete(&self, id: &str) -> Result<(), ToolsError> {
         let (vault, wanted) = (self.0.vault.clone(), CustomToolId::from(id));
         self.0
@@ -258,9 +261,9 @@ impl CustomTools {
             .await
     }
 
-    /// Two tools of one name would hide each other.
-    async fn require_free(&self, name: &str) -> Result<(), ToolsError> {
-        if self.0.tools.is_taken(name).await {
+    /// Tools of the same name would shadow each other.
+    async fn require_name_available(&self, name: &str) -> Result<(), ToolsError> {
+        if self.0.tools.is_name_taken(name).await {
             return Err(ToolsError::NameTaken { name: name.to_owned() });
         }
         Ok(())
@@ -286,7 +289,7 @@ async fn write_secrets(
     Ok(())
 }
 
-async fn load(vault: &Vault, means: &Means, read: &mut Read) -> Result<Loaded, ToolsError> {
+async fn load(vault: &Vault, runtime: &ToolRuntime, read: &mut Read) -> Result<LoadedTools, ToolsError> {
     let mut loaded = Vec::new();
     for tool in store::list_custom_tools(read).await? {
         let mut secrets = Vec::new();
@@ -294,12 +297,12 @@ async fn load(vault: &Vault, means: &Means, read: &mut Read) -> Result<Loaded, T
         for header in tool.secret_names() {
             match vault.get_in(read, &scope(&tool.id), &header).await {
                 Ok(Some(secret)) => secrets.push((header, secret)),
-                // A backup without its secrets was restored.
+                // A backup without secrets was restored.
                 Ok(None) => {
                     problem = Some(format!("the secret header {header} is missing; enter it again"));
                     missing.insert(header);
                 }
-                // One secret that does not open must not take the other tools down.
+                // One secret that cannot be decrypted must not make the other tools unavailable.
                 Err(error @ VaultError::Unsealable { .. }) => problem = Some(error.to_string()),
                 Err(error) => return Err(error.into()),
             }
@@ -314,11 +317,11 @@ async fn load(vault: &Vault, means: &Means, read: &mut Read) -> Result<Loaded, T
         let tool = Arc::new(tool);
         let runnable = match problem {
             Some(problem) => Err(problem),
-            None => RunnableTool::new(&tool, url, secrets, means).map(Arc::new),
+            None => RunnableTool::new(&tool, url, secrets, runtime).map(Arc::new),
         };
         loaded.push(LoadedTool { tool, runnable, missing });
     }
-    Ok(Loaded(loaded))
+    Ok(LoadedTools(loaded))
 }
 
 impl ToolSource for CustomTools {
@@ -331,12 +334,12 @@ impl ToolSource for CustomTools {
             let loaded = match self.loaded().await {
                 Ok(loaded) => loaded,
                 Err(error) => {
-                    tracing::warn!(%error, "the custom tools cannot be read; none is offered");
+                    tracing::warn!(%error, "failed to load custom tools; none are offered");
                     return Vec::new();
                 }
             };
             let enabled = loaded.0.iter().filter(|loaded| loaded.tool.enabled);
-            let usable = enabled.filter(|loaded| self.0.means.problem(loaded.tool.kind).is_none());
+            let usable = enabled.filter(|loaded| self.0.runtime.problem(loaded.tool.kind).is_none());
             usable.filter_map(|loaded| Some(Arc::clone(loaded.runnable.as_ref().ok()?) as Arc<dyn Tool>)).collect()
         }
         .boxed()

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{CustomTool, CustomToolId, ToolKind};
 
-/// Custom tools and their secrets.
+/// Topic for changes to custom tools and their secrets.
 pub(crate) const CUSTOM_TOOLS: Topic = Topic::new("skills.custom");
 
 fn custom_tool(row: &Row) -> Result<CustomTool, StoreError> {
@@ -28,7 +28,7 @@ fn custom_tool(row: &Row) -> Result<CustomTool, StoreError> {
     })
 }
 
-/// Every custom tool, oldest first.
+/// Returns all custom tools, oldest first.
 pub(crate) async fn list_custom_tools(read: &mut Read) -> Result<Vec<CustomTool>, StoreError> {
     let sql = "SELECT id, name, description, input_schema, kind, source_code, request, timeout_seconds, enabled, \
                created_at, updated_at FROM custom_tools ORDER BY created_at, id";
@@ -53,7 +53,7 @@ fn schema(tool: &CustomTool) -> String {
     Value::to_string(&tool.input_schema)
 }
 
-/// Adds the row; answers whether the name was free.
+/// Inserts a tool; returns whether the name was available.
 pub(crate) async fn insert_custom_tool(tx: &mut Tx, tool: &CustomTool) -> Result<bool, StoreError> {
     tx.touch(CUSTOM_TOOLS);
     let inserted = tx
@@ -78,7 +78,7 @@ pub(crate) async fn insert_custom_tool(tx: &mut Tx, tool: &CustomTool) -> Result
     Ok(inserted > 0)
 }
 
-/// Whether another tool than `id` has the name.
+/// Whether a tool other than `id` has this name.
 pub(crate) async fn is_name_taken(read: &mut Read, name: &str, id: &CustomToolId) -> Result<bool, StoreError> {
     let sql = "SELECT 1 FROM custom_tools WHERE name = $1 AND id <> $2";
     Ok(read.fetch_optional(sql, args![name, id]).await?.is_some())
@@ -110,11 +110,11 @@ pub(crate) async fn update_custom_tool(tx: &mut Tx, tool: &CustomTool) -> Result
 pub(crate) async fn toggle_custom_tool(
     tx: &mut Tx,
     id: &CustomToolId,
-    wished: Option<bool>,
+    enabled: Option<bool>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     tx.touch(CUSTOM_TOOLS);
-    let sql = match wished {
+    let sql = match enabled {
         Some(true) => "UPDATE custom_tools SET enabled = 1, updated_at = $2 WHERE id = $1",
         Some(false) => "UPDATE custom_tools SET enabled = 0, updated_at = $2 WHERE id = $1",
         None => "UPDATE custom_tools SET enabled = 1 - enabled, updated_at = $2 WHERE id = $1",

@@ -1,18 +1,18 @@
-//! Texts with `{{input.<field>}}` in them, filled with what a model wrote. How a value is written
-//! depends on where it stands, so that it can change nothing but its own place.
+//! Templates with `{{input.<field>}}` placeholders, filled with inputs of a model. Values are encoded for their
+//! position, so that a value cannot affect the text around it.
 
 use agentd_base::URL_RESERVED;
-use agentd_base::template::{Piece, Template as Pieces, lookup, text_of};
+use agentd_base::template::{Piece, Template as Pieces, format_value, lookup};
 use percent_encoding::utf8_percent_encode;
 use serde_json::{Map, Value};
 
-/// A placeholder is the names that lead to a value, the first in the input itself.
+/// A placeholder is the path to a value, starting with a field of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Template(Pieces<Vec<String>>);
 
 impl Template {
     /// # Errors
-    /// A sentence on what stands between braces and is no placeholder.
+    /// A sentence that describes the invalid placeholder.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let is_name =
             |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
@@ -23,28 +23,28 @@ impl Template {
         Pieces::parse(text, placeholder).map(Self)
     }
 
-    /// Values as they are.
+    /// Fills in values without encoding.
     pub(super) fn plain(&self, input: &Map<String, Value>) -> String {
-        self.fill(|names| text_of(find(input, names)).into_owned())
+        self.fill(|names| format_value(find(input, names)).into_owned())
     }
 
-    /// Values with everything encoded that could mean something in a URL or a form.
+    /// Fills in values percent-encoded for a URL or a form.
     pub(super) fn url_encoded(&self, input: &Map<String, Value>) -> String {
-        self.fill(|names| utf8_percent_encode(&text_of(find(input, names)), URL_RESERVED).to_string())
+        self.fill(|names| utf8_percent_encode(&format_value(find(input, names)), URL_RESERVED).to_string())
     }
 
-    /// For a JSON document: within quotes a value becomes part of the text, elsewhere JSON.
+    /// Fills in values for a JSON document: inside a string as escaped text, elsewhere as JSON.
     pub(super) fn json(&self, input: &Map<String, Value>) -> String {
         let mut text = String::new();
         let mut quotes = Quotes::default();
         for piece in self.0.pieces() {
             match piece {
                 Piece::Text(part) => {
-                    quotes.pass(part);
+                    quotes.advance(part);
                     text.push_str(part);
                 }
                 Piece::Placeholder(names) if quotes.is_inside => {
-                    let quoted = Value::String(text_of(find(input, names)).into_owned()).to_string();
+                    let quoted = Value::String(format_value(find(input, names)).into_owned()).to_string();
                     text.push_str(&quoted[1..quoted.len() - 1]);
                 }
                 Piece::Placeholder(names) => text.push_str(&find(input, names).unwrap_or(&Value::Null).to_string()),
@@ -53,7 +53,7 @@ impl Template {
         text
     }
 
-    /// Every placeholder as `value` says.
+    /// Replaces every placeholder with the result of `value`.
     pub(super) fn fill(&self, value: impl Fn(&[String]) -> String) -> String {
         let piece = |piece: &Piece<Vec<String>>| match piece {
             Piece::Text(text) => text.clone(),
@@ -63,7 +63,7 @@ impl Template {
     }
 }
 
-/// Whether a place in a JSON document lies within a string.
+/// Tracks whether a position in a JSON document is inside a string.
 #[derive(Default)]
 struct Quotes {
     is_inside: bool,
@@ -71,7 +71,7 @@ struct Quotes {
 }
 
 impl Quotes {
-    fn pass(&mut self, text: &str) {
+    fn advance(&mut self, text: &str) {
         for character in text.chars() {
             match character {
                 _ if self.is_escaped => self.is_escaped = false,
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn only_fields_of_the_input_stand_between_braces() {
+    fn placeholders_must_name_input_fields() {
         for bad in [
             "{{",
             "{{x}}",
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_written_as_its_place_needs() {
+    fn values_are_encoded_for_their_position() {
         let input = input(&json!({"q": "a&b=\"c\"/..\n", "n": 7, "deep": {"list": [1, "x"]}}));
         let render = |text: &str| Template::parse(text).unwrap();
         assert_eq!(
@@ -138,7 +138,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_value_changes_more_than_its_place(text in any::<String>(), number in any::<i64>()) {
+        fn values_cannot_change_surrounding_text(text in any::<String>(), number in any::<i64>()) {
             let input = input(&json!({"a": text, "b": number}));
             let body = Template::parse(r#"{"x": "<{{input.a}}>", "y": {{input.a}}, "z": {{input.b}}}"#).unwrap();
             let parsed: Value = serde_json::from_str(&body.json(&input)).unwrap();

@@ -1,7 +1,7 @@
-//! `/api/settings/skills/builtin`.
+//! Routes under `/api/settings/skills/builtin`.
 
 use agentd_core::runtime::record_once;
-use agentd_web::{ApiResult, IdempotencyKey, Json, JsonOrNothing, Path};
+use agentd_web::{ApiResult, IdempotencyKey, Json, OptionalJson, Path};
 use axum::extract::State;
 use http::StatusCode;
 use serde::Serialize;
@@ -12,29 +12,29 @@ use super::state::{ToggleTool, ToolRoutes};
 use crate::tools::builtin::BuiltinTool;
 use crate::tools::tool::Effect;
 
-/// What a tool does to the world.
+/// Side effects of a tool.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum EffectView {
-    /// Looks at what is the agent's own already; never asks for approval by itself.
+    /// Reads the agent's own data; requires no approval by default.
     Reads,
-    /// Changes something, runs code, or reaches outside.
+    /// Changes data, runs code, or accesses external systems.
     Acts,
 }
 
-/// A tool that comes with the daemon.
+/// A built-in tool.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct BuiltinToolView {
     name: String,
     description: String,
-    /// The JSON Schema of the tool's input.
+    /// JSON Schema of the tool's input.
     #[schema(value_type = Object)]
     input_schema: Value,
     effect: EffectView,
     enabled: bool,
-    /// Whether it can work now; agents are offered only what can.
+    /// Whether the tool works now; agents are offered only available tools.
     available: bool,
-    /// Why it cannot, and what would change that.
+    /// Reason why the tool is unavailable, with a remedy; null if available.
     #[schema(required)]
     problem: Option<String>,
 }
@@ -56,14 +56,14 @@ impl From<BuiltinTool> for BuiltinToolView {
     }
 }
 
-/// Every built-in tool, always in this order.
+/// All built-in tools, in a stable order.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct BuiltinToolList {
     tools: Vec<BuiltinToolView>,
     total: usize,
 }
 
-/// The tools that come with the daemon
+/// List built-in tools
 #[utoipa::path(get, path = "/api/settings/skills/builtin", operation_id = "list_builtin_tools", tag = "skills",
     responses((status = 200, body = BuiltinToolList)))]
 pub(super) async fn list_builtin_tools(State(state): State<ToolRoutes>) -> ApiResult<Json<BuiltinToolList>> {
@@ -71,18 +71,18 @@ pub(super) async fn list_builtin_tools(State(state): State<ToolRoutes>) -> ApiRe
     Ok(Json(BuiltinToolList { total: tools.len(), tools }))
 }
 
-/// Switch a built-in tool off, or on again
+/// Enable or disable a built-in tool
 ///
-/// To what the body says; without one, to what it is not.
+/// Sets the state of the body; without a body, toggles the current state.
 #[utoipa::path(post, path = "/api/settings/skills/builtin/{name}/toggle", operation_id = "toggle_builtin_tool",
-    tag = "skills", params(("name" = String, Path, description = "Such as `shell`"), IdempotencyKey),
+    tag = "skills", params(("name" = String, Path, description = "Name of the tool, for example `shell`"), IdempotencyKey),
     request_body = ToggleTool,
     responses((status = 200, body = BuiltinToolView)))]
 pub(super) async fn toggle_builtin_tool(
     State(state): State<ToolRoutes>,
     once: IdempotencyKey,
     Path(name): Path<String>,
-    JsonOrNothing(toggle): JsonOrNothing<ToggleTool>,
+    OptionalJson(toggle): OptionalJson<ToggleTool>,
 ) -> ApiResult<Json<BuiltinToolView>> {
     let recorder = record_once(&once, StatusCode::OK, |tool: &BuiltinTool| BuiltinToolView::from(tool.clone()));
     Ok(Json(state.builtin.toggle(&name, toggle.enabled, recorder).await?.into()))

@@ -1,11 +1,11 @@
-//! `/api/settings/skills/custom`.
+//! Routes under `/api/settings/skills/custom`.
 
 use std::collections::BTreeMap;
 
 use agentd_base::{FieldProblem, HIDDEN, Patch, SecretState, SecretUpdate, Timestamp};
 use agentd_core::runtime::record_once;
-use agentd_core::vault::{UnknownMask, server_of};
-use agentd_web::{ApiResult, Caller, ErrorBody, IdempotencyKey, Json, JsonOrNothing, Path, Scope, Validate, Validated};
+use agentd_core::vault::{UnknownMask, server_origin};
+use agentd_web::{ApiResult, Caller, ErrorBody, IdempotencyKey, Json, OptionalJson, Path, Scope, Validate, Validated};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -18,20 +18,20 @@ use super::state::{ToggleTool, ToolRoutes};
 use crate::tools::custom::{
     CustomTool, CustomToolChange, CustomToolId, HttpMethod, HttpRequestChange, ListedTool, ToolKind,
 };
-use crate::tools::sent_back::{Change, SentBack};
+use crate::tools::patch_body::{PatchBody, PatchFields};
 
-/// The request that an http tool sends. `{{input.<field>}}` stands for what a model wrote: encoded
-/// in the URL, escaped in a JSON body.
+/// The request of an HTTP tool. `{{input.<field>}}` is replaced with an input of the model: percent-encoded in the URL,
+/// escaped in a JSON body.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = CustomToolRequest)]
 pub(super) struct RequestFields {
-    /// Left out: GET.
+    /// HTTP method. Default: GET.
     #[serde(default)]
     #[schema(required = false)]
     method: HttpMethod,
-    /// http or https. Where the host has no placeholders, it may be private or on this machine. Parameters of its query
-    /// that carry a credential are encrypted at rest and shown as `***`, which sent back keeps them on the same server.
+    /// URL, http or https. A host without placeholders may be private or local. Query parameters that contain a
+    /// credential are encrypted at rest and shown as `***`; sending `***` back keeps the value for the same server.
     #[schema(min_length = 1, max_length = 4096)]
     url: String,
     #[serde(default)]
@@ -52,7 +52,7 @@ impl From<RequestFields> for HttpRequestChange {
     }
 }
 
-/// What becomes of each header that carries a credential.
+/// Changes to headers that contain a credential.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(transparent)]
 struct SecretHeaders(BTreeMap<String, Option<SecretUpdate>>);
@@ -83,32 +83,32 @@ impl PartialSchema for SecretHeaders {
 
 impl ToSchema for SecretHeaders {}
 
-/// What a custom tool is made from.
+/// Definition of a new custom tool.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CustomToolFields {
-    /// What models call it, unique over all tools: `[a-zA-Z0-9_-]{1,64}`.
+    /// Name of the tool for models, unique over all tools: `[a-zA-Z0-9_-]{1,64}`.
     #[schema(min_length = 1, max_length = 64, pattern = "^[a-zA-Z0-9_-]{1,64}$", example = "weather")]
     name: String,
-    /// What it does; models choose by it.
+    /// Description of what the tool does; models select tools by it.
     #[schema(min_length = 1, max_length = 4000)]
     description: String,
-    /// A JSON Schema of type `object`; left out: any object.
+    /// JSON Schema of type `object`. Default: any object.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     input_schema: Option<Value>,
     kind: ToolKind,
-    /// Of a python or shell tool.
+    /// Source code of a python or shell tool.
     #[serde(default)]
     source_code: Option<String>,
-    /// Of an http tool.
+    /// Request of an http tool.
     #[serde(default)]
     request: Option<RequestFields>,
-    /// Default 30. Code also ends at the `timeout_seconds` of the sandbox.
+    /// Time limit in seconds. Default: 30. Code is also limited by `timeout_seconds` of the sandbox.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 3600)]
     timeout_seconds: Option<u32>,
-    /// Default true.
+    /// Whether the tool is enabled. Default: true.
     #[serde(default)]
     enabled: Option<bool>,
 }
@@ -136,7 +136,7 @@ impl Validate<ToolRoutes> for CustomToolFields {
     }
 }
 
-/// What is to be changed of a custom tool; what is left out stays.
+/// Changes to a custom tool; absent fields keep their values.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateCustomTool {
@@ -154,7 +154,7 @@ pub(super) struct UpdateCustomTool {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     source_code: Patch<String>,
-    /// Replaces the whole request, but for secret headers that it leaves out.
+    /// Replaces the whole request, except secret headers that are absent.
     #[serde(default)]
     #[schema(value_type = Option<RequestFields>)]
     request: Patch<RequestFields>,
@@ -165,12 +165,12 @@ pub(super) struct UpdateCustomTool {
     enabled: Option<bool>,
 }
 
-impl Change for UpdateCustomTool {
-    const SHOWN: &'static [&'static str] = &["available", "problem", "created_at", "updated_at"];
+impl PatchFields for UpdateCustomTool {
+    const READ_ONLY: &'static [&'static str] = &["available", "problem", "created_at", "updated_at"];
 }
 
-/// The body of a change.
-type CustomToolPatch = SentBack<UpdateCustomTool>;
+/// Body of an update.
+type CustomToolPatch = PatchBody<UpdateCustomTool>;
 
 impl From<UpdateCustomTool> for CustomToolChange {
     fn from(fields: UpdateCustomTool) -> Self {
@@ -191,21 +191,21 @@ impl From<UpdateCustomTool> for CustomToolChange {
     }
 }
 
-/// The request of an http tool. To a key that may only read, `url` shows its server alone, `headers` their names, and
-/// `body` whether there is one: the rest may hold tokens.
+/// The request of an http tool. Read-only API keys see only the server of `url`, the names of `headers` and whether a
+/// `body` exists, because the rest may contain tokens.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CustomToolRequestView)]
 pub(super) struct RequestView {
     method: HttpMethod,
     url: String,
     headers: BTreeMap<String, String>,
-    /// Never their values.
+    /// Names of the secret headers and whether each has a value.
     secret_headers: BTreeMap<String, SecretState>,
     #[schema(required)]
     body: Option<String>,
 }
 
-/// A tool that the owner made.
+/// A custom tool.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct CustomToolView {
     id: CustomToolId,
@@ -220,9 +220,9 @@ pub(super) struct CustomToolView {
     request: Option<RequestView>,
     timeout_seconds: u32,
     enabled: bool,
-    /// Whether it can work now; agents are offered only what can.
+    /// Whether the tool works now; agents are offered only available tools.
     available: bool,
-    /// Why it cannot, and what would change that.
+    /// Reason why the tool is unavailable, with a remedy; null if available.
     #[schema(required)]
     problem: Option<String>,
     created_at: Timestamp,
@@ -261,12 +261,12 @@ impl From<ListedTool> for CustomToolView {
 }
 
 impl CustomToolView {
-    /// As the caller may see it: paths, queries, headers and bodies may hold tokens.
-    fn shown_to(mut self, caller: &Caller) -> Self {
+    /// Hides parts of the request that may contain tokens from read-only API keys.
+    fn redacted_for(mut self, caller: &Caller) -> Self {
         if caller.scope == Scope::Read
             && let Some(request) = &mut self.request
         {
-            request.url = server_of(&request.url).unwrap_or_else(|| "?".to_owned());
+            request.url = server_origin(&request.url).unwrap_or_else(|| "?".to_owned());
             request.headers.values_mut().for_each(|value| HIDDEN.clone_into(value));
             request.body.iter_mut().for_each(|body| HIDDEN.clone_into(body));
         }
@@ -274,7 +274,7 @@ impl CustomToolView {
     }
 }
 
-/// Every custom tool, oldest first.
+/// All custom tools, oldest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct CustomToolList {
     tools: Vec<CustomToolView>,
@@ -283,25 +283,25 @@ pub(super) struct CustomToolList {
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct CustomToolDeleted {
-    /// Always true.
+    /// Always `true`.
     deleted: bool,
 }
 
-/// Every custom tool, oldest first
+/// List custom tools
 #[utoipa::path(get, path = "/api/settings/skills/custom", operation_id = "list_custom_tools", tag = "skills",
     responses((status = 200, body = CustomToolList)))]
 pub(super) async fn list_custom_tools(
     State(state): State<ToolRoutes>,
     caller: Caller,
 ) -> ApiResult<Json<CustomToolList>> {
-    let tools = state.custom.list().await?.into_iter().map(|tool| CustomToolView::from(tool).shown_to(&caller));
+    let tools = state.custom.list().await?.into_iter().map(|tool| CustomToolView::from(tool).redacted_for(&caller));
     let tools: Vec<CustomToolView> = tools.collect();
     Ok(Json(CustomToolList { total: tools.len(), tools }))
 }
 
-/// Make a custom tool
+/// Create a custom tool
 ///
-/// It is offered to agents from their next turn on.
+/// Agents are offered the tool from their next turn on.
 #[utoipa::path(post, path = "/api/settings/skills/custom", operation_id = "create_custom_tool", tag = "skills",
     request_body = CustomToolFields,
     params(IdempotencyKey),
@@ -312,13 +312,13 @@ pub(super) async fn create_custom_tool(
     Validated(Json(fields)): Validated<Json<CustomToolFields>>,
 ) -> ApiResult<(StatusCode, Json<CustomToolView>)> {
     let custom = state.custom.clone();
-    let view = move |tool: &CustomTool| CustomToolView::from(custom.unchecked(tool));
+    let view = move |tool: &CustomTool| CustomToolView::from(custom.to_listed(tool));
     let recorder = record_once(&once, StatusCode::CREATED, view);
     let tool = state.custom.create(fields.into(), recorder).await?;
     Ok((StatusCode::CREATED, Json(tool.into())))
 }
 
-/// One custom tool
+/// Get a custom tool
 #[utoipa::path(get, path = "/api/settings/skills/custom/{id}", operation_id = "get_custom_tool", tag = "skills",
     params(("id" = String, Path, description = "The tool's id")),
     responses((status = 200, body = CustomToolView)))]
@@ -327,13 +327,13 @@ pub(super) async fn get_custom_tool(
     caller: Caller,
     Path(id): Path<String>,
 ) -> ApiResult<Json<CustomToolView>> {
-    Ok(Json(CustomToolView::from(state.custom.get(&id).await?).shown_to(&caller)))
+    Ok(Json(CustomToolView::from(state.custom.get(&id).await?).redacted_for(&caller)))
 }
 
-/// Change a custom tool
+/// Update a custom tool
 ///
-/// What is left out stays, and what GET shows may be sent back whole. In force from the next turn on. Values of secret headers go to no other scheme, host or
-/// port: with such a change of `url` they must be entered again, or cleared.
+/// Absent fields keep their values; the response of GET may be sent back as a whole. Takes effect with the next turn.
+/// If `url` changes to another scheme, host or port, the values of secret headers must be entered again or cleared.
 #[utoipa::path(put, path = "/api/settings/skills/custom/{id}", operation_id = "update_custom_tool", tag = "skills",
     params(("id" = String, Path, description = "The tool's id")), request_body = CustomToolPatch,
     responses((status = 200, body = CustomToolView), (status = 409, body = ErrorBody, description = "The name is taken")))]
@@ -342,11 +342,13 @@ pub(super) async fn update_custom_tool(
     Path(id): Path<String>,
     Json(fields): Json<CustomToolPatch>,
 ) -> ApiResult<Json<CustomToolView>> {
-    let change = fields.of(&id)?;
+    let change = fields.for_id(&id)?;
     Ok(Json(state.custom.update(&id, change.into()).await?.into()))
 }
 
-/// Delete a custom tool and its secrets
+/// Delete a custom tool
+///
+/// Deletes its secrets as well.
 #[utoipa::path(delete, path = "/api/settings/skills/custom/{id}", operation_id = "delete_custom_tool", tag = "skills",
     params(("id" = String, Path, description = "The tool's id")),
     responses((status = 200, body = CustomToolDeleted)))]
@@ -358,9 +360,9 @@ pub(super) async fn delete_custom_tool(
     Ok(Json(CustomToolDeleted { deleted: true }))
 }
 
-/// Switch a custom tool off, or on again
+/// Enable or disable a custom tool
 ///
-/// To what the body says; without one, to what it is not.
+/// Sets the state of the body; without a body, toggles the current state.
 #[utoipa::path(post, path = "/api/settings/skills/custom/{id}/toggle", operation_id = "toggle_custom_tool",
     tag = "skills", params(("id" = String, Path, description = "The tool's id"), IdempotencyKey),
     request_body = ToggleTool,
@@ -369,10 +371,10 @@ pub(super) async fn toggle_custom_tool(
     State(state): State<ToolRoutes>,
     once: IdempotencyKey,
     Path(id): Path<String>,
-    JsonOrNothing(toggle): JsonOrNothing<ToggleTool>,
+    OptionalJson(toggle): OptionalJson<ToggleTool>,
 ) -> ApiResult<Json<CustomToolView>> {
     let custom = state.custom.clone();
-    let view = move |tool: &CustomTool| CustomToolView::from(custom.unchecked(tool));
+    let view = move |tool: &CustomTool| CustomToolView::from(custom.to_listed(tool));
     let recorder = record_once(&once, StatusCode::OK, view);
     Ok(Json(state.custom.toggle(&id, toggle.enabled, recorder).await?.into()))
 }

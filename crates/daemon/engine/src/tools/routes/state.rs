@@ -1,4 +1,4 @@
-//! The state and the bodies that both groups of handlers use.
+//! State and bodies shared by both groups of handlers.
 
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -6,18 +6,18 @@ use utoipa::ToSchema;
 use crate::tools::builtin::BuiltinTools;
 use crate::tools::custom::CustomTools;
 
-/// The state of the handlers.
+/// State of the handlers.
 #[derive(Debug, Clone)]
 pub struct ToolRoutes {
     pub builtin: BuiltinTools,
     pub custom: CustomTools,
 }
 
-/// Whether a tool is to be on.
+/// New state of a tool.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct ToggleTool {
-    /// Left out: off if it is on, and on if it is off.
+    /// Whether the tool is enabled. Default: the opposite of the current state.
     #[schema(value_type = bool, required = false)]
     pub(super) enabled: Option<bool>,
 }

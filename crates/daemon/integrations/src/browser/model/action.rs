@@ -1,4 +1,4 @@
-//! One action of the browser.
+//! Browser actions.
 
 use agentd_base::{FieldProblem, Problems};
 use agentd_browser::{Action, RecordedStep};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-/// What can be done on a page.
+/// Name of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ActionName {
@@ -36,7 +36,7 @@ pub enum ActionName {
 }
 
 impl ActionName {
-    /// The parameters that it cannot do without, and those that it may have besides.
+    /// Returns the required and the optional parameters.
     fn parameters(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
             Self::Goto => (&["url"], &["wait_until"]),
@@ -64,29 +64,29 @@ impl ActionName {
     }
 }
 
-/// An action, and where it is done.
+/// Action with its target tab.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BrowserAction {
     #[serde(flatten)]
     pub action: Action,
-    /// `None`: the active tab.
+    /// The active tab if `None`.
     pub tab_id: Option<String>,
-    /// The agent whose workspace holds the file of `upload_file`; `None`: the folder of downloads does.
+    /// Agent whose workspace contains the file of `upload_file`; the downloads folder if `None`.
     pub agent_id: Option<String>,
     pub timeout_ms: Option<u64>,
 }
 
 impl BrowserAction {
-    /// Goes to an address.
+    /// Returns an action that navigates to a URL.
     #[must_use]
     pub fn goto(url: String, tab_id: Option<String>) -> Self {
         Self { action: Action::Goto { url, wait_until: None }, tab_id, agent_id: None, timeout_ms: None }
     }
 
-    /// Reads the name and the parameters of an action; other parameters are ignored.
+    /// Parses an action from its name and parameters; other parameters are ignored.
     ///
     /// # Errors
-    /// Every parameter that is missing, with those that the action takes.
+    /// All missing parameters, with those the action takes.
     pub fn parse(mut fields: Map<String, Value>) -> Result<Self, Vec<FieldProblem>> {
         fields.retain(|_, value| !value.is_null());
         let unreadable =
@@ -109,16 +109,16 @@ impl BrowserAction {
         serde_json::from_value(fields.into()).map_err(unreadable)
     }
 
-    /// Reads a recorded step, whose secrets are in `parameters`.
+    /// Parses a recorded step, with secrets filled in in `parameters`.
     ///
     /// # Errors
-    /// As [`Self::parse`].
+    /// Same as [`Self::parse`].
     pub fn of_step(step: &RecordedStep, mut parameters: Map<String, Value>) -> Result<Self, Vec<FieldProblem>> {
         parameters.insert("action".to_owned(), step.action.clone().into());
         Self::parse(parameters)
     }
 
-    /// The name and the parameters, as a recording keeps them.
+    /// Returns the name and the parameters as they are recorded.
     #[must_use]
     pub fn to_fields(&self) -> Map<String, Value> {
         match serde_json::to_value(self) {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn every_missing_parameter_is_named() {
+    fn missing_parameters_are_reported() {
         let problems = parse(&json!({"action": "type_text", "text": null, "key": "a"})).unwrap_err();
         let message = "is required by `type_text`, which takes selector, text, clear, delay_ms, tab_id, timeout_ms";
         let problem = |field: &str| FieldProblem { field: field.to_owned(), message: message.to_owned() };
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn every_action_is_what_its_name_and_parameters_say() {
+    fn every_action_round_trips_through_its_fields() {
         let value = |parameter: &str| match parameter {
             "accept" | "clear" => json!(true),
             "delay_ms" | "idle_ms" | "index" => json!(1),
@@ -163,7 +163,7 @@ mod tests {
             _ => json!("1"),
         };
         let Value::Array(names) = serde_json::to_value(ActionName::schema()).unwrap()["enum"].take() else {
-            panic!("a list of names")
+            panic!("expected a string enum")
         };
         for name in names {
             let (needed, possible) = ActionName::deserialize(&name).unwrap().parameters();

@@ -1,4 +1,4 @@
-//! Actions and changes as they are asked for, and by whom.
+//! Actions, profile changes, recordings and actors.
 
 mod action;
 mod profile;
@@ -9,8 +9,8 @@ use agentd_engine::agents::AgentId;
 
 pub use action::{ActionName, BrowserAction};
 pub(super) use profile::ProfileChange;
-pub use recording::{KeptStep, RecordingId, RecordingState, RecordingSummary};
 pub(super) use recording::{MAX_RECORDINGS, RecordingHeader};
+pub use recording::{RecordingId, RecordingState, RecordingSummary, StoredStep};
 
 /// The user of the browser: the owner through the API, or an agent through its tools. Each actor has its own active
 /// tab; the rest of the session is shared.

@@ -1,11 +1,11 @@
-//! Changes of who uses the browser, and where.
+//! Changes of the browser profile.
 
 use std::collections::BTreeMap;
 
 use agentd_base::{Patch, Problems};
 use agentd_browser::{ColorScheme, Geolocation, Profile};
 
-/// What is left out stays as it is.
+/// Changes of a profile; omitted fields keep their values.
 #[derive(Debug, Clone)]
 pub struct ProfileChange {
     pub user_agent: Patch<String>,
@@ -13,12 +13,12 @@ pub struct ProfileChange {
     pub timezone: Patch<String>,
     pub geolocation: Patch<Geolocation>,
     pub color_scheme: Patch<ColorScheme>,
-    /// All of them; one without a value is as it was.
+    /// Replaces all headers; one without a value keeps its current value.
     pub extra_headers: Patch<BTreeMap<String, Option<String>>>,
 }
 
 impl ProfileChange {
-    /// The profile after it, or what is wrong.
+    /// Returns the changed profile and reports invalid fields.
     pub fn apply(self, profile: &Profile, problems: &mut Problems) -> Profile {
         let mut changed = profile.clone();
         self.user_agent.apply(&mut changed.user_agent);

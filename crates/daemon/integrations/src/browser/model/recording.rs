@@ -1,4 +1,4 @@
-//! Recordings of actions, as they are kept.
+//! Stored recordings of actions.
 
 use agentd_base::{Timestamp, typed_id};
 use agentd_browser::RecordedStep;
@@ -6,32 +6,32 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 typed_id!(
-    /// `rec_` and a time-ordered id.
+    /// Id of a recording: `rec_` and a time-ordered part.
     RecordingId,
     "rec"
 );
 
-/// Further recordings are refused.
+/// Maximum number of stored recordings.
 pub(crate) const MAX_RECORDINGS: usize = 200;
-/// A recording ends with this step.
+/// Maximum number of steps of a recording.
 pub(super) const MAX_STEPS: u32 = 1_000;
-/// Or when its files have grown to this.
+/// Maximum total size of the files of a recording.
 pub(super) const MAX_BYTES: u64 = 100 << 20;
 
-/// How a recording is, or how it ended.
+/// State of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RecordingState {
-    /// Actions are added to it.
+    /// Actions are being added.
     Running,
     Complete,
-    /// It reached its bounds, or the disk was full: what was done after that is not in it.
+    /// Ended early: a limit was reached or the disk was full. Later actions are missing.
     Cut,
-    /// The daemon was ended meanwhile.
+    /// The daemon stopped during the recording.
     Interrupted,
 }
 
-/// The first line of a recording's file.
+/// First line of a recording's file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordingHeader {
     pub format: u32,
@@ -44,15 +44,15 @@ impl RecordingHeader {
     pub const FORMAT: u32 = 1;
 }
 
-/// A further line: a step, and whether there is a picture beside the file.
+/// Further line of the file: a step, and whether there is a picture of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct KeptStep {
+pub struct StoredStep {
     #[serde(flatten)]
     pub step: RecordedStep,
     pub has_picture: bool,
 }
 
-/// A recording without its steps.
+/// Recording without its steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordingSummary {
     #[serde(flatten)]
@@ -60,9 +60,9 @@ pub struct RecordingSummary {
     pub state: RecordingState,
     pub duration_ms: u64,
     pub action_count: u32,
-    /// Of all its files.
+    /// Total size of its files.
     pub size_bytes: u64,
-    /// The numbers of the secrets that a replay asks for.
+    /// Numbers of the secrets that a replay requires.
     pub secrets: Vec<u32>,
 }
 
@@ -79,7 +79,7 @@ impl RecordingSummary {
         }
     }
 
-    /// Counts a step in.
+    /// Adds a step to the totals.
     pub fn add(&mut self, step: &RecordedStep, size_bytes: u64) {
         self.action_count += 1;
         self.size_bytes += size_bytes;

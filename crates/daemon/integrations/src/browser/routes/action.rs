@@ -1,4 +1,4 @@
-//! Acting on a page.
+//! Handler for actions.
 
 use std::borrow::Cow;
 
@@ -12,77 +12,78 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::browser::error::BrowserError;
 use crate::browser::model::{ActionName, Actor, BrowserAction};
-use crate::browser::service::{Acted, Browser};
+use crate::browser::service::{Browser, PerformedAction};
 
-/// An action and its parameters. Which of them it needs depends on the action; the others are ignored.
+/// Action with its parameters. Required parameters depend on the action; others are ignored.
 ///
-/// A selector is CSS, `text=…`, `role=button[name="…"]`, `xpath=…`, or `@N` from the last snapshot of the tab.
-/// `point=40%,25.5%` is what is there, from the left and from the top of what is shown.
+/// A selector is CSS, `text=…`, `role=button[name="…"]`, `xpath=…`, or `@N` of the last snapshot of the tab.
+/// `point=40%,25.5%` selects the element at that position of the viewport, from the left and the top.
 #[derive(ToSchema)]
 #[schema(as = BrowserAction)]
 #[expect(dead_code, reason = "the schema of `ActionBody`")]
 struct ActionFields {
     action: ActionName,
-    /// Of `goto`: `http`, `https`, `data:`, `blob:` or `about:blank`. Of `wait_for_navigation`: a part of the address.
+    /// For `goto`: a URL with `http`, `https`, `data:`, `blob:`, or `about:blank`. For `wait_for_navigation`: part of
+    /// the URL.
     #[schema(max_length = 65_536, example = "https://example.com")]
     url: Option<String>,
-    /// Of `goto`; default `load`.
+    /// For `goto`: load state to wait for; default `load`.
     wait_until: Option<LoadState>,
     #[schema(max_length = 4_096)]
     selector: Option<String>,
-    /// Of `type_text`.
+    /// For `type_text`: text to type.
     #[schema(max_length = 1_000_000)]
     text: Option<String>,
-    /// Of `type_text`: whether it replaces what is there.
+    /// For `type_text`: whether to replace the existing text.
     clear: Option<bool>,
-    /// Of `type_text`: between two keys.
+    /// For `type_text`: delay between keys in milliseconds.
     #[schema(minimum = 0, maximum = 1_000)]
     delay_ms: Option<u64>,
-    /// Of `press_key`: `Enter`, `Control+A`.
+    /// For `press_key`: key or combination such as `Enter` or `Control+A`.
     #[schema(max_length = 100)]
     key: Option<String>,
-    /// Of `select_option`, one of `value`, `label` and `index`.
+    /// For `select_option`: exactly one of `value`, `label` and `index`.
     #[schema(max_length = 4_096)]
     value: Option<String>,
     #[schema(max_length = 4_096)]
     label: Option<String>,
     #[schema(minimum = 0, maximum = 100_000)]
     index: Option<u32>,
-    /// Of `scroll`, in pixels, to the right.
+    /// For `scroll`: pixels to the right.
     #[schema(minimum = -1_000_000.0, maximum = 1_000_000.0)]
     x: Option<f64>,
-    /// Of `scroll`, in pixels, down.
+    /// For `scroll`: pixels down.
     #[schema(minimum = -1_000_000.0, maximum = 1_000_000.0)]
     y: Option<f64>,
-    /// Of `drag_and_drop`, a selector.
+    /// For `drag_and_drop`: selector of the dragged element.
     #[schema(max_length = 4_096)]
     source: Option<String>,
     #[schema(max_length = 4_096)]
     target: Option<String>,
-    /// Of `handle_dialog`: answers the dialog that is open, or the next one.
+    /// For `handle_dialog`: whether to accept the open dialog or the next one.
     accept: Option<bool>,
     #[schema(max_length = 100_000)]
     prompt_text: Option<String>,
-    /// Of `wait_for_selector`; default `visible`.
+    /// For `wait_for_selector`: expected state; default `visible`.
     state: Option<ElementState>,
-    /// Of `wait_for_network_idle`: how long nothing is loaded; default 500.
+    /// For `wait_for_network_idle`: required idle time in milliseconds; default 500.
     #[schema(minimum = 0, maximum = 60_000)]
     idle_ms: Option<u64>,
-    /// Of `upload_file`: a file of the workspace of `agent_id`, or without one of the folder of downloads.
+    /// For `upload_file`: path in the workspace of `agent_id`, or in the downloads folder if that is omitted.
     #[schema(max_length = 4_096)]
     path: Option<String>,
-    /// Of `upload_file`: the agent whose workspace it is, by id or svc_name.
+    /// For `upload_file`: id or svc_name of the agent whose workspace contains the file.
     #[schema(max_length = 64)]
     agent_id: Option<String>,
-    /// Where to act; default: the active tab.
+    /// Tab to act in; the active tab if omitted.
     #[schema(max_length = 64)]
     tab_id: Option<String>,
-    /// How long the action may wait for what it needs; default 10,000.
+    /// Maximum time to wait for required conditions in milliseconds; default 10,000.
     #[schema(minimum = 1, maximum = 60_000)]
     timeout_ms: Option<u64>,
 }
 
-/// What [`ActionFields`] describes.
+/// Request body described by [`ActionFields`].
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub(super) struct ActionBody(Map<String, Value>);
@@ -103,24 +104,24 @@ impl ToSchema for ActionBody {
     }
 }
 
-/// How a dialog was answered.
+/// Answer to a dialog.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum DialogAnswerView {
     Accepted,
     Dismissed,
-    /// Nobody answered within 30 seconds.
+    /// Not answered within 30 seconds.
     DismissedUnanswered,
 }
 
-/// A window of the page that asked something.
+/// Dialog opened by a page.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserDialog)]
 struct DialogView {
-    /// `alert`, `confirm`, `prompt` or `beforeunload`.
+    /// Kind of dialog: `alert`, `confirm`, `prompt` or `beforeunload`.
     kind: String,
     message: String,
-    /// Null while it is open: `handle_dialog` answers it.
+    /// Answer to the dialog; null while it is open and waits for `handle_dialog`.
     #[schema(required)]
     answer: Option<DialogAnswerView>,
 }
@@ -136,35 +137,35 @@ impl From<Dialog> for DialogView {
     }
 }
 
-/// How a page is after an action.
+/// Result of an action.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserActionResult)]
-pub(super) struct ActedView {
-    /// Always true: what could not be done is an error.
+pub(super) struct ActionResultView {
+    /// Always true; failures are returned as errors.
     ok: bool,
     url: String,
     title: String,
     duration_ms: u64,
     tab_id: String,
-    /// Whether the page went somewhere else.
+    /// Whether the page navigated.
     navigated: bool,
-    /// The numbered list of what something can be done with, with `auto_snapshot`.
+    /// Numbered list of interactive elements, if `auto_snapshot` is on.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     snapshot: Option<String>,
-    /// The last dialog that came up meanwhile, or one before that nobody answered in time.
+    /// Last dialog opened during the action, or an earlier one that was not answered in time.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = DialogView, required = false)]
     dialog: Option<DialogView>,
-    /// True where the browser had ended and a new one was started: its pages and cookies are gone.
+    /// True if the browser had ended and was restarted; its pages and cookies are lost.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     restarted: bool,
 }
 
-impl From<Acted> for ActedView {
-    fn from(acted: Acted) -> Self {
-        let outcome = acted.outcome;
+impl From<PerformedAction> for ActionResultView {
+    fn from(performed: PerformedAction) -> Self {
+        let outcome = performed.outcome;
         Self {
             ok: outcome.ok,
             url: outcome.url,
@@ -172,23 +173,23 @@ impl From<Acted> for ActedView {
             duration_ms: outcome.duration_ms,
             tab_id: outcome.tab_id,
             navigated: outcome.navigated,
-            snapshot: acted.snapshot.map(|snapshot| snapshot.snapshot),
+            snapshot: performed.snapshot.map(|snapshot| snapshot.snapshot),
             dialog: outcome.dialog.map(DialogView::from),
-            restarted: acted.restarted,
+            restarted: performed.restarted,
         }
     }
 }
 
-/// Do something on a page
+/// Perform a browser action
 ///
-/// The first action starts the browser. An action waits until its element is there, visible, still, enabled and not
-/// covered, for `timeout_ms` at most, and sends real events of the mouse and the keyboard. Actions in one tab follow
-/// each other in the order of their arrival. Each request acts: an `Idempotency-Key` is not looked at.
+/// The first action starts the browser. An action waits up to `timeout_ms` until its element exists and is visible,
+/// stable, enabled and not covered, and then sends real mouse and keyboard events. Actions in a tab run in order of
+/// arrival. Every request acts; `Idempotency-Key` is ignored.
 #[utoipa::path(
     post, path = "/api/browser/action", tag = "browser", request_body = ActionFields,
     responses(
-        (status = 200, body = ActedView),
-        (status = 403, body = ErrorBody, description = "`address_refused`: the address may not be reached or shown"),
+        (status = 200, body = ActionResultView),
+        (status = 403, body = ErrorBody, description = "`address_refused`: the address is blocked"),
         (status = 404, body = ErrorBody, description = "`tab_not_found`, `agent_not_found`"),
         (status = 409, body = ErrorBody, description = "`ambiguous` (several elements match), `not_actionable` (with \
             what was missing), `stale_ref` (the element of an `@N` is gone), `dialog_open`, `timeout`, `tab_crashed`, \
@@ -201,7 +202,7 @@ impl From<Acted> for ActedView {
 pub(super) async fn act_in_browser(
     State(browser): State<Browser>,
     Json(ActionBody(fields)): Json<ActionBody>,
-) -> Answer<ActedView> {
+) -> Answer<ActionResultView> {
     let action = BrowserAction::parse(fields).map_err(BrowserError::from)?;
     Ok(Json(browser.act(&Actor::Owner, action).await?.into()))
 }

@@ -1,4 +1,4 @@
-//! Kept states of being signed in, in the form of Playwright's storage states.
+//! Handlers for saved login states, in the format of Playwright's storage states.
 
 use agentd_base::Timestamp;
 use agentd_browser::{Cookie, Database, LeftOut, OriginStorage, StorageState, StoredItem};
@@ -12,14 +12,14 @@ use super::cookies::CookieView;
 use crate::browser::model::AuthState;
 use crate::browser::service::Browser;
 
-/// A state by its name; never what is in it.
+/// Saved login state without its contents.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserAuthState)]
 pub(super) struct AuthStateView {
     name: String,
-    /// How many cookies are in it.
+    /// Number of cookies.
     cookies: u64,
-    /// What how many sites have stored is in it.
+    /// Number of sites with stored data.
     origins: u64,
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
@@ -34,7 +34,7 @@ impl From<AuthState> for AuthStateView {
     }
 }
 
-/// A database of a site.
+/// Database of a site.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserDatabaseName)]
 struct DatabaseView {
@@ -49,17 +49,18 @@ impl From<LeftOut> for DatabaseView {
     }
 }
 
-/// A state that was kept just now.
+/// Login state that was just saved.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SavedBrowserAuthState)]
 pub(super) struct SavedStateView {
     #[serde(flatten)]
     state: AuthStateView,
-    /// Databases that are not in it: they do not fit, or hold what has no form, such as files or keys. 100 at most.
+    /// Databases that were omitted because they are too large or contain values without a JSON form, such as files or
+    /// keys; at most 100.
     left_out: Vec<DatabaseView>,
 }
 
-/// In the order of their names.
+/// Saved login states, sorted by name.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserAuthStateList)]
 pub(super) struct AuthStateList {
@@ -83,13 +84,13 @@ struct OriginView {
     #[serde(default)]
     #[schema(required = false)]
     local_storage: Vec<ItemView>,
-    /// Databases with their stores and records.
+    /// Databases with their object stores and records.
     #[serde(default, rename = "indexedDB", skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false, value_type = Vec<Object>, max_items = 1_000)]
     indexed_db: Vec<Database>,
 }
 
-/// As Playwright's `storageState` writes and reads it.
+/// Storage state as written and read by Playwright's `storageState`.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = BrowserStorageState)]
 pub(super) struct StateView {
@@ -136,7 +137,7 @@ impl From<StorageState> for StateView {
 pub(super) struct NewAuthState {
     #[schema(min_length = 1, max_length = 63, pattern = "^[a-z0-9][a-z0-9_-]{0,62}$", example = "shop")]
     name: String,
-    /// One from elsewhere, a file of Playwright for example; without it, that of the session.
+    /// State from another source, such as a Playwright file; the state of the session if omitted.
     #[serde(default)]
     state: Option<StateView>,
 }
@@ -148,7 +149,9 @@ pub(super) struct AuthStateDeleted {
     deleted: bool,
 }
 
-/// The names of kept states, for a key of scope `full`
+/// List login states
+///
+/// Requires a key with scope `full`.
 #[utoipa::path(get, path = "/api/browser/auth-states", tag = "browser",
     responses(
         (status = 200, body = AuthStateList),
@@ -159,16 +162,17 @@ pub(super) async fn list_browser_auth_states(State(browser): State<Browser>) -> 
     Ok(Json(AuthStateList { total: states.len(), auth_states: states }))
 }
 
-/// Keep cookies, local storage and databases under a name
+/// Save a login state
 ///
-/// Those of the session, of all sites that it has shown, or those of the request. They are sealed. A state of that name
-/// is replaced; 100 at most, of 8 MiB each. Databases that do not fit are left out, and named.
+/// Saves cookies, local storage and databases of all sites of the session, or the given state, encrypted. A state with
+/// the same name is replaced. Up to 100 states of 8 MiB each are stored; databases that do not fit are omitted and
+/// listed.
 #[utoipa::path(post, path = "/api/browser/auth-states", tag = "browser", request_body = NewAuthState,
     responses(
         (status = 201, body = SavedStateView),
         (status = 409, body = ErrorBody,
-            description = "`browser_not_running`: there is no session; `too_much`, `too_many_auth_states`; `timeout`"),
-        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
+            description = "`browser_not_running`: no session; `too_much`, `too_many_auth_states`; `timeout`"),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser failed"),
     ))]
 pub(super) async fn save_browser_auth_state(
     State(browser): State<Browser>,
@@ -179,13 +183,15 @@ pub(super) async fn save_browser_auth_state(
     Ok((StatusCode::CREATED, Json(SavedStateView { state: state.into(), left_out })))
 }
 
-/// What is in a state, for a key of scope `full`
+/// Get a login state
+///
+/// Returns its contents. Requires a key with scope `full`.
 #[utoipa::path(get, path = "/api/browser/auth-states/{name}", tag = "browser", params(("name" = String, Path)),
     responses(
         (status = 200, body = StateView),
         (status = 403, body = ErrorBody, description = "`insufficient_scope`: the key may only read"),
         (status = 404, body = ErrorBody, description = "`auth_state_not_found`"),
-        (status = 409, body = ErrorBody, description = "`auth_state_lost`: a backup came without its contents"),
+        (status = 409, body = ErrorBody, description = "`auth_state_lost`: a restored backup did not contain it"),
     ))]
 pub(super) async fn get_browser_auth_state(
     State(browser): State<Browser>,
@@ -194,17 +200,17 @@ pub(super) async fn get_browser_auth_state(
     Ok(Json(browser.auth_state(&name).await?.1.into()))
 }
 
-/// Put a state in the place of all cookies and storage
+/// Restore a login state
 ///
-/// Open pages see it when they are loaded again. Starts the browser if it does not run.
+/// Replaces all cookies and storage of the session. Open pages see it after a reload. Starts the browser if necessary.
 #[utoipa::path(post, path = "/api/browser/auth-states/{name}/restore", tag = "browser", params(("name" = String, Path)),
     responses(
         (status = 200, body = AuthStateView),
         (status = 404, body = ErrorBody, description = "`auth_state_not_found`"),
-        (status = 409, body = ErrorBody, description = "`auth_state_lost`: a backup came without its contents; \
+        (status = 409, body = ErrorBody, description = "`auth_state_lost`: a restored backup did not contain it; \
             `timeout`, `too_many_tabs`"),
-        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
-        (status = 503, body = ErrorBody, description = "`browser_unavailable`: there is no Chromium"),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser failed"),
+        (status = 503, body = ErrorBody, description = "`browser_unavailable`: Chromium not found"),
     ))]
 pub(super) async fn restore_browser_auth_state(
     State(browser): State<Browser>,
@@ -213,7 +219,7 @@ pub(super) async fn restore_browser_auth_state(
     Ok(Json(browser.restore_auth_state(&name).await?.into()))
 }
 
-/// Forget a state
+/// Delete a login state
 #[utoipa::path(delete, path = "/api/browser/auth-states/{name}", tag = "browser", params(("name" = String, Path)),
     responses(
         (status = 200, body = AuthStateDeleted),

@@ -1,4 +1,4 @@
-//! Cookies, in the form of Playwright's storage states.
+//! Handlers for cookies, in the format of Playwright's storage states.
 
 use agentd_browser::{Cookie, SameSite};
 use agentd_web::{Answer, ErrorBody, Json};
@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::browser::service::Browser;
 
-/// How a cookie goes along with requests from other sites.
+/// SameSite policy of a cookie.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
 enum SameSiteView {
     Strict,
@@ -27,11 +27,11 @@ pub(super) struct CookieView {
     value: String,
     #[schema(min_length = 1, max_length = 253, example = "example.com")]
     domain: String,
-    /// Default `/`.
+    /// Path; default `/`.
     #[serde(default = "root")]
     #[schema(max_length = 4_096, required = false)]
     path: String,
-    /// Seconds since 1970; -1 for one that ends with the session, which is the default.
+    /// Expiry in seconds since 1970; -1 for a session cookie, which is the default.
     #[serde(default = "session")]
     #[schema(minimum = -1.0, maximum = 253_402_300_799.0, required = false)]
     expires: f64,
@@ -41,14 +41,14 @@ pub(super) struct CookieView {
     #[serde(default)]
     #[schema(required = false)]
     secure: bool,
-    /// Default `Lax`.
+    /// SameSite policy; default `Lax`.
     #[serde(default)]
     same_site: Option<SameSiteView>,
-    /// The site in whose pages alone it is sent, of a partitioned cookie.
+    /// Top-level site of a partitioned cookie.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, max_length = 512)]
     partition_key: Option<String>,
-    /// Of a partitioned cookie: whether there is another site between the two; default true.
+    /// For a partitioned cookie: whether a cross-site ancestor frame exists; default true.
     #[serde(rename = "_crHasCrossSiteAncestor", default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = bool, required = false)]
     has_cross_site_ancestor: Option<bool>,
@@ -133,12 +133,14 @@ pub(super) struct CookiesCleared {
     cleared: bool,
 }
 
-/// All cookies, for a key of scope `full`
+/// List cookies
+///
+/// Requires a key with scope `full`.
 #[utoipa::path(get, path = "/api/browser/cookies", tag = "browser",
     responses(
         (status = 200, body = CookieList),
         (status = 403, body = ErrorBody, description = "`insufficient_scope`: the key may only read"),
-        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser failed"),
     ))]
 pub(super) async fn list_browser_cookies(State(browser): State<Browser>) -> Answer<CookieList> {
     Ok(Json(browser.cookies().await?.into()))
@@ -146,13 +148,13 @@ pub(super) async fn list_browser_cookies(State(browser): State<Browser>) -> Answ
 
 /// Set cookies
 ///
-/// One of the same name, domain and path is replaced. All or none; answers all that there are then. Starts the browser
-/// if it does not run.
+/// Replaces cookies with the same name, domain and path. Sets all or none, and returns all current cookies. Starts the
+/// browser if necessary.
 #[utoipa::path(post, path = "/api/browser/cookies", tag = "browser", request_body = NewCookies,
     responses(
         (status = 200, body = CookieList),
-        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
-        (status = 503, body = ErrorBody, description = "`browser_unavailable`: there is no Chromium"),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser failed"),
+        (status = 503, body = ErrorBody, description = "`browser_unavailable`: Chromium not found"),
     ))]
 pub(super) async fn set_browser_cookies(
     State(browser): State<Browser>,
@@ -162,11 +164,11 @@ pub(super) async fn set_browser_cookies(
     Ok(Json(browser.set_cookies(&cookies).await?.into()))
 }
 
-/// Delete all cookies
+/// Clear all cookies
 #[utoipa::path(delete, path = "/api/browser/cookies", tag = "browser",
     responses(
         (status = 200, body = CookiesCleared),
-        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser failed"),
     ))]
 pub(super) async fn clear_browser_cookies(State(browser): State<Browser>) -> Answer<CookiesCleared> {
     browser.clear_cookies().await?;

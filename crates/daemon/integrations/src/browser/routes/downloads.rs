@@ -1,4 +1,4 @@
-//! Files that pages sent.
+//! Handler for downloads.
 
 use agentd_browser::DownloadState;
 use agentd_engine::agents::AgentId;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::url_access::{UrlAccess, VisibleUrl};
-use crate::browser::service::{Browser, KeptDownload};
+use crate::browser::service::{Browser, DownloadEntry};
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -33,17 +33,17 @@ impl From<DownloadState> for StateView {
 #[schema(as = BrowserDownload)]
 pub(super) struct DownloadView {
     id: String,
-    /// To a key that may only read: scheme and host.
+    /// URL of the file; scheme and host only for read-only keys.
     #[schema(value_type = String)]
     url: VisibleUrl,
-    /// What the server calls it, without what would lead elsewhere.
+    /// File name given by the server, made safe.
     name: String,
     size_bytes: u64,
     state: StateView,
-    /// Where it is once it is whole: in the workspace of the agent, else below the data directory.
+    /// Path of the complete file: in the workspace of the agent, otherwise relative to the data directory.
     #[schema(required)]
     path: Option<String>,
-    /// The agent whose action led to it; null: the owner's.
+    /// Agent whose action caused the download; null for the owner.
     #[schema(required)]
     agent_id: Option<AgentId>,
     #[schema(required)]
@@ -51,7 +51,7 @@ pub(super) struct DownloadView {
 }
 
 impl DownloadView {
-    fn new(kept: KeptDownload, access: UrlAccess) -> Self {
+    fn new(kept: DownloadEntry, access: UrlAccess) -> Self {
         let download = kept.download;
         Self {
             id: download.id,
@@ -66,7 +66,7 @@ impl DownloadView {
     }
 }
 
-/// The newest first.
+/// Downloads, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserDownloadList)]
 pub(super) struct DownloadList {
@@ -74,10 +74,10 @@ pub(super) struct DownloadList {
     total: usize,
 }
 
-/// Files that pages sent, the newest first
+/// List downloads
 ///
-/// At most 100 MiB each. Those of this browser, and the last 100 of those before, as long as the daemon runs; the files
-/// stay.
+/// Returns files that pages sent, newest first; at most 100 MiB each. Lists the current session and the last 100 files
+/// of earlier sessions since the daemon started. Files are not deleted.
 #[utoipa::path(get, path = "/api/browser/downloads", tag = "browser", responses((status = 200, body = DownloadList)))]
 pub(super) async fn list_browser_downloads(State(browser): State<Browser>, caller: Caller) -> Json<DownloadList> {
     let access = UrlAccess::from(&caller);

@@ -1,4 +1,4 @@
-//! The device that the browser says to be.
+//! Handler for device emulation.
 
 use agentd_base::Problems;
 use agentd_browser::{Emulation, Preset};
@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use crate::browser::service::Browser;
 
-/// Devices that many people have; `reset` is none.
+/// Common devices; `reset` disables emulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum DeviceName {
@@ -43,7 +43,7 @@ struct Viewport {
     height: u32,
 }
 
-/// A preset, or a device of one's own, which needs a viewport.
+/// Preset, or a custom device, which requires a viewport.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = BrowserDevice)]
 pub(super) struct Device {
@@ -52,14 +52,14 @@ pub(super) struct Device {
     preset: Option<DeviceName>,
     #[serde(default)]
     viewport: Option<Viewport>,
-    /// Default 1.
+    /// Pixel ratio; default 1.
     #[serde(default)]
     #[schema(minimum = 0.5, maximum = 5.0)]
     device_scale_factor: Option<f64>,
-    /// Default false. Also that it is touched.
+    /// Whether it is a mobile device with touch input; default false.
     #[serde(default)]
     is_mobile: Option<bool>,
-    /// Default the browser's own.
+    /// User agent; the browser's own if omitted.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 500)]
     user_agent: Option<String>,
@@ -89,18 +89,18 @@ impl Device {
     }
 }
 
-/// What holds now.
+/// Active emulation.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserEmulation)]
 pub(super) struct EmulationView {
-    /// null for a device of one's own, and for none.
+    /// Preset; null for a custom device or no emulation.
     #[schema(inline)]
     preset: Option<DeviceName>,
-    /// null: as the browser was started.
+    /// Viewport; null for the browser's own.
     viewport: Option<Viewport>,
     device_scale_factor: f64,
     is_mobile: bool,
-    /// null: the browser's own, or that of a preset while the browser does not run.
+    /// User agent; null for the browser's own, and for a preset while the browser is not running.
     user_agent: Option<String>,
 }
 
@@ -123,14 +123,14 @@ impl EmulationView {
     }
 }
 
-/// Be another device
+/// Emulate a device
 ///
-/// For open pages, which hear of another screen at once and of another user agent with their next request, and for
-/// those that are opened later, until the session is closed. `{"preset": "reset"}` undoes it.
+/// Applies to open and later pages until the session is closed. Screen changes apply immediately, a changed user agent
+/// with the next request. `{"preset": "reset"}` disables emulation.
 #[utoipa::path(post, path = "/api/browser/emulation", tag = "browser", request_body = Device,
     responses(
         (status = 200, body = EmulationView),
-        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser failed"),
     ))]
 pub(super) async fn emulate_browser_device(
     State(browser): State<Browser>,

@@ -1,9 +1,9 @@
-//! Answers of the owner's own, in place of a server's.
+//! Handlers for mocked responses.
 
 use std::collections::BTreeMap;
 
 use agentd_browser::Mock;
-use agentd_web::{Answer, ApiError, Caller, ErrorBody, Json, JsonOrNothing};
+use agentd_web::{Answer, ApiError, Caller, ErrorBody, Json, OptionalJson};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -12,23 +12,22 @@ use utoipa::ToSchema;
 use super::url_access::UrlAccess;
 use crate::browser::service::{Browser, invalid};
 
-/// What requests to some addresses are answered with; they are not sent.
+/// Response for requests to matching URLs, which are not sent.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = BrowserMock)]
 pub(super) struct MockView {
-    /// Of the whole address: `*` is anything without a slash, `**` anything at all. A key that may only read sees no
-    /// more than scheme and host of it, no body and no values of headers.
+    /// Pattern of the whole URL: `*` matches anything except slashes, `**` anything. For read-only keys only its scheme
+    /// and host, and no body and header values.
     #[schema(min_length = 1, max_length = 2_000, example = "**/api/users/*")]
     url_pattern: String,
-    /// Default 200.
+    /// Status code; default 200.
     #[serde(default = "ok")]
     #[schema(minimum = 200, maximum = 599, required = false)]
     status_code: u16,
     #[serde(default)]
     #[schema(required = false)]
     body: String,
-    /// Without a `content-type`, the body says which. What another site may read needs no header: the permission is
-    /// added.
+    /// Response headers. The `content-type` is derived from the body if omitted, and CORS headers are added.
     #[serde(default)]
     #[schema(required = false)]
     headers: BTreeMap<String, String>,
@@ -50,7 +49,7 @@ impl MockView {
     }
 }
 
-/// In the order of their making; the last one that fits a request answers it.
+/// Mocks in order of creation; the last match answers a request.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserMockList)]
 pub(super) struct MockList {
@@ -61,7 +60,7 @@ pub(super) struct MockList {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = BrowserMockRemoval)]
 pub(super) struct MockRemoval {
-    /// As it was made; without one all mocks go.
+    /// Pattern of the mock; removes all mocks if omitted.
     #[serde(default)]
     #[schema(max_length = 2_000)]
     url_pattern: Option<String>,
@@ -73,7 +72,7 @@ pub(super) struct MocksRemoved {
     removed: usize,
 }
 
-/// What is answered in place of servers
+/// List mocks
 #[utoipa::path(get, path = "/api/browser/mock", tag = "browser", responses((status = 200, body = MockList)))]
 pub(super) async fn list_browser_mocks(State(browser): State<Browser>, caller: Caller) -> Json<MockList> {
     let access = UrlAccess::from(&caller);
@@ -81,15 +80,15 @@ pub(super) async fn list_browser_mocks(State(browser): State<Browser>, caller: C
     Json(MockList { total: mocks.len(), mocks })
 }
 
-/// Answer requests in place of their server
+/// Mock requests
 ///
-/// In every tab, frame, worker and popup, those of now and later ones, until the session is closed. One with the same
-/// pattern is replaced. 100 at most, with 16 MiB of bodies. Sockets are not answered.
+/// Answers matching requests of all current and later tabs, frames, workers and popups until the session is closed. A
+/// mock with the same pattern is replaced. Up to 100 mocks with 16 MiB of bodies in total. WebSockets are not mocked.
 #[utoipa::path(post, path = "/api/browser/mock", tag = "browser", request_body = MockView,
     responses(
         (status = 201, body = MockView),
-        (status = 409, body = ErrorBody, description = "`too_much`: there are too many mocks, or they are too large"),
-        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
+        (status = 409, body = ErrorBody, description = "`too_much`: too many mocks, or they are too large"),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser failed"),
     ))]
 pub(super) async fn mock_browser_requests(
     State(browser): State<Browser>,
@@ -99,15 +98,17 @@ pub(super) async fn mock_browser_requests(
     Ok((StatusCode::CREATED, Json(MockView::new(&*browser.add_mock(mock).await?, UrlAccess::Full))))
 }
 
-/// Remove a mock, or all
+/// Delete mocks
+///
+/// Deletes one mock by its pattern, or all.
 #[utoipa::path(delete, path = "/api/browser/mock", tag = "browser", request_body = MockRemoval,
     responses(
         (status = 200, body = MocksRemoved),
-        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser failed"),
     ))]
 pub(super) async fn delete_browser_mocks(
     State(browser): State<Browser>,
-    JsonOrNothing(removal): JsonOrNothing<MockRemoval>,
+    OptionalJson(removal): OptionalJson<MockRemoval>,
 ) -> Answer<MocksRemoved> {
     let removed = browser.remove_mocks(removal.url_pattern.as_deref()).await?;
     Ok(Json(MocksRemoved { removed }))

@@ -1,11 +1,11 @@
-//! `/api/browser`, and its settings.
+//! Routes of `/api/browser` and its settings.
 
 mod action;
 mod auth_states;
 mod cookies;
 mod downloads;
 mod emulation;
-mod look;
+mod inspection;
 mod mocks;
 mod network;
 mod profile;
@@ -24,11 +24,11 @@ use super::service::Browser;
 #[must_use]
 pub(super) fn routes() -> Routes<Browser> {
     let protected = ApiRouter::new()
-        .routes(routes!(look::get_browser_status))
-        .routes(routes!(look::close_browser))
+        .routes(routes!(inspection::get_browser_status))
+        .routes(routes!(inspection::close_browser))
         .routes(routes!(action::act_in_browser))
-        .routes(routes!(look::get_browser_screenshot, look::take_browser_screenshot))
-        .routes(routes!(look::get_browser_snapshot))
+        .routes(routes!(inspection::get_browser_screenshot, inspection::take_browser_screenshot))
+        .routes(routes!(inspection::get_browser_snapshot))
         .routes(routes!(tabs::list_browser_tabs, tabs::open_browser_tab))
         .routes(routes!(tabs::close_browser_tab))
         .routes(routes!(tabs::activate_browser_tab))
@@ -49,14 +49,14 @@ pub(super) fn routes() -> Routes<Browser> {
         .routes(routes!(screen_recording::make_recording_video))
         .routes(routes!(settings::get_browser_settings, settings::update_browser_settings))
         .routes(routes!(settings::get_browser_config, settings::update_browser_config));
-    // What is in cookies opens accounts.
+    // Cookies grant access to accounts.
     let full_scope = ApiRouter::new()
         .routes(routes!(cookies::list_browser_cookies, cookies::set_browser_cookies, cookies::clear_browser_cookies))
         .routes(routes!(auth_states::list_browser_auth_states))
         .routes(routes!(auth_states::get_browser_auth_state, auth_states::delete_browser_auth_state))
         .routes(routes!(auth_states::restore_browser_auth_state));
     let streams = ApiRouter::new().routes(routes!(stream::watch_browser));
-    // A state may come along.
+    // The body may contain a login state.
     let large = ApiRouter::new().routes(routes!(auth_states::save_browser_auth_state));
     Routes::new().protected(protected).protected_up_to(limits::UPLOAD, large).full_scope(full_scope).streams(streams)
 }

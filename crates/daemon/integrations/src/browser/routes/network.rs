@@ -1,4 +1,4 @@
-//! What pages request.
+//! Handlers for network requests of pages.
 
 use agentd_base::Timestamp;
 use agentd_browser::{NetworkRequest, RequestFilter};
@@ -16,20 +16,20 @@ use crate::browser::service::Browser;
 pub(super) struct RequestView {
     id: String,
     method: String,
-    /// Cut at 2,000 bytes. To a key that may only read: scheme and host.
+    /// URL, truncated to 2,000 bytes; scheme and host only for read-only keys.
     #[schema(value_type = String)]
     url: VisibleUrl,
     status: Option<u16>,
-    /// `document`, `stylesheet`, `image`, `font`, `script`, `xhr`, `fetch`, `websocket` and others.
+    /// Type: `document`, `stylesheet`, `image`, `font`, `script`, `xhr`, `fetch`, `websocket` and others.
     resource_type: String,
     mime_type: Option<String>,
-    /// As it came over the network, with the headers.
+    /// Transferred size with headers in bytes.
     size_bytes: Option<u64>,
-    /// null while it is under way.
+    /// Duration in milliseconds; null while the request is in progress.
     duration_ms: Option<u64>,
     failed: bool,
     error: Option<String>,
-    /// Answered by a mock.
+    /// Whether a mock answered it.
     mocked: bool,
     #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
@@ -54,7 +54,7 @@ impl RequestView {
     }
 }
 
-/// In the order of their sending.
+/// Requests in the order in which they were sent.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserRequestList)]
 pub(super) struct RequestList {
@@ -65,13 +65,12 @@ pub(super) struct RequestList {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct RequestQuery {
-    /// A part of the address or, with `*`, a pattern of the whole as a mock has it. A key that may only read searches in
-    /// scheme and host.
+    /// Part of the URL, or a pattern of the whole URL with `*` as in mocks. Read-only keys match scheme and host only.
     #[param(max_length = 2_000)]
     url: Option<String>,
     #[param(minimum = 100, maximum = 599)]
     status: Option<u16>,
-    /// The resource type.
+    /// Only requests of this resource type.
     #[param(max_length = 30)]
     r#type: Option<String>,
 }
@@ -86,14 +85,15 @@ pub(super) struct HarStarted {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserHar)]
 pub(super) struct HarView {
-    /// As HAR 1.2 has it. `comment` says how much was left out, if anything was.
+    /// Log in HAR 1.2 format. `comment` states how much was omitted, if anything.
     #[schema(value_type = Object)]
     log: Value,
 }
 
-/// The last 1,000 requests of pages, frames, workers, popups and sockets
+/// List network requests
 ///
-/// A redirect is an entry of its own. They belong to the session: when that is closed, they are gone.
+/// Returns the last 1,000 requests of pages, frames, workers, popups and sockets. Redirects are separate entries. The
+/// list is deleted when the session is closed.
 #[utoipa::path(get, path = "/api/browser/requests", tag = "browser", params(RequestQuery),
     responses((status = 200, body = RequestList)))]
 pub(super) async fn list_browser_requests(
@@ -102,7 +102,7 @@ pub(super) async fn list_browser_requests(
     Query(query): Query<RequestQuery>,
 ) -> Json<RequestList> {
     let access = UrlAccess::from(&caller);
-    // The filter on URLs sees what the caller sees: it must not answer questions about the rest.
+    // The URL filter matches only what the caller can see, so that it reveals nothing else.
     let visible = RequestFilter { url: query.url, ..RequestFilter::default() };
     let filter = RequestFilter { url: None, status: query.status, resource_type: query.r#type };
     let is_meant = visible.url_matcher();
@@ -111,26 +111,28 @@ pub(super) async fn list_browser_requests(
     Json(RequestList { total: requests.len(), requests })
 }
 
-/// Begin to record requests, with headers, timings and the bodies of texts
+/// Start HAR recording
+///
+/// Records requests with headers, timings and text bodies.
 #[utoipa::path(post, path = "/api/browser/har/start", tag = "browser",
     responses(
         (status = 200, body = HarStarted),
-        (status = 409, body = ErrorBody, description = "`har_running`: they are recorded already"),
-        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
+        (status = 409, body = ErrorBody, description = "`har_running`: a recording is already running"),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser failed"),
     ))]
 pub(super) async fn start_browser_har(State(browser): State<Browser>) -> Answer<HarStarted> {
     browser.start_har().await?;
     Ok(Json(HarStarted { recording: true }))
 }
 
-/// End recording requests and answer them as HAR 1.2
+/// Stop HAR recording
 ///
-/// Bodies of texts of at most 1 MiB each are in it; 5,000 requests and 32 MiB of texts in all. It holds what pages sent
-/// and got, cookies and credentials among that.
+/// Returns the requests as HAR 1.2. Includes text bodies of up to 1 MiB each, up to 5,000 requests, and 32 MiB in
+/// total. The log contains everything pages sent and received, including cookies and credentials.
 #[utoipa::path(post, path = "/api/browser/har/stop", tag = "browser",
     responses(
         (status = 200, body = HarView),
-        (status = 409, body = ErrorBody, description = "`har_not_running`: nothing was started"),
+        (status = 409, body = ErrorBody, description = "`har_not_running`: no recording is running"),
     ))]
 pub(super) async fn stop_browser_har(State(browser): State<Browser>) -> Answer<HarView> {
     let mut har = browser.stop_har().await?;

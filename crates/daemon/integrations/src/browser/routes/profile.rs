@@ -1,4 +1,4 @@
-//! Who uses the browser, and where.
+//! Handler for the browser profile.
 
 use std::collections::BTreeMap;
 
@@ -19,13 +19,13 @@ struct Place {
     latitude: f64,
     #[schema(minimum = -180.0, maximum = 180.0)]
     longitude: f64,
-    /// Metres; default 10.
-    #[serde(default = "ten")]
+    /// Accuracy in meters; default 10.
+    #[serde(default = "default_accuracy")]
     #[schema(minimum = 0.0, maximum = 1_000_000.0, required = false)]
     accuracy: f64,
 }
 
-fn ten() -> f64 {
+fn default_accuracy() -> f64 {
     10.0
 }
 
@@ -36,7 +36,7 @@ enum Scheme {
     Dark,
 }
 
-/// The value of a header, or that the one that it has stays.
+/// Header value, or a marker that keeps the current value.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
 #[schema(as = BrowserHeader)]
@@ -45,29 +45,29 @@ enum Header {
     Kept { set: bool },
 }
 
-/// What is left out stays; null is the browser's own again.
+/// Changes of the profile; omitted fields keep their values, and null restores the browser's own.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = BrowserProfileChange)]
 pub(super) struct ProfileFields {
-    /// Wins over that of a device.
+    /// User agent; takes precedence over that of an emulated device.
     #[serde(default)]
     #[schema(value_type = Option<String>, min_length = 1, max_length = 500)]
     user_agent: Patch<String>,
-    /// Language and region. Pages see it, and headers ask for it.
+    /// Language and region, visible to pages and sent in headers.
     #[serde(default)]
     #[schema(value_type = Option<String>, min_length = 2, max_length = 35, example = "de-CH")]
     locale: Patch<String>,
     #[serde(default)]
     #[schema(value_type = Option<String>, min_length = 1, max_length = 100, example = "Europe/Zurich")]
     timezone: Patch<String>,
-    /// Pages that ask where they are, are told this.
+    /// Position reported to pages that ask for it.
     #[serde(default)]
     #[schema(value_type = Option<Place>)]
     geolocation: Patch<Place>,
     #[serde(default)]
     #[schema(value_type = Option<Scheme>)]
     color_scheme: Patch<Scheme>,
-    /// All of them, each a text. They go along with every request, to whomever it is.
+    /// Replaces all extra headers, which are sent with every request to any host.
     #[serde(default)]
     #[schema(value_type = Option<BTreeMap<String, Header>>)]
     extra_headers: Patch<BTreeMap<String, Header>>,
@@ -108,11 +108,11 @@ impl From<ProfileFields> for ProfileChange {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserHeaderSet)]
 struct HeaderSet {
-    /// Always true. The value is not shown.
+    /// Always true; the value is not returned.
     set: bool,
 }
 
-/// What holds now; null is the browser's own.
+/// Active profile; null means the browser's own value.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserProfile)]
 pub(super) struct ProfileView {
@@ -144,14 +144,13 @@ impl From<Profile> for ProfileView {
     }
 }
 
-/// Be somebody else, somewhere else
+/// Change the browser profile
 ///
-/// Pages, workers and headers say the same. It holds for what is open and for what is opened later, until the session
-/// is closed.
+/// Applies consistently to pages, workers and headers, open or opened later, until the session is closed.
 #[utoipa::path(post, path = "/api/browser/profile", tag = "browser", request_body = ProfileFields,
     responses(
         (status = 200, body = ProfileView),
-        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser failed"),
     ))]
 pub(super) async fn change_browser_profile(
     State(browser): State<Browser>,

@@ -1,4 +1,4 @@
-//! Recordings of actions.
+//! Handlers for recordings of actions.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::url_access::{UrlAccess, VisibleUrl};
-use crate::browser::model::{KeptStep, RecordingId, RecordingState, RecordingSummary};
+use crate::browser::model::{RecordingId, RecordingState, RecordingSummary, StoredStep};
 use crate::browser::service::Browser;
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -23,7 +23,7 @@ pub(super) struct NewRecording {
     name: String,
 }
 
-/// A recording without its steps.
+/// Recording without its steps.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserRecording)]
 pub(super) struct RecordingView {
@@ -33,10 +33,10 @@ pub(super) struct RecordingView {
     started_at: Timestamp,
     duration_seconds: f64,
     action_count: u32,
-    /// The file with its steps, below the data directory; their pictures are beside it.
+    /// Path of the steps file, relative to the data directory; pictures are in the same folder.
     file_path: String,
     size_bytes: u64,
-    /// The numbers of the secrets that a replay asks for.
+    /// Numbers of the secrets that a replay requires.
     secrets: Vec<u32>,
 }
 
@@ -56,7 +56,7 @@ impl RecordingView {
     }
 }
 
-/// The newest first.
+/// Recordings, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserRecordingList)]
 pub(super) struct RecordingList {
@@ -64,7 +64,7 @@ pub(super) struct RecordingList {
     total: usize,
 }
 
-/// From what changes least to what changes most, after what the caller named.
+/// Kind of a selector, from the most to the least stable, after the one given by the caller.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = BrowserSelectorKind)]
@@ -72,7 +72,7 @@ enum KindView {
     Given,
     TestId,
     Role,
-    /// By what it is called, and the texts beside it.
+    /// By its label and adjacent texts.
     Label,
     Attribute,
     Text,
@@ -88,18 +88,18 @@ struct AlternativeView {
     selector: String,
 }
 
-/// An element that something was done to.
+/// Element that an action was performed on.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserRecordedTarget)]
 struct TargetView {
-    /// `selector`, `source` or `target`.
+    /// Parameter: `selector`, `source` or `target`.
     parameter: String,
-    /// `button "Save"`
+    /// Description such as `button "Save"`.
     element: String,
-    /// The frame that it was in; null where that was the page itself. To a key that may only read: scheme and host.
+    /// URL of the element's frame; null for the page itself. Scheme and host only for read-only keys.
     #[schema(required, value_type = Option<String>)]
     frame_url: Option<VisibleUrl>,
-    /// How it can be found, in the order in which a replay tries. A key that may only read sees no URLs in selectors.
+    /// Selectors in the order in which a replay tries them. URLs in them are hidden from read-only keys.
     alternatives: Vec<AlternativeView>,
 }
 
@@ -136,38 +136,38 @@ impl TargetView {
 struct StepView {
     index: u32,
     action: String,
-    /// In one line: `click button "Save"`.
+    /// Description in one line, such as `click button "Save"`.
     caption: String,
-    /// As they were asked for; `{{secret:N}}` stands for a secret.
+    /// Parameters as requested; `{{secret:N}}` replaces a secret.
     #[schema(value_type = Object)]
     parameters: Map<String, Value>,
     targets: Vec<TargetView>,
-    /// The tab, counted in the order of their opening.
+    /// Number of the tab in order of opening.
     tab: u32,
-    /// What the tab showed after it. To a key that may only read: scheme and host, as everywhere in the step.
+    /// URL of the tab after the step; scheme and host only for read-only keys, as everywhere in the step.
     #[schema(value_type = String)]
     url: VisibleUrl,
     at: Timestamp,
     duration_ms: u64,
-    /// A small JPEG of the page after it, below the data directory; null where there is none.
+    /// Path of a small JPEG of the page after the step, relative to the data directory; null if there is none.
     #[schema(required)]
     picture_path: Option<String>,
 }
 
-/// A recording and its steps.
+/// Recording with its steps.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserRecordingSteps)]
-pub(super) struct WholeRecording {
+pub(super) struct RecordingDetails {
     #[serde(flatten)]
     recording: RecordingView,
     steps: Vec<StepView>,
 }
 
-impl WholeRecording {
-    fn new(browser: &Browser, summary: RecordingSummary, steps: Vec<KeptStep>, access: UrlAccess) -> Self {
+impl RecordingDetails {
+    fn new(browser: &Browser, summary: RecordingSummary, steps: Vec<StoredStep>, access: UrlAccess) -> Self {
         let id = summary.header.recording_id.clone();
         let started_at = summary.header.started_at;
-        let view = |(index, kept): (u32, KeptStep)| StepView {
+        let view = |(index, kept): (u32, StoredStep)| StepView {
             index,
             caption: access.text(kept.step.caption()),
             picture_path: kept.has_picture.then(|| browser.recorded_picture_path(&id, index)),
@@ -177,8 +177,8 @@ impl WholeRecording {
                 .parameters
                 .into_iter()
                 .map(|(name, value)| {
-                    let shown = access.parameter(&name, value);
-                    (name, shown)
+                    let visible_value = access.parameter(&name, value);
+                    (name, visible_value)
                 })
                 .collect(),
             targets: kept.step.targets.into_iter().map(|target| TargetView::new(target, access)).collect(),
@@ -198,12 +198,11 @@ pub(super) struct RecordingDeleted {
     deleted: bool,
 }
 
-/// Record what is done in the browser
+/// Start a recording
 ///
-/// Each action, of people and of agents, is in the recording when it is answered: with its parameters, several ways to
-/// find its element again, the address, the time, and a small picture. What is typed into fields for passwords, and
-/// credentials in addresses, are kept as `{{secret:N}}`. An action that failed is not kept. A recording ends by itself
-/// after 1,000 actions or 100 MiB, as `cut`. While it runs, actions of all tabs follow each other.
+/// Records each successful action of the owner and of agents with its parameters, alternative selectors, URL, time and
+/// a small picture. Text typed into password fields and credentials in URLs are replaced by `{{secret:N}}`. The
+/// recording ends with state `cut` after 1,000 actions or 100 MiB. While it runs, actions of all tabs are serialized.
 #[utoipa::path(post, path = "/api/browser/recording/start", tag = "browser", request_body = NewRecording,
     responses(
         (status = 200, body = RecordingView),
@@ -217,7 +216,7 @@ pub(super) async fn start_browser_recording(
     Ok(Json(RecordingView::new(&browser, started)))
 }
 
-/// End the recording
+/// Stop the recording
 #[utoipa::path(post, path = "/api/browser/recording/stop", tag = "browser",
     responses(
         (status = 200, body = RecordingView),
@@ -228,7 +227,9 @@ pub(super) async fn stop_browser_recording(State(browser): State<Browser>) -> An
     Ok(Json(RecordingView::new(&browser, stopped)))
 }
 
-/// Recordings, the newest first
+/// List recordings
+///
+/// Sorted by start time, newest first.
 #[utoipa::path(get, path = "/api/browser/recordings", tag = "browser", responses((status = 200, body = RecordingList)))]
 pub(super) async fn list_browser_recordings(State(browser): State<Browser>) -> Answer<RecordingList> {
     let all = browser.recordings().await?;
@@ -236,25 +237,29 @@ pub(super) async fn list_browser_recordings(State(browser): State<Browser>) -> A
     Ok(Json(RecordingList { total: recordings.len(), recordings }))
 }
 
-/// One recording, with its steps
+/// Get a recording
+///
+/// Includes its steps.
 #[utoipa::path(get, path = "/api/browser/recordings/{id}", tag = "browser",
-    params(("id" = String, Path, description = "As in the list")),
+    params(("id" = String, Path, description = "Id of the recording")),
     responses(
-        (status = 200, body = WholeRecording),
+        (status = 200, body = RecordingDetails),
         (status = 404, body = ErrorBody, description = "`recording_not_found`"),
     ))]
 pub(super) async fn get_browser_recording(
     State(browser): State<Browser>,
     caller: Caller,
     Path(id): Path<RecordingId>,
-) -> Answer<WholeRecording> {
+) -> Answer<RecordingDetails> {
     let (summary, steps) = browser.recording(&id).await?;
-    Ok(Json(WholeRecording::new(&browser, summary, steps, UrlAccess::from(&caller))))
+    Ok(Json(RecordingDetails::new(&browser, summary, steps, UrlAccess::from(&caller))))
 }
 
-/// Delete a recording, with its pictures
+/// Delete a recording
+///
+/// Deletes the recording with its pictures.
 #[utoipa::path(delete, path = "/api/browser/recordings/{id}", tag = "browser",
-    params(("id" = String, Path, description = "As in the list")),
+    params(("id" = String, Path, description = "Id of the recording")),
     responses(
         (status = 200, body = RecordingDeleted),
         (status = 404, body = ErrorBody, description = "`recording_not_found`"),
@@ -268,13 +273,13 @@ pub(super) async fn delete_browser_recording(
     Ok(Json(RecordingDeleted { deleted: true }))
 }
 
-/// What the page looked like after a step, as JPEG
+/// Get a step picture
 ///
-/// 640 pixels wide at most. Secrets are not to be seen in it.
+/// Returns the page after a step as JPEG, at most 640 pixels wide. Secrets are not visible.
 #[utoipa::path(get, path = "/api/browser/recordings/{id}/pictures/{index}", tag = "browser",
     params(
-        ("id" = String, Path, description = "As in the list"),
-        ("index" = u32, Path, description = "Of the step, from 0"),
+        ("id" = String, Path, description = "Id of the recording"),
+        ("index" = u32, Path, description = "Index of the step, starting at 0"),
     ),
     responses(
         (status = 200, description = "The picture", content((Vec<u8> = "image/jpeg"))),

@@ -1,10 +1,10 @@
-//! Doing again what was recorded.
+//! Handler for replays of recordings.
 
 use std::collections::BTreeMap;
 
 use agentd_base::Secret;
 use agentd_browser::{Drift, Tried};
-use agentd_web::{Answer, ErrorBody, Json, JsonOrNothing, Path};
+use agentd_web::{Answer, ErrorBody, Json, OptionalJson, Path};
 use axum::extract::State;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,21 +17,21 @@ use crate::browser::service::{Browser, ReplayedStep, Report, StepFailure};
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = BrowserReplay)]
 pub(super) struct ReplayFields {
-    /// Those that the recording asks for, by their numbers: `{"1": "…"}`.
+    /// Secrets required by the recording, by number: `{"1": "…"}`.
     #[serde(default)]
     secrets: BTreeMap<String, Secret>,
 }
 
-/// Where another selector had to be used, or an element is called something else.
+/// Deviation from the recording: another selector was used, or the element's description changed.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserReplayDrift)]
 struct DriftView {
-    /// `selector`, `source` or `target`.
+    /// Parameter: `selector`, `source` or `target`.
     parameter: String,
-    /// The first of the alternatives.
+    /// First alternative of the recording.
     recorded: String,
     used: String,
-    /// What else has changed.
+    /// Other changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     change: Option<String>,
@@ -43,7 +43,7 @@ impl From<Drift> for DriftView {
     }
 }
 
-/// A way to find the element that was of no use.
+/// Selector that did not find the element.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserReplayTried)]
 struct TriedView {
@@ -57,14 +57,14 @@ impl From<Tried> for TriedView {
     }
 }
 
-/// Why a step could not be done; nothing was done to another element instead.
+/// Reason why a step failed. No other element was used instead.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserReplayFailure)]
 struct FailureView {
     code: String,
     error: String,
     tried: Vec<TriedView>,
-    /// The page then: a JPEG in base64, where the page could be drawn.
+    /// JPEG of the page at the failure in base64; null if the page could not be captured.
     #[schema(required)]
     picture: Option<String>,
 }
@@ -108,16 +108,16 @@ impl From<(usize, ReplayedStep)> for StepView {
     }
 }
 
-/// What a replay came to.
+/// Result of a replay.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserReplayReport)]
 pub(super) struct ReportView {
     recording_id: String,
-    /// Whether every step was done.
+    /// Whether all steps succeeded.
     ok: bool,
-    /// Those that were done, in order; the last one may have failed.
+    /// Executed steps in order; the last one may have failed.
     steps: Vec<StepView>,
-    /// The index of the step that failed; those after it were not done.
+    /// Index of the failed step; later steps were not executed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = usize, required = false)]
     failed_step: Option<usize>,
@@ -131,25 +131,25 @@ impl From<Report> for ReportView {
     }
 }
 
-/// Do again what was recorded
+/// Replay a recording
 ///
-/// In the active tab, step by step, each with the waits of its action. An element is found by the alternatives that
-/// were kept, and must be the one that was recorded by what it is called and what is beside it; where none is for
-/// certain, the step fails, and the replay stops there. A secret goes only to the host that it was recorded on. One
-/// replay at a time; it ends when its client leaves.
+/// Runs the steps in the active tab, each with the waits of its action. An element is found by its alternative
+/// selectors and must match its recorded description and context. If no element matches with certainty, the step fails
+/// and the replay stops. Secrets are only sent to the host they were recorded on. Only one replay runs at a time; it is
+/// cancelled when the client disconnects.
 #[utoipa::path(post, path = "/api/browser/recordings/{id}/replay", tag = "browser", request_body = ReplayFields,
-    params(("id" = String, Path, description = "As in the list")),
+    params(("id" = String, Path, description = "Id of the recording")),
     responses(
         (status = 200, body = ReportView),
-        (status = 400, body = ErrorBody, description = "`invalid_request`: secrets are missing; names each"),
+        (status = 400, body = ErrorBody, description = "`invalid_request`: secrets are missing; each is named"),
         (status = 404, body = ErrorBody, description = "`recording_not_found`"),
         (status = 409, body = ErrorBody, description = "`replay_running`"),
-        (status = 503, body = ErrorBody, description = "`browser_unavailable`: there is no Chromium"),
+        (status = 503, body = ErrorBody, description = "`browser_unavailable`: Chromium not found"),
     ))]
 pub(super) async fn replay_browser_recording(
     State(browser): State<Browser>,
     Path(id): Path<RecordingId>,
-    JsonOrNothing(fields): JsonOrNothing<ReplayFields>,
+    OptionalJson(fields): OptionalJson<ReplayFields>,
 ) -> Answer<ReportView> {
     Ok(Json(browser.replay(&id, &fields.secrets).await?.into()))
 }

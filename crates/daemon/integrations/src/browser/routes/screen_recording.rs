@@ -1,4 +1,4 @@
-//! Videos of the window.
+//! Handlers for videos.
 
 use std::time::Duration;
 
@@ -15,25 +15,25 @@ use crate::browser::model::RecordingId;
 use crate::browser::service::{Browser, Video};
 
 const FRAMES_PER_SECOND: u8 = 5;
-const PIECE_BYTES: usize = 64 << 10;
+const CHUNK_BYTES: usize = 64 << 10;
 
-/// How long, and how smooth.
+/// Options of a screen recording.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = BrowserScreenRecording)]
 pub(super) struct ScreenRecordingFields {
     #[schema(minimum = 1, maximum = 300)]
     duration_seconds: u32,
-    /// The most pictures a second; default 5. A page that stands still costs no more of them.
+    /// Maximum number of frames per second; default 5. An unchanged page produces no further frames.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 10)]
     fps: Option<u8>,
 }
 
-/// Record the window as a video
+/// Record the screen
 ///
-/// Answers when the time is over, with an MP4 that lasts as long as was asked for, or until the browser ended. It shows
-/// the active tab, whichever that is at the time, in the size that the first picture has. The codec is H.264 where the
-/// installed Chromium encodes it, else VP9 or AV1. A client that goes away ends the recording.
+/// Returns an MP4 of the active tab after the given time, or when the browser ends. The size is that of the first
+/// frame. The codec is H.264 if the installed Chromium supports encoding it, otherwise VP9 or AV1. The recording is
+/// cancelled when the client disconnects.
 #[utoipa::path(post, path = "/api/browser/screen-recording", tag = "browser", request_body = ScreenRecordingFields,
     responses(
         (status = 200, description = "The video", content((Vec<u8> = "video/mp4"))),
@@ -42,24 +42,24 @@ pub(super) struct ScreenRecordingFields {
             video is encoded too slowly"),
         (status = 502, body = ErrorBody, description = "`browser_ended`, `browser_failed`: the Chromium that \
             encodes the video has ended, or did not do it"),
-        (status = 503, body = ErrorBody, description = "`browser_unavailable`: there is no Chromium to encode it; \
+        (status = 503, body = ErrorBody, description = "`browser_unavailable`: Chromium not found; \
             `video_unavailable`: the daemon was built without the library that videos need; `going_down`"),
     ))]
 pub(super) async fn record_screen(
     State(browser): State<Browser>,
     Json(fields): Json<ScreenRecordingFields>,
 ) -> Result<Response, ApiError> {
-    let lasting = Duration::from_secs(fields.duration_seconds.into());
-    let recorded = browser.record_screen(lasting, fields.fps.unwrap_or(FRAMES_PER_SECOND)).await?;
+    let duration = Duration::from_secs(fields.duration_seconds.into());
+    let recorded = browser.record_screen(duration, fields.fps.unwrap_or(FRAMES_PER_SECOND)).await?;
     Ok(video(recorded))
 }
 
-/// Make a video of a recording of actions
+/// Make a video from a recording
 ///
-/// Answers an MP4 that shows what each step came to, with its name below, until the next one began: one second at least
-/// and three at most. The codec is H.264 where the installed Chromium encodes it, else VP9 or AV1.
+/// Returns an MP4 that shows the page after each step with its caption, for one to three seconds depending on the
+/// original timing. The codec is H.264 if the installed Chromium supports encoding it, otherwise VP9 or AV1.
 #[utoipa::path(post, path = "/api/browser/screen-recording/from-recording/{recording_id}", tag = "browser",
-    params(("recording_id" = String, Path, description = "As in the list of recordings")),
+    params(("recording_id" = String, Path, description = "Id of the recording")),
     responses(
         (status = 200, description = "The video", content((Vec<u8> = "video/mp4"))),
         (status = 404, body = ErrorBody, description = "`recording_not_found`"),
@@ -67,7 +67,7 @@ pub(super) async fn record_screen(
             video is made at a time; `video_too_large`; `timeout`: it is encoded too slowly"),
         (status = 502, body = ErrorBody, description = "`browser_ended`, `browser_failed`: the Chromium that \
             encodes the video has ended, or did not do it"),
-        (status = 503, body = ErrorBody, description = "`browser_unavailable`: there is no Chromium to encode it; \
+        (status = 503, body = ErrorBody, description = "`browser_unavailable`: Chromium not found; \
             `video_unavailable`: the daemon was built without the library that videos need; `going_down`"),
     ))]
 pub(super) async fn make_recording_video(
@@ -77,13 +77,13 @@ pub(super) async fn make_recording_video(
     Ok(video(browser.recording_video(&recording_id).await?))
 }
 
-/// The file as it is read.
+/// Streams the file as the response.
 fn video(recorded: Video) -> Response {
     let headers = [
         (CONTENT_TYPE, "video/mp4".to_owned()),
         (CONTENT_LENGTH, recorded.bytes.to_string()),
         (CACHE_CONTROL, "no-store".to_owned()),
     ];
-    let pieces = ReaderStream::with_capacity(tokio::fs::File::from_std(recorded.file), PIECE_BYTES);
+    let pieces = ReaderStream::with_capacity(tokio::fs::File::from_std(recorded.file), CHUNK_BYTES);
     (headers, Body::from_stream(pieces)).into_response()
 }

@@ -1,4 +1,4 @@
-//! The settings of the browser, under both of their addresses.
+//! Handlers for browser settings, under both of their paths.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use axum::extract::State;
 use crate::browser::service::Browser;
 use crate::browser::settings::{BrowserPatch, BrowserSettings};
 
-/// How the browser runs, and which addresses its pages may reach
+/// Get browser settings
 #[utoipa::path(get, path = "/api/settings/browser", tag = "settings",
     responses((status = 200, body = BrowserSettings)))]
 pub(super) async fn get_browser_settings(State(browser): State<Browser>) -> Answer<Arc<BrowserSettings>> {
     Ok(Json(browser.all_settings().get().await?))
 }
 
-/// Changes how the browser runs, and which addresses its pages may reach
+/// Update browser settings
 ///
-/// Takes any of the fields and answers the whole category, in force from now on, also for pages that are open. A field
-/// that is not known is refused.
+/// Accepts any subset of the fields and returns all settings. Changes apply immediately, also to open pages. Unknown
+/// fields are rejected.
 #[utoipa::path(put, path = "/api/settings/browser", tag = "settings", request_body = BrowserPatch,
     responses((status = 200, body = BrowserSettings)))]
 pub(super) async fn update_browser_settings(
@@ -29,13 +29,17 @@ pub(super) async fn update_browser_settings(
     Ok(Json(browser.all_settings().update(change).await?))
 }
 
-/// The browser's settings, the same as at `/api/settings/browser`
+/// Get browser configuration
+///
+/// Same as `GET /api/settings/browser`.
 #[utoipa::path(get, path = "/api/browser/config", tag = "browser", responses((status = 200, body = BrowserSettings)))]
 pub(super) async fn get_browser_config(State(browser): State<Browser>) -> Answer<Arc<BrowserSettings>> {
     Ok(Json(browser.all_settings().get().await?))
 }
 
-/// Changes the browser's settings, the same as at `/api/settings/browser`
+/// Update browser configuration
+///
+/// Same as `PUT /api/settings/browser`.
 #[utoipa::path(put, path = "/api/browser/config", tag = "browser", request_body = BrowserPatch,
     responses((status = 200, body = BrowserSettings)))]
 pub(super) async fn update_browser_config(

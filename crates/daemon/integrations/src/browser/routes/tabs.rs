@@ -1,7 +1,7 @@
-//! Tabs.
+//! Handlers for tabs.
 
 use agentd_engine::agents::AgentId;
-use agentd_web::{Answer, ApiError, Caller, ErrorBody, Json, JsonOrNothing, Path};
+use agentd_web::{Answer, ApiError, Caller, ErrorBody, Json, OptionalJson, Path};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -15,14 +15,14 @@ use crate::browser::service::{Browser, ListedTab};
 #[schema(as = BrowserTab)]
 pub(super) struct TabView {
     tab_id: String,
-    /// To a key that may only read: scheme and host.
+    /// URL of the tab; scheme and host only for read-only keys.
     #[schema(value_type = String)]
     url: VisibleUrl,
     title: String,
-    /// Whether it is meant where no tab is named.
+    /// Whether it is used by default.
     active: bool,
     loading: bool,
-    /// The agent that works in it: its tools mean this tab where they name none. Null where none does.
+    /// Agent whose active tab this is; null if there is none.
     #[schema(required)]
     agent_id: Option<AgentId>,
 }
@@ -40,7 +40,7 @@ impl TabView {
     }
 }
 
-/// In the order of their opening.
+/// Tabs in order of opening.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserTabList)]
 pub(super) struct TabList {
@@ -51,7 +51,7 @@ pub(super) struct TabList {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = NewBrowserTab)]
 pub(super) struct NewTab {
-    /// Where it goes; without one it is blank.
+    /// URL to open; a blank tab if omitted.
     #[serde(default)]
     #[schema(max_length = 65_536)]
     url: Option<String>,
@@ -64,7 +64,9 @@ pub(super) struct TabClosed {
     closed: bool,
 }
 
-/// The tabs, popups of pages among them
+/// List tabs
+///
+/// Includes popups opened by pages.
 #[utoipa::path(get, path = "/api/browser/tabs", tag = "browser", responses((status = 200, body = TabList)))]
 pub(super) async fn list_browser_tabs(State(browser): State<Browser>, caller: Caller) -> Json<TabList> {
     let access = UrlAccess::from(&caller);
@@ -73,20 +75,20 @@ pub(super) async fn list_browser_tabs(State(browser): State<Browser>, caller: Ca
     Json(TabList { total: tabs.len(), tabs })
 }
 
-/// Open a new tab
+/// Open a tab
 ///
-/// It is the active one then. 20 at most. Starts the browser if it does not run.
+/// The new tab becomes the active one. At most 20 tabs. Starts the browser if necessary.
 #[utoipa::path(post, path = "/api/browser/tabs", tag = "browser", request_body = NewTab,
     responses(
         (status = 201, body = TabView),
-        (status = 403, body = ErrorBody, description = "`address_refused`: the address may not be reached or shown"),
+        (status = 403, body = ErrorBody, description = "`address_refused`: the address is blocked"),
         (status = 409, body = ErrorBody, description = "`too_many_tabs`, `timeout`"),
         (status = 502, body = ErrorBody, description = "`navigation_failed`: the page could not be opened; `browser_ended`"),
-        (status = 503, body = ErrorBody, description = "`browser_unavailable`: there is no Chromium"),
+        (status = 503, body = ErrorBody, description = "`browser_unavailable`: Chromium not found"),
     ))]
 pub(super) async fn open_browser_tab(
     State(browser): State<Browser>,
-    JsonOrNothing(tab): JsonOrNothing<NewTab>,
+    OptionalJson(tab): OptionalJson<NewTab>,
 ) -> Result<(StatusCode, Json<TabView>), ApiError> {
     let opened = browser.open_tab(&Actor::Owner, tab.url).await?;
     Ok((StatusCode::CREATED, Json(TabView::new(opened, UrlAccess::Full))))
@@ -98,20 +100,20 @@ pub(super) async fn open_browser_tab(
         (status = 200, body = TabClosed),
         (status = 404, body = ErrorBody, description = "`tab_not_found`"),
         (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open"),
-        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser failed"),
     ))]
 pub(super) async fn close_browser_tab(State(browser): State<Browser>, Path(tab_id): Path<String>) -> Answer<TabClosed> {
     browser.close_tab(&tab_id).await?;
     Ok(Json(TabClosed { closed: true }))
 }
 
-/// Make a tab the active one
+/// Activate a tab
 #[utoipa::path(put, path = "/api/browser/tabs/{tab_id}/activate", tag = "browser", params(("tab_id" = String, Path)),
     responses(
         (status = 200, body = TabView),
         (status = 404, body = ErrorBody, description = "`tab_not_found`"),
         (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open"),
-        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser failed"),
     ))]
 pub(super) async fn activate_browser_tab(
     State(browser): State<Browser>,

@@ -1,5 +1,5 @@
-//! URLs in answers. A key of scope `read` sees their scheme and host, because paths, queries and user information may
-//! carry credentials.
+//! URLs in responses. Read-only keys see scheme and host only, because paths, queries and user information may contain
+//! credentials.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -37,7 +37,7 @@ impl From<&Caller> for UrlAccess {
     }
 }
 
-/// A URL as the caller may see it.
+/// URL reduced to what the caller may see.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub(super) struct VisibleUrl(String);
@@ -95,7 +95,7 @@ impl UrlAccess {
     }
 }
 
-/// Scheme, host and port; the scheme alone of a URL without a host.
+/// Returns scheme, host and port; only the scheme of a URL without a host.
 fn server_part(url: &str) -> String {
     let Ok(parsed) = Url::parse(url) else { return HIDDEN.to_owned() };
     let port = parsed.port().map(|port| format!(":{port}")).unwrap_or_default();

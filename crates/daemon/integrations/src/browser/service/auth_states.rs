@@ -1,6 +1,6 @@
-//! States of being signed in: cookies, local storage and databases of sites, kept for another day.
+//! Saved login states: cookies, local storage and databases of sites.
 //!
-//! Invariant: what is in a state is sealed, and leaves only where an owner asks for it.
+//! Invariant: the contents of a state are encrypted and only returned to an owner.
 
 use agentd_base::{Problems, Secret};
 use agentd_browser::{LeftOut, SavedState, StorageState};
@@ -11,24 +11,24 @@ use crate::browser::error::BrowserError;
 use crate::browser::model::AuthState;
 use crate::browser::store;
 
-/// Of the secrets.
+/// Vault scope of the contents.
 const SCOPE: &str = "browser_auth_state";
 const MAX_STATES: u64 = 100;
 
 impl Browser {
-    /// In the order of their names.
+    /// Returns all states, sorted by name.
     ///
     /// # Errors
-    /// What the database refuses.
+    /// The database fails.
     pub async fn auth_states(&self) -> Result<Vec<AuthState>, BrowserError> {
         Ok(store::list_auth_states(&mut self.0.context.db.read().await?).await?)
     }
 
-    /// Keeps a state, in place of the one of that name: the one that is given, or else that of the session. Answers as
-    /// well which databases could not be in it.
+    /// Saves the given state, or that of the session, and replaces one of the same name. Also returns the databases
+    /// that were omitted.
     ///
     /// # Errors
-    /// There is no session, it is too large, or there are too many.
+    /// No session, the state is too large, or there are too many.
     pub async fn save_auth_state(
         &self,
         name: String,
@@ -60,25 +60,26 @@ impl Browser {
         Ok((written.await?.ok_or(BrowserError::TooManyAuthStates(MAX_STATES))?, left_out))
     }
 
-    /// What is in a state.
+    /// Returns the contents of a state.
     ///
     /// # Errors
-    /// There is none of that name, or a backup came without its contents.
+    /// No state has this name, or a restored backup did not contain it.
     pub async fn auth_state(&self, name: &str) -> Result<(AuthState, StorageState), BrowserError> {
         check_name(name)?;
         let mut read = self.0.context.db.read_snapshot().await?;
         let known = store::find_auth_state(&mut read, name).await?;
-        let known = known.ok_or_else(|| BrowserError::NoAuthState(shown(name)))?;
+        let known = known.ok_or_else(|| BrowserError::AuthStateNotFound(truncate_name(name)))?;
         let sealed = self.0.settings.vault().get_in(&mut read, SCOPE, name).await?;
-        let sealed = sealed.ok_or_else(|| BrowserError::AuthStateLost(shown(name)))?;
-        let state = serde_json::from_str(sealed.expose()).map_err(|_| BrowserError::AuthStateLost(shown(name)))?;
+        let sealed = sealed.ok_or_else(|| BrowserError::AuthStateLost(truncate_name(name)))?;
+        let state =
+            serde_json::from_str(sealed.expose()).map_err(|_| BrowserError::AuthStateLost(truncate_name(name)))?;
         Ok((known, state))
     }
 
-    /// Puts a state in the place of the session's cookies and storage, starting the browser if there is none.
+    /// Replaces the cookies and the storage of the session by a state; starts the browser if necessary.
     ///
     /// # Errors
-    /// As [`Self::auth_state`], and the browser does not take it.
+    /// Same as [`Self::auth_state`], or the browser rejects the state.
     pub async fn restore_auth_state(&self, name: &str) -> Result<AuthState, BrowserError> {
         let (known, state) = self.auth_state(name).await?;
         self.session().await?.context().restore_storage_state(&state).await?;
@@ -86,7 +87,7 @@ impl Browser {
     }
 
     /// # Errors
-    /// There is none of that name.
+    /// No state has this name.
     pub async fn delete_auth_state(&self, name: &str) -> Result<(), BrowserError> {
         check_name(name)?;
         let vault = self.0.settings.vault().clone();
@@ -95,16 +96,16 @@ impl Browser {
             vault.clear(tx, SCOPE, &wanted).await?;
             store::delete_auth_state(tx, &wanted).await
         });
-        if deleted.await? { Ok(()) } else { Err(BrowserError::NoAuthState(shown(name))) }
+        if deleted.await? { Ok(()) } else { Err(BrowserError::AuthStateNotFound(truncate_name(name))) }
     }
 }
 
-/// What cannot be a name is the name of none.
+/// Rejects invalid names as not found.
 fn check_name(name: &str) -> Result<(), BrowserError> {
     let is_plain = name.len() <= 63 && name.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '_' | '-'));
-    if is_plain { Ok(()) } else { Err(BrowserError::NoAuthState(shown(name))) }
+    if is_plain { Ok(()) } else { Err(BrowserError::AuthStateNotFound(truncate_name(name))) }
 }
 
-fn shown(name: &str) -> String {
+fn truncate_name(name: &str) -> String {
     name[..name.floor_char_boundary(63)].to_owned()
 }

@@ -6,10 +6,10 @@ use super::Browser;
 use crate::browser::error::BrowserError;
 
 impl Browser {
-    /// All of them; none without a session.
+    /// Returns all cookies; none without a session.
     ///
     /// # Errors
-    /// When the browser does not answer.
+    /// The browser does not respond.
     pub async fn cookies(&self) -> Result<Vec<Cookie>, BrowserError> {
         match self.running() {
             Ok(session) => Ok(session.context().cookies().await?),
@@ -17,10 +17,10 @@ impl Browser {
         }
     }
 
-    /// Sets cookies, starting the browser if there is none; answers all that there are then.
+    /// Sets cookies and returns all current ones; starts the browser if necessary.
     ///
     /// # Errors
-    /// The browser does not take one of them; then none is set.
+    /// The browser rejects one of them; none is set then.
     pub async fn set_cookies(&self, cookies: &[Cookie]) -> Result<Vec<Cookie>, BrowserError> {
         let session = self.session().await?;
         session.context().set_cookies(cookies).await?;
@@ -28,7 +28,7 @@ impl Browser {
     }
 
     /// # Errors
-    /// When the browser does not answer.
+    /// The browser does not respond.
     pub async fn clear_cookies(&self) -> Result<(), BrowserError> {
         match self.running() {
             Ok(session) => Ok(session.context().clear_cookies().await?),

@@ -1,6 +1,6 @@
-//! How the browser appears, what its pages request, and answers of ours in place of servers'.
+//! Environment of pages: emulation, profile, mocks, and recorded requests.
 //!
-//! All of it belongs to the session, and is there before the first action and after a Chromium that ended.
+//! It belongs to the session, exists before the first action, and survives a restart of Chromium.
 
 use std::sync::Arc;
 
@@ -13,34 +13,34 @@ use crate::browser::error::BrowserError;
 use crate::browser::model::ProfileChange;
 
 impl Browser {
-    /// The last ones that fit, in the order of their sending.
+    /// Returns the last requests that match, in the order in which they were sent.
     #[must_use]
     pub fn requests(&self, filter: &RequestFilter) -> Vec<NetworkRequest> {
         self.environment().requests(filter)
     }
 
     /// # Errors
-    /// They are recorded already, or the browser does not take it.
+    /// A recording is running, or the browser fails.
     pub async fn start_har(&self) -> Result<(), BrowserError> {
-        let _one = self.0.changing.lock().await;
+        let _guard = self.0.change_lock.lock().await;
         if !self.environment().start_har() {
             return Err(BrowserError::HarRunning);
         }
         self.apply_environment().await
     }
 
-    /// What was requested since the start.
+    /// Stops HAR recording and returns the requests since its start.
     ///
     /// # Errors
-    /// There was none.
+    /// No recording is running.
     pub async fn stop_har(&self) -> Result<Value, BrowserError> {
-        let _one = self.0.changing.lock().await;
+        let _guard = self.0.change_lock.lock().await;
         let version = self.live().map(|session| session.context().version().to_owned());
         let har = self.environment().stop_har(version.as_deref().unwrap_or("Chromium")).await;
         let har = har.ok_or(BrowserError::HarNotRunning)?;
-        // What was recorded is not lost because the browser has ended meanwhile.
+        // The result is returned even if the browser has ended meanwhile.
         if let Err(error) = self.apply_environment().await {
-            tracing::debug!(%error, "the browser still keeps bodies");
+            tracing::debug!(%error, "failed to stop retaining response bodies in the browser");
         }
         Ok(har)
     }
@@ -50,39 +50,40 @@ impl Browser {
         self.environment().mocks()
     }
 
-    /// Adds a mock, or replaces the one with its pattern.
+    /// Adds a mock, or replaces the one with the same pattern.
     ///
     /// # Errors
-    /// There are too many, or the browser does not take it.
+    /// The limit is reached, or the browser fails.
     pub async fn add_mock(&self, mock: Mock) -> Result<Arc<Mock>, BrowserError> {
-        let _one = self.0.changing.lock().await;
+        let _guard = self.0.change_lock.lock().await;
         let mock = self.environment().add_mock(mock)?;
         self.apply_environment().await?;
         Ok(mock)
     }
 
-    /// Removes the mock with this pattern, or all; answers how many.
+    /// Removes the mock with this pattern, or all; returns the number of removed mocks.
     ///
     /// # Errors
-    /// The browser does not answer.
+    /// The browser does not respond.
     pub async fn remove_mocks(&self, pattern: Option<&str>) -> Result<usize, BrowserError> {
-        let _one = self.0.changing.lock().await;
+        let _guard = self.0.change_lock.lock().await;
         let removed = self.environment().remove_mocks(pattern);
         self.apply_environment().await?;
         Ok(removed)
     }
 
     /// # Errors
-    /// It is no device, or the browser does not take it.
+    /// The device is invalid, or the browser fails.
     pub async fn emulate(&self, emulation: Emulation) -> Result<Emulation, BrowserError> {
         emulation.check().map_err(invalid)?;
-        let _one = self.0.changing.lock().await;
+        let _guard = self.0.change_lock.lock().await;
         self.environment().set_emulation(emulation.clone());
         self.apply_environment().await?;
         Ok(emulation)
     }
 
-    /// What the browser says of itself then; none for its own, and for one that is not known before it runs.
+    /// Returns the user agent with this emulation; `None` for the browser's own, or if it is unknown because the
+    /// browser is not running.
     #[must_use]
     pub fn user_agent_of(&self, emulation: &Emulation) -> Option<String> {
         match (self.live(), emulation.preset) {
@@ -93,9 +94,9 @@ impl Browser {
     }
 
     /// # Errors
-    /// It is not valid, or the browser does not take it; then the profile is as it was.
+    /// The profile is invalid, or the browser fails; the profile is unchanged then.
     pub async fn change_profile(&self, change: ProfileChange) -> Result<Profile, BrowserError> {
-        let _one = self.0.changing.lock().await;
+        let _guard = self.0.change_lock.lock().await;
         let environment = self.environment();
         let before = environment.profile();
         let mut problems = Problems::new();
@@ -105,12 +106,12 @@ impl Browser {
         if let Err(error) = self.apply_environment().await {
             environment.set_profile(before);
             self.apply_environment().await?;
-            return Err(not_taken(error));
+            return Err(profile_rejected(error));
         }
         Ok(profile)
     }
 
-    /// What is open follows it at once; what will be opened, anyway.
+    /// Applies the environment to open pages; later pages get it when they open.
     async fn apply_environment(&self) -> Result<(), BrowserError> {
         match self.running() {
             Ok(session) => Ok(session.context().apply_environment().await?),
@@ -119,8 +120,8 @@ impl Browser {
     }
 }
 
-/// Chromium knows fewer zones and languages than there are.
-fn not_taken(error: BrowserError) -> BrowserError {
+/// Reports a rejected profile; Chromium supports fewer time zones and languages than exist.
+fn profile_rejected(error: BrowserError) -> BrowserError {
     match error {
         BrowserError::Browser(agentd_browser::BrowserError::Protocol(message)) => {
             agentd_browser::BrowserError::Invalid(format!("the browser does not take this profile: {message}")).into()
@@ -129,7 +130,7 @@ fn not_taken(error: BrowserError) -> BrowserError {
     }
 }
 
-/// What the browser's own checks found.
+/// Converts problems found by the browser's checks.
 pub(crate) fn invalid(found: Vec<(&'static str, String)>) -> BrowserError {
     let problems = found.into_iter().map(|(field, message)| FieldProblem { field: field.to_owned(), message });
     BrowserError::Invalid { problems: problems.collect() }

@@ -1,11 +1,11 @@
-//! The browser as the owner and the agents use it: one session, there when it is asked for.
+//! Browser service: one session that is started on demand.
 
 mod act;
 mod auth_states;
 mod cookies;
 mod downloads;
 mod environment;
-mod look;
+mod inspection;
 mod permits;
 mod recording;
 mod recording_video;
@@ -37,11 +37,11 @@ use super::error::BrowserError;
 use super::files::RecordingFiles;
 use super::settings::BrowserSettings;
 
-pub use act::Acted;
+pub use act::PerformedAction;
+pub(super) use downloads::DownloadEntry;
 use downloads::Downloads;
-pub(super) use downloads::KeptDownload;
 pub(super) use environment::invalid;
-pub(super) use look::{Picture, Status};
+pub(super) use inspection::{Picture, Status};
 use permits::Permits;
 pub(super) use permits::ViewerPermit;
 use recording::Recordings;
@@ -50,17 +50,17 @@ pub(super) use screen_recording::Video;
 pub use session::Session;
 pub(super) use tabs::ListedTab;
 
-/// Without use a session is closed after this long.
-const IDLE_LIMIT: Duration = Duration::from_secs(15 * 60);
+/// Time without use after which the session is closed.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
-/// What the browser is made of.
+/// Dependencies of the browser.
 #[derive(Debug)]
 pub struct BrowserDependencies {
     pub settings: Settings,
     pub agents: Agents,
     pub tools: Tools,
     pub spawner: Spawner,
-    /// The program; without one it is looked for.
+    /// Path of Chromium; searched if `None`.
     pub executable: Option<PathBuf>,
 }
 
@@ -68,28 +68,28 @@ struct Inner {
     context: AppContext,
     settings: Settings,
     agents: Agents,
-    /// Knows what workspaces may hold.
+    /// Enforces the limits of workspaces.
     tools: Tools,
-    /// What pages may reach, by the settings in force.
+    /// Network policy of pages, according to the current settings.
     policy: PolicyHandle,
     spawner: Spawner,
     executable: Option<PathBuf>,
     current: Mutex<Option<Arc<Session>>>,
-    /// One start or end at a time.
-    changing: tokio::sync::Mutex<()>,
-    /// A session took the place of one that had ended, and no answer has said so yet.
+    /// Serializes starts and ends of the session.
+    change_lock: tokio::sync::Mutex<()>,
+    /// Whether the session was restarted and no response has reported it yet.
     is_restarted: AtomicBool,
     started: Arc<Notify>,
-    /// Rises with each start, for those who wait to see one.
+    /// Number of starts, for clients that wait for a session.
     starts: watch::Sender<u64>,
     permits: Permits,
     downloads: Downloads,
-    /// Of this session, or of the next one while there is none: it outlives a Chromium that ends, not the session.
+    /// Environment of the current or the next session; it survives a restart of Chromium.
     environment: Mutex<Arc<Environment>>,
     recordings: Recordings,
 }
 
-/// The browser. Cheap to clone.
+/// Browser service. Cheap to clone.
 #[derive(Clone)]
 pub struct Browser(Arc<Inner>);
 
@@ -100,7 +100,7 @@ impl std::fmt::Debug for Browser {
 }
 
 impl Browser {
-    /// Starts nothing yet.
+    /// Does not start a browser.
     pub fn new(context: &AppContext, dependencies: BrowserDependencies) -> Detached<Self> {
         let BrowserDependencies { settings, agents, tools, spawner, executable } = dependencies;
         let policy =
@@ -115,7 +115,7 @@ impl Browser {
             spawner,
             executable,
             current: Mutex::new(None),
-            changing: tokio::sync::Mutex::default(),
+            change_lock: tokio::sync::Mutex::default(),
             is_restarted: AtomicBool::new(false),
             started: Arc::default(),
             starts: watch::Sender::new(0),
@@ -125,15 +125,15 @@ impl Browser {
         })))
     }
 
-    /// The session that is there, or a new one.
+    /// Returns the running session, or starts one.
     ///
     /// # Errors
-    /// Chromium is not there or cannot be started.
+    /// Chromium is missing or cannot be started.
     pub async fn session(&self) -> Result<Arc<Session>, BrowserError> {
         if let Some(session) = self.usable() {
             return Ok(session);
         }
-        let _one = self.0.changing.lock().await;
+        let _guard = self.0.change_lock.lock().await;
         if let Some(session) = self.usable() {
             return Ok(session);
         }
@@ -151,7 +151,7 @@ impl Browser {
         self.0.started.notify_one();
         self.0.starts.send_modify(|count| *count += 1);
         let (browser, started) = (self.clone(), Arc::clone(&session));
-        tokio::spawn(async move { browser.0.downloads.hand_over(&started).await });
+        tokio::spawn(async move { browser.0.downloads.move_to_workspaces(&started).await });
         Ok(session)
     }
 
@@ -166,17 +166,17 @@ impl Browser {
         Session::start(&inner.context, inner.policy.clone(), inner.spawner.clone(), options, self.environment()).await
     }
 
-    /// The session that is there, if there is one.
+    /// Returns the running session.
     ///
     /// # Errors
-    /// There is none.
+    /// No session is running.
     pub fn running(&self) -> Result<Arc<Session>, BrowserError> {
         self.usable().ok_or(BrowserError::NotRunning)
     }
 
-    /// Ends the session; answers whether there was one.
+    /// Ends the session; returns whether there was one.
     pub async fn close(&self) -> bool {
-        let _one = self.0.changing.lock().await;
+        let _guard = self.0.change_lock.lock().await;
         self.0.is_restarted.store(false, Ordering::Relaxed);
         *self.0.environment.lock() = Arc::default();
         let session = self.0.current.lock().take();
@@ -191,12 +191,12 @@ impl Browser {
 
     async fn end(&self, session: &Session) {
         session.end().await;
-        self.0.downloads.keep(session);
+        self.0.downloads.archive(session);
     }
 
-    /// Files that pages sent, the newest first.
+    /// Returns downloads, newest first.
     #[must_use]
-    pub fn downloads(&self) -> Vec<KeptDownload> {
+    pub fn downloads(&self) -> Vec<DownloadEntry> {
         let session = self.0.current.lock().clone();
         self.0.downloads.list(session.as_deref())
     }
@@ -205,26 +205,26 @@ impl Browser {
         Arc::clone(&self.0.environment.lock())
     }
 
-    /// Marks it as used.
+    /// Returns the session and marks it as used.
     fn usable(&self) -> Option<Arc<Session>> {
         let session = self.live()?;
-        session.used(self.now());
+        session.mark_used(self.now());
         Some(session)
     }
 
-    /// The session, if Chromium is there and runs as the settings say.
+    /// Returns the session if Chromium runs in the configured mode.
     fn live(&self) -> Option<Arc<Session>> {
         let session = self.0.current.lock().clone()?;
         (!session.is_ended() && session.is_headless() == self.settings().headless).then_some(session)
     }
 
-    /// Why there can be no browser now, as far as is known without trying.
+    /// Returns why no browser can be started, as far as this is known without trying.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         agentd_browser::find_chromium(self.0.executable.as_deref()).err().map(|error| error.to_string())
     }
 
-    /// The settings in force.
+    /// Returns the current settings.
     #[must_use]
     pub fn settings(&self) -> Arc<BrowserSettings> {
         self.0.settings.section()
@@ -250,12 +250,12 @@ impl Browser {
         self.0.context.clock.now()
     }
 
-    /// When the session has gone unused for too long; none where there is no session.
+    /// Returns when the session will be idle for too long; `None` without a session.
     pub(super) fn idle_at(&self) -> Option<Timestamp> {
-        self.0.current.lock().as_ref().map(|session| session.last_used() + IDLE_LIMIT)
+        self.0.current.lock().as_ref().map(|session| session.last_used() + IDLE_TIMEOUT)
     }
 
-    /// Told of each start.
+    /// Notified on each start.
     pub(super) fn started(&self) -> Arc<Notify> {
         Arc::clone(&self.0.started)
     }

@@ -1,4 +1,4 @@
-//! Permits for what costs much: showing the browser to clients, and making videos.
+//! Permits for expensive operations: stream clients and videos.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use crate::browser::error::BrowserError;
 
 /// Maximum number of concurrent stream clients.
 const MAX_VIEWERS: usize = 64;
-/// Maximum number of them with keys that may only read: a full credential always finds a free permit of the rest.
+/// Maximum number of concurrent read-only stream clients; the remaining permits are reserved for full credentials.
 const MAX_READ_ONLY_VIEWERS: usize = 16;
-/// Maximum number of concurrent videos: each costs up to half a core.
+/// Maximum number of concurrent videos; each uses up to half a core.
 const MAX_VIDEOS: usize = 1;
 
 #[derive(Debug)]
@@ -31,12 +31,12 @@ impl Default for Permits {
     }
 }
 
-/// Permission to watch; returned when it is dropped.
+/// Permit to watch; returned on drop.
 #[derive(Debug)]
 pub struct ViewerPermit(#[allow(dead_code, reason = "held until it is dropped")] Vec<OwnedSemaphorePermit>);
 
 impl Permits {
-    /// Clients that may only read share a part of the permits.
+    /// Acquires a viewer permit; read-only clients share a limited part of them.
     ///
     /// # Errors
     /// `TooManyViewers` if none is free.
@@ -50,8 +50,8 @@ impl Permits {
     }
 
     /// # Errors
-    /// `VideoUnderWay` if none is free.
+    /// `VideoInProgress` if none is free.
     pub(super) fn video(&self) -> Result<OwnedSemaphorePermit, BrowserError> {
-        Arc::clone(&self.videos).try_acquire_owned().map_err(|_| BrowserError::VideoUnderWay)
+        Arc::clone(&self.videos).try_acquire_owned().map_err(|_| BrowserError::VideoInProgress)
     }
 }

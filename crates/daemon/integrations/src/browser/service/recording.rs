@@ -1,4 +1,4 @@
-//! The recording that runs: what is done in the browser, by whomever, is added to it before it is answered.
+//! Running recording: every action of any actor is added to it before it is answered.
 
 use std::sync::Arc;
 
@@ -10,56 +10,56 @@ use crate::browser::error::BrowserError;
 use crate::browser::files::{RecordingFiles, RecordingWriter};
 use crate::browser::model::{BrowserAction, MAX_RECORDINGS, RecordingHeader, RecordingState, RecordingSummary};
 
-/// What recordings are made with.
+/// State of recordings.
 #[derive(Debug)]
 pub(super) struct Recordings {
     pub(super) files: RecordingFiles,
     running: Mutex<Option<Arc<Running>>>,
-    /// One start or stop at a time.
-    changing: tokio::sync::Mutex<()>,
-    /// Held by the replay that runs.
+    /// Serializes starts and stops.
+    change_lock: tokio::sync::Mutex<()>,
+    /// Held by the running replay.
     pub(super) replaying: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug)]
 struct Running {
     recorder: Recorder,
-    kept: Arc<tokio::sync::Mutex<Kept>>,
+    active: Arc<tokio::sync::Mutex<ActiveRecording>>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct ActiveRecording {
     summary: RecordingSummary,
-    /// None once it has ended.
+    /// `None` once it has ended.
     writer: Option<RecordingWriter>,
 }
 
 impl Recordings {
     pub(super) fn new(files: RecordingFiles) -> Self {
-        let (running, changing, replaying) = Default::default();
-        Self { files, running, changing, replaying }
+        let (running, change_lock, replaying) = Default::default();
+        Self { files, running, change_lock, replaying }
     }
 
     fn running(&self) -> Option<Arc<Running>> {
         self.running.lock().clone()
     }
 
-    /// Of the recording that runs.
-    pub(super) async fn present(&self) -> Option<RecordingSummary> {
-        Some(self.running()?.kept.lock().await.summary.clone())
+    /// Returns the summary of the running recording.
+    pub(super) async fn running_summary(&self) -> Option<RecordingSummary> {
+        Some(self.running()?.active.lock().await.summary.clone())
     }
-    /// Begins a recording.
+    /// Starts a recording.
     ///
     /// # Errors
-    /// One runs, there are too many, or the disk does not take it.
+    /// A recording is running, there are too many, or the disk fails.
     pub(super) async fn start(
         &self,
         header: RecordingHeader,
         recorder: Recorder,
     ) -> Result<RecordingSummary, BrowserError> {
-        let _one = self.changing.lock().await;
+        let _guard = self.change_lock.lock().await;
         if self.running().is_some() {
-            return Err(BrowserError::RecordingRuns);
+            return Err(BrowserError::RecordingRunning);
         }
         let (summary, files) = (RecordingSummary::new(header), self.files.clone());
         let header = summary.header.clone();
@@ -69,34 +69,34 @@ impl Recordings {
         })
         .await?
         .ok_or(BrowserError::TooManyRecordings)?;
-        let kept = Kept { summary: summary.clone(), writer: Some(writer) };
-        let running = Running { recorder, kept: Arc::new(tokio::sync::Mutex::new(kept)) };
+        let active = ActiveRecording { summary: summary.clone(), writer: Some(writer) };
+        let running = Running { recorder, active: Arc::new(tokio::sync::Mutex::new(active)) };
         *self.running.lock() = Some(Arc::new(running));
         Ok(summary)
     }
 
-    /// Ends the recording. What is under way is not in it.
+    /// Stops the recording. Actions in progress are not included.
     ///
     /// # Errors
-    /// None runs.
+    /// No recording is running.
     pub(super) async fn stop(&self, now: Timestamp) -> Result<RecordingSummary, BrowserError> {
-        let _one = self.changing.lock().await;
+        let _guard = self.change_lock.lock().await;
         let running = self.running().ok_or(BrowserError::NotRecording)?;
-        let mut kept = Arc::clone(&running.kept).lock_owned().await;
+        let mut active = Arc::clone(&running.active).lock_owned().await;
         let summary = blocking(move || {
-            let passed = now.since(kept.summary.header.started_at).as_millis();
-            if kept.writer.is_some() {
-                kept.summary.duration_ms = kept.summary.duration_ms.max(u64::try_from(passed).unwrap_or(u64::MAX));
+            let elapsed = now.since(active.summary.header.started_at).as_millis();
+            if active.writer.is_some() {
+                active.summary.duration_ms = active.summary.duration_ms.max(u64::try_from(elapsed).unwrap_or(u64::MAX));
             }
-            kept.end(RecordingState::Complete);
-            Ok(kept.summary.clone())
+            active.end(RecordingState::Complete);
+            Ok(active.summary.clone())
         })
         .await?;
         *self.running.lock() = None;
         Ok(summary)
     }
 
-    /// Does `request`, which is that of `action`, and adds it to the recording that runs.
+    /// Performs `request`, the request of `action`, and adds it to the running recording.
     pub(super) async fn act(
         &self,
         context: &Context,
@@ -105,32 +105,32 @@ impl Recordings {
         request: ActionRequest,
     ) -> Result<ActionOutcome, agentd_browser::BrowserError> {
         let Some(running) = self.running() else { return tab.act(request).await };
-        // An action may be waiting for the answer to a dialog.
+        // Another action may wait for this answer to a dialog.
         let is_answer = matches!(action.action, Action::HandleDialog { .. });
         let _turn = if is_answer { None } else { Some(running.recorder.turn().await) };
-        if running.kept.lock().await.writer.is_none() {
+        if running.active.lock().await.writer.is_none() {
             return tab.act(request).await;
         }
         let recorded = running.recorder.act(context, tab, request, action.to_fields()).await?;
         let outcome = recorded.outcome.clone();
-        let mut kept = Arc::clone(&running.kept).lock_owned().await;
-        // It goes on without whoever asked: what was done is kept.
-        if let Err(error) = tokio::task::spawn_blocking(move || kept.add(recorded)).await {
-            tracing::error!(%error, "an action could not be added to a recording");
+        let mut active = Arc::clone(&running.active).lock_owned().await;
+        // Completes even if the caller is dropped, so that the action is recorded.
+        if let Err(error) = tokio::task::spawn_blocking(move || active.add(recorded)).await {
+            tracing::error!(%error, "failed to add action to recording");
         }
         Ok(outcome)
     }
 }
 
-impl Kept {
-    /// What cannot be kept any more ends it; what was kept stays.
+impl ActiveRecording {
+    /// Appends a step. A write error ends the recording; earlier steps are retained.
     fn add(&mut self, recorded: Recorded) {
         let Some(writer) = &mut self.writer else { return };
         let written = writer.append(self.summary.action_count, recorded.step, recorded.picture.as_deref());
         match written {
-            Ok((kept, size_bytes)) => self.summary.add(&kept.step, size_bytes),
+            Ok((active, size_bytes)) => self.summary.add(&active.step, size_bytes),
             Err(error) => {
-                tracing::warn!(%error, "a recording ends here: an action could not be written to it");
+                tracing::warn!(%error, "recording ended early; failed to write action");
                 self.end(RecordingState::Cut);
             }
         }
@@ -143,12 +143,12 @@ impl Kept {
         let Some(writer) = self.writer.take() else { return };
         self.summary.state = state;
         if let Err(error) = writer.finish(&self.summary) {
-            tracing::warn!(%error, "how a recording ended could not be written; its steps are there");
+            tracing::warn!(%error, "failed to write recording summary");
         }
     }
 }
 
-/// Work with files, where it holds up nobody.
+/// Runs file operations on a blocking thread.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
 ) -> Result<T, BrowserError> {

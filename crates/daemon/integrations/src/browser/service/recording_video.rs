@@ -1,4 +1,4 @@
-//! A video of the steps of a recording.
+//! Videos of recordings.
 
 use std::io;
 use std::time::Duration;
@@ -7,20 +7,20 @@ use agentd_browser::{VideoError, VideoOptions};
 use tokio::task::spawn_blocking;
 
 use super::Browser;
-use super::screen_recording::{MAX_VIDEO_BYTES, Video, finished};
+use super::screen_recording::{MAX_VIDEO_BYTES, Video, into_video};
 use crate::browser::error::BrowserError;
 use crate::browser::files::RecordingFiles;
-use crate::browser::model::{KeptStep, RecordingId};
+use crate::browser::model::{RecordingId, StoredStep};
 
-/// A step is shown until the next one began, and so long at least and at most.
+/// Minimum and maximum time for which a step is shown; otherwise until the next one began.
 const MIN_STEP_MS: u64 = 1_000;
 const MAX_STEP_MS: u64 = 3_000;
 
 impl Browser {
-    /// Shows what each step came to, with its name below. Ends early when its caller goes away.
+    /// Creates a video that shows the page after each step with a caption. Cancelled when the caller is dropped.
     ///
     /// # Errors
-    /// There is no such recording, it has no pictures, another video is being made, or it cannot be encoded.
+    /// The recording does not exist or has no pictures, another video is being created, or encoding fails.
     pub async fn recording_video(&self, id: &RecordingId) -> Result<Video, BrowserError> {
         let _permit = self.0.permits.video()?;
         let (_, steps) = self.recording(id).await?;
@@ -29,12 +29,12 @@ impl Browser {
         }
         tokio::select! {
             made = self.video_of(id, &steps) => made,
-            () = self.draining().cancelled() => Err(BrowserError::GoingDown),
+            () = self.draining().cancelled() => Err(BrowserError::ShuttingDown),
         }
     }
 
-    /// A step without a picture is shown with the last one that there was.
-    async fn video_of(&self, id: &RecordingId, steps: &[KeptStep]) -> Result<Video, BrowserError> {
+    /// Encodes the steps. A step without a picture shows the previous one.
+    async fn video_of(&self, id: &RecordingId, steps: &[StoredStep]) -> Result<Video, BrowserError> {
         let options = VideoOptions {
             frames_per_second: 1,
             max_duration: (0..steps.len()).map(|index| step_duration(steps, index)).sum(),
@@ -54,17 +54,17 @@ impl Browser {
             encoder.show(jpeg, &caption, at).await?;
             at += step_duration(steps, index);
         }
-        finished(encoder.finish(at).await?)
+        into_video(encoder.finish(at).await?)
     }
 }
 
-/// One that cannot be read counts as none.
+/// Reads a picture; an unreadable one counts as missing.
 fn picture(files: &RecordingFiles, id: &RecordingId, index: usize) -> Option<Vec<u8>> {
     files.picture(id, index.try_into().ok()?).ok().flatten()
 }
 
-fn step_duration(steps: &[KeptStep], index: usize) -> Duration {
-    let began = |index: usize| steps.get(index).map(|kept| kept.step.at_ms);
-    let lasted = began(index + 1).zip(began(index)).map(|(next, this)| next.saturating_sub(this));
-    Duration::from_millis(lasted.unwrap_or(MAX_STEP_MS).clamp(MIN_STEP_MS, MAX_STEP_MS))
+fn step_duration(steps: &[StoredStep], index: usize) -> Duration {
+    let start_of = |index: usize| steps.get(index).map(|kept| kept.step.at_ms);
+    let duration = start_of(index + 1).zip(start_of(index)).map(|(next, this)| next.saturating_sub(this));
+    Duration::from_millis(duration.unwrap_or(MAX_STEP_MS).clamp(MIN_STEP_MS, MAX_STEP_MS))
 }

@@ -1,4 +1,4 @@
-//! Recordings: started, stopped, listed, read and deleted.
+//! Starting, stopping, listing, reading and deleting recordings.
 
 use agentd_base::{Problems, Secret};
 use agentd_browser::Recorder;
@@ -8,13 +8,13 @@ use super::Browser;
 use super::recording::blocking;
 use crate::browser::error::BrowserError;
 use crate::browser::files::RecordingFiles;
-use crate::browser::model::{KeptStep, RecordingHeader, RecordingId, RecordingSummary};
+use crate::browser::model::{RecordingHeader, RecordingId, RecordingSummary, StoredStep};
 
 impl Browser {
-    /// Begins to record.
+    /// Starts a recording.
     ///
     /// # Errors
-    /// The name shows nothing, a recording runs, there are too many, or the disk does not take it.
+    /// The name has no visible characters, a recording is running, there are too many, or the disk fails.
     pub async fn start_recording(&self, name: String) -> Result<RecordingSummary, BrowserError> {
         let mut problems = Problems::new();
         let is_shown = !name.trim().is_empty() && !name.chars().any(char::is_control);
@@ -27,78 +27,78 @@ impl Browser {
         self.0.recordings.start(header, recorder).await
     }
 
-    /// Ends the recording. What is under way is not in it.
+    /// Stops the recording. Actions in progress are not included.
     ///
     /// # Errors
-    /// None runs.
+    /// No recording is running.
     pub async fn stop_recording(&self) -> Result<RecordingSummary, BrowserError> {
         self.0.recordings.stop(self.now()).await
     }
 
-    /// The newest first.
+    /// Returns all recordings, newest first.
     ///
     /// # Errors
-    /// They cannot be read.
+    /// The recordings cannot be read.
     pub async fn recordings(&self) -> Result<Vec<RecordingSummary>, BrowserError> {
         let files = self.0.recordings.files.clone();
         let mut all = blocking(move || files.list()).await?;
-        if let Some(present) = self.0.recordings.present().await {
-            let listed = all.iter_mut().find(|one| one.header.recording_id == present.header.recording_id);
-            listed.into_iter().for_each(|one| present.clone_into(one));
+        if let Some(running) = self.0.recordings.running_summary().await {
+            let listed = all.iter_mut().find(|one| one.header.recording_id == running.header.recording_id);
+            listed.into_iter().for_each(|one| running.clone_into(one));
         }
         Ok(all)
     }
 
-    /// With its steps.
+    /// Returns a recording with its steps.
     ///
     /// # Errors
-    /// There is none, or it cannot be read.
-    pub async fn recording(&self, id: &RecordingId) -> Result<(RecordingSummary, Vec<KeptStep>), BrowserError> {
+    /// The recording does not exist or cannot be read.
+    pub async fn recording(&self, id: &RecordingId) -> Result<(RecordingSummary, Vec<StoredStep>), BrowserError> {
         let (files, wanted) = (self.0.recordings.files.clone(), id.clone());
         let read = blocking(move || files.read(&wanted)).await?;
-        let (summary, steps) = read.ok_or(BrowserError::NoRecording)?;
-        let present = self.0.recordings.present().await.filter(|present| present.header.recording_id == *id);
-        Ok((present.unwrap_or(summary), steps))
+        let (summary, steps) = read.ok_or(BrowserError::RecordingNotFound)?;
+        let running = self.0.recordings.running_summary().await.filter(|running| running.header.recording_id == *id);
+        Ok((running.unwrap_or(summary), steps))
     }
 
-    /// What the page looked like after a step; a small JPEG.
+    /// Returns a small JPEG of the page after a step.
     ///
     /// # Errors
-    /// There is none, or it cannot be read.
+    /// The picture does not exist or cannot be read.
     pub async fn recorded_picture(&self, id: &RecordingId, index: u32) -> Result<Vec<u8>, BrowserError> {
         let (files, id) = (self.0.recordings.files.clone(), id.clone());
-        blocking(move || files.picture(&id, index)).await?.ok_or(BrowserError::NoRecording)
+        blocking(move || files.picture(&id, index)).await?.ok_or(BrowserError::RecordingNotFound)
     }
 
     /// # Errors
-    /// There is none, it is the one that runs, or it cannot be removed.
+    /// The recording does not exist, is running, or cannot be deleted.
     pub async fn delete_recording(&self, id: &RecordingId) -> Result<(), BrowserError> {
-        let present = self.0.recordings.present().await;
-        if present.is_some_and(|present| present.header.recording_id == *id) {
-            return Err(BrowserError::RecordingRuns);
+        let running = self.0.recordings.running_summary().await;
+        if running.is_some_and(|running| running.header.recording_id == *id) {
+            return Err(BrowserError::RecordingRunning);
         }
         let (files, id) = (self.0.recordings.files.clone(), id.clone());
-        if blocking(move || files.delete(&id)).await? { Ok(()) } else { Err(BrowserError::NoRecording) }
+        if blocking(move || files.delete(&id)).await? { Ok(()) } else { Err(BrowserError::RecordingNotFound) }
     }
 
     pub(super) fn recording_files(&self) -> RecordingFiles {
         self.0.recordings.files.clone()
     }
 
-    /// Where the file with its steps is, below the data directory.
+    /// Returns the path of the steps file, relative to the data directory.
     #[must_use]
     pub fn recording_path(&self, id: &RecordingId) -> String {
-        self.0.recordings.files.path_of(id)
+        self.0.recordings.files.relative_path(id)
     }
 
-    /// Where the picture of a step is, below the data directory.
+    /// Returns the path of a step's picture, relative to the data directory.
     #[must_use]
     pub fn recorded_picture_path(&self, id: &RecordingId, index: u32) -> String {
-        self.0.recordings.files.picture_path_of(id, index)
+        self.0.recordings.files.relative_picture_path(id, index)
     }
 }
 
-/// The credentials in an address, as they stand there.
+/// Returns the credentials in a URL, in their encoded form.
 fn credentials_in(url: &str) -> Vec<Secret> {
     let sealed = SealedUrl::new(url, None, UnknownMask::Leave);
     sealed.map(|sealed| sealed.secrets.into_iter().filter_map(|(_, secret)| secret).collect()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Doing again what was recorded, step by step, as far as it can be done for certain.
+//! Replay of recordings: repeats steps as long as each element is identified with certainty.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,19 +7,19 @@ use agentd_base::{DomainError, FieldProblem, Problems, Secret};
 use agentd_browser::{Action, Drift, RecordedStep, Replay, ReplayError, Replayed, StepTab, Tab, Tried, with_secrets};
 use tokio::time::Instant;
 
-use super::act::explained;
+use super::act::with_proxy_error;
 use super::{Browser, Session};
 use crate::browser::error::BrowserError;
-use crate::browser::model::{Actor, BrowserAction, KeptStep, RecordingId};
+use crate::browser::model::{Actor, BrowserAction, RecordingId, StoredStep};
 
-/// By their numbers.
+/// Secrets by number.
 type Secrets = BTreeMap<String, Secret>;
 
-/// What a replay came to.
+/// Result of a replay.
 #[derive(Debug)]
 pub struct Report {
     pub recording_id: RecordingId,
-    /// Those that were done; the last one may have failed.
+    /// Executed steps; the last one may have failed.
     pub steps: Vec<ReplayedStep>,
 }
 
@@ -31,17 +31,17 @@ pub struct ReplayedStep {
     pub failure: Option<StepFailure>,
 }
 
-/// Why a step could not be done.
+/// Reason why a step failed.
 #[derive(Debug)]
 pub struct StepFailure {
     pub error: BrowserError,
     pub tried: Vec<Tried>,
-    /// The page then; a JPEG that shows no secret.
+    /// JPEG of the page at the failure, without visible secrets.
     pub picture: Option<Vec<u8>>,
 }
 
-/// A replay under way.
-struct Run<'r> {
+/// Running replay.
+struct ReplayRun<'r> {
     browser: &'r Browser,
     session: Arc<Session>,
     replay: Replay,
@@ -50,17 +50,17 @@ struct Run<'r> {
 }
 
 impl Browser {
-    /// Stops at the first step that fails.
+    /// Replays a recording; stops at the first failed step.
     ///
     /// # Errors
-    /// There is no such recording, secrets are missing, another replay runs, or there is no browser.
+    /// The recording does not exist, secrets are missing, another replay is running, or no browser is available.
     pub async fn replay(&self, id: &RecordingId, secrets: &Secrets) -> Result<Report, BrowserError> {
         let (_, steps) = self.recording(id).await?;
         check_secrets(&steps, secrets)?;
-        let _one = self.0.recordings.replaying.try_lock().map_err(|_| BrowserError::ReplayRuns)?;
+        let _one = self.0.recordings.replaying.try_lock().map_err(|_| BrowserError::ReplayRunning)?;
         let session = self.session().await?;
         let replay = Replay::new(session.context());
-        let mut run = Run { browser: self, session, replay, secrets, is_first: true };
+        let mut run = ReplayRun { browser: self, session, replay, secrets, is_first: true };
         let mut report = Report { recording_id: id.clone(), steps: Vec::new() };
         for kept in &steps {
             let step = run.step(&kept.step).await;
@@ -74,8 +74,8 @@ impl Browser {
     }
 }
 
-/// Names every secret that is missing.
-fn check_secrets(steps: &[KeptStep], secrets: &Secrets) -> Result<(), BrowserError> {
+/// Reports all missing secrets.
+fn check_secrets(steps: &[StoredStep], secrets: &Secrets) -> Result<(), BrowserError> {
     let mut missing = BTreeMap::new();
     for (index, kept) in steps.iter().enumerate() {
         for number in kept.step.secrets() {
@@ -89,19 +89,19 @@ fn check_secrets(steps: &[KeptStep], secrets: &Secrets) -> Result<(), BrowserErr
     Ok(problems.into_result()?)
 }
 
-/// Recorded actions are whole: another daemon wrote what is none.
-fn other_form(problems: &[FieldProblem]) -> BrowserError {
+/// Reports an invalid step, which can only come from another version of the daemon.
+fn invalid_step(problems: &[FieldProblem]) -> BrowserError {
     let problems = problems.iter().map(|problem| format!("{} {}", problem.field, problem.message));
     let problems = problems.collect::<Vec<_>>().join("; ");
     agentd_browser::BrowserError::Invalid(format!("the recording has another form: {problems}")).into()
 }
 
-impl Run<'_> {
+impl ReplayRun<'_> {
     async fn step(&mut self, step: &RecordedStep) -> ReplayedStep {
         let started = Instant::now();
         let mut tab = None;
         let done = self.try_step(step, &mut tab).await;
-        self.session.used(self.browser.now());
+        self.session.mark_used(self.browser.now());
         let (drift, failure) = match done {
             Ok(done) => (done.drift, None),
             Err((error, tried)) => {
@@ -128,26 +128,26 @@ impl Run<'_> {
         }
         let secret = |number: u32| self.secrets.get(&number.to_string());
         let action = BrowserAction::of_step(step, with_secrets(&step.parameters, secret));
-        let action = action.map_err(|problems| plain(other_form(&problems)))?;
-        let (request, _lent) = self.browser.request(&Actor::Owner, &action).await.map_err(plain)?;
+        let action = action.map_err(|problems| plain(invalid_step(&problems)))?;
+        let (request, _upload) = self.browser.request(&Actor::Owner, &action).await.map_err(plain)?;
         let action = action.action;
         let tab = self.tab(step, &action).await.map_err(plain)?;
         *used = Some(Arc::clone(&tab));
         let refused = self.session.refusals.count();
         match self.replay.act(self.session.context(), &tab, step, request).await {
             Ok(done) => {
-                let outcome = explained(&self.session, refused, &action, Ok(done.outcome)).map_err(plain)?;
+                let outcome = with_proxy_error(&self.session, refused, &action, Ok(done.outcome)).map_err(plain)?;
                 Ok(Replayed { outcome, drift: done.drift })
             }
-            Err(ReplayError { error, tried }) => match explained(&self.session, refused, &action, Err(error)) {
+            Err(ReplayError { error, tried }) => match with_proxy_error(&self.session, refused, &action, Err(error)) {
                 Err(error) => Err((error, tried)),
                 Ok(outcome) => Ok(Replayed { outcome, drift: Vec::new() }),
             },
         }
     }
 
-    /// The first tab is the active one; others are opened as they were. One that shows a page at its first step goes
-    /// to that page first.
+    /// Returns the tab of a step: the active tab for the first one; others are opened as recorded. A tab that showed a
+    /// page at its first step navigates there first.
     async fn tab(&mut self, step: &RecordedStep, action: &Action) -> Result<Arc<Tab>, BrowserError> {
         let url = match self.replay.tab(self.session.context(), step).await? {
             StepTab::There(tab) => return Ok(tab),
@@ -162,14 +162,14 @@ impl Run<'_> {
             let refused = self.session.refusals.count();
             let (request, _) = self.browser.request(&Actor::Owner, &goto).await?;
             let done = tab.act(request).await;
-            explained(&self.session, refused, &goto.action, done)?;
+            with_proxy_error(&self.session, refused, &goto.action, done)?;
         }
         Ok(tab)
     }
 }
 
 impl StepFailure {
-    /// Stable, for programs.
+    /// Returns a stable error code.
     #[must_use]
     pub fn code(&self) -> &'static str {
         self.error.code()

@@ -1,4 +1,4 @@
-//! Videos of what the browser shows, encoded as they go by a Chromium of their own.
+//! Screen recordings, encoded on the fly by a separate Chromium.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -12,16 +12,16 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::Browser;
 use crate::browser::error::BrowserError;
 
-/// Five minutes of a page that never stands still come to less.
+/// Maximum size of a video; five minutes of a constantly changing page stay below it.
 pub(super) const MAX_VIDEO_BYTES: u64 = 1 << 30;
-/// For the first picture.
-const FIRST_PICTURE_LIMIT: Duration = Duration::from_secs(10);
-/// Text stays readable.
-const QUALITY: u8 = 80;
-/// Pictures that wait to be encoded; a newer one takes the place of what does not fit.
-const MAX_WAITING_PICTURES: usize = 2;
+/// Maximum time to wait for the first frame.
+const FIRST_FRAME_TIMEOUT: Duration = Duration::from_secs(10);
+/// JPEG quality at which text remains readable.
+const JPEG_QUALITY: u8 = 80;
+/// Maximum number of frames that wait for the encoder; a newer one replaces the last one.
+const MAX_WAITING_FRAMES: usize = 2;
 
-/// A video, in a file that has no name: it is gone when it is closed, also when the daemon was killed.
+/// Video in an anonymous file, which is deleted when it is closed or the daemon is killed.
 #[derive(Debug)]
 pub struct Video {
     pub file: File,
@@ -35,10 +35,10 @@ enum Input {
 }
 
 impl Browser {
-    /// A video of the active tab, whichever that is. Where the browser ends before its time, so does the video.
+    /// Records the active tab. The video ends early if the browser ends.
     ///
     /// # Errors
-    /// No page is open, another video is being made, this one got too large, or it cannot be encoded.
+    /// No page is open, another video is being created, the video is too large, or encoding fails.
     pub async fn record_screen(&self, duration: Duration, frames_per_second: u8) -> Result<Video, BrowserError> {
         let _permit = self.0.permits.video()?;
         let session = self.running()?;
@@ -46,17 +46,17 @@ impl Browser {
             VideoOptions { frames_per_second, max_duration: duration, max_bytes: MAX_VIDEO_BYTES, has_captions: false };
         let recorded = async {
             let encoder = self.video_encoder(options).await?;
-            let viewer = session.context().watch(Pace { frames_per_second, quality: QUALITY });
-            let (sender, receiver) = mpsc::channel(MAX_WAITING_PICTURES);
+            let viewer = session.context().watch(Pace { frames_per_second, quality: JPEG_QUALITY });
+            let (sender, receiver) = mpsc::channel(MAX_WAITING_FRAMES);
             let (recorded, encoded) = tokio::join!(record(viewer, sender, duration), encode(encoder, receiver));
             recorded?;
-            finished(encoded?)
+            into_video(encoded?)
         };
         let recorded = tokio::select! {
             recorded = recorded => recorded,
-            () = self.draining().cancelled() => Err(BrowserError::GoingDown),
+            () = self.draining().cancelled() => Err(BrowserError::ShuttingDown),
         };
-        session.used(self.now());
+        session.mark_used(self.now());
         recorded
     }
 
@@ -70,11 +70,11 @@ impl Browser {
     }
 }
 
-/// Passes on what is seen, from the first picture on.
+/// Forwards frames to the encoder, starting with the first one.
 async fn record(mut viewer: Viewer, sender: mpsc::Sender<Input>, duration: Duration) -> Result<(), BrowserError> {
-    let first = timeout(FIRST_PICTURE_LIMIT, viewer.next()).await;
-    let Some(first) = first.map_err(|_| no_picture())? else { return Err(no_picture()) };
-    let began = Instant::now();
+    let first = timeout(FIRST_FRAME_TIMEOUT, viewer.next()).await;
+    let Some(first) = first.map_err(|_| first_frame_timeout())? else { return Err(first_frame_timeout()) };
+    let started = Instant::now();
     let mut waiting = Some((first, Duration::ZERO));
     loop {
         tokio::select! {
@@ -83,26 +83,26 @@ async fn record(mut viewer: Viewer, sender: mpsc::Sender<Input>, duration: Durat
                     permit.send(Input::Picture(picture, at));
                 }
             }
-            // Encoding has failed, with an error of its own.
+            // The encoder failed and returns its own error.
             () = sender.closed() => return Ok(()),
             picture = viewer.next() => match picture {
-                Some(picture) => waiting = Some((picture, began.elapsed())),
+                Some(picture) => waiting = Some((picture, started.elapsed())),
                 None => break,
             },
-            () = sleep_until(began + duration) => break,
+            () = sleep_until(started + duration) => break,
         }
     }
-    let end = began.elapsed().min(duration);
+    let end = started.elapsed().min(duration);
     if let Some((picture, at)) = waiting {
-        // It fails where encoding has.
+        // Fails if the encoder has failed.
         let _ = sender.send(Input::Picture(picture, at)).await;
     }
     let _ = sender.send(Input::End(end)).await;
     Ok(())
 }
 
-fn no_picture() -> BrowserError {
-    let waited_ms = u64::try_from(FIRST_PICTURE_LIMIT.as_millis()).unwrap_or(u64::MAX);
+fn first_frame_timeout() -> BrowserError {
+    let waited_ms = u64::try_from(FIRST_FRAME_TIMEOUT.as_millis()).unwrap_or(u64::MAX);
     agentd_browser::BrowserError::Timeout { what: "a picture of the page".to_owned(), waited_ms }.into()
 }
 
@@ -116,7 +116,7 @@ async fn encode(mut encoder: VideoEncoder, mut receiver: mpsc::Receiver<Input>) 
     Err(VideoError::Empty)
 }
 
-pub(super) fn finished(mut file: File) -> Result<Video, BrowserError> {
+pub(super) fn into_video(mut file: File) -> Result<Video, BrowserError> {
     file.seek(SeekFrom::Start(0)).map_err(VideoError::Write)?;
     let bytes = file.metadata().map_err(VideoError::Write)?.len();
     Ok(Video { file, bytes })

@@ -1,4 +1,4 @@
-//! The session: a Chromium, its context, its proxy, which tab is the active one, and whose downloads are.
+//! Session: a Chromium process with its context, proxy, active tabs and the attribution of downloads.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -17,37 +17,37 @@ use url::Url;
 use crate::browser::error::BrowserError;
 use crate::browser::model::Actor;
 
-/// Pages load from many servers at once, and each socket is a tunnel.
+/// Maximum number of proxy connections; pages load from many servers, and each socket is a tunnel.
 const PROXY_CONNECTIONS: usize = 256;
 
-/// Requests that are remembered of each kind.
-const MAX_REFUSALS: usize = 64;
+/// Maximum number of remembered requests per kind.
+const MAX_REFUSED_REQUESTS: usize = 64;
 
-/// A Chromium with its pages, from its start to its end.
+/// Running Chromium with its pages.
 #[derive(Debug)]
 pub struct Session {
     chromium: Chromium,
     context: Context,
-    /// Stops with the session.
+    /// Stops when the session is dropped.
     _proxy: FilteringProxy,
     pub(super) refusals: Arc<Refusals>,
     is_headless: bool,
     started_at: Timestamp,
-    /// Microseconds.
+    /// Time of the last use in microseconds.
     last_used: AtomicI64,
-    /// When an action last came with a snapshot that nobody asked for.
+    /// Time of the last automatic snapshot.
     last_snapshot: Mutex<Option<Timestamp>>,
-    /// The tab that each agent means that names none. The owner's is the context's.
+    /// Active tab of each agent; the owner's is that of the context.
     active: Mutex<HashMap<Actor, String>>,
-    /// So that two first actions open one tab.
-    opening: tokio::sync::Mutex<()>,
+    /// Ensures that concurrent first actions open only one tab.
+    open_lock: tokio::sync::Mutex<()>,
     downloads: Mutex<Attribution>,
-    /// Cancelled at its end.
-    pub(super) over: CancellationToken,
+    /// Cancelled when the session ends.
+    pub(super) ended_token: CancellationToken,
 }
 
 impl Session {
-    /// Starts a Chromium behind a proxy of its own.
+    /// Starts a Chromium behind a separate proxy.
     pub(super) async fn start(
         app: &AppContext,
         policy: PolicyHandle,
@@ -56,7 +56,7 @@ impl Session {
         environment: Arc<Environment>,
     ) -> Result<Self, BrowserError> {
         let refusals = Arc::<Refusals>::default();
-        let mut proxy_options = ProxyOptions::new(policy, Trust::Steered);
+        let mut proxy_options = ProxyOptions::new(policy, Trust::Untrusted);
         proxy_options.limits.connections = PROXY_CONNECTIONS;
         proxy_options.observer = Some(refusals.clone());
         let proxy = FilteringProxy::start(&ProxyListener::Loopback, proxy_options, &app.entropy)?;
@@ -76,13 +76,13 @@ impl Session {
             last_used: AtomicI64::new(now.as_micros()),
             last_snapshot: Mutex::default(),
             active: Mutex::default(),
-            opening: tokio::sync::Mutex::default(),
+            open_lock: tokio::sync::Mutex::default(),
             downloads: Mutex::default(),
-            over: CancellationToken::new(),
+            ended_token: CancellationToken::new(),
         })
     }
 
-    /// What is done in the browser is done here.
+    /// Returns the context that controls the browser.
     #[must_use]
     pub fn context(&self) -> &Context {
         &self.context
@@ -93,36 +93,36 @@ impl Session {
         self.started_at
     }
 
-    /// The tab of this id; without one the owner's active tab, which is opened if there is none.
+    /// Returns a tab by id, or the owner's active tab, which is opened if necessary.
     ///
     /// # Errors
-    /// There is no such tab, or none can be opened.
+    /// The tab does not exist, or no tab can be opened.
     pub async fn tab(&self, id: Option<&str>) -> Result<Arc<Tab>, BrowserError> {
         self.tab_of(&Actor::Owner, id).await
     }
 
-    /// As [`Self::tab`]; who names none means his own active tab.
+    /// Returns a tab by id, or the actor's active tab.
     ///
     /// # Errors
-    /// As [`Self::tab`].
+    /// Same as [`Self::tab`].
     pub async fn tab_of(&self, actor: &Actor, id: Option<&str>) -> Result<Arc<Tab>, BrowserError> {
         if let Some(id) = id {
             return Ok(self.context.tab(id)?);
         }
-        let _one = self.opening.lock().await;
+        let _guard = self.open_lock.lock().await;
         if let Some(tab) = self.active_tab_of(actor) {
             return Ok(tab);
         }
         self.open_tab(actor).await
     }
 
-    /// The owner's: the tab that was activated, or else the one that was opened last.
+    /// Returns the owner's active tab: the one activated last, or opened last.
     #[must_use]
     pub fn active_tab(&self) -> Option<Arc<Tab>> {
         self.active_tab_of(&Actor::Owner)
     }
 
-    /// An agent begins in a tab of its own, whatever the owner looks at.
+    /// Returns the actor's active tab; an agent starts without one, independent of the owner's.
     pub(super) fn active_tab_of(&self, actor: &Actor) -> Option<Arc<Tab>> {
         match actor {
             Actor::Owner => self.context.active_tab(),
@@ -133,7 +133,7 @@ impl Session {
         }
     }
 
-    /// The agent whose active tab this is. Of several the one whose id comes first.
+    /// Returns the agent whose active tab this is; if there are several, the one with the smallest id.
     pub(super) fn agent_in(&self, tab_id: &str) -> Option<AgentId> {
         let active = self.active.lock();
         let agents = active.iter().filter(|(_, tab)| *tab == tab_id).filter_map(|(actor, _)| match actor {
@@ -143,7 +143,7 @@ impl Session {
         agents.min_by_key(|id| id.as_str()).cloned()
     }
 
-    /// Opens a blank tab, which is the active one then.
+    /// Opens a blank tab and activates it.
     pub(super) async fn open_tab(&self, actor: &Actor) -> Result<Arc<Tab>, BrowserError> {
         let tab = self.context.open_tab().await?;
         self.activate(actor, &tab);
@@ -152,14 +152,14 @@ impl Session {
 
     pub(super) fn activate(&self, actor: &Actor, tab: &Tab) {
         match actor {
-            // It fails where the tab was closed meanwhile.
+            // Fails if the tab was closed meanwhile.
             Actor::Owner => drop(self.context.activate(tab.id())),
             Actor::Agent(_) => drop(self.active.lock().insert(actor.clone(), tab.id().to_owned())),
         }
     }
 
-    /// Whether an action may come with a snapshot now; if so, the next ones may not for a while.
-    pub(super) fn takes_snapshot(&self, now: Timestamp, interval: std::time::Duration) -> bool {
+    /// Returns whether an automatic snapshot is due, and records it if so.
+    pub(super) fn take_snapshot_turn(&self, now: Timestamp, interval: std::time::Duration) -> bool {
         let mut last = self.last_snapshot.lock();
         let is_due = last.is_none_or(|last| now < last || now.since(last) >= interval);
         if is_due {
@@ -168,7 +168,7 @@ impl Session {
         is_due
     }
 
-    /// Whether Chromium is gone.
+    /// Returns whether Chromium has ended.
     pub(super) fn is_ended(&self) -> bool {
         self.context.is_ended()
     }
@@ -177,7 +177,7 @@ impl Session {
         self.is_headless
     }
 
-    pub(super) fn used(&self, now: Timestamp) {
+    pub(super) fn mark_used(&self, now: Timestamp) {
         self.last_used.fetch_max(now.as_micros(), Ordering::Relaxed);
     }
 
@@ -185,41 +185,41 @@ impl Session {
         Timestamp::from_micros(self.last_used.load(Ordering::Relaxed))
     }
 
-    /// From now on, downloads are those of this actor.
-    pub(super) fn acts(&self, actor: &Actor) {
+    /// Attributes later downloads to this actor.
+    pub(super) fn attribute_downloads_to(&self, actor: &Actor) {
         let listed = self.context.downloads();
         let mut downloads = self.downloads.lock();
         downloads.attribute(&listed);
         downloads.actor = actor.clone();
     }
 
-    /// The actor whose action led to a download; of one that was not listed before: who acted last.
+    /// Returns the actor whose action caused a download; a new one is attributed to the last actor.
     pub(super) fn owner_of(&self, download: &Download) -> Actor {
         let mut downloads = self.downloads.lock();
         let actor = downloads.actor.clone();
         downloads.owners.entry(download.id.clone()).or_insert(actor).clone()
     }
 
-    /// The path of a download in the workspace, or why it is not there; `None` until it was moved.
-    pub(super) fn moved(&self, download: &Download) -> Option<Result<String, String>> {
+    /// Returns the path of a download in the workspace or an error; `None` until it was moved.
+    pub(super) fn move_result(&self, download: &Download) -> Option<Result<String, String>> {
         self.downloads.lock().moved.get(&download.id).cloned()
     }
 
-    pub(super) fn note_moved(&self, download: &Download, moved: Result<String, String>) {
+    pub(super) fn record_moved(&self, download: &Download, moved: Result<String, String>) {
         self.downloads.lock().moved.insert(download.id.clone(), moved);
     }
 
-    /// Returns when the process and its folder are gone.
+    /// Ends the session; returns after the process and its folder are gone.
     pub(super) async fn end(&self) {
-        self.over.cancel();
+        self.ended_token.cancel();
         self.chromium.close().await;
     }
 }
 
-/// Whose downloads are, and the results of moving those of agents.
+/// Attribution of downloads to actors, and the results of moving them.
 #[derive(Debug, Default)]
 struct Attribution {
-    /// Who acted last.
+    /// Actor of the last action.
     actor: Actor,
     owners: HashMap<String, Actor>,
     moved: HashMap<String, Result<String, String>>,
@@ -238,25 +238,25 @@ impl Attribution {
     }
 }
 
-/// A request that the proxy answered by itself.
+/// Request that the proxy answered itself.
 #[derive(Debug)]
-struct Refusal {
+struct RefusedRequest {
     number: u64,
     host: String,
     port: u16,
     error: NetError,
 }
 
-/// The last requests that the proxy refused or could not deliver, so that a navigation that ends there fails with the
-/// reason. Refusals and failures have a list each, so that one kind does not push out the other.
+/// Last requests that the proxy blocked or could not deliver, so that a navigation that ends there reports the reason.
+/// Blocked and failed requests have separate lists, so that one kind does not displace the other.
 #[derive(Debug, Default)]
 pub(super) struct Refusals(Mutex<RefusalLists>);
 
 #[derive(Debug, Default)]
 struct RefusalLists {
     count: u64,
-    refused: VecDeque<Refusal>,
-    failed: VecDeque<Refusal>,
+    refused: VecDeque<RefusedRequest>,
+    failed: VecDeque<RefusedRequest>,
 }
 
 impl Refusals {
@@ -265,35 +265,36 @@ impl Refusals {
         self.0.lock().count
     }
 
-    /// Returns why the server of `url` was refused, if that came after the first `count` entries.
+    /// Returns why the server of `url` was blocked, if that happened after the first `count` entries.
     pub(super) fn refused_since(&self, count: u64, url: &str) -> Option<NetError> {
         find(&self.0.lock().refused, count, url)
     }
 
-    /// Returns why the server of `url` could not be reached, if that came after the first `count` entries.
+    /// Returns why the server of `url` could not be reached, if that happened after the first `count` entries.
     pub(super) fn failed_since(&self, count: u64, url: &str) -> Option<NetError> {
         find(&self.0.lock().failed, count, url)
     }
 }
 
-fn find(refusals: &VecDeque<Refusal>, count: u64, url: &str) -> Option<NetError> {
+fn find(refusals: &VecDeque<RefusedRequest>, count: u64, url: &str) -> Option<NetError> {
     let url = Url::parse(url).ok()?;
     let (host, port) = (url.host_str()?, url.port_or_known_default()?);
     let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let is_match =
-        |refusal: &&Refusal| refusal.number > count && refusal.port == port && [host, bare].contains(&&*refusal.host);
+    let is_match = |refusal: &&RefusedRequest| {
+        refusal.number > count && refusal.port == port && [host, bare].contains(&&*refusal.host)
+    };
     refusals.iter().rev().find(is_match).map(|refusal| refusal.error.clone())
 }
 
 impl RefusalLists {
-    fn next(&mut self, host: &str, port: u16, error: &NetError) -> Refusal {
+    fn next(&mut self, host: &str, port: u16, error: &NetError) -> RefusedRequest {
         self.count += 1;
-        Refusal { number: self.count, host: host.to_owned(), port, error: error.clone() }
+        RefusedRequest { number: self.count, host: host.to_owned(), port, error: error.clone() }
     }
 }
 
-fn push(refusals: &mut VecDeque<Refusal>, refusal: Refusal) {
-    if refusals.len() == MAX_REFUSALS {
+fn push(refusals: &mut VecDeque<RefusedRequest>, refusal: RefusedRequest) {
+    if refusals.len() == MAX_REFUSED_REQUESTS {
         refusals.pop_front();
     }
     refusals.push_back(refusal);

@@ -1,4 +1,4 @@
-//! What the tools do outside the agent's own data.
+//! Effects of the tools outside the agent's own data.
 
 use agentd_engine::agents::Agent;
 use agentd_engine::tools::Consequence;
@@ -19,11 +19,11 @@ pub(super) async fn consequence(
     let text = |field: &str| input.get(field).and_then(Value::as_str);
     match kind {
         Kind::Read | Kind::Screenshot | Kind::Tabs | Kind::Downloads => Consequence::Contained,
-        // What is no address is refused by the call itself.
+        // An invalid URL is rejected by the call itself.
         Kind::Open => {
             text("url").and_then(|url| Url::parse(url).ok()).map_or(Consequence::Contained, Consequence::Requests)
         }
-        Kind::Act if input.get("action").is_some_and(only_looks) => Consequence::Contained,
+        Kind::Act if input.get("action").is_some_and(is_read_only) => Consequence::Contained,
         Kind::Act => {
             let actor = Actor::Agent(agent.id.clone());
             let url = browser.page_url(text("tab_id"), &actor).await.and_then(|url| Url::parse(&url).ok());
@@ -33,8 +33,8 @@ pub(super) async fn consequence(
     }
 }
 
-/// Whether an action gives the page nothing that the agent wrote, and presses nothing.
-fn only_looks(action: &Value) -> bool {
+/// Returns whether an action sends nothing written by the agent to the page and presses nothing.
+fn is_read_only(action: &Value) -> bool {
     use ActionName as A;
     ActionName::deserialize(action).is_ok_and(|action| match action {
         A::Hover

@@ -1,12 +1,12 @@
-//! What a model is told about the tools.
+//! Descriptions of the tools for the model.
 
 use std::time::Duration;
 
 use agentd_engine::tools::{Effect, InputSchema, ToolDescription};
 use serde_json::{Value, json};
 
-/// An action may take a minute, and a page is looked at after it.
-const CALL_LIMIT: Duration = Duration::from_secs(90);
+/// Maximum duration of a call: an action can take a minute, followed by a snapshot.
+const CALL_TIMEOUT: Duration = Duration::from_secs(90);
 pub(super) const MAX_CHARACTERS: usize = 200_000;
 
 #[derive(Debug, Clone, Copy)]
@@ -24,17 +24,17 @@ impl Kind {
         [Self::Open, Self::Act, Self::Read, Self::Screenshot, Self::Tabs, Self::Downloads];
 
     pub(super) fn describe(self) -> ToolDescription {
-        let (name, description) = self.says();
+        let (name, description) = self.name_and_description();
         ToolDescription {
             name: name.to_owned(),
             description: description.to_owned(),
-            input_schema: InputSchema::known(self.schema()),
+            input_schema: InputSchema::trusted(self.schema()),
             effect: Effect::Acts,
-            time_limit: CALL_LIMIT,
+            time_limit: CALL_TIMEOUT,
         }
     }
 
-    fn says(self) -> (&'static str, &'static str) {
+    fn name_and_description(self) -> (&'static str, &'static str) {
         match self {
             Self::Open => (
                 "browser_open",

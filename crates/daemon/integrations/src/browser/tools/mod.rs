@@ -1,20 +1,20 @@
-//! What agents can do with the browser. The tools stand among the built-in ones, with a switch each; all of them reach
-//! outside, so they ask where approvals are required, and turns of strangers do not have them.
+//! Browser tools of agents. They are built-in tools that can be disabled separately. All of them access external
+//! systems, so they require approval where configured and are unavailable in turns of unknown senders.
 
 mod consequence;
 mod describe;
+mod output;
 mod run;
-mod shown;
 
 use std::sync::Arc;
 
-use agentd_engine::tools::{JoinsBuiltin, Tool};
+use agentd_engine::tools::{BuiltinToolProvider, Tool};
 
 use super::service::Browser;
 use describe::Kind;
 use run::BrowserTool;
 
-/// The tools of the browser.
+/// Provider of the browser tools.
 #[derive(Debug)]
 pub struct BrowserTools {
     browser: Browser,
@@ -29,7 +29,7 @@ impl BrowserTools {
     }
 }
 
-impl JoinsBuiltin for BrowserTools {
+impl BuiltinToolProvider for BrowserTools {
     fn tools(&self) -> Vec<(Arc<dyn Tool>, Option<String>)> {
         let problem = self.browser.problem();
         self.tools.iter().map(|tool| (Arc::clone(tool), problem.clone())).collect()

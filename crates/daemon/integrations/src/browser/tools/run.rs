@@ -1,4 +1,4 @@
-//! What the tools do.
+//! Execution of the tools.
 
 use agentd_base::{DomainError, ErrorKind};
 use agentd_browser::{Area, DialogAnswer, ImageFormat};
@@ -14,14 +14,14 @@ use serde_json::{Map, Value, json};
 
 use super::consequence::consequence;
 use super::describe::Kind;
-use super::shown::Shown;
+use super::output::PageOutput;
 use crate::browser::error::BrowserError;
 use crate::browser::model::{Actor, BrowserAction};
-use crate::browser::service::{Acted, Browser, KeptDownload, Picture};
+use crate::browser::service::{Browser, DownloadEntry, PerformedAction, Picture};
 
-const DEFAULT_CHARACTERS: usize = 20_000;
-/// In the workspace.
-const PICTURES: &str = "screenshots";
+const DEFAULT_MAX_CHARACTERS: usize = 20_000;
+/// Folder for screenshots in the workspace.
+const SCREENSHOTS_FOLDER: &str = "screenshots";
 
 #[derive(Deserialize)]
 struct OpenInput {
@@ -64,8 +64,8 @@ fn parse<I: DeserializeOwned>(input: Map<String, Value>) -> Result<I, ToolError>
         .map_err(|error| ToolError::Invalid(format!("the input does not fit: {error}")))
 }
 
-/// What a model is told of a refusal.
-fn refusal(error: &BrowserError) -> ToolError {
+/// Converts an error into the message for the model.
+fn tool_error(error: &BrowserError) -> ToolError {
     match error.kind() {
         ErrorKind::Invalid(fields) if !fields.is_empty() => {
             let fields: Vec<String> =
@@ -74,7 +74,7 @@ fn refusal(error: &BrowserError) -> ToolError {
         }
         ErrorKind::Invalid(_) => ToolError::Invalid(error.to_string()),
         ErrorKind::Internal => {
-            tracing::warn!(cause = error as &dyn std::error::Error, "a tool of the browser failed");
+            tracing::warn!(cause = error as &dyn std::error::Error, "browser tool failed");
             ToolError::Failed(error.to_string())
         }
         _ => ToolError::Failed(error.to_string()),
@@ -125,7 +125,7 @@ impl BrowserTool {
         match self.kind {
             Kind::Open => self.open(parse(input)?, &actor, source).await,
             Kind::Act => {
-                let action = BrowserAction::parse(input).map_err(|problems| refusal(&problems.into()))?;
+                let action = BrowserAction::parse(input).map_err(|problems| tool_error(&problems.into()))?;
                 self.act(action, &actor, source).await
             }
             Kind::Read => self.read(&parse(input)?, &actor, source).await,
@@ -138,7 +138,7 @@ impl BrowserTool {
     async fn open(&self, input: OpenInput, actor: &Actor, source: &UntrustedSource) -> Result<ToolOutput, ToolError> {
         let tab_id = match input.new_tab {
             true => {
-                let tab = self.browser.open_tab(actor, None).await.map_err(|error| refusal(&error))?;
+                let tab = self.browser.open_tab(actor, None).await.map_err(|error| tool_error(&error))?;
                 Some(tab.info.tab_id)
             }
             false => None,
@@ -152,42 +152,42 @@ impl BrowserTool {
         actor: &Actor,
         source: &UntrustedSource,
     ) -> Result<ToolOutput, ToolError> {
-        let acted = self.browser.act(actor, action).await.map_err(|error| refusal(&error))?;
-        let Acted { outcome, snapshot, restarted } = acted;
+        let performed = self.browser.act(actor, action).await.map_err(|error| tool_error(&error))?;
+        let PerformedAction { outcome, snapshot, restarted } = performed;
         source.record(without_query(&outcome.url));
-        let mut shown = Shown::default();
+        let mut output = PageOutput::default();
         if restarted {
-            shown.note("The browser had ended and was started anew; what was open before is gone.");
+            output.note("The browser had ended and was started anew; what was open before is gone.");
         }
         let others = self.browser.status().tabs.saturating_sub(1);
         if others > 0 {
-            shown.note(&format!("There are {others} other tabs; browser_tabs lists them."));
+            output.note(&format!("There are {others} other tabs; browser_tabs lists them."));
         }
-        shown.page(&outcome.url, &outcome.title);
+        output.page(&outcome.url, &outcome.title);
         if let Some(dialog) = outcome.dialog {
             let answer = match dialog.answer {
                 None => "open; handle_dialog answers it",
                 Some(DialogAnswer::DismissedUnanswered) => "dismissed, because nobody answered it in time",
                 Some(DialogAnswer::Accepted | DialogAnswer::Dismissed) => "answered",
             };
-            shown.quote(&format!("A dialog of the page ({}, {answer}): {}", dialog.kind, dialog.message));
+            output.quote(&format!("A dialog of the page ({}, {answer}): {}", dialog.kind, dialog.message));
         }
         let snapshot = match snapshot {
             Some(snapshot) => Ok(snapshot),
             None => self.browser.snapshot(actor, Some(&outcome.tab_id), false).await,
         };
         match snapshot {
-            Ok(snapshot) if snapshot.element_count == 0 => shown.quote("Nothing here can be clicked or filled in."),
+            Ok(snapshot) if snapshot.element_count == 0 => output.quote("Nothing here can be clicked or filled in."),
             Ok(snapshot) => {
-                shown.quote(&snapshot.snapshot);
+                output.quote(&snapshot.snapshot);
                 if snapshot.truncated {
-                    shown.note("There is more on the page than is listed.");
+                    output.note("There is more on the page than is listed.");
                 }
             }
-            // The action was done all the same.
-            Err(error) => shown.note(&format!("The page after it cannot be shown: {error}")),
+            // The action has succeeded.
+            Err(error) => output.note(&format!("The page after it cannot be shown: {error}")),
         }
-        Ok(shown.into_output())
+        Ok(output.into_output())
     }
 
     async fn read(&self, input: &ReadInput, actor: &Actor, source: &UntrustedSource) -> Result<ToolOutput, ToolError> {
@@ -195,20 +195,20 @@ impl BrowserTool {
             source.record(without_query(&url));
         }
         let page = self.browser.readable_text(actor, input.tab_id.as_deref()).await;
-        let page = page.map_err(|error| refusal(&error))?;
-        let wanted = input.max_characters.unwrap_or(DEFAULT_CHARACTERS);
-        let mut shown = Shown::default();
+        let page = page.map_err(|error| tool_error(&error))?;
+        let wanted = input.max_characters.unwrap_or(DEFAULT_MAX_CHARACTERS);
+        let mut output = PageOutput::default();
         let (text, more) = match page.text.char_indices().nth(wanted) {
             Some((end, _)) => (&page.text[..end], page.text[end..].chars().count()),
             None => (page.text.as_str(), 0),
         };
         if more > 0 {
-            shown.note(&format!("{more} more characters; ask again with a larger max_characters."));
+            output.note(&format!("{more} more characters; ask again with a larger max_characters."));
         } else if page.is_truncated {
-            shown.note("The page is longer than what is read of one.");
+            output.note("The page is longer than what is read of one.");
         }
-        shown.quote(&format!("# {}\n{text}", page.title));
-        Ok(shown.into_output())
+        output.quote(&format!("# {}\n{text}", page.title));
+        Ok(output.into_output())
     }
 
     async fn screenshot(
@@ -223,8 +223,8 @@ impl BrowserTool {
             (None, false) => Area::Viewport,
         };
         let picture = Picture { tab_id: input.tab_id, format: ImageFormat::Png, area };
-        let bytes = self.browser.screenshot(actor, &picture).await.map_err(|error| refusal(&error))?;
-        let path = input.path.unwrap_or_else(|| format!("{PICTURES}/{}.png", context.call_id));
+        let bytes = self.browser.screenshot(actor, &picture).await.map_err(|error| tool_error(&error))?;
+        let path = input.path.unwrap_or_else(|| format!("{SCREENSHOTS_FOLDER}/{}.png", context.call_id));
         let (length, size) = (bytes.len(), png_size(&bytes));
         let file = self.browser.tools().create_file(&context.workspace, &path, &context.call_id).await?;
         file.append(Bytes::from(bytes)).await?.finish().await?;
@@ -237,21 +237,21 @@ impl BrowserTool {
         match input.action {
             TabsAction::List => {}
             TabsAction::Activate => {
-                self.browser.activate_tab(actor, &named()?).await.map_err(|error| refusal(&error))?;
+                self.browser.activate_tab(actor, &named()?).await.map_err(|error| tool_error(&error))?;
             }
-            TabsAction::Close => self.browser.close_tab(&named()?).await.map_err(|error| refusal(&error))?,
+            TabsAction::Close => self.browser.close_tab(&named()?).await.map_err(|error| tool_error(&error))?,
         }
-        let mut shown = Shown::default();
+        let mut output = PageOutput::default();
         for tab in self.browser.tabs(actor).await {
             let mark = if tab.is_active { " (the open page)" } else { "" };
-            shown.quote(&format!("{}{mark}: {} {}", tab.info.tab_id, tab.info.url, tab.info.title));
+            output.quote(&format!("{}{mark}: {} {}", tab.info.tab_id, tab.info.url, tab.info.title));
         }
-        Ok(shown.into_output())
+        Ok(output.into_output())
     }
 
     fn downloads(&self, context: &ToolCallContext) -> ToolOutput {
-        let is_own = |kept: &KeptDownload| kept.agent.as_ref() == Some(&context.agent.id);
-        let view = |kept: KeptDownload| {
+        let is_own = |kept: &DownloadEntry| kept.agent.as_ref() == Some(&context.agent.id);
+        let view = |kept: DownloadEntry| {
             json!({"name": kept.download.name, "url": kept.download.url, "state": kept.download.state,
                 "size_bytes": kept.download.size_bytes, "path": kept.path, "error": kept.download.error})
         };
@@ -260,12 +260,12 @@ impl BrowserTool {
     }
 }
 
-/// An address for the owner: without what may be secret in it.
+/// Returns the URL without query and fragment, which may be secret.
 fn without_query(url: &str) -> String {
     url.split(['?', '#']).next().unwrap_or_default().to_owned()
 }
 
-/// From its header.
+/// Reads the size from the PNG header.
 fn png_size(bytes: &[u8]) -> Option<(u32, u32)> {
     let number = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     Some((number(16)?, number(20)?))

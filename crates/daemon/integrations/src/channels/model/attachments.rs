@@ -1,4 +1,4 @@
-//! Where files of messages lie in a workspace, and what an agent is told of them.
+//! Paths of message files in a workspace, and their description for the agent.
 
 use std::collections::HashSet;
 
@@ -7,45 +7,45 @@ use agentd_engine::workspaces::ATTACHMENTS;
 
 use super::message::ChannelMessage;
 
-/// Of one message.
+/// Maximum number of files per message.
 pub(crate) const MAX_FILES: usize = 10;
-/// Of one file.
+/// Maximum size of a file.
 pub(crate) const MAX_FILE_BYTES: u64 = 20 << 20;
-/// Below what file systems take, with room for what tells equal names apart.
+/// Stays below the limit of file systems, with room for a prefix that makes names unique.
 const MAX_NAME_BYTES: usize = 120;
-/// Longer endings belong to the name.
+/// Maximum length of an extension; longer ones count as part of the name.
 const MAX_EXTENSION_BYTES: usize = 12;
-/// Characters of a message's id that tell the messages of a day apart.
-const SHORT_ID: usize = 10;
+/// Length of the id suffix that distinguishes the messages of a day.
+const SHORT_ID_CHARACTERS: usize = 10;
 
-/// What became of a file of a message.
+/// Result of fetching a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FetchedFile {
-    /// In the workspace, at this path.
+    /// Path of the file in the workspace.
     At(String),
-    /// A reason, as the end of a sentence.
+    /// Reason, phrased as the end of a sentence.
     Failed(String),
 }
 
 impl ChannelMessage {
-    /// Where each of the files belongs, the same however often it is asked.
+    /// Returns the paths of the files; deterministic for a message.
     pub(crate) fn file_paths(&self) -> Vec<String> {
         let (time, id) = (self.received_at.to_string(), self.id.as_str());
         let day = time.get(..10).unwrap_or(&time);
-        let short = id.get(id.len().saturating_sub(SHORT_ID)..).unwrap_or(id);
+        let short = id.get(id.len().saturating_sub(SHORT_ID_CHARACTERS)..).unwrap_or(id);
         let mut taken = HashSet::new();
-        let named = self.attachments.iter().enumerate().map(|(index, attachment)| {
+        let paths = self.attachments.iter().enumerate().map(|(index, attachment)| {
             let mut name = safe_name(attachment);
             while !taken.insert(name.to_lowercase()) {
                 name = format!("{}-{name}", index + 1);
             }
             format!("{ATTACHMENTS}/{day}-{short}/{name}")
         });
-        named.collect()
+        paths.collect()
     }
 
-    /// What the agent reads: words of others that the message forwards or answers, the text, and the files that came
-    /// with it. `files`: the results for the first ones; the others were not tried.
+    /// Returns the text for the agent: quoted context, message text, and attached files. `files` contains the results
+    /// of the first files; the others were not fetched.
     pub(crate) fn text(&self, files: &[FetchedFile]) -> String {
         let mut text = self.context.clone();
         if !text.is_empty() && !self.content.is_empty() {
@@ -56,21 +56,23 @@ impl ChannelMessage {
             if !text.is_empty() {
                 text.push('\n');
             }
-            let named = named(attachment);
+            let description = describe_attachment(attachment);
             text.push_str(&match files.get(index) {
-                Some(FetchedFile::At(path)) => format!("[a file, in your workspace at `{path}`: {named}]"),
-                Some(FetchedFile::Failed(reason)) => {
-                    format!("[a file that could not be fetched: {named}; the reason: {reason}]")
+                Some(FetchedFile::At(path)) => {
+                    format!("[a file, in your workspace at `{path}`: {description}]")
                 }
-                None => format!("[a file that cannot be opened here: {named}]"),
+                Some(FetchedFile::Failed(reason)) => {
+                    format!("[a file that could not be fetched: {description}; the reason: {reason}]")
+                }
+                None => format!("[a file that cannot be opened here: {description}]"),
             });
         }
         text
     }
 }
 
-fn named(attachment: &Attachment) -> String {
-    // Quoted: whoever made the file named it.
+fn describe_attachment(attachment: &Attachment) -> String {
+    // Quoted, because the name is untrusted.
     let quoted = serde_json::Value::from(attachment.name.as_str()).to_string();
     let name = if attachment.name.is_empty() { "without a name" } else { &quoted };
     let is_plain = |text: &&str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/.+-".contains(&byte));
@@ -80,7 +82,7 @@ fn named(attachment: &Attachment) -> String {
     format!("{name}, {media_type}{size}")
 }
 
-/// One name of a file out of what somebody called it: letters, digits and a few signs, not hidden, not too long.
+/// Returns a safe file name: letters, digits and a few signs, not hidden, limited in length.
 fn safe_name(attachment: &Attachment) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || " ._-+,()".contains(c);
     let plain: String = attachment.name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
@@ -98,7 +100,7 @@ fn safe_name(attachment: &Attachment) -> String {
     format!("{}{extension}", &stem[..stem.floor_char_boundary(MAX_NAME_BYTES - extension.len())])
 }
 
-/// Of the types that platforms send without a name.
+/// Returns the extension for types that platforms send without a name.
 fn extension_of(media_type: &str) -> &'static str {
     match media_type.split(';').next().unwrap_or_default().trim() {
         "image/jpeg" => ".jpg",
@@ -148,19 +150,19 @@ mod tests {
     }
 
     #[test]
-    fn files_are_named() {
+    fn files_are_described_in_the_text() {
         let file = Attachment { bytes: Some(3), ..file("a.pdf", None) };
-        let told = "[a file that cannot be opened here: \"a.pdf\", of an unknown type, 3 bytes]";
-        assert_eq!(message("", vec![file.clone()]).text(&[]), told);
-        assert_eq!(message("See:", vec![file.clone()]).text(&[]), format!("See:\n{told}"));
+        let expected = "[a file that cannot be opened here: \"a.pdf\", of an unknown type, 3 bytes]";
+        assert_eq!(message("", vec![file.clone()]).text(&[]), expected);
+        assert_eq!(message("See:", vec![file.clone()]).text(&[]), format!("See:\n{expected}"));
         let files = [FetchedFile::At("a/b".to_owned()), FetchedFile::Failed("it is gone".to_owned())];
         let text = message("See:", vec![file.clone(), file.clone(), file]).text(&files);
         assert!(text.contains("at `a/b`: \"a.pdf\"") && text.contains("the reason: it is gone"), "{text}");
-        assert!(text.ends_with(told), "{text}");
+        assert!(text.ends_with(expected), "{text}");
     }
 
     #[test]
-    fn words_of_others_come_before_the_text() {
+    fn quoted_context_precedes_the_text() {
         let context = "[In reply to a message from Bob]\n> Hi".to_owned();
         let answer = ChannelMessage { context: context.clone(), ..message("translate", Vec::new()) };
         assert_eq!(answer.text(&[]), format!("{context}\n\ntranslate"));
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_names_lie_beside_each_other() {
+    fn equal_names_get_distinct_paths() {
         let names =
             [("3-a.txt", None), ("a.txt", None), ("A.txt", None), ("", Some("image/jpeg")), ("../../etc/passwd", None)];
         let message = message("", names.map(|(name, kind)| file(name, kind)).into());
@@ -181,7 +183,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_a_file_is_called_it_has_one_safe_name(name in ".{0,300}") {
+        fn safe_name_is_never_empty_hidden_or_nested(name in ".{0,300}") {
             let name = safe_name(&file(&name, None));
             prop_assert!(!name.is_empty() && name.len() <= MAX_NAME_BYTES && !name.starts_with('.'));
             prop_assert!(!name.contains(['/', '\\', '`']) && !name.contains(char::is_control));

@@ -1,4 +1,4 @@
-//! A message of a chat platform, and those who write them.
+//! Messages of chat platforms and their senders.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 use super::approval::{ApprovalCode, buttons, parse_decision};
 
 agentd_base::typed_id!(
-    /// The id of a message that came from a chat platform.
+    /// Id of a message from a chat platform.
     ChannelMessageId,
     "cmsg"
 );
 agentd_store::stored_ids!(ChannelMessageId);
 
-/// The queue of messages whose turns have still to begin.
+/// Queue of messages whose turns have not started.
 pub(crate) const QUEUE: &str = "channels";
 
-/// Of each platform: what people write, and not what a flood does.
+/// Limits per platform: above normal use, but below a flood.
 pub(crate) const LIMITS: Limits = Limits {
     of_one: Rate { per_minute: 60 },
     in_all: Rate { per_minute: 12_000 },
@@ -29,36 +29,36 @@ pub(crate) const LIMITS: Limits = Limits {
     queue_is_full: "too many messages wait for their agents",
 };
 
-/// How long messages that were answered are kept, and with them what tells a repeated one.
-pub(crate) const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Retention of answered messages, which also detect repeated deliveries.
+pub(crate) const MESSAGE_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// A message for an agent, as it is kept.
+/// Stored message for an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ChannelMessage {
     pub id: ChannelMessageId,
     pub platform: Platform,
     pub external_id: String,
     pub sender: Sender,
-    /// Whether the owner let the sender in, or named them.
+    /// Whether the sender is approved or listed in the settings.
     pub is_trusted: bool,
     pub chat: Chat,
     pub content: String,
-    /// Words of others that it forwards or answers; may be empty.
+    /// Text of others that it forwards or answers; may be empty.
     pub context: String,
     pub attachments: Vec<Attachment>,
-    /// The album that it is a part of, until the parts are joined.
+    /// Album that it is part of, until the parts are joined.
     pub album: Option<String>,
-    /// Whether it is meant for the agent; always, unless it is a part of an album.
+    /// Whether it is addressed to the agent; always true, except for parts of an album.
     pub is_addressed: bool,
     pub reply_to: Address,
     pub received_at: Timestamp,
 }
 
-/// What a message to a chat platform carries besides its text.
+/// Data of an outgoing message in addition to its text.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct MessageDetails {
     pub(crate) address: Address,
-    /// An approval that buttons under the message decide.
+    /// Approval that the buttons under the message decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) approval_id: Option<String>,
     /// Whether the text shows the whole input of the approval.
@@ -84,12 +84,12 @@ pub(crate) const ALBUM_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) const MAX_ALBUM_WAIT: Duration = Duration::from_secs(5);
 
 impl ChannelMessage {
-    /// Whose turn it is where several wait for a model.
+    /// Returns the key by which permits are shared fairly among senders.
     pub(crate) fn client(&self) -> String {
         format!("{} {}", self.platform.id(), self.sender.id)
     }
 
-    /// One message of the parts of an album, in their order. `None`: none of them is meant for the agent.
+    /// Joins the parts of an album in order; returns `None` if none is addressed to the agent.
     pub(crate) fn joined(mut parts: Vec<Self>) -> Option<Self> {
         let addressed = parts.iter().find(|part| part.is_addressed)?.reply_to.clone();
         let mut rest = parts.split_off(1).into_iter();
@@ -97,7 +97,7 @@ impl ChannelMessage {
         (joined.album, joined.is_addressed, joined.reply_to) = (None, true, addressed);
         rest.by_ref().for_each(|part| {
             push_line(&mut joined.content, &part.content);
-            // Each part of a forwarded album names whom it is from.
+            // Each part of a forwarded album repeats its source.
             if !joined.context.contains(&part.context) {
                 push_line(&mut joined.context, &part.context);
             }
@@ -106,7 +106,7 @@ impl ChannelMessage {
         Some(joined)
     }
 
-    /// What a person asks the daemon itself for.
+    /// Returns the command in the message, if any.
     pub(crate) fn command(&self) -> Option<Command> {
         if let Some((is_approved, code)) = parse_decision(&self.content) {
             return Some(Command::Decide { is_approved, code });
@@ -129,9 +129,9 @@ fn push_line(text: &mut String, line: &str) {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Command {
-    /// The next message begins another conversation.
+    /// Starts a new conversation with the next message.
     New,
-    /// Ends the reply that is being written.
+    /// Cancels the running reply.
     Stop,
     Help,
     /// Decides an approval of the conversation.
@@ -141,15 +141,15 @@ pub(crate) enum Command {
     },
 }
 
-/// What became of a message, as its status says from then on.
+/// Final status of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MessageEnd {
+pub(crate) enum FinalStatus {
     Answered,
     Failed,
     Dropped,
 }
 
-impl MessageEnd {
+impl FinalStatus {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Answered => "answered",
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_an_album_are_one_message() {
+    fn album_parts_are_joined_into_one_message() {
         let file = |name: &str| Attachment { name: name.to_owned(), media_type: None, bytes: None, source: None };
         let part = |number: u8, content: &str, is_addressed| ChannelMessage {
             attachments: vec![file(&number.to_string())],
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_stand_alone() {
+    fn command_must_be_the_whole_message() {
         assert_eq!(message(" /NEW ").command(), Some(Command::New));
         assert_eq!(message("/start").command(), Some(Command::Help));
         assert_eq!(message("/stop it").command(), None);

@@ -1,4 +1,4 @@
-//! The settings of the platforms and what is valid in them; messages, and those who write them.
+//! Settings, messages, pairings and approvals of channels.
 
 mod approval;
 mod attachments;
@@ -15,8 +15,8 @@ pub use settings::{
 pub(super) use approval::{ApprovalCode, ChatApproval, parse_button, parse_decision};
 pub(super) use attachments::{FetchedFile, MAX_FILE_BYTES, MAX_FILES};
 pub(super) use message::{
-    ALBUM_PAUSE, ChannelMessage, ChannelMessageId, Command, KEPT, LIMITS, MAX_ALBUM_PARTS, MAX_ALBUM_WAIT,
-    MessageDetails, MessageEnd, QUEUE,
+    ALBUM_PAUSE, ChannelMessage, ChannelMessageId, Command, FinalStatus, LIMITS, MAX_ALBUM_PARTS, MAX_ALBUM_WAIT,
+    MESSAGE_RETENTION, MessageDetails, QUEUE,
 };
-pub(super) use pairing::{CODE_LIFE, EVICTION_LIMITS, MAX_OPEN_CODES, PAIRING_LIMIT_NOTICE_INTERVAL, new_code};
+pub(super) use pairing::{CODE_LIFETIME, EVICTION_LIMITS, MAX_OPEN_CODES, PAIRING_LIMIT_NOTICE_INTERVAL, new_code};
 pub(super) use settings::ChannelPatch;

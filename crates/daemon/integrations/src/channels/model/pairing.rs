@@ -1,4 +1,4 @@
-//! Letting strangers in.
+//! Pairing of unknown senders.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use agentd_core::rate_limit::{Limits, Rate};
 
 use super::message::QUEUE;
 
-/// How long a code is good for.
-pub(crate) const CODE_LIFE: Duration = Duration::from_secs(3600);
-/// Open codes of a platform.
+/// Lifetime of a code.
+pub(crate) const CODE_LIFETIME: Duration = Duration::from_secs(3600);
+/// Maximum number of open codes per platform.
 pub(crate) const MAX_OPEN_CODES: u64 = 100;
 /// Minimum time between two notifications about a platform whose codes are used up.
 pub(crate) const PAIRING_LIMIT_NOTICE_INTERVAL: Duration = Duration::from_secs(3600);
-/// Codes that replace another one, per platform: each is a message to a chat.
+/// Limits of codes that replace another one, per platform, because each sends a message.
 pub(crate) const EVICTION_LIMITS: Limits = Limits {
     of_one: Rate { per_minute: 300 },
     in_all: Rate { per_minute: 300 * Platform::ALL.len() as u32 },
@@ -24,10 +24,10 @@ pub(crate) const EVICTION_LIMITS: Limits = Limits {
     queue_is_full: "",
 };
 const CODE_CHARACTERS: usize = 8;
-/// Without those that are mistaken for others.
+/// Omits characters that are easily confused.
 const ALPHABET: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
 
-/// A stranger who asked to be let in.
+/// Request of an unknown sender for approval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pairing {
     pub platform: Platform,
@@ -39,7 +39,7 @@ pub struct Pairing {
     pub expires_at: Timestamp,
 }
 
-/// Somebody whom the owner let in.
+/// Sender approved by the owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovedSender {
     pub platform: Platform,
@@ -52,13 +52,13 @@ pub struct ApprovedSender {
 /// The approved senders of a platform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovedSenders {
-    /// The first approved one first.
+    /// Approved senders, the first approved one first.
     pub senders: Vec<ApprovedSender>,
     /// The owner, who may also be one of `allowed_senders`.
     pub owner_id: Option<String>,
 }
 
-/// 40 bits, as people read them out.
+/// Generates a code of 40 bits that is easy to read out.
 pub(crate) fn new_code(entropy: &Entropy) -> String {
     let bytes: [u8; CODE_CHARACTERS] = entropy.bytes();
     bytes.iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect()
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_read_out_without_mistakes() {
+    fn code_uses_only_unambiguous_characters() {
         let code = new_code(&Entropy::seeded(1));
         assert!(code.len() == CODE_CHARACTERS && code.bytes().all(|byte| ALPHABET.contains(&byte)), "{code}");
         assert_ne!(code, new_code(&Entropy::seeded(2)));

@@ -1,67 +1,67 @@
-//! The settings of the platforms: what each has, and its own credentials.
+//! Settings of the platforms, with their credentials.
 
 use agentd_base::{Problems, SecretState};
 use agentd_chat_platforms::Platform;
 use agentd_core::settings::{
-    Part, ResetGroup, SafetySetting, Section, Strength, WriteOnly, is_agent_name, section_patch,
+    DestinationField, ResetGroup, SafetySetting, Section, Strength, WriteOnly, is_agent_name, section_patch,
 };
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 use utoipa::ToSchema;
 
-const MAX_TOOL: usize = 128;
-const MAX_SENDER: usize = 200;
+const MAX_TOOL_NAME_BYTES: usize = 128;
+const MAX_SENDER_BYTES: usize = 200;
 
-/// Who may talk to the agent of a channel.
+/// Policy for senders who may talk to the agent of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SenderPolicy {
-    /// A stranger gets a code that the owner approves; until then nothing he writes reaches a model.
+    /// An unknown sender gets a code that the owner approves; until then the sender's messages do not reach a model.
     #[default]
     Pairing,
-    /// `allowed_senders` alone.
+    /// Only senders in `allowed_senders`.
     Allowlist,
-    /// Everybody.
+    /// All senders.
     Open,
 }
 
-/// How messages come.
+/// Method of receiving messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChannelMode {
-    /// The platform sends them to the daemon's address.
+    /// The platform sends them to the daemon's public URL.
     #[default]
     Webhook,
-    /// The daemon fetches them itself, and needs no address that is reached from outside.
+    /// The daemon connects to the platform and needs no public URL.
     Connect,
 }
 
-/// When the agent answers where others read along.
+/// Policy for answering in group chats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupPolicy {
-    /// When it is mentioned or answered.
+    /// Only when the agent is mentioned or replied to.
     #[default]
     Mention,
     Always,
     Never,
 }
 
-/// What every platform's settings hold besides its credentials.
+/// Settings that all platforms have in common, without credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelRules {
     pub enabled: bool,
-    /// Id or `svc_name`; `None`: the default agent.
+    /// Id or `svc_name`; the default agent if `None`.
     pub agent_id: Option<String>,
-    /// `None`: the platform's own.
+    /// The platform's own URL if `None`.
     pub api_base_url: Option<String>,
     pub sender_policy: SenderPolicy,
     pub allowed_senders: Vec<String>,
     pub groups: GroupPolicy,
     pub mode: ChannelMode,
-    /// What a turn of a channel may use beyond reading; `*` at the end stands for any rest.
+    /// Tools that a turn of the channel may use in addition to read-only ones; a trailing `*` matches any suffix.
     pub tools: Vec<String>,
-    /// Whether files of those whom the owner let in are fetched.
+    /// Whether files of trusted senders are fetched.
     pub attachments: bool,
 }
 
@@ -75,16 +75,17 @@ impl ChannelRules {
         );
         problems.require(self.api_base_url.as_deref().is_none_or(is_base_url), &field("api_base_url"), BASE_URL);
         for (index, sender) in self.allowed_senders.iter().enumerate() {
-            let is_sender = (1..=MAX_SENDER).contains(&sender.len())
+            let is_sender = (1..=MAX_SENDER_BYTES).contains(&sender.len())
                 && !sender.chars().any(|c| c.is_whitespace() || c.is_control());
-            let message = format!("must be a sender's id on the platform, without spaces, at most {MAX_SENDER} bytes");
+            let message =
+                format!("must be a sender's id on the platform, without spaces, at most {MAX_SENDER_BYTES} bytes");
             problems.require(is_sender, &field(&format!("allowed_senders[{index}]")), message);
         }
         for (index, tool) in self.tools.iter().enumerate() {
             let name = tool.strip_suffix('*').unwrap_or(tool);
             let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
             problems.require(
-                (1..=MAX_TOOL).contains(&tool.len()) && name.bytes().all(is_plain),
+                (1..=MAX_TOOL_NAME_BYTES).contains(&tool.len()) && name.bytes().all(is_plain),
                 &field(&format!("tools[{index}]")),
                 "must be the name of a tool: letters, digits, `-`, `_`, `.`, and `*` only at the end",
             );
@@ -92,41 +93,40 @@ impl ChannelRules {
     }
 }
 
-/// A platform's settings; the common fields stand in each, so that each is one flat object.
+/// Declares the settings of a platform. The common fields are repeated in each, so that the settings are a flat object.
 macro_rules! platform_settings {
     ($(#[$meta:meta])* $name:ident { $($(#[$field_meta:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
         #[serde(default)]
         pub struct $name {
-            /// Whether messages are taken and sent.
+            /// Whether messages are received and sent.
             pub enabled: bool,
-            /// Id or `svc_name` of the agent that answers; `null`: the default agent.
+            /// Id or `svc_name` of the agent that answers; the default agent if `null`.
             #[schema(min_length = 1, max_length = 64)]
             pub agent_id: Option<String>,
-            /// Where the platform's API is; `null`: where the platform has it. With another server, the credentials that
-            /// are sent there are asked for again.
+            /// Base URL of the platform's API; the platform's own if `null`. After a change to another server, the
+            /// credentials sent there must be entered again.
             #[schema(max_length = 2048)]
             pub api_base_url: Option<String>,
-            /// Who may talk to the agent.
+            /// Policy for senders who may talk to the agent.
             pub sender_policy: SenderPolicy,
-            /// Ids of senders on the platform; for the policy `allowlist`.
+            /// Sender ids on the platform, for the policy `allowlist`.
             #[schema(max_items = 1000)]
             pub allowed_senders: Vec<String>,
-            /// When the agent answers in groups.
+            /// Policy for answering in groups.
             pub groups: GroupPolicy,
-            /// Tools that a message may set to work, beyond those that only read; `*` at the end
-            /// stands for any rest.
+            /// Tools that messages may use in addition to read-only ones; a trailing `*` matches any suffix.
             #[schema(max_items = 200)]
             pub tools: Vec<String>,
-            /// Whether files of messages by those whom you let in are fetched into the agent's workspace, before it
-            /// answers: ten a message, 20 MiB each.
+            /// Whether files of trusted senders are fetched into the agent's workspace before it answers; at most ten
+            /// per message, 20 MiB each.
             pub attachments: bool,
             $($(#[$field_meta])* pub $field: $type,)*
         }
 
         impl $name {
-            /// What it has in common with the others.
+            /// Returns the settings it has in common with other platforms.
             #[must_use]
             pub fn rules(&self) -> ChannelRules {
                 ChannelRules {
@@ -148,12 +148,12 @@ macro_rules! platform_settings {
 platform_settings!(
     /// Discord.
     DiscordSettings {
-        /// How messages come. `connect` (the Gateway) needs no `public_key` and no address that is reached from outside,
-        /// and brings messages as well as commands.
+        /// Method of receiving messages. `connect` uses the Gateway, needs no `public_key` and no public URL, and
+        /// receives messages as well as commands.
         mode: ChannelMode,
         #[schema(min_length = 1, max_length = 32)]
         application_id: Option<String>,
-        /// The application's Ed25519 key, 64 hexadecimal characters: what signs its requests.
+        /// Ed25519 public key of the application that verifies its requests, 64 hexadecimal characters.
         #[schema(min_length = 64, max_length = 64)]
         public_key: Option<String>,
         /// Write-only.
@@ -164,14 +164,14 @@ platform_settings!(
 platform_settings!(
     /// Slack.
     SlackSettings {
-        /// How messages come. `connect` (Socket Mode) needs an `app_token`, and no `signing_secret` and no address that
-        /// is reached from outside.
+        /// Method of receiving messages. `connect` uses Socket Mode and needs an `app_token`, but no `signing_secret`
+        /// and no public URL.
         mode: ChannelMode,
-        /// Write-only; signs the platform's requests.
+        /// Secret that verifies the platform's requests; write-only.
         signing_secret: Option<SecretState>,
         /// Write-only.
         bot_token: Option<SecretState>,
-        /// Write-only; begins with `xapp-`, and opens the sockets of the mode `connect`.
+        /// Token for Socket Mode; begins with `xapp-`; write-only.
         app_token: Option<SecretState>,
     }
 );
@@ -179,9 +179,9 @@ platform_settings!(
 platform_settings!(
     /// Telegram.
     TelegramSettings {
-        /// How messages come. `connect` needs no `secret_token` and no address that is reached from outside.
+        /// Method of receiving messages. `connect` needs no `secret_token` and no public URL.
         mode: ChannelMode,
-        /// Write-only; the platform sends it with each request.
+        /// Token that the platform sends with each request; write-only.
         secret_token: Option<SecretState>,
         /// Write-only.
         bot_token: Option<SecretState>,
@@ -191,9 +191,9 @@ platform_settings!(
 platform_settings!(
     /// WhatsApp.
     WhatsappSettings {
-        /// Write-only; signs the platform's requests.
+        /// Secret that verifies the platform's requests; write-only.
         app_secret: Option<SecretState>,
-        /// Write-only; the platform says it when it asks whether this address is ours.
+        /// Token with which the platform verifies the webhook URL; write-only.
         verify_token: Option<SecretState>,
         /// Write-only.
         access_token: Option<SecretState>,
@@ -211,10 +211,10 @@ platform_settings!(
         app_password: Option<SecretState>,
         #[schema(min_length = 1, max_length = 64)]
         tenant_id: Option<String>,
-        /// Where tokens are got; `null`: where Microsoft has it.
+        /// Base URL of the token endpoint; Microsoft's own if `null`.
         #[schema(max_length = 2048)]
         login_base_url: Option<String>,
-        /// The OpenID document that names the keys of requests; `null`: that of the Bot Framework.
+        /// URL of the OpenID document with the keys of requests; that of the Bot Framework if `null`.
         #[schema(max_length = 2048)]
         keys_url: Option<String>,
     }
@@ -223,21 +223,21 @@ platform_settings!(
 platform_settings!(
     /// Google Chat.
     GoogleChatSettings {
-        /// What the platform's tokens are made out to: the project's number, or this daemon's address.
+        /// Expected audience of the platform's tokens: the project number, or the URL of this daemon.
         #[schema(min_length = 1, max_length = 2048)]
         audience: Option<String>,
-        /// Write-only; the key file of the service account, JSON as text.
+        /// JSON key file of the service account as text; write-only.
         service_account: Option<SecretState>,
-        /// Where tokens are got; `null`: where the key file says.
+        /// URL of the token endpoint; taken from the key file if `null`.
         #[schema(max_length = 2048)]
         token_url: Option<String>,
-        /// Where the keys of requests are; `null`: where Google has them.
+        /// URL of the keys of requests; Google's own if `null`.
         #[schema(max_length = 2048)]
         keys_url: Option<String>,
     }
 );
 
-/// The settings of every platform.
+/// Settings of all platforms.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct ChannelSettings {
@@ -256,11 +256,11 @@ pub struct ChannelSettings {
 }
 
 section_patch!(
-    /// Any fields of any platforms; those left out stay as they are.
+    /// Any subset of the settings of any platforms; omitted fields keep their values.
     ChannelPatch, ChannelSettings
 );
 
-/// Who may talk to an agent, and what their messages may set to work.
+/// Settings that determine who may talk to an agent and which tools messages may use.
 macro_rules! platform_safety {
     ($($platform:literal),*) => {
         &[$(
@@ -286,7 +286,7 @@ macro_rules! platform_safety {
 const SAFETY: &[SafetySetting] = platform_safety!("discord", "slack", "telegram", "whatsapp", "teams", "google_chat");
 
 impl ChannelSettings {
-    /// What is set for a platform besides its credentials.
+    /// Returns the settings of a platform without its credentials.
     #[must_use]
     pub fn rules(&self, platform: Platform) -> ChannelRules {
         match platform {
@@ -301,8 +301,8 @@ impl ChannelSettings {
 }
 
 impl ChannelSettings {
-    /// The credentials without which what is turned on cannot connect.
-    fn needed_to_connect(&self) -> Vec<(&'static str, Option<SecretState>)> {
+    /// Returns the credentials that enabled connections require.
+    fn required_credentials(&self) -> Vec<(&'static str, Option<SecretState>)> {
         let needed = [
             (Platform::Discord, "discord.bot_token", &self.discord.bot_token),
             (Platform::Slack, "slack.app_token", &self.slack.app_token),
@@ -322,23 +322,23 @@ impl Section for ChannelSettings {
     const NAME: &'static str = "channels";
     const RESET: ResetGroup = ResetGroup::Never;
     const SECRETS: &'static [WriteOnly] = &[
-        WriteOnly::sent("discord.bot_token", &[Part::Server("discord.api_base_url")]),
-        WriteOnly::kept("slack.signing_secret"),
-        WriteOnly::sent("slack.bot_token", &[Part::Server("slack.api_base_url")]),
-        WriteOnly::sent("slack.app_token", &[Part::Server("slack.api_base_url")]),
-        // Told to the platform, so that it can say it with each request.
-        WriteOnly::sent("telegram.secret_token", &[Part::Server("telegram.api_base_url")]),
-        WriteOnly::sent("telegram.bot_token", &[Part::Server("telegram.api_base_url")]),
-        WriteOnly::kept("whatsapp.app_secret"),
-        WriteOnly::kept("whatsapp.verify_token"),
-        WriteOnly::sent("whatsapp.access_token", &[Part::Server("whatsapp.api_base_url")]),
-        WriteOnly::sent(
+        WriteOnly::sent_to("discord.bot_token", &[DestinationField::Server("discord.api_base_url")]),
+        WriteOnly::internal("slack.signing_secret"),
+        WriteOnly::sent_to("slack.bot_token", &[DestinationField::Server("slack.api_base_url")]),
+        WriteOnly::sent_to("slack.app_token", &[DestinationField::Server("slack.api_base_url")]),
+        // Sent to the platform, which includes it in each request.
+        WriteOnly::sent_to("telegram.secret_token", &[DestinationField::Server("telegram.api_base_url")]),
+        WriteOnly::sent_to("telegram.bot_token", &[DestinationField::Server("telegram.api_base_url")]),
+        WriteOnly::internal("whatsapp.app_secret"),
+        WriteOnly::internal("whatsapp.verify_token"),
+        WriteOnly::sent_to("whatsapp.access_token", &[DestinationField::Server("whatsapp.api_base_url")]),
+        WriteOnly::sent_to(
             "teams.app_password",
-            &[Part::Server("teams.api_base_url"), Part::Server("teams.login_base_url")],
+            &[DestinationField::Server("teams.api_base_url"), DestinationField::Server("teams.login_base_url")],
         ),
-        WriteOnly::sent(
+        WriteOnly::sent_to(
             "google_chat.service_account",
-            &[Part::Server("google_chat.api_base_url"), Part::Server("google_chat.token_url")],
+            &[DestinationField::Server("google_chat.api_base_url"), DestinationField::Server("google_chat.token_url")],
         ),
     ];
     const SAFETY: &'static [SafetySetting] = SAFETY;
@@ -354,7 +354,7 @@ impl Section for ChannelSettings {
         for platform in Platform::ALL {
             self.rules(platform).validate(platform, problems);
         }
-        for (field, credential) in self.needed_to_connect() {
+        for (field, credential) in self.required_credentials() {
             let is_set = credential.is_some_and(|state| state.set);
             problems.require(is_set, field, "must be set before the mode is `connect` and the channel is turned on");
         }
@@ -386,7 +386,7 @@ fn is_id(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'))
 }
 
-/// 32 bytes in hex.
+/// Returns whether the text is 32 bytes in hex.
 fn is_key(text: &str) -> bool {
     hex::decode(text).is_ok_and(|bytes| bytes.len() == 32)
 }
@@ -395,7 +395,7 @@ fn is_word(text: &str) -> bool {
     !text.chars().any(|c| c.is_whitespace() || c.is_control())
 }
 
-/// What is wrong with what is none.
+/// Message for an invalid base URL.
 const BASE_URL: &str = "must be an http(s) address without a user, a query or a fragment";
 
 fn is_base_url(text: &str) -> bool {
@@ -415,14 +415,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_settings_know_the_same_platforms() {
+    fn settings_and_platforms_match() {
         assert_eq!(Platform::ALL.map(Platform::id), CHANNEL_PLATFORMS);
         assert_eq!(Platform::from_id("google_chat"), Some(Platform::GoogleChat));
         assert_eq!(Platform::from_id("irc"), None);
     }
 
     #[test]
-    fn base_addresses_are_plain() {
+    fn base_url_must_be_plain() {
         for good in ["https://discord.example/api", "http://127.0.0.1:9/", "http://[::1]:80"] {
             assert!(is_base_url(good), "{good}");
         }

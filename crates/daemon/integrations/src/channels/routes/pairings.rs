@@ -1,4 +1,4 @@
-//! Who may speak.
+//! Handlers for pairings, senders and owners.
 
 use agentd_base::{Page, PageLimits, Problems, Timestamp};
 use agentd_web::{ApiError, Json, Path, Query};
@@ -10,13 +10,13 @@ use crate::channels::error::platform_of;
 use crate::channels::model::{ApprovedSender, ApprovedSenders, Pairing};
 use crate::channels::service::Channels;
 
-/// A stranger who wants to be let in.
+/// Request of an unknown sender for approval.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct PairingView {
     platform: &'static str,
     code: String,
     sender_id: String,
-    /// As the platform says it; anybody may call themselves anything.
+    /// Name as reported by the platform; it is chosen by the sender.
     sender_name: String,
     requested_at: Timestamp,
     expires_at: Timestamp,
@@ -50,7 +50,9 @@ pub(super) struct PairingQuery {
     offset: Option<i64>,
 }
 
-/// Strangers who want to be let in, the newest first
+/// List open pairing requests
+///
+/// Returns unknown senders who asked for approval, newest first.
 #[utoipa::path(
     get, path = "/api/channels/pairings", tag = "channels", params(PairingQuery),
     responses((status = 200, body = PairingList)),
@@ -66,7 +68,7 @@ pub(super) async fn list_pairings(
     Ok(Json(PairingList { pairings: pairings.into_iter().map(Into::into).collect(), total }))
 }
 
-/// Somebody who was let in.
+/// Approved sender.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SenderView {
     platform: &'static str,
@@ -91,11 +93,11 @@ impl From<ApprovedSender> for SenderView {
 
 /// Approve a pairing code
 ///
-/// The sender is told, and later messages reach the agent; earlier ones do not. The first approved sender of a platform
-/// becomes its owner, who decides approvals in its chats.
+/// The sender is notified, and later messages reach the agent; earlier ones do not. The first approved sender of a
+/// platform becomes its owner, who decides approvals in its chats.
 #[utoipa::path(
     post, path = "/api/channels/{platform}/pairings/{code}/approve", tag = "channels",
-    params(("platform" = String, Path), ("code" = String, Path, description = "As in the list; capitals do not matter")),
+    params(("platform" = String, Path), ("code" = String, Path, description = "Pairing code, case-insensitive")),
     responses((status = 200, body = SenderView)),
 )]
 pub(super) async fn approve_pairing(
@@ -105,15 +107,15 @@ pub(super) async fn approve_pairing(
     Ok(Json(channels.approve(platform_of(&platform)?, &code).await?.into()))
 }
 
-/// What was refused or removed.
+/// Result of refusing or removing a sender.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SenderRemoved {
     deleted: bool,
 }
 
-/// Refuse a stranger
+/// Refuse a pairing code
 ///
-/// They are not told, and get no other code for the rest of the hour.
+/// The sender is not notified and gets no other code until the code expires.
 #[utoipa::path(
     delete, path = "/api/channels/{platform}/pairings/{code}", tag = "channels",
     params(("platform" = String, Path), ("code" = String, Path)),
@@ -131,14 +133,14 @@ pub(super) async fn refuse_pairing(
 pub(super) struct SenderList {
     senders: Vec<SenderView>,
     total: u64,
-    /// The owner, who may also be one of `allowed_senders`; `null`: no sender decides approvals in chats.
+    /// Id of the owner, who may also be one of `allowed_senders`; `null` if no sender decides approvals in chats.
     #[schema(required)]
     owner_id: Option<String>,
 }
 
 /// List approved senders
 ///
-/// The first approved one comes first.
+/// Sorted by approval time, oldest first.
 #[utoipa::path(
     get, path = "/api/channels/{platform}/senders", tag = "channels", params(("platform" = String, Path)),
     responses((status = 200, body = SenderList)),
@@ -154,12 +156,12 @@ pub(super) async fn list_senders(
 
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct SetOwner {
-    /// An approved sender, or one of `allowed_senders`; `null`: no sender decides approvals in chats.
+    /// Approved sender, or one of `allowed_senders`; `null` removes the owner.
     #[schema(required, min_length = 1, max_length = 512)]
     sender_id: Option<String>,
 }
 
-/// The owner of a platform.
+/// Owner of a platform.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct OwnerView {
     platform: &'static str,
@@ -169,10 +171,10 @@ pub(super) struct OwnerView {
 
 /// Set the owner of a platform
 ///
-/// Only the owner approves and rejects in chats of the platform what agents want to do.
+/// Only the owner can approve or reject actions of agents in chats of the platform.
 #[utoipa::path(
     put, path = "/api/channels/{platform}/owner", tag = "channels", request_body = SetOwner,
-    params(("platform" = String, Path, description = "As in the list")),
+    params(("platform" = String, Path, description = "Id of the platform")),
     responses((status = 200, body = OwnerView)),
 )]
 pub(super) async fn set_channel_owner(
@@ -187,10 +189,10 @@ pub(super) async fn set_channel_owner(
 
 /// Remove an approved sender
 ///
-/// The sender is unknown again. If it was the owner, the platform has none.
+/// The sender becomes unknown again. If it was the owner, the platform has no owner.
 #[utoipa::path(
     delete, path = "/api/channels/{platform}/senders/{id}", tag = "channels",
-    params(("platform" = String, Path), ("id" = String, Path, description = "As in the list")),
+    params(("platform" = String, Path), ("id" = String, Path, description = "Id of the sender")),
     responses((status = 200, body = SenderRemoved)),
 )]
 pub(super) async fn remove_sender(

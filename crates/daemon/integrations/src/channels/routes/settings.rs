@@ -1,4 +1,4 @@
-//! What is set for each platform.
+//! Handlers for channel settings.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use axum::extract::State;
 use crate::channels::model::{ChannelPatch, ChannelSettings};
 use crate::channels::service::Channels;
 
-/// What is set for each chat platform
+/// Get channel settings
 ///
-/// Secrets are shown as `{"set": true}`.
+/// Secrets are returned as `{"set": true}`.
 #[utoipa::path(
     get, path = "/api/channels/settings", tag = "channels",
     responses((status = 200, body = ChannelSettings)),
 )]
 pub(super) async fn get_channel_settings(State(channels): State<Channels>) -> Answer<Arc<ChannelSettings>> {
-    Ok(Json(channels.uses().settings.get().await?))
+    Ok(Json(channels.dependencies().settings.get().await?))
 }
 
-/// Changes what is set for chat platforms
+/// Update channel settings
 ///
-/// Takes any fields of any platforms and answers the whole, in force from now on. `null` clears
-/// what may be empty. A platform or a field that is not known is refused.
+/// Accepts any subset of the fields of any platforms and returns all settings. Changes apply immediately. `null` clears
+/// optional fields. Unknown platforms and fields are rejected.
 #[utoipa::path(
     put, path = "/api/channels/settings", tag = "channels", request_body = ChannelPatch,
     responses((status = 200, body = ChannelSettings)),
@@ -32,5 +32,5 @@ pub(super) async fn update_channel_settings(
     State(channels): State<Channels>,
     Json(change): Json<PartialObject>,
 ) -> Answer<Arc<ChannelSettings>> {
-    Ok(Json(channels.uses().settings.update(change).await?))
+    Ok(Json(channels.dependencies().settings.update(change).await?))
 }

@@ -1,4 +1,4 @@
-//! How the platforms are, and trying one out.
+//! Handlers for the status of platforms and tests.
 
 use agentd_base::Timestamp;
 use agentd_web::{ApiError, ErrorBody, Json, Path};
@@ -10,7 +10,7 @@ use crate::channels::error::platform_of;
 use crate::channels::model::ChannelMode;
 use crate::channels::service::{ChannelStatus, ChannelSummary, Channels};
 
-/// A chat platform.
+/// Chat platform with its status.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ChannelView {
     platform: &'static str,
@@ -19,11 +19,11 @@ pub(super) struct ChannelView {
     #[schema(required)]
     agent_id: Option<String>,
     status: ChannelStatus,
-    /// What to enter at the platform.
+    /// Webhook URL to configure on the platform.
     webhook_url: String,
     #[schema(required)]
     last_received_at: Option<Timestamp>,
-    /// Why the last message did not go out, or why there is no connection.
+    /// Reason why the last message was not sent or there is no connection.
     #[schema(required)]
     last_error: Option<String>,
 }
@@ -43,44 +43,46 @@ impl From<ChannelSummary> for ChannelView {
     }
 }
 
-/// Every chat platform.
+/// All chat platforms.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ChannelList {
     channels: Vec<ChannelView>,
 }
 
-/// Every chat platform, and how it is
+/// List channels
+///
+/// Returns all chat platforms with their status.
 #[utoipa::path(get, path = "/api/channels", tag = "channels", responses((status = 200, body = ChannelList)))]
 pub(super) async fn list_channels(State(channels): State<Channels>) -> Result<Json<ChannelList>, ApiError> {
     Ok(Json(ChannelList { channels: channels.list().await?.into_iter().map(Into::into).collect() }))
 }
 
-/// Where a greeting goes.
+/// Destination of a test message.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct TestChannel {
-    /// What stands behind the colon of a target.
+    /// Channel id on the platform: the part of a target after the colon.
     #[schema(min_length = 1, max_length = 500, example = "123456789")]
     channel: String,
 }
 
-/// What the platform said.
+/// Result of a test message.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ChannelTested {
     ok: bool,
-    /// What the platform knows the greeting by.
+    /// Id of the message on the platform.
     message_id: String,
 }
 
-/// Send a greeting
+/// Test a channel
 ///
-/// At once, and answers what the platform says.
+/// Sends a greeting immediately and returns the platform's response.
 #[utoipa::path(
     post, path = "/api/channels/{platform}/test", tag = "channels", request_body = TestChannel,
-    params(("platform" = String, Path, description = "As in the list")),
+    params(("platform" = String, Path, description = "Id of the platform")),
     responses(
         (status = 200, body = ChannelTested),
-        (status = 409, body = ErrorBody, description = "What sending takes is not set"),
-        (status = 502, body = ErrorBody, description = "The platform did not take it; its words stand in `message`"),
+        (status = 409, body = ErrorBody, description = "Required settings are missing"),
+        (status = 502, body = ErrorBody, description = "The platform rejected the message; `message` contains its reason"),
     ),
 )]
 pub(super) async fn test_channel(
@@ -92,24 +94,24 @@ pub(super) async fn test_channel(
     Ok(Json(ChannelTested { ok: true, message_id: sent.id }))
 }
 
-/// What a platform was told.
+/// Result of a registration.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ChannelRegistered {
-    /// The address of the webhook, or the bot's commands.
+    /// Registered webhook URL, or the registered commands.
     registered: String,
 }
 
-/// Tell a platform where this daemon is, or which commands its bot has
+/// Register with a platform
 ///
-/// Telegram gets the address of the webhook, Discord the commands of its bot; the other platforms are told on their own
-/// pages.
+/// Registers the webhook URL with Telegram, or the bot commands with Discord. Other platforms are configured on their
+/// own websites.
 #[utoipa::path(
     post, path = "/api/channels/{platform}/register", tag = "channels",
-    params(("platform" = String, Path, description = "As in the list")),
+    params(("platform" = String, Path, description = "Id of the platform")),
     responses(
         (status = 200, body = ChannelRegistered),
-        (status = 409, body = ErrorBody, description = "What that takes is not set"),
-        (status = 502, body = ErrorBody, description = "The platform did not take it; its words stand in `message`"),
+        (status = 409, body = ErrorBody, description = "Required settings are missing"),
+        (status = 502, body = ErrorBody, description = "The platform rejected the request; `message` contains its reason"),
     ),
 )]
 pub(super) async fn register_channel(
@@ -119,29 +121,29 @@ pub(super) async fn register_channel(
     Ok(Json(ChannelRegistered { registered: channels.register(platform_of(&platform)?).await? }))
 }
 
-/// What a platform says of the credentials.
+/// Result of a credentials check.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ChannelChecked {
     ok: bool,
-    /// The bot's own id there.
+    /// Id of the bot account on the platform.
     account_id: String,
     account_name: String,
-    /// Where the platform sends messages, where it tells.
+    /// Registered webhook URL, if the platform reports it.
     #[schema(required)]
     webhook_url: Option<String>,
-    /// What went wrong when the platform last sent, where it tells.
+    /// Last delivery error, if the platform reports it.
     #[schema(required)]
     last_error: Option<String>,
 }
 
-/// Ask a platform whether the credentials hold
+/// Check channel credentials
 #[utoipa::path(
     post, path = "/api/channels/{platform}/check", tag = "channels",
-    params(("platform" = String, Path, description = "As in the list")),
+    params(("platform" = String, Path, description = "Id of the platform")),
     responses(
         (status = 200, body = ChannelChecked),
-        (status = 409, body = ErrorBody, description = "What that takes is not set"),
-        (status = 502, body = ErrorBody, description = "They do not hold, or the platform is away; its words stand in `message`"),
+        (status = 409, body = ErrorBody, description = "Required settings are missing"),
+        (status = 502, body = ErrorBody, description = "The credentials are invalid or the platform is unavailable; `message` contains its reason"),
     ),
 )]
 pub(super) async fn check_channel(

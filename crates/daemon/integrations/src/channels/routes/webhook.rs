@@ -1,4 +1,4 @@
-//! Where platforms send what happens.
+//! Webhooks of chat platforms.
 
 use agentd_chat_platforms::{WebhookAnswer, WebhookRequest};
 use agentd_web::{ApiError, ErrorBody, Path, RawBody};
@@ -22,20 +22,20 @@ async fn receive(channels: &Channels, platform: &str, request: WebhookRequest) -
     Ok(response(channels.receive(platform_of(platform)?, request).await?))
 }
 
-/// Take what a chat platform sends
+/// Receive a platform webhook
 ///
-/// Needs no API key: each platform's own signature or token is verified. Answered, as the platform wants it, once what
-/// came is stored; a message that is sent again is the same message.
+/// Needs no API key; the platform's own signature or token is verified instead. The response is sent after the content
+/// was stored. A repeated message is ignored.
 #[utoipa::path(
     post, path = "/api/channels/{platform}/webhook", tag = "channels",
     params(("platform" = String, Path, description = "`discord`, `slack`, `telegram`, `whatsapp`, `teams` or `google_chat`")),
     request_body(description = "As the platform sends it", content((serde_json::Value = "application/json"), (String = "*/*"))),
     responses(
-        (status = 200, description = "What the platform wants to read", content_type = "*/*", body = String),
-        (status = 401, body = ErrorBody, description = "It is not verified, or too old"),
-        (status = 404, body = ErrorBody, description = "There is no such platform, or the channel is off"),
+        (status = 200, description = "Response expected by the platform", content_type = "*/*", body = String),
+        (status = 401, body = ErrorBody, description = "The request is not verified, or too old"),
+        (status = 404, body = ErrorBody, description = "Platform not found, or the channel is disabled"),
         (status = 429, body = ErrorBody, description = "Too many messages"),
-        (status = 503, body = ErrorBody, description = "Too much waits, or the platform's keys cannot be had"),
+        (status = 503, body = ErrorBody, description = "The backlog is full, or the platform's keys are unavailable"),
     ),
 )]
 pub(super) async fn receive_channel_webhook(
@@ -49,9 +49,9 @@ pub(super) async fn receive_channel_webhook(
     receive(&channels, &platform, request).await
 }
 
-/// Answer a platform that asks whether this address is ours
+/// Verify the webhook URL
 ///
-/// WhatsApp does, with the `verify_token` of its settings.
+/// WhatsApp calls it with the `verify_token` of its settings.
 #[utoipa::path(
     get, path = "/api/channels/{platform}/webhook", tag = "channels",
     params(
@@ -62,8 +62,8 @@ pub(super) async fn receive_channel_webhook(
     ),
     responses(
         (status = 200, description = "The challenge", content_type = "text/plain", body = String),
-        (status = 401, body = ErrorBody, description = "The token is not the one that is set"),
-        (status = 404, body = ErrorBody, description = "There is no such platform, or the channel is off"),
+        (status = 401, body = ErrorBody, description = "The token does not match the settings"),
+        (status = 404, body = ErrorBody, description = "Platform not found, or the channel is disabled"),
     ),
 )]
 pub(super) async fn verify_channel_webhook(

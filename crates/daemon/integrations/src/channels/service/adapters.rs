@@ -1,4 +1,4 @@
-//! The platforms as the settings have them now.
+//! Platform adapters for the current settings.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,13 +24,13 @@ use url::Url;
 use crate::channels::model::{ChannelRules, ChannelSettings};
 use crate::channels::store;
 
-/// A platform that is turned on.
+/// Enabled platform.
 #[derive(Debug)]
 pub(crate) struct Channel {
     pub(crate) platform: Platform,
     pub(crate) adapter: Arc<dyn ChatPlatform>,
     pub(crate) rules: ChannelRules,
-    /// Of all that a connection depends on: with another one it is opened anew.
+    /// Hash of everything a connection depends on; a change reopens the connection.
     pub(super) connection_key: [u8; 32],
 }
 
@@ -43,13 +43,13 @@ impl Channel {
 }
 
 #[derive(Debug, Default)]
-struct Built {
-    /// Of the settings that they were made from.
+struct AdapterSet {
+    /// Version of the settings they were built from.
     version: Option<u64>,
     channels: BTreeMap<Platform, Arc<Channel>>,
 }
 
-/// Adapters with what they keep, such as tokens, until the settings change.
+/// Cache of adapters and their state, such as tokens, until the settings change.
 #[derive(Debug)]
 pub(super) struct Adapters {
     settings: Settings,
@@ -57,17 +57,17 @@ pub(super) struct Adapters {
     /// Public base URL of the daemon.
     base_url: String,
     changes: watch::Receiver<u64>,
-    /// Reaches what the owner names.
+    /// Client for URLs configured by the owner.
     owner: GuardedClient,
-    /// Reaches what a platform names.
-    steered: GuardedClient,
-    /// Requests that nobody has verified yet come for it: they wait for nobody.
-    built: RwLock<Arc<Built>>,
-    /// They are built once.
-    building: Mutex<()>,
+    /// Client for URLs provided by platforms.
+    untrusted: GuardedClient,
+    /// Read without waiting for a build, because unverified requests access it.
+    adapter_set: RwLock<Arc<AdapterSet>>,
+    /// Ensures that adapters are built only once.
+    build_lock: Mutex<()>,
 }
 
-/// Where a platform sends its requests.
+/// Returns the webhook URL of a platform.
 pub(super) fn webhook_url(base_url: &str, platform: Platform) -> String {
     format!("{base_url}/api/channels/{}/webhook", platform.id())
 }
@@ -75,56 +75,56 @@ pub(super) fn webhook_url(base_url: &str, platform: Platform) -> String {
 impl Adapters {
     pub(super) fn new(settings: Settings, clock: Clock, base_url: String) -> Self {
         let client = |trust| GuardedClient::new(settings.policy(), trust);
-        let (owner, steered) = (client(Trust::Owner), client(Trust::Steered));
+        let (owner, untrusted) = (client(Trust::Owner), client(Trust::Untrusted));
         Self {
             changes: settings.watch(),
             clock,
             base_url,
             owner,
-            steered,
-            built: RwLock::default(),
-            building: Mutex::default(),
+            untrusted,
+            adapter_set: RwLock::default(),
+            build_lock: Mutex::default(),
             settings,
         }
     }
 
-    /// `None`: it is switched off.
+    /// Returns the adapter of a platform; `None` if it is disabled.
     pub(super) async fn find(&self, platform: Platform) -> Result<Option<Arc<Channel>>, VaultError> {
-        Ok(self.built().await?.channels.get(&platform).cloned())
+        Ok(self.adapter_set().await?.channels.get(&platform).cloned())
     }
 
-    async fn built(&self) -> Result<Arc<Built>, VaultError> {
-        if let Some(built) = self.current() {
-            return Ok(built);
+    async fn adapter_set(&self) -> Result<Arc<AdapterSet>, VaultError> {
+        if let Some(adapter_set) = self.current() {
+            return Ok(adapter_set);
         }
-        let _building = self.building.lock().await;
-        if let Some(built) = self.current() {
-            return Ok(built);
+        let _building = self.build_lock.lock().await;
+        if let Some(adapter_set) = self.current() {
+            return Ok(adapter_set);
         }
         let version = *self.changes.borrow();
-        let built = Arc::new(Built { version: Some(version), ..self.build().await? });
-        *self.built.write() = Arc::clone(&built);
-        Ok(built)
+        let adapter_set = Arc::new(AdapterSet { version: Some(version), ..self.build().await? });
+        *self.adapter_set.write() = Arc::clone(&adapter_set);
+        Ok(adapter_set)
     }
 
-    /// `None`: the settings have changed since.
-    fn current(&self) -> Option<Arc<Built>> {
+    /// Returns the cached adapters; `None` if the settings have changed.
+    fn current(&self) -> Option<Arc<AdapterSet>> {
         let version = *self.changes.borrow();
-        Some(Arc::clone(&self.built.read())).filter(|built| built.version == Some(version))
+        Some(Arc::clone(&self.adapter_set.read())).filter(|adapter_set| adapter_set.version == Some(version))
     }
 
-    async fn build(&self) -> Result<Built, VaultError> {
+    async fn build(&self) -> Result<AdapterSet, VaultError> {
         let settings = self.settings.section::<ChannelSettings>();
-        let mut built = Built::default();
+        let mut adapter_set = AdapterSet::default();
         for platform in Platform::ALL {
             let rules = settings.rules(platform);
             if rules.enabled {
                 let adapter = self.adapter(platform, &settings, &rules).await?;
                 let connection_key = self.connection_key(platform, &rules).await?;
-                built.channels.insert(platform, Arc::new(Channel { platform, adapter, rules, connection_key }));
+                adapter_set.channels.insert(platform, Arc::new(Channel { platform, adapter, rules, connection_key }));
             }
         }
-        Ok(built)
+        Ok(adapter_set)
     }
 
     async fn secret(&self, platform: Platform, name: &str) -> Result<Option<Secret>, VaultError> {
@@ -147,7 +147,7 @@ impl Adapters {
         settings: &ChannelSettings,
         rules: &ChannelRules,
     ) -> Result<Arc<dyn ChatPlatform>, VaultError> {
-        // They were validated when they were saved.
+        // URLs were validated when they were saved.
         let url = |text: Option<&str>| text.and_then(|text| Url::parse(text).ok());
         let api_base_url = url(rules.api_base_url.as_deref());
         let client = self.owner.clone();
@@ -199,7 +199,7 @@ impl Adapters {
                     keys_url: url(settings.teams.keys_url.as_deref()),
                 },
                 client,
-                self.steered.clone(),
+                self.untrusted.clone(),
                 self.clock.clone(),
             )),
             Platform::GoogleChat => Arc::new(GoogleChat::new(

@@ -67,7 +67,7 @@ impl Channels {
             return Ok(0);
         }
         let page = Page::checked(Some(200), None, PageLimits::default(), &mut Problems::new());
-        let (pending, _) = self.0.uses.engine.approvals().list(Some(ApprovalStatus::Pending), page).await?;
+        let (pending, _) = self.0.dependencies.engine.approvals().list(Some(ApprovalStatus::Pending), page).await?;
         let mut requested = 0;
         for approval in pending {
             if let Some(session) = approval.session_id.clone() {
@@ -127,7 +127,7 @@ impl Channels {
 
     /// Where approvals can always be decided, as Markdown.
     fn web_ui(&self) -> String {
-        match &self.0.uses.public_url {
+        match &self.0.dependencies.public_url {
             Some(url) => format!("the [web UI]({url}/approvals)"),
             None => "the web UI".to_owned(),
         }
@@ -157,7 +157,7 @@ impl Channels {
         };
         match answer {
             // The platform waits for its answer; changing the message must not delay it.
-            Answer::Settled(text) => drop(tokio::spawn(settle(Arc::clone(&channel.adapter), decision, text))),
+            Answer::Settled(text) => drop(tokio::spawn(replace_buttons(Arc::clone(&channel.adapter), decision, text))),
             Answer::Refused(text) => {
                 let key = format!("approval-refused:{}:{id}:{}", channel.platform.id(), decision.sender.id);
                 self.reply_once(channel.platform, decision.reply_to, text, key).await?;
@@ -200,7 +200,7 @@ impl Channels {
         }
         let verb = if is_approved { "Approved" } else { "Rejected" };
         let reason = format!("{verb} by {} on {}", plain_name(sender), channel.platform.id());
-        let approvals = self.0.uses.engine.approvals();
+        let approvals = self.0.dependencies.engine.approvals();
         match approvals.decide(&requested.approval_id, None, is_approved, Some(reason.clone())).await {
             Ok(_) => Ok(Answer::Settled(reason)),
             Err(EngineError::Store(error)) => Err(error.into()),
@@ -237,7 +237,7 @@ async fn is_owner(read: &mut Read, channel: &Channel, sender: &str) -> Result<bo
     Ok(owner.as_deref() == Some(sender) && channel.is_trusted(read, sender).await?)
 }
 
-async fn settle(adapter: Arc<dyn ChatPlatform>, decision: Decision, text: String) {
+async fn replace_buttons(adapter: Arc<dyn ChatPlatform>, decision: Decision, text: String) {
     let Some(text) = adapter.render(&text).into_iter().next() else { return };
     if let Err(error) = adapter.settle(&decision.message, &text).await {
         tracing::info!(%error, "failed to replace the buttons of a decided approval");

@@ -1,37 +1,37 @@
 //! Connections to platforms that the daemon opens itself.
 //!
 //! Invariants
-//! - A message is taken from the platform only after it was stored, so a daemon that is killed in between gets it again,
-//!   and knows it by its id. What cannot be stored now waits, and the platform waits with it.
-//! - Of several daemons one holds the connection to a platform, under a lease. Where it was is kept beside the lease, so
-//!   whoever takes it over goes on from there.
-//! - Nothing here waits for a platform: connections are tasks of their own, and a round only looks what they brought.
+//! - A message is acknowledged only after it was stored. A daemon that is killed in between receives it again and
+//!   recognizes its id. While a message cannot be stored, the platform's stream is paused.
+//! - One daemon holds the connection to a platform under a lease. The resume position is stored with the lease, so a
+//!   successor continues from there.
+//! - Nothing here waits for a platform: connections are separate tasks, and each pass only collects their events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::{Backoff, Timestamp};
-use agentd_chat_platforms::{ConnectionEvent, Ended, Opening, Platform, SendError};
+use agentd_chat_platforms::{ConnectOptions, ConnectionEvent, Ended, Platform, SendError};
 use agentd_core::runtime::WorkerReport;
 use agentd_store::{StoreError, Tx};
 use tokio::sync::Notify;
 
-use super::connections::{Held, LEASE, Open, RENEWED_AFTER};
+use super::connections::{LEASE_DURATION, OpenConnection, PlatformConnection, RENEWAL_INTERVAL};
 use super::{Channel, Channels};
 use crate::channels::error::ChannelError;
 use crate::channels::model::ChannelMode;
 use crate::channels::store;
 
-/// Batches of one connection in one round.
-const MOST_BATCHES: usize = 64;
-/// The first time a connection that stood is opened again at once.
+/// Maximum number of batches of a connection per pass.
+const MAX_BATCHES: usize = 64;
+/// The first retry after a stable connection is immediate.
 const BACKOFF: Backoff =
     Backoff { base: Duration::from_secs(2), multiplier: 2.0, cap: Duration::from_secs(120), jitter: 0.2 };
-/// A connection that stood for so long did not fail.
-const STOOD: Duration = Duration::from_secs(60);
-/// Somebody has to do something on the platform's pages; with other settings it is tried at once.
-const AFTER_REFUSAL: Duration = Duration::from_secs(300);
+/// Minimum duration of a connection that counts as stable.
+const STABLE_AFTER: Duration = Duration::from_secs(60);
+/// Delay after rejected credentials, which the owner must fix; changed settings are tried immediately.
+const REJECTED_RETRY_DELAY: Duration = Duration::from_secs(300);
 
 impl Channels {
     pub(crate) fn connections_due(&self) -> Timestamp {
@@ -42,10 +42,11 @@ impl Channels {
         Arc::clone(&self.0.connections.wake)
     }
 
-    /// Opens what is to be open, takes what came, and keeps the leases.
+    /// Opens connections, stores received messages, and renews leases.
     ///
     /// # Errors
-    /// The store's refusal, or too much waits: after every platform had its turn. What came is tried again then.
+    /// The database fails or the backlog is full. All platforms are processed first; unstored messages are retried in
+    /// the next pass.
     pub(crate) async fn keep_connections(&self) -> Result<WorkerReport, ChannelError> {
         let connections = &self.0.connections;
         let mut held = connections.held.lock().await;
@@ -56,18 +57,18 @@ impl Channels {
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
-        connections.next_due.note(held.values().map(Held::due).min());
+        connections.next_due.note(held.values().map(PlatformConnection::due).min());
         match failure {
             Some(error) => Err(error),
             None => Ok(WorkerReport { items, has_more: items > 0 }),
         }
     }
 
-    /// Answers how many messages came.
+    /// Returns the number of received messages.
     async fn keep_connection(
         &self,
         platform: Platform,
-        all: &mut BTreeMap<Platform, Held>,
+        all: &mut BTreeMap<Platform, PlatformConnection>,
     ) -> Result<u64, ChannelError> {
         let now = self.0.context.clock.now();
         let channel = self.channel(platform).await?.filter(|channel| channel.is_connecting());
@@ -77,7 +78,7 @@ impl Channels {
             }
             return Ok(0);
         };
-        let held = all.entry(platform).or_insert_with(|| Held::new(Arc::clone(&channel), now));
+        let held = all.entry(platform).or_insert_with(|| PlatformConnection::new(Arc::clone(&channel), now));
         held.follow(channel, now);
         if !self.keep_lease(held, now).await? {
             return Ok(0);
@@ -86,37 +87,37 @@ impl Channels {
             self.open(held);
         }
         let mut items = 0;
-        let mut place = 0;
-        while place < held.open.len() {
+        let mut index = 0;
+        while index < held.open.len() {
             let count = held.open.len();
-            items += self.take_from(held, place).await?;
-            // One that ended made room for the next.
-            place += usize::from(held.open.len() >= count);
+            items += self.process_events(held, index).await?;
+            // Removing an ended connection shifts the next one to this index.
+            index += usize::from(held.open.len() >= count);
         }
-        // Shown to whoever asks, and to other daemons.
-        if held.kept.is_connected != held.is_connected() {
+        // Published for the status API and other daemons.
+        if held.stored.is_connected != held.is_connected() {
             self.keep_lease(held, now).await?;
         }
         Ok(items)
     }
 
-    /// Whether the connection is this daemon's.
-    async fn keep_lease(&self, held: &mut Held, now: Timestamp) -> Result<bool, ChannelError> {
+    /// Acquires or renews the lease; returns whether this daemon holds it.
+    async fn keep_lease(&self, held: &mut PlatformConnection, now: Timestamp) -> Result<bool, ChannelError> {
         let state = held.state();
         let lease = held.lease.clone().filter(|(_, until)| *until > now);
         if let Some((_, until)) = &lease
-            && held.kept.is_connected == state.is_connected
-            && now + (LEASE - RENEWED_AFTER) < *until
+            && held.stored.is_connected == state.is_connected
+            && now + (LEASE_DURATION - RENEWAL_INTERVAL) < *until
         {
             return Ok(true);
         }
         let lease = lease.map(|(lease, _)| lease);
         let (platform, owner, known) = (held.channel.platform, Arc::clone(&self.0.context.instance), lease.clone());
         let claim = async move |tx: &mut Tx| {
-            let claimed = store::claim_connection(tx, platform, &owner, known.as_ref(), LEASE).await?;
-            if let Some((lease, kept)) = &claimed
+            let claimed = store::claim_connection(tx, platform, &owner, known.as_ref(), LEASE_DURATION).await?;
+            if let Some((lease, stored)) = &claimed
                 && known.as_ref() == Some(lease)
-                && *kept != state
+                && *stored != state
             {
                 store::put_connection(tx, platform, &state).await?;
                 return Ok(Some((lease.clone(), state.clone())));
@@ -125,38 +126,38 @@ impl Channels {
         };
         let claimed = self.0.context.db.write_relaxed(claim).await?;
         if claimed.as_ref().map(|(lease, _)| lease) != lease.as_ref() {
-            // Another daemon holds it, or did so meanwhile.
+            // Another daemon holds or held the lease.
             held.open.clear();
         }
-        let Some((claimed, kept)) = claimed else {
+        let Some((claimed, stored)) = claimed else {
             held.lease = None;
-            // Asked again then: the other one may have gone without a word.
-            held.retry_at = now + RENEWED_AFTER;
+            // Retried later, because the other daemon may have died.
+            held.retry_at = now + RENEWAL_INTERVAL;
             return Ok(false);
         };
         if lease.is_none() {
             held.retry_at = held.retry_at.min(now);
         }
-        held.lease = Some((claimed, now + LEASE));
-        held.kept = kept;
+        held.lease = Some((claimed, now + LEASE_DURATION));
+        held.stored = stored;
         Ok(true)
     }
 
-    fn open(&self, held: &mut Held) {
-        let opening = Opening {
+    fn open(&self, held: &mut PlatformConnection) {
+        let options = ConnectOptions {
             resume: held.state().resume,
             unit: self.0.context.entropy.unit(),
             wake: Arc::clone(&self.0.connections.wake),
         };
-        if let Some(connection) = Arc::clone(&held.channel.adapter).connect(opening) {
-            held.open.push(Open { connection, connected_at: None, waiting: None });
+        if let Some(connection) = Arc::clone(&held.channel.adapter).connect(options) {
+            held.open.push(OpenConnection { connection, connected_at: None, waiting: None });
         }
     }
 
-    async fn take_from(&self, held: &mut Held, place: usize) -> Result<u64, ChannelError> {
+    async fn process_events(&self, held: &mut PlatformConnection, index: usize) -> Result<u64, ChannelError> {
         let mut items = 0;
-        for _ in 0..MOST_BATCHES {
-            let Some(open) = held.open.get_mut(place) else { break };
+        for _ in 0..MAX_BATCHES {
+            let Some(open) = held.open.get_mut(index) else { break };
             let event = open.waiting.take().map(ConnectionEvent::Batch).or_else(|| open.connection.try_next());
             match event {
                 None => break,
@@ -171,12 +172,12 @@ impl Channels {
                 Some(ConnectionEvent::Connected) => {
                     open.connected_at = Some(self.0.context.clock.now());
                     let channel = Arc::clone(&held.channel);
-                    self.note_outcome(&channel, None).await;
+                    self.record_outcome(&channel, None).await;
                 }
-                Some(ConnectionEvent::Leaving) if place + 1 == held.open.len() => self.open(held),
+                Some(ConnectionEvent::Leaving) if index + 1 == held.open.len() => self.open(held),
                 Some(ConnectionEvent::Leaving) => {}
                 Some(ConnectionEvent::Ended(ended)) => {
-                    self.note_end(held, place, ended).await;
+                    self.handle_end(held, index, ended).await;
                     break;
                 }
             }
@@ -184,35 +185,35 @@ impl Channels {
         Ok(items)
     }
 
-    async fn note_end(&self, held: &mut Held, place: usize, ended: Ended) {
+    async fn handle_end(&self, held: &mut PlatformConnection, index: usize, ended: Ended) {
         let now = self.0.context.clock.now();
-        let is_last = place + 1 == held.open.len();
-        let gone = held.open.remove(place);
+        let is_last = index + 1 == held.open.len();
+        let ended_connection = held.open.remove(index);
         if !is_last {
             return;
         }
-        held.kept.resume = gone.connection.resume();
-        if gone.connected_at.is_some_and(|since| now.since(since) >= STOOD) {
+        held.stored.resume = ended_connection.connection.resume();
+        if ended_connection.connected_at.is_some_and(|since| now.since(since) >= STABLE_AFTER) {
             held.failures = 0;
         }
         let delay = match (&ended.error, held.failures) {
-            (Some(SendError::Credentials(_) | SendError::NotSetUp(_)), _) => AFTER_REFUSAL,
+            (Some(SendError::Credentials(_) | SendError::NotSetUp(_)), _) => REJECTED_RETRY_DELAY,
             (_, 0) => Duration::ZERO,
             (_, failures) => BACKOFF.delay(failures, self.0.context.entropy.unit()),
         };
         held.failures = held.failures.saturating_add(1);
         held.retry_at = now + delay.max(ended.wait.unwrap_or_default());
-        // Without waiting there is nothing that anybody would have to look at.
+        // A connection that ended without an error needs no attention.
         if let Some(error) = ended.error {
-            tracing::info!(platform = held.channel.platform.id(), %error, "a connection to a chat platform ended");
+            tracing::info!(platform = held.channel.platform.id(), %error, "chat platform connection ended");
             let channel = Arc::clone(&held.channel);
-            self.note_outcome(&channel, Some(error.to_string())).await;
+            self.record_outcome(&channel, Some(error.to_string())).await;
         }
         self.0.connections.wake.notify_one();
     }
 
-    /// Ends every connection, so that other daemons may open them, and waits until nothing waits for a permit here any
-    /// more, `limit` at most.
+    /// Closes all connections so that other daemons can open them, and waits up to `limit` for messages that wait for a
+    /// permit.
     pub async fn drain(&self, limit: Duration) {
         let all = std::mem::take(&mut *self.0.connections.held.lock().await);
         for held in all.into_values() {
@@ -221,19 +222,19 @@ impl Channels {
         self.0.queue.drain(limit).await;
     }
 
-    async fn release(&self, mut held: Held) {
+    async fn release(&self, mut held: PlatformConnection) {
         let (resume, platform) = (held.state().resume, held.channel.platform);
         held.open.clear();
         let Some((lease, _)) = held.lease else { return };
         let release = async move |tx: &mut Tx| store::release_connection(tx, platform, &lease, resume.clone()).await;
         if let Err(error) = self.0.context.db.write_relaxed(release).await {
-            tracing::debug!(%error, "a connection to a chat platform is taken over when its lease ends");
+            tracing::debug!(%error, "failed to release chat platform connection; its lease will expire");
         }
     }
 }
 
 impl Channel {
-    /// Whether the daemon connects to the platform itself.
+    /// Returns whether the daemon connects to the platform itself.
     fn is_connecting(&self) -> bool {
         self.rules.mode == ChannelMode::Connect
     }

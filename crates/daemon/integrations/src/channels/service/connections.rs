@@ -1,4 +1,4 @@
-//! The connections to platforms as this daemon holds them.
+//! State of this daemon's platform connections.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,56 +11,56 @@ use agentd_core::runtime::NextDue;
 use tokio::sync::{Mutex, Notify};
 
 use super::adapters::Channel;
-use crate::channels::store::KeptConnection;
+use crate::channels::store::StoredConnection;
 
-pub(super) const LEASE: Duration = Duration::from_secs(30);
-pub(super) const RENEWED_AFTER: Duration = Duration::from_secs(10);
+pub(super) const LEASE_DURATION: Duration = Duration::from_secs(30);
+pub(super) const RENEWAL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Every platform's, as this daemon holds it.
+/// Connections of this daemon to all platforms.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
-    pub(super) held: Mutex<BTreeMap<Platform, Held>>,
+    pub(super) held: Mutex<BTreeMap<Platform, PlatformConnection>>,
     pub(super) wake: Arc<Notify>,
     pub(super) next_due: NextDue,
 }
 
-/// What this daemon holds of a platform.
+/// Connection of this daemon to a platform.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct PlatformConnection {
     pub(super) channel: Arc<Channel>,
-    /// The last one stays; those before it are about to be ended by the platform.
-    pub(super) open: Vec<Open>,
-    pub(super) kept: KeptConnection,
-    /// The lease and when it ends; `None`: another daemon holds it.
+    /// Open connections; the platform is about to close all but the last one.
+    pub(super) open: Vec<OpenConnection>,
+    pub(super) stored: StoredConnection,
+    /// Lease and its expiry; `None` if another daemon holds it.
     pub(super) lease: Option<(HeldRow, Timestamp)>,
     pub(super) retry_at: Timestamp,
     pub(super) failures: u32,
 }
 
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct OpenConnection {
     pub(super) connection: Connection,
     pub(super) connected_at: Option<Timestamp>,
-    /// Could not be stored.
+    /// Batch that could not be stored.
     pub(super) waiting: Option<Batch>,
 }
 
-impl Held {
+impl PlatformConnection {
     pub(super) fn new(channel: Arc<Channel>, now: Timestamp) -> Self {
-        let kept = KeptConnection::default();
-        Self { channel, open: Vec::new(), kept, lease: None, retry_at: now, failures: 0 }
+        let stored = StoredConnection::default();
+        Self { channel, open: Vec::new(), stored, lease: None, retry_at: now, failures: 0 }
     }
 
-    /// Goes by other settings from now on.
+    /// Applies changed settings.
     pub(super) fn follow(&mut self, channel: Arc<Channel>, now: Timestamp) {
         if Arc::ptr_eq(&self.channel, &channel) {
             return;
         }
         if self.channel.connection_key != channel.connection_key {
-            self.kept.resume = self.state().resume;
+            self.stored.resume = self.state().resume;
             self.open.clear();
         }
-        // The owner may have put right what was wrong.
+        // The owner may have fixed the problem.
         (self.channel, self.retry_at, self.failures) = (channel, now, 0);
     }
 
@@ -68,18 +68,18 @@ impl Held {
         self.open.iter().any(|open| open.connected_at.is_some())
     }
 
-    /// As it is to be kept.
-    pub(super) fn state(&self) -> KeptConnection {
+    /// Returns the state to be stored.
+    pub(super) fn state(&self) -> StoredConnection {
         let resume = match self.open.last() {
             Some(open) => open.connection.resume(),
-            None => self.kept.resume.clone(),
+            None => self.stored.resume.clone(),
         };
-        KeptConnection { resume, is_connected: self.is_connected() }
+        StoredConnection { resume, is_connected: self.is_connected() }
     }
 
-    /// When there is something to do though nothing comes.
+    /// Returns the time of the next action if no event arrives.
     pub(super) fn due(&self) -> Timestamp {
-        let renewal = self.lease.as_ref().map(|(_, until)| *until - (LEASE - RENEWED_AFTER));
+        let renewal = self.lease.as_ref().map(|(_, until)| *until - (LEASE_DURATION - RENEWAL_INTERVAL));
         let retry = (self.open.is_empty()).then_some(self.retry_at);
         renewal.into_iter().chain(retry).min().unwrap_or(self.retry_at)
     }

@@ -1,14 +1,14 @@
-//! Completing a message before its turn: joining the parts of an album, which platforms send as messages of their own,
-//! perhaps to several daemons; and fetching files into the workspace of the agent that answers.
+//! Completes a message before its turn: joins the parts of an album and fetches files into the workspace of the agent.
+//! Platforms send the parts of an album as separate messages, possibly to several daemons.
 //!
 //! Invariants
-//! - Each part of an album is a row of its own until the first one takes the others over, in one transaction; no part is
-//!   in two messages, whichever daemon joins them. A part that comes after that is a message of its own.
-//! - An album of a group of which no part is meant for the agent is deleted.
-//! - Only files are fetched of somebody whom the owner let in, where the channel's `attachments` is on.
-//! - A file has its place by its message, and is there whole or not at all: whoever does it again, after a kill too,
-//!   fetches what is missing and nothing twice.
-//! - That a file cannot be had holds up no turn: the agent is told why.
+//! - Each part of an album is a separate row until the first one takes over the others in one transaction. No part is
+//!   in two messages, and a part that arrives later is a separate message.
+//! - An album in a group is deleted if no part is addressed to the agent.
+//! - Files are only fetched for trusted senders, and only if the channel's `attachments` is on.
+//! - The path of a file is determined by its message, and files are written atomically. A retry, also after a kill,
+//!   fetches only missing files.
+//! - A file that cannot be fetched does not block the turn; the agent is told the reason.
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,8 +23,8 @@ use super::{Channel, Channels};
 use crate::channels::model::{ALBUM_PAUSE, ChannelMessage, FetchedFile, MAX_ALBUM_WAIT, MAX_FILE_BYTES, MAX_FILES};
 use crate::channels::store;
 
-/// For one file.
-const TIME_LIMIT: Duration = Duration::from_secs(60);
+/// Maximum duration of fetching a file.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The state of an album when its first part is to be answered.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,11 +33,11 @@ pub(crate) enum Album {
     Joined(Box<ChannelMessage>),
     /// Further parts may come within this time.
     Incomplete(Duration),
-    /// It is not meant for the agent.
+    /// No part is addressed to the agent.
     Unaddressed,
 }
 
-/// Why a file is not there.
+/// Reason why a file was not fetched.
 #[derive(Debug, thiserror::Error)]
 enum FileError {
     #[error("a message has more than {MAX_FILES} files, and the first ones alone are fetched")]
@@ -46,7 +46,7 @@ enum FileError {
     NotHandedOut { platform: &'static str },
     #[error("it is larger than {} MiB", MAX_FILE_BYTES >> 20)]
     TooLarge,
-    #[error("it did not come within {} seconds", TIME_LIMIT.as_secs())]
+    #[error("it did not come within {} seconds", FETCH_TIMEOUT.as_secs())]
     TooSlow,
     #[error(transparent)]
     Platform(#[from] SendError),
@@ -55,10 +55,10 @@ enum FileError {
 }
 
 impl Channels {
-    /// Joins the parts that came, once no more are to be expected.
+    /// Joins the parts of an album once no more are expected.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// The database fails.
     pub(crate) async fn join_album(&self, first: &ChannelMessage) -> Result<Album, StoreError> {
         let first = first.clone();
         let work = async move |tx: &mut Tx| {
@@ -69,7 +69,7 @@ impl Channels {
             let parts = take_over(tx, &first, parts).await?;
             let ids: Vec<_> = parts.iter().map(|part| part.id.clone()).collect();
             match ChannelMessage::joined(parts) {
-                // Another daemon changed it meanwhile: what is left is found the next time.
+                // Another daemon changed it meanwhile; the rest is joined in the next attempt.
                 Some(joined) if !store::update_joined(tx, &joined).await? => Ok(Album::Incomplete(ALBUM_PAUSE)),
                 Some(joined) => Ok(Album::Joined(Box::new(joined))),
                 None => {
@@ -83,7 +83,7 @@ impl Channels {
         self.0.context.db.write(work).await
     }
 
-    /// What became of the message's files, in their order; empty where none are fetched.
+    /// Returns the results of fetching the message's files in order; empty if none are fetched.
     pub(crate) async fn fetch_files(
         &self,
         channel: &Channel,
@@ -93,7 +93,7 @@ impl Channels {
         if !channel.rules.attachments || !message.is_trusted || message.attachments.is_empty() {
             return Vec::new();
         }
-        let workspace = match self.0.uses.agents.workspace(agent) {
+        let workspace = match self.0.dependencies.agents.workspace(agent) {
             Ok(workspace) => workspace,
             Err(error) => return vec![FetchedFile::Failed(error.to_string()); message.attachments.len()],
         };
@@ -102,14 +102,14 @@ impl Channels {
             let fetched = if index < MAX_FILES {
                 let mark = format!("{}-{index}", message.id);
                 let fetch = self.fetch_file(channel.adapter.as_ref(), attachment, &workspace, &path, &mark);
-                tokio::time::timeout(TIME_LIMIT, fetch).await.unwrap_or(Err(FileError::TooSlow))
+                tokio::time::timeout(FETCH_TIMEOUT, fetch).await.unwrap_or(Err(FileError::TooSlow))
             } else {
                 Err(FileError::TooMany)
             };
             files.push(match fetched {
                 Ok(()) => FetchedFile::At(path),
                 Err(error) => {
-                    tracing::info!(message = %message.id, %error, "a file of a chat platform could not be fetched");
+                    tracing::info!(message = %message.id, %error, "failed to fetch chat platform file");
                     FetchedFile::Failed(error.to_string())
                 }
             });
@@ -125,7 +125,7 @@ impl Channels {
         path: &str,
         mark: &str,
     ) -> Result<(), FileError> {
-        let tools = &self.0.uses.tools;
+        let tools = &self.0.dependencies.tools;
         if tools.has_file(workspace, path).await? {
             return Ok(());
         }
@@ -152,7 +152,7 @@ impl Channels {
     }
 }
 
-/// The first part and those of the others that still wait. None are taken where none is meant for the agent.
+/// Takes over the other parts that are still pending. Takes none if no part is addressed to the agent.
 async fn take_over(
     tx: &mut Tx,
     first: &ChannelMessage,

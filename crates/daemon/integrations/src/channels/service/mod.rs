@@ -1,4 +1,4 @@
-//! What can be done with channels.
+//! Operations of channels.
 
 mod adapters;
 mod approvals;
@@ -36,14 +36,14 @@ use connections::Connections;
 pub(super) use contents::Album;
 pub use status::{ChannelStatus, ChannelSummary};
 
-/// Messages that one daemon holds while their turns wait for a permit; more than this stay for others, and for later.
-const MOST_HELD: usize = 128;
+/// Maximum number of messages per daemon that wait for a permit; further ones stay in the queue.
+const MAX_WAITING_MESSAGES: usize = 128;
 /// Maximum length of a sender's name or id in a text.
 const MAX_NAME_CHARACTERS: usize = 100;
-/// The most of an answer that is sent.
+/// Maximum length of an answer that is sent.
 const MAX_ANSWER_BYTES: usize = 200 * 1024;
 
-/// What channels are built on.
+/// Dependencies of channels.
 #[derive(Debug, Clone)]
 pub struct ChannelDependencies {
     pub settings: Settings,
@@ -52,18 +52,18 @@ pub struct ChannelDependencies {
     pub chat: Chat,
     pub tools: Tools,
     pub notify: Notify,
-    /// How the daemon is reached from outside, without a slash at the end.
+    /// Public base URL of the daemon, without a trailing slash.
     pub base_url: String,
-    /// The same, if it was configured: only then can users open it.
+    /// Base URL if it was configured, so that users can open it.
     pub public_url: Option<String>,
 }
 
 struct Inner {
     context: AppContext,
-    uses: ChannelDependencies,
+    dependencies: ChannelDependencies,
     adapters: Adapters,
     admission: BTreeMap<Platform, RateLimiter<String>>,
-    /// Pairing codes that replace another one.
+    /// Rate limiter of pairing codes that replace another one.
     evictions: RateLimiter<Platform>,
     counts: OutcomeCounts,
     queue: WorkQueue,
@@ -81,28 +81,32 @@ impl std::fmt::Debug for Channels {
     }
 }
 
-/// The name of a sender, or else the id, in one line. Longer ones are cut.
+/// Returns the name of a sender, or the id if there is none, as one truncated line.
 fn plain_name(sender: &Sender) -> String {
     let name = if sender.name.trim().is_empty() { &sender.id } else { &sender.name };
-    plain(name)
+    single_line(name)
 }
 
-/// Text that a sender chose, in one line that ends no inline code. Longer texts are cut.
-fn plain(text: &str) -> String {
+/// Returns text chosen by a sender as one truncated line that cannot end inline code.
+fn single_line(text: &str) -> String {
     let one_line = text.replace(['`', '\n', '\t'], " ");
     visible::escape(&one_line).chars().take(MAX_NAME_CHARACTERS).collect()
 }
 
 impl Channels {
-    pub fn new(context: &AppContext, uses: ChannelDependencies) -> Detached<Self> {
+    pub fn new(context: &AppContext, dependencies: ChannelDependencies) -> Detached<Self> {
         Detached::new(Self(Arc::new(Inner {
             context: context.clone(),
-            adapters: Adapters::new(uses.settings.clone(), context.clock.clone(), uses.base_url.clone()),
+            adapters: Adapters::new(
+                dependencies.settings.clone(),
+                context.clock.clone(),
+                dependencies.base_url.clone(),
+            ),
             admission: Platform::ALL.map(|platform| (platform, RateLimiter::new(LIMITS))).into(),
             evictions: RateLimiter::new(EVICTION_LIMITS),
-            uses,
+            dependencies,
             counts: OutcomeCounts::default(),
-            queue: WorkQueue::new(context, QUEUE, MOST_HELD),
+            queue: WorkQueue::new(context, QUEUE, MAX_WAITING_MESSAGES),
             progress_due: NextDue::default(),
             connections: Connections::default(),
         })))
@@ -112,31 +116,31 @@ impl Channels {
         &self.0.context
     }
 
-    pub(super) fn uses(&self) -> &ChannelDependencies {
-        &self.0.uses
+    pub(super) fn dependencies(&self) -> &ChannelDependencies {
+        &self.0.dependencies
     }
 
     pub(super) fn queue(&self) -> &WorkQueue {
         &self.0.queue
     }
 
-    /// When the next turn is to be reported on, if none ends.
+    /// Returns the time at which the next turn is reported on.
     pub(super) fn progress_due(&self) -> &NextDue {
         &self.0.progress_due
     }
 
-    /// What became of requests since the daemon started, by outcome.
+    /// Returns the number of requests by outcome since the daemon started.
     #[must_use]
     pub fn request_counts(&self) -> Vec<(&'static str, u64)> {
         self.0.counts.read()
     }
 
-    /// A platform that is turned on; `None` while it is off.
+    /// Returns an enabled platform; `None` if it is disabled.
     pub(super) async fn channel(&self, platform: Platform) -> Result<Option<Arc<Channel>>, ChannelError> {
         Ok(self.0.adapters.find(platform).await?)
     }
 
-    /// Sends something there once the transaction has committed; once for each key.
+    /// Enqueues a message in the transaction, at most once per key.
     pub(super) async fn send_in(
         &self,
         tx: &mut Tx,
@@ -151,17 +155,17 @@ impl Channels {
         let details = serde_json::to_value(details).unwrap_or_default();
         let mut message = Notification::new(target, "", text).idempotency_key(key).details(details);
         message.agent = agent.map(str::to_owned);
-        match self.0.uses.notify.enqueue(tx, &message).await {
+        match self.0.dependencies.notify.enqueue(tx, &message).await {
             Ok(_) => Ok(()),
             Err(NotifyError::Store(error)) => Err(error),
             Err(error) => {
-                tracing::error!(%error, "an answer cannot be sent");
+                tracing::error!(%error, "failed to enqueue answer");
                 Ok(())
             }
         }
     }
-    /// Keeps what went wrong when something was last sent. That it cannot be kept stops nothing.
-    pub(crate) async fn note_outcome(&self, channel: &Channel, error: Option<String>) {
+    /// Records the error of the last delivery, or clears it. A failure to record it is ignored.
+    pub(crate) async fn record_outcome(&self, channel: &Channel, error: Option<String>) {
         let platform = channel.platform;
         let known = async {
             let states = store::list_states(&mut self.0.context.db.read().await?).await?;
@@ -170,9 +174,9 @@ impl Channels {
         if known.await.is_ok_and(|known| known == error) {
             return;
         }
-        let note = async move |tx: &mut Tx| store::note_error(tx, platform, error.as_deref()).await;
+        let note = async move |tx: &mut Tx| store::record_error(tx, platform, error.as_deref()).await;
         if let Err(error) = self.0.context.db.write_relaxed(note).await {
-            tracing::debug!(%error, "what a chat platform said could not be kept");
+            tracing::debug!(%error, "failed to record chat platform error");
         }
     }
 }

@@ -5,16 +5,16 @@ use agentd_base::Page;
 use agentd_chat_platforms::{IncomingMessage, Platform};
 use agentd_store::{Read, StoreError, Tx};
 
-use super::{Channels, plain};
+use super::{Channels, single_line};
 use crate::channels::error::ChannelError;
 use crate::channels::model::{
-    ApprovedSender, ApprovedSenders, CODE_LIFE, ChannelSettings, MAX_OPEN_CODES, MessageDetails,
+    ApprovedSender, ApprovedSenders, CODE_LIFETIME, ChannelSettings, MAX_OPEN_CODES, MessageDetails,
     PAIRING_LIMIT_NOTICE_INTERVAL, Pairing, new_code,
 };
 use crate::channels::store;
 
 impl Channels {
-    /// Sends an unknown sender a code, unless there is an open one, and notifies the owner. Where all codes of the
+    /// Sends an unknown sender a pairing code, unless there is an open one, and notifies the owner. If all codes of the
     /// platform are in use, the oldest one is withdrawn.
     pub(super) async fn offer_pairing(
         &self,
@@ -41,7 +41,7 @@ impl Channels {
             reply_to: message.reply_to.clone(),
             is_refused: false,
             requested_at: now,
-            expires_at: now + CODE_LIFE,
+            expires_at: now + CODE_LIFETIME,
         };
         store::insert_pairing(tx, &pairing).await?;
         let text = format!(
@@ -54,7 +54,7 @@ impl Channels {
         self.send_in(tx, platform, &details, &text, key, None).await?;
         match is_full {
             false => self.notify_of_pairing(tx, &pairing).await,
-            true if store::note_pairing_limit(tx, platform, PAIRING_LIMIT_NOTICE_INTERVAL).await? => {
+            true if store::record_pairing_limit(tx, platform, PAIRING_LIMIT_NOTICE_INTERVAL).await? => {
                 self.notify_of_pairing_limit(tx, &pairing).await
             }
             true => Ok(()),
@@ -63,7 +63,7 @@ impl Channels {
 
     async fn notify_of_pairing(&self, tx: &mut Tx, pairing: &Pairing) -> Result<(), StoreError> {
         let (platform, code) = (pairing.platform.id(), &pairing.code);
-        let (name, id) = (plain(&pairing.sender.name), plain(&pairing.sender.id));
+        let (name, id) = (single_line(&pairing.sender.name), single_line(&pairing.sender.id));
         let body = format!(
             "Somebody on {platform} wants to talk to your agent: `{name}`, whose id there is `{id}`.\n\nIf you know them, \
              let them in: `agentd channels approve {platform} {code}`, or POST \
@@ -94,14 +94,14 @@ impl Channels {
         .await
     }
 
-    /// Notifies where proactive messages go, or else by email where that is set up.
+    /// Notifies the target of proactive messages, or the owner by email if that is configured.
     async fn notify_operator(&self, tx: &mut Tx, subject: &str, body: String, key: String) -> Result<(), StoreError> {
-        let settings = &self.0.uses.settings;
+        let settings = &self.0.dependencies.settings;
         let wanted = settings.proactive().delivery.as_deref().and_then(|target| target.parse::<Target>().ok());
         let email = || settings.email().enabled.then(|| Target::Email(String::new()));
         let Some(target) = wanted.or_else(email) else { return Ok(()) };
         let message = Notification::new(target, subject, body).idempotency_key(key);
-        match self.0.uses.notify.enqueue(tx, &message).await {
+        match self.0.dependencies.notify.enqueue(tx, &message).await {
             Ok(_) => Ok(()),
             Err(NotifyError::Store(error)) => Err(error),
             Err(error) => {
@@ -111,10 +111,10 @@ impl Channels {
         }
     }
 
-    /// Open codes, the newest first, and how many there are.
+    /// Returns a page of open codes, newest first, and their total number.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// The database fails.
     pub async fn pairings(&self, page: Page) -> Result<(Vec<Pairing>, u64), ChannelError> {
         let now = self.0.context.clock.now();
         let pairings = store::list_pairings(&mut self.0.context.db.read().await?, now).await?;
@@ -124,11 +124,11 @@ impl Channels {
         Ok((pairings.into_iter().skip(skipped).take(limit).collect(), total))
     }
 
-    /// Approves the sender who has this code, and tells the sender. The first one of a platform without an owner becomes
-    /// the owner.
+    /// Approves the sender of this code and notifies the sender. The first sender of a platform without an owner
+    /// becomes its owner.
     ///
     /// # Errors
-    /// `PairingNotFound`, or the store's refusal.
+    /// `PairingNotFound`, or the database fails.
     pub async fn approve(&self, platform: Platform, code: &str) -> Result<ApprovedSender, ChannelError> {
         let (this, code) = (self.clone(), code.trim().to_ascii_uppercase());
         let allowed = self.allowed_senders(platform).await?;
@@ -151,10 +151,10 @@ impl Channels {
         self.0.context.db.write(work).await
     }
 
-    /// Refuses whoever has this code: they are not told, and get no other one for the rest of its hour.
+    /// Refuses the sender of this code, who is not notified and gets no other code until it expires.
     ///
     /// # Errors
-    /// `PairingNotFound`, or the store's refusal.
+    /// `PairingNotFound`, or the database fails.
     pub async fn refuse(&self, platform: Platform, code: &str) -> Result<(), ChannelError> {
         let code = code.trim().to_ascii_uppercase();
         let work = async move |tx: &mut Tx| {
@@ -164,10 +164,10 @@ impl Channels {
         self.0.context.db.write(work).await
     }
 
-    /// The approved senders and the owner.
+    /// Returns the approved senders and the owner.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// The database fails.
     pub async fn senders(&self, platform: Platform) -> Result<ApprovedSenders, ChannelError> {
         let allowed = self.allowed_senders(platform).await?;
         let mut read = self.0.context.db.read_snapshot().await?;
@@ -176,10 +176,10 @@ impl Channels {
         Ok(ApprovedSenders { senders, owner_id })
     }
 
-    /// Makes an approved or allowed sender the owner; `None`: the platform has none, and its chats decide nothing.
+    /// Makes an approved or allowed sender the owner; `None` removes the owner, so that chats cannot decide approvals.
     ///
     /// # Errors
-    /// `SenderNotFound`, or the store's refusal.
+    /// `SenderNotFound`, or the database fails.
     pub async fn set_owner(&self, platform: Platform, sender: Option<String>) -> Result<(), ChannelError> {
         let allowed = self.allowed_senders(platform).await?;
         let work = async move |tx: &mut Tx| {
@@ -192,10 +192,10 @@ impl Channels {
         self.0.context.db.write(work).await
     }
 
-    /// Removes an approved sender, who is unknown from now on. An owner is none any more.
+    /// Removes an approved sender, who becomes unknown. A removed owner loses that role.
     ///
     /// # Errors
-    /// `SenderNotFound`, or the store's refusal.
+    /// `SenderNotFound`, or the database fails.
     pub async fn remove_sender(&self, platform: Platform, sender: &str) -> Result<(), ChannelError> {
         let sender = sender.to_owned();
         let work = async move |tx: &mut Tx| {
@@ -211,11 +211,11 @@ impl Channels {
     }
 
     async fn allowed_senders(&self, platform: Platform) -> Result<Vec<String>, ChannelError> {
-        Ok(self.0.uses.settings.get::<ChannelSettings>().await?.rules(platform).allowed_senders)
+        Ok(self.0.dependencies.settings.get::<ChannelSettings>().await?.rules(platform).allowed_senders)
     }
 }
 
-/// The owner, unless the sender may not write any more.
+/// Returns the owner, unless the owner may no longer write.
 async fn find_owner(read: &mut Read, platform: Platform, allowed: &[String]) -> Result<Option<String>, StoreError> {
     let Some(owner) = store::find_owner(read, platform).await? else { return Ok(None) };
     let is_trusted = allowed.contains(&owner) || store::find_sender(read, platform, &owner).await?;

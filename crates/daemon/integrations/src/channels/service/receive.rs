@@ -1,4 +1,4 @@
-//! Letting messages in.
+//! Receiving messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +13,19 @@ use serde_json::{Value, json};
 use super::{Channel, Channels};
 use crate::channels::error::ChannelError;
 use crate::channels::model::{
-    ALBUM_PAUSE, ChannelMessageId, GroupPolicy, MessageDetails, MessageEnd, QUEUE, SenderPolicy, parse_button,
+    ALBUM_PAUSE, ChannelMessageId, FinalStatus, GroupPolicy, MessageDetails, QUEUE, SenderPolicy, parse_button,
     parse_decision,
 };
 use crate::channels::store;
 
-/// Senders of messages that are let in and not stored yet. What is not stored comes again, and must not count twice.
-struct Admitted<'a> {
+/// Admitted senders of messages that are not stored yet. On drop they are returned to the limiter, because unstored
+/// messages are delivered again and must not count twice.
+struct AdmittedSenders<'a> {
     admission: &'a RateLimiter<String>,
     senders: Vec<String>,
 }
 
-impl Drop for Admitted<'_> {
+impl Drop for AdmittedSenders<'_> {
     fn drop(&mut self) {
         for sender in &self.senders {
             self.admission.put_back(sender);
@@ -33,10 +34,10 @@ impl Drop for Admitted<'_> {
 }
 
 impl Channels {
-    /// Takes a request of a platform; answers what the platform is to get, after what came is stored.
+    /// Processes a webhook request; returns the response after its content was stored.
     ///
     /// # Errors
-    /// `Off`, `Unverified`, `Malformed`, `KeysAway`, `TooFast`, `Overloaded`, or the store's refusal.
+    /// `Off`, `Unverified`, `Malformed`, `KeysUnavailable`, `TooFast`, `Overloaded`, or the database fails.
     pub async fn receive(&self, platform: Platform, request: WebhookRequest) -> Result<WebhookAnswer, ChannelError> {
         let received = async {
             let channel = self.channel(platform).await?.ok_or(ChannelError::Off)?;
@@ -47,16 +48,16 @@ impl Channels {
         received.await.inspect_err(|error: &ChannelError| self.0.counts.count(error.outcome()))
     }
 
-    /// Stores what came, however it came.
+    /// Stores incoming events, independent of how they were received.
     ///
     /// # Errors
-    /// `TooFast`, `Overloaded`, or the store's refusal. Then all of it may be taken again.
+    /// `TooFast`, `Overloaded`, or the database fails. All events can be delivered again then.
     pub(super) async fn take(&self, channel: &Arc<Channel>, incoming: Vec<Incoming>) -> Result<(), ChannelError> {
         let admission = self.0.admission.get(&channel.platform).ok_or(ChannelError::Off)?;
         let (mut messages, mut decisions, mut undelivered) = (Vec::new(), Vec::new(), Vec::new());
         for incoming in incoming.into_iter().filter_map(read_button) {
             match incoming {
-                Incoming::Message(message) if is_kept(channel.rules.groups, &message) => messages.push(message),
+                Incoming::Message(message) if should_store(channel.rules.groups, &message) => messages.push(message),
                 Incoming::Message(_) => {}
                 Incoming::Decision(decision) => decisions.push(decision),
                 Incoming::Undelivered(failure) => undelivered.push(failure),
@@ -65,19 +66,19 @@ impl Channels {
         if !messages.is_empty() {
             admission.check_backlog(&self.0.context).await?;
         }
-        let mut admitted = Admitted { admission, senders: Vec::new() };
-        let mut kept = Vec::new();
+        let mut admitted = AdmittedSenders { admission, senders: Vec::new() };
+        let mut admitted_messages = Vec::new();
         for message in messages {
             if self.admit(admission, &message.sender.id)? {
                 admitted.senders.push(message.sender.id.clone());
-                kept.push(message);
+                admitted_messages.push(message);
             }
         }
-        if !kept.is_empty() {
+        if !admitted_messages.is_empty() {
             let (this, channel) = (self.clone(), Arc::clone(channel));
             let work = async move |tx: &mut Tx| {
                 let mut outcomes = Vec::new();
-                for message in &kept {
+                for message in &admitted_messages {
                     outcomes.push(this.store(tx, &channel, message).await?);
                 }
                 Ok::<_, StoreError>(outcomes)
@@ -89,7 +90,8 @@ impl Channels {
         for failure in undelivered {
             self.note_undelivered(channel.platform, failure).await?;
         }
-        // Last: what fails comes again as a whole, and a decision that comes again is told that it was made already.
+        // Last, because on an error all events are delivered again, and a repeated decision is reported as already
+        // made.
         for decision in decisions {
             if self.admit(admission, &decision.sender.id)? {
                 self.press(channel, decision).await?;
@@ -98,8 +100,8 @@ impl Channels {
         Ok(())
     }
 
-    /// Whether it is taken. What one sender writes too fast is dropped: were it refused, the platform would send it
-    /// again and again, before everybody else's.
+    /// Returns whether a message is admitted. Messages above a sender's limit are dropped, because the platform would
+    /// repeat rejected ones before the messages of other senders.
     fn admit(&self, admission: &RateLimiter<String>, sender: &String) -> Result<bool, ChannelError> {
         match admission.admit(sender, self.0.context.clock.now()) {
             Ok(()) => Ok(true),
@@ -111,7 +113,7 @@ impl Channels {
         }
     }
 
-    /// Stores a message for the agent, or offers its sender a pairing code, as the rules of the channel say.
+    /// Stores a message for the agent, or offers its sender a pairing code, depending on the rules of the channel.
     async fn store(&self, tx: &mut Tx, channel: &Channel, message: &IncomingMessage) -> Result<Outcome, StoreError> {
         let platform = channel.platform;
         let is_addressed = is_for_agent(channel.rules.groups, message);
@@ -130,9 +132,9 @@ impl Channels {
         if !store::insert_message(tx, &id, platform, message, is_trusted, is_addressed).await? {
             return Ok(Outcome::Repeated);
         }
-        store::note_received(tx, platform).await?;
+        store::record_received(tx, platform).await?;
         if is_addressed {
-            emit_received(tx, channel, message).await?;
+            emit_message_received(tx, channel, message).await?;
         }
         if let Some(what) = message.unreadable {
             self.answer_unreadable(tx, platform, &id, message, what).await?;
@@ -144,26 +146,26 @@ impl Channels {
             dedup_key: None,
             payload: json!({ "message_id": id }),
             run_at: tx.clock().now() + pause,
-            // How often is for the worker to decide.
+            // The worker limits the attempts.
             max_attempts: u32::MAX,
         })
         .await?;
         Ok(Outcome::Accepted)
     }
 
-    /// A message that had gone out did not arrive: it is a dead letter, and the channel says why.
+    /// Marks a sent message that did not arrive as dead-lettered, and records the reason for the channel.
     async fn note_undelivered(&self, platform: Platform, failure: Undelivered) -> Result<(), ChannelError> {
-        let notify = self.0.uses.notify.clone();
+        let notify = self.0.dependencies.notify.clone();
         let Undelivered { message_id, reason } = failure;
-        tracing::info!(platform = platform.id(), message = message_id, reason, "a message did not arrive");
+        tracing::info!(platform = platform.id(), message = message_id, reason, "message was not delivered");
         let note = async move |tx: &mut Tx| {
             notify.note_undelivered(tx, platform.id(), &message_id, &reason).await?;
-            store::note_error(tx, platform, Some(&reason)).await
+            store::record_error(tx, platform, Some(&reason)).await
         };
         Ok(self.0.context.db.write::<_, StoreError, _>(note).await?)
     }
 
-    /// Tells the sender that the message holds nothing that can be read.
+    /// Replies that the message has no readable content.
     async fn answer_unreadable(
         &self,
         tx: &mut Tx,
@@ -172,15 +174,15 @@ impl Channels {
         message: &IncomingMessage,
         what: &str,
     ) -> Result<(), StoreError> {
-        store::update_ended(tx, id, MessageEnd::Answered, None).await?;
+        store::update_ended(tx, id, FinalStatus::Answered, None).await?;
         let details = MessageDetails::new(message.reply_to.clone());
         let text = format!("agentd cannot read {what} yet.");
         self.send_in(tx, platform, &details, &text, format!("channel:{id}"), None).await
     }
 }
 
-/// What is on a button of another program is what the sender said. `None`: nobody decides by text that another program
-/// wrote.
+/// Treats a button of another program as a message of the sender. Returns `None` for text that would decide an
+/// approval, because another program wrote it.
 fn read_button(incoming: Incoming) -> Option<Incoming> {
     match incoming {
         Incoming::Decision(other) if parse_button(&other.data).is_none() => {
@@ -191,8 +193,8 @@ fn read_button(incoming: Incoming) -> Option<Incoming> {
     }
 }
 
-/// Tells hooks of a message that is meant for the agent.
-async fn emit_received(tx: &mut Tx, channel: &Channel, message: &IncomingMessage) -> Result<(), StoreError> {
+/// Emits an event for a message that is addressed to the agent.
+async fn emit_message_received(tx: &mut Tx, channel: &Channel, message: &IncomingMessage) -> Result<(), StoreError> {
     let data = json!({
         "platform": channel.platform.id(),
         "channel": message.chat.id,
@@ -203,18 +205,19 @@ async fn emit_received(tx: &mut Tx, channel: &Channel, message: &IncomingMessage
         "agent_id": channel.rules.agent_id,
         "content": message.text,
         "context": message.context,
-        "attachments": message.attachments.iter().map(named).collect::<Vec<_>>(),
+        "attachments": message.attachments.iter().map(attachment_data).collect::<Vec<_>>(),
     });
     tx.emit(NewEvent::new("channel.message.received", data)).await.map(|_| ())
 }
 
-/// Without where it is: that may open it to anybody.
-fn named(attachment: &Attachment) -> Value {
+/// Omits the source, which may grant access to the file.
+fn attachment_data(attachment: &Attachment) -> Value {
     json!({"name": attachment.name, "media_type": attachment.media_type, "bytes": attachment.bytes})
 }
 
-/// Whether a message is stored. In a group, parts of an album without a mention are stored too: another part may have one.
-fn is_kept(groups: GroupPolicy, message: &IncomingMessage) -> bool {
+/// Returns whether a message is stored. In a group, album parts without a mention are stored as well, because another
+/// part may have one.
+fn should_store(groups: GroupPolicy, message: &IncomingMessage) -> bool {
     let may_be_addressed = message.album.is_some() && message.unreadable.is_none() && groups != GroupPolicy::Never;
     is_for_agent(groups, message) || may_be_addressed
 }

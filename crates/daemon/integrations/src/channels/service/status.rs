@@ -1,4 +1,4 @@
-//! How the platforms are, and trying one out.
+//! Status of platforms, and tests.
 
 use agentd_base::Timestamp;
 use agentd_chat_platforms::{Account, Outgoing, Platform, SendError, Sent};
@@ -12,20 +12,20 @@ use crate::channels::error::ChannelError;
 use crate::channels::model::{ChannelMode, ChannelSettings};
 use crate::channels::store;
 
-/// How a platform is.
+/// Status of a platform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChannelStatus {
     Off,
-    /// It takes messages; none failed since the last one went out.
+    /// Receives messages; no delivery failed since the last success.
     Ready,
-    /// Its messages come by a connection that a daemon holds.
+    /// Receives messages over a connection held by a daemon.
     Connected,
-    /// The last message did not go out, or there is no connection, and `last_error` says why.
+    /// The last delivery failed or there is no connection; see `last_error`.
     Error,
 }
 
-/// A platform, as it is shown.
+/// Platform with its status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelSummary {
     pub platform: Platform,
@@ -41,18 +41,18 @@ pub struct ChannelSummary {
 const GREETING: &str = "Hello from agentd: this channel works.";
 
 impl Channels {
-    /// Where a platform sends its requests.
+    /// Returns the webhook URL of a platform.
     #[must_use]
     pub fn webhook_url(&self, platform: Platform) -> String {
-        webhook_url(&self.0.uses.base_url, platform)
+        webhook_url(&self.0.dependencies.base_url, platform)
     }
 
-    /// Every platform.
+    /// Returns all platforms.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// The database fails.
     pub async fn list(&self) -> Result<Vec<ChannelSummary>, ChannelError> {
-        let settings = self.0.uses.settings.get::<ChannelSettings>().await?;
+        let settings = self.0.dependencies.settings.get::<ChannelSettings>().await?;
         let mut read = self.0.context.db.read().await?;
         let mut states = store::list_states(&mut read).await?;
         let connected = store::list_connected(&mut read, self.0.context.clock.now()).await?;
@@ -80,37 +80,36 @@ impl Channels {
         Ok(Platform::ALL.into_iter().map(summary).collect())
     }
 
-    /// Sends a greeting at once, and answers what the platform says.
+    /// Sends a greeting immediately and returns the platform's response.
     ///
     /// # Errors
-    /// `Off`, `Invalid` for what is no channel of the platform, `Send` with the platform's words, or the store's
-    /// refusal.
+    /// `Off`, `Invalid` for an invalid channel id, `Send` with the platform's reason, or the database fails.
     pub async fn test(&self, platform: Platform, to: &str) -> Result<Sent, ChannelError> {
-        self.0.uses.settings.refresh().await?;
+        self.0.dependencies.settings.refresh().await?;
         let channel = self.channel(platform).await?.ok_or(ChannelError::Off)?;
         let address = channel.adapter.address(to).map_err(|problem| ChannelError::invalid("channel", problem))?;
         let text = channel.adapter.render(GREETING).into_iter().next().unwrap_or_default();
         let sent = channel.adapter.send(&address, &Outgoing::text(text)).await;
-        self.note_outcome(&channel, sent.as_ref().err().map(ToString::to_string)).await;
+        self.record_outcome(&channel, sent.as_ref().err().map(ToString::to_string)).await;
         Ok(sent?)
     }
 
-    /// Asks the platform whether the credentials hold.
+    /// Checks the credentials with the platform.
     ///
     /// # Errors
-    /// `Off`, or `Send` with the platform's words.
+    /// `Off`, or `Send` with the platform's reason.
     pub async fn check(&self, platform: Platform) -> Result<Account, ChannelError> {
-        self.0.uses.settings.refresh().await?;
+        self.0.dependencies.settings.refresh().await?;
         let channel = self.channel(platform).await?.ok_or(ChannelError::Off)?;
         Ok(channel.adapter.check().await?)
     }
 
-    /// Tells the platform where the daemon is, or which commands its bot has; answers what it was told.
+    /// Registers the webhook URL or the bot commands with the platform; returns what was registered.
     ///
     /// # Errors
-    /// `Off`, or `Send` with the platform's words.
+    /// `Off`, or `Send` with the platform's reason.
     pub async fn register(&self, platform: Platform) -> Result<String, ChannelError> {
-        self.0.uses.settings.refresh().await?;
+        self.0.dependencies.settings.refresh().await?;
         let channel = self.channel(platform).await?.ok_or(ChannelError::Off)?;
         let url = Url::parse(&self.webhook_url(platform)).map_err(|_| {
             SendError::NotSetUp("the daemon does not know its own address; set SVC_BASE_URL".to_owned())

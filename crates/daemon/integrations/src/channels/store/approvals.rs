@@ -22,7 +22,7 @@ fn chat_approval(row: &Row) -> Result<ChatApproval, StoreError> {
     })
 }
 
-/// Returns whether it was inserted: an approval is requested in one chat, once.
+/// Inserts an approval; returns `false` if it was already requested in a chat.
 pub(crate) async fn insert_approval(tx: &mut Tx, approval: &ChatApproval) -> Result<bool, StoreError> {
     let sql = "INSERT INTO channel_approvals (approval_id, platform, chat_id, thread, code, can_approve) \
                VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (approval_id) DO NOTHING";
@@ -37,7 +37,7 @@ pub(crate) async fn find_approval(read: &mut Read, id: &ApprovalId) -> Result<Op
     read.fetch_optional(sql, args![id]).await?.as_ref().map(chat_approval).transpose()
 }
 
-/// The approval with this code in a conversation.
+/// Returns the approval with this code in a conversation.
 pub(crate) async fn find_approval_by_code(
     read: &mut Read,
     of: Platform,
@@ -51,20 +51,20 @@ pub(crate) async fn find_approval_by_code(
     row.as_ref().map(chat_approval).transpose()
 }
 
-/// Records which message has the buttons.
+/// Records the message with the buttons.
 pub(crate) async fn update_approval_message(tx: &mut Tx, id: &str, message_id: &str) -> Result<(), StoreError> {
     let sql = "UPDATE channel_approvals SET message_id = $2 WHERE approval_id = $1";
     tx.execute(sql, args![id, message_id]).await.map(|_| ())
 }
 
-/// Deletes those whose approvals are gone; returns how many.
+/// Deletes rows whose approvals no longer exist; returns their number.
 pub(crate) async fn purge_approvals(tx: &mut Tx, limit: u32) -> Result<u64, StoreError> {
     let sql = "DELETE FROM channel_approvals WHERE approval_id IN (SELECT approval_id FROM channel_approvals WHERE \
                approval_id NOT IN (SELECT id FROM approvals) LIMIT $1)";
     tx.execute(sql, args![limit]).await
 }
 
-/// The sender who was made owner, whether or not the sender may still write.
+/// Returns the sender who was made owner, even if the sender may no longer write.
 pub(crate) async fn find_owner(read: &mut Read, of: Platform) -> Result<Option<String>, StoreError> {
     let sql = "SELECT sender_id FROM channel_owners WHERE platform = $1";
     read.fetch_optional(sql, args![of.id()]).await?.map(|row| row.first()).transpose()

@@ -1,4 +1,4 @@
-//! Rows of messages, and of the conversations that go on in chats.
+//! Rows of messages and of conversations in chats.
 
 mod approvals;
 mod pairings;
@@ -12,7 +12,7 @@ use agentd_engine::agents::AgentId;
 use agentd_engine::engine::SessionId;
 use agentd_store::{Read, Row, StoreError, Tx, ValueError, args};
 
-use super::model::{ChannelMessage, ChannelMessageId, MAX_ALBUM_PARTS, MessageEnd};
+use super::model::{ChannelMessage, ChannelMessageId, FinalStatus, MAX_ALBUM_PARTS};
 
 pub(super) use approvals::{
     delete_owner, find_approval, find_approval_by_code, find_owner, insert_approval, purge_approvals, put_owner,
@@ -24,12 +24,12 @@ pub(super) use pairings::{
 };
 pub use restored::ValidateChannels;
 pub(super) use states::{
-    KeptConnection, claim_connection, list_connected, list_states, note_error, note_pairing_limit, note_received,
-    put_connection, release_connection,
+    StoredConnection, claim_connection, list_connected, list_states, put_connection, record_error,
+    record_pairing_limit, record_received, release_connection,
 };
 
-/// Those of a look at turns that run.
-const MOST_RUNNING: u32 = 1_000;
+/// Maximum number of running turns per read.
+const MAX_RUNNING: u32 = 1_000;
 
 const COLUMNS: &str = "id, platform, external_id, sender_id, sender_name, is_trusted, chat_id, thread, is_group, \
                        content, context, attachments, album, is_addressed, reply_to, received_at";
@@ -38,13 +38,13 @@ fn platform(row: &Row) -> Result<Platform, StoreError> {
     let id: String = row.get("platform")?;
     let unknown = || StoreError::Column {
         column: "platform".to_owned(),
-        source: ValueError::Other { reason: format!("`{}` is not known", shown(&id)) },
+        source: ValueError::Other { reason: format!("`{}` is not known", display_text(&id)) },
     };
     Platform::from_id(&id).ok_or_else(unknown)
 }
 
-/// What may be anything, as it can be shown.
-fn shown(text: &str) -> String {
+/// Escapes and truncates an arbitrary text for display.
+fn display_text(text: &str) -> String {
     text.chars().take(80).collect::<String>().escape_debug().to_string()
 }
 
@@ -79,7 +79,7 @@ fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// Whether it was added: not when the platform sent it before. `is_addressed`: of the parts of an album some may not be.
+/// Inserts a message; returns `false` for a repeated delivery. `is_addressed` can be false for parts of an album.
 pub(super) async fn insert_message(
     tx: &mut Tx,
     id: &ChannelMessageId,
@@ -118,13 +118,13 @@ pub(super) async fn insert_message(
     Ok(added == 1)
 }
 
-/// One that waits for its turn.
+/// Returns a message that waits for its turn.
 pub(super) async fn find_pending(read: &mut Read, id: &ChannelMessageId) -> Result<Option<ChannelMessage>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM channel_messages WHERE id = $1 AND status = 'pending'");
     read.fetch_optional(sql, args![id]).await?.as_ref().map(message).transpose()
 }
 
-/// Whether an earlier message of the same chat is not answered yet.
+/// Returns whether an earlier message of the same chat is unanswered.
 pub(super) async fn has_earlier(read: &mut Read, message: &ChannelMessage) -> Result<bool, StoreError> {
     let sql = "SELECT 1 FROM channel_messages WHERE platform = $1 AND chat_id = $2 AND thread = $3 AND id < $4 AND \
                status IN ('pending', 'running') LIMIT 1";
@@ -132,7 +132,7 @@ pub(super) async fn has_earlier(read: &mut Read, message: &ChannelMessage) -> Re
     Ok(read.fetch_optional(sql, values).await?.is_some())
 }
 
-/// Whether somebody whom the owner does not know ever wrote in the same chat, as far as that is kept.
+/// Returns whether an untrusted sender has written in the same chat, according to the retained messages.
 pub(super) async fn has_untrusted(read: &mut Read, message: &ChannelMessage) -> Result<bool, StoreError> {
     let sql = "SELECT 1 FROM channel_messages WHERE platform = $1 AND chat_id = $2 AND thread = $3 AND is_trusted = 0 \
                LIMIT 1";
@@ -140,7 +140,7 @@ pub(super) async fn has_untrusted(read: &mut Read, message: &ChannelMessage) -> 
     Ok(read.fetch_optional(sql, values).await?.is_some())
 }
 
-/// Whether it still waited.
+/// Marks a message as running; returns whether it was pending.
 pub(super) async fn update_started(
     tx: &mut Tx,
     id: &ChannelMessageId,
@@ -156,7 +156,7 @@ pub(super) async fn update_started(
 pub(super) async fn update_ended(
     tx: &mut Tx,
     id: &ChannelMessageId,
-    status: MessageEnd,
+    status: FinalStatus,
     error: Option<&str>,
 ) -> Result<(), StoreError> {
     let now = tx.clock().now();
@@ -164,7 +164,7 @@ pub(super) async fn update_ended(
     tx.execute(sql, args![id, status.as_str(), error, now]).await.map(|_| ())
 }
 
-/// The parts of an album that wait, the first one first.
+/// Returns the pending parts of an album in order.
 pub(super) async fn list_album(read: &mut Read, part: &ChannelMessage) -> Result<Vec<ChannelMessage>, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS} FROM channel_messages WHERE platform = $1 AND chat_id = $2 AND thread = $3 AND sender_id = $4 \
@@ -175,7 +175,7 @@ pub(super) async fn list_album(read: &mut Read, part: &ChannelMessage) -> Result
     rows.iter().map(message).collect()
 }
 
-/// Stores what was joined. Whether the message still waited as a part of an album.
+/// Stores a joined message; returns whether it was still a pending part of an album.
 pub(super) async fn update_joined(tx: &mut Tx, joined: &ChannelMessage) -> Result<bool, StoreError> {
     let sql = "UPDATE channel_messages SET content = $2, context = $3, attachments = $4, reply_to = $5, album = NULL, \
                is_addressed = 1 WHERE id = $1 AND status = 'pending' AND album IS NOT NULL";
@@ -183,7 +183,7 @@ pub(super) async fn update_joined(tx: &mut Tx, joined: &ChannelMessage) -> Resul
     Ok(tx.execute(sql, args![&joined.id, &joined.content, &joined.context, files, reply_to]).await? == 1)
 }
 
-/// Ends a part that another message took over. Whether it still waited.
+/// Completes a part that another message took over; returns whether it was pending.
 pub(super) async fn complete_part(tx: &mut Tx, id: &ChannelMessageId) -> Result<bool, StoreError> {
     let now = tx.clock().now();
     let sql = "UPDATE channel_messages SET status = 'answered', album = NULL, completed_at = $2 WHERE id = $1 AND \
@@ -191,29 +191,29 @@ pub(super) async fn complete_part(tx: &mut Tx, id: &ChannelMessageId) -> Result<
     Ok(tx.execute(sql, args![id, now]).await? == 1)
 }
 
-/// Deletes a part of an album that is not meant for the agent.
+/// Deletes a part of an album that is not addressed to the agent.
 pub(super) async fn delete_part(tx: &mut Tx, id: &ChannelMessageId) -> Result<(), StoreError> {
     let sql = "DELETE FROM channel_messages WHERE id = $1 AND status = 'pending' AND album IS NOT NULL";
     tx.execute(sql, args![id]).await.map(|_| ())
 }
 
-/// The message whose turn this session is, while it runs.
+/// Returns the message whose turn this session is, while it runs.
 pub(super) async fn find_running(read: &mut Read, session: &str) -> Result<Option<ChannelMessage>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM channel_messages WHERE session_id = $1 AND status = 'running'");
     read.fetch_optional(sql, args![session]).await?.as_ref().map(message).transpose()
 }
 
-/// Messages whose turns run, with these; the oldest ones, where there are very many.
+/// Returns messages with running turns and their sessions; limited to the oldest ones.
 pub(super) async fn list_running(read: &mut Read) -> Result<Vec<(ChannelMessage, SessionId)>, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS}, session_id FROM channel_messages WHERE status IN ('pending', 'running') AND \
-         status = 'running' ORDER BY id LIMIT {MOST_RUNNING}"
+         status = 'running' ORDER BY id LIMIT {MAX_RUNNING}"
     );
     let rows = read.fetch_all(sql, args![]).await?;
     rows.iter().map(|row| Ok((message(row)?, row.get("session_id")?))).collect()
 }
 
-/// Whether the turn of any message runs.
+/// Returns whether any turn is running.
 pub(super) async fn has_running(read: &mut Read) -> Result<bool, StoreError> {
     let sql = "SELECT 1 FROM channel_messages WHERE status IN ('pending', 'running') AND status = 'running' LIMIT 1";
     Ok(read.fetch_optional(sql, args![]).await?.is_some())
@@ -247,7 +247,7 @@ pub(super) async fn delete_conversation(tx: &mut Tx, platform: Platform, chat: &
     tx.execute(sql, args![platform.id(), &chat.id, thread(chat)]).await.map(|_| ())
 }
 
-/// Whether messages, codes or conversations are to be forgotten.
+/// Returns whether any messages, codes or conversations can be purged.
 pub(super) async fn has_expired(read: &mut Read, messages_before: Timestamp) -> Result<bool, StoreError> {
     let now = read.clock().now();
     let sql = "SELECT 1 AS one WHERE EXISTS (SELECT 1 FROM channel_pairings WHERE expires_at <= $1) OR EXISTS (SELECT 1 \
@@ -258,20 +258,20 @@ pub(super) async fn has_expired(read: &mut Read, messages_before: Timestamp) -> 
     Ok(read.fetch_optional(sql, args![now, messages_before]).await?.is_some())
 }
 
-/// What was answered, or came to nothing, before then; how many went.
+/// Deletes finished messages received before a time; returns their number.
 pub(super) async fn purge_messages(tx: &mut Tx, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
     let sql = "DELETE FROM channel_messages WHERE id IN (SELECT id FROM channel_messages WHERE received_at < $1 AND \
                status NOT IN ('pending', 'running') ORDER BY received_at LIMIT $2)";
     tx.execute(sql, args![before, limit]).await
 }
 
-/// What an agent was asked; how many went.
+/// Deletes messages of an agent; returns their number.
 pub(super) async fn purge_of_agent(tx: &mut Tx, agent: &AgentId, limit: u32) -> Result<u64, StoreError> {
     let sql = "DELETE FROM channel_messages WHERE id IN (SELECT id FROM channel_messages WHERE agent_id = $1 LIMIT $2)";
     tx.execute(sql, args![agent, limit]).await
 }
 
-/// Chats whose conversations are gone.
+/// Deletes chats whose conversations no longer exist.
 pub(super) async fn purge_conversations(tx: &mut Tx, limit: u32) -> Result<u64, StoreError> {
     let sql = "DELETE FROM channel_conversations WHERE conversation_id IN (SELECT conversation_id FROM \
                channel_conversations WHERE conversation_id NOT IN (SELECT id FROM conversations WHERE deleted_at IS \

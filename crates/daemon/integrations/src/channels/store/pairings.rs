@@ -1,4 +1,4 @@
-//! Rows of strangers who asked to be let in, and of those who were.
+//! Rows of pairing requests and approved senders.
 
 use agentd_base::Timestamp;
 use agentd_chat_platforms::{Platform, Sender};
@@ -26,7 +26,7 @@ pub(super) fn pairing(row: &Row) -> Result<Pairing, StoreError> {
 pub(super) const PAIRING: &str =
     "platform, code, sender_id, sender_name, reply_to, is_refused, requested_at, expires_at";
 
-/// The code that a stranger has, expired or not.
+/// Returns the pairing of a sender or code, even if it expired.
 pub(crate) async fn find_pairing(
     read: &mut Read,
     platform: Platform,
@@ -41,7 +41,7 @@ pub(crate) async fn find_pairing(
     row.as_ref().map(pairing).transpose()
 }
 
-/// In the place of an expired one of the same sender.
+/// Inserts a pairing; replaces an expired one of the same sender.
 pub(crate) async fn insert_pairing(tx: &mut Tx, pairing: &Pairing) -> Result<(), StoreError> {
     delete_pairing(tx, pairing.platform, &pairing.sender.id).await?;
     tx.execute(
@@ -71,13 +71,13 @@ pub(crate) async fn update_refused(tx: &mut Tx, platform: Platform, sender: &str
     tx.execute(sql, args![platform.id(), sender]).await.map(|_| ())
 }
 
-/// Open ones of a platform.
+/// Counts the open pairings of a platform.
 pub(crate) async fn count_pairings(read: &mut Read, platform: Platform, now: Timestamp) -> Result<u64, StoreError> {
     let sql = "SELECT COUNT(*) FROM channel_pairings WHERE platform = $1 AND expires_at > $2 AND is_refused = 0";
     read.fetch_one(sql, args![platform.id(), now]).await?.first()
 }
 
-/// Open ones, the newest first.
+/// Returns open pairings, newest first.
 pub(crate) async fn list_pairings(read: &mut Read, now: Timestamp) -> Result<Vec<Pairing>, StoreError> {
     let sql = format!(
         "SELECT {PAIRING} FROM channel_pairings WHERE expires_at > $1 AND is_refused = 0 \
@@ -86,7 +86,7 @@ pub(crate) async fn list_pairings(read: &mut Read, now: Timestamp) -> Result<Vec
     read.fetch_all(sql, args![now]).await?.iter().map(pairing).collect()
 }
 
-/// Deletes the open one of a platform that was requested first.
+/// Deletes the oldest open pairing of a platform.
 pub(crate) async fn delete_oldest_pairing(tx: &mut Tx, of: Platform, now: Timestamp) -> Result<(), StoreError> {
     let sql = "DELETE FROM channel_pairings WHERE platform = $1 AND sender_id = (SELECT sender_id FROM channel_pairings \
                WHERE platform = $1 AND expires_at > $2 AND is_refused = 0 ORDER BY requested_at, sender_id LIMIT 1)";
@@ -97,7 +97,7 @@ pub(crate) async fn delete_expired_pairings(tx: &mut Tx, now: Timestamp) -> Resu
     tx.execute("DELETE FROM channel_pairings WHERE expires_at <= $1", args![now]).await
 }
 
-/// Whether the owner let them in.
+/// Returns whether a sender is approved.
 pub(crate) async fn find_sender(read: &mut Read, platform: Platform, sender: &str) -> Result<bool, StoreError> {
     let sql = "SELECT 1 FROM channel_senders WHERE platform = $1 AND sender_id = $2";
     Ok(read.fetch_optional(sql, args![platform.id(), sender]).await?.is_some())
@@ -116,7 +116,7 @@ pub(crate) async fn insert_sender(
     Ok(ApprovedSender { platform, sender: sender.clone(), approved_at: now, is_owner })
 }
 
-/// The first approved one first.
+/// Returns approved senders, the first approved one first.
 pub(crate) async fn list_senders(
     read: &mut Read,
     of: Platform,
@@ -132,13 +132,13 @@ pub(crate) async fn list_senders(
     read.fetch_all(sql, args![of.id()]).await?.iter().map(approved).collect()
 }
 
-/// Whether the platform has an approved sender.
+/// Returns whether the platform has an approved sender.
 pub(crate) async fn has_senders(read: &mut Read, of: Platform) -> Result<bool, StoreError> {
     let sql = "SELECT 1 FROM channel_senders WHERE platform = $1 LIMIT 1";
     Ok(read.fetch_optional(sql, args![of.id()]).await?.is_some())
 }
 
-/// Whether they were there.
+/// Deletes an approved sender; returns whether it existed.
 pub(crate) async fn delete_sender(tx: &mut Tx, platform: Platform, sender: &str) -> Result<bool, StoreError> {
     let sql = "DELETE FROM channel_senders WHERE platform = $1 AND sender_id = $2";
     Ok(tx.execute(sql, args![platform.id(), sender]).await? == 1)

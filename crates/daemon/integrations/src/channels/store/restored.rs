@@ -9,7 +9,7 @@ use futures_util::future::LocalBoxFuture;
 use super::pairings::{PAIRING, pairing};
 use super::{COLUMNS, message, platform};
 
-const A_BATCH: u32 = 200;
+const BATCH_SIZE: u32 = 200;
 
 /// Validates restored rows of channels by reading them, and drops the leases of connections.
 #[derive(Debug)]
@@ -32,15 +32,15 @@ async fn find_fault(tx: &mut Tx) -> Result<Option<String>, StoreError> {
     }
 }
 
-/// Those who held connections worked for another state of the database.
+/// Stored connections belong to another state of the database.
 async fn delete_connections(tx: &mut Tx) -> Result<(), StoreError> {
     tx.execute("DELETE FROM channel_connections", args![]).await.map(|_| ())
 }
 
-/// Reads every row as it is read when it is used.
+/// Reads every row like regular queries do.
 ///
 /// # Errors
-/// `Column` for one that cannot be.
+/// `Column` for an invalid row.
 async fn read_all(read: &mut Read) -> Result<(), StoreError> {
     for table in ["channel_conversations", "channel_senders", "channel_states", "channel_owners", "channel_approvals"] {
         let rows = read.fetch_all(format!("SELECT DISTINCT platform FROM {table}"), args![]).await?;
@@ -52,7 +52,7 @@ async fn read_all(read: &mut Read) -> Result<(), StoreError> {
             "SELECT {PAIRING} FROM channel_pairings WHERE (platform, sender_id) > ($1, $2) \
              ORDER BY platform, sender_id LIMIT $3"
         );
-        let rows = read.fetch_all(sql, args![of, sender, A_BATCH]).await?;
+        let rows = read.fetch_all(sql, args![of, sender, BATCH_SIZE]).await?;
         let Some(last) = rows.last() else { break };
         rows.iter().try_for_each(|row| pairing(row).map(drop))?;
         (of, sender) = (last.get("platform")?, last.get("sender_id")?);
@@ -60,7 +60,7 @@ async fn read_all(read: &mut Read) -> Result<(), StoreError> {
     let mut id = String::new();
     loop {
         let sql = format!("SELECT {COLUMNS} FROM channel_messages WHERE id > $1 ORDER BY id LIMIT $2");
-        let rows = read.fetch_all(sql, args![id, A_BATCH]).await?;
+        let rows = read.fetch_all(sql, args![id, BATCH_SIZE]).await?;
         let Some(last) = rows.last() else { return Ok(()) };
         rows.iter().try_for_each(|row| message(row).map(drop))?;
         id = last.get("id")?;

@@ -1,4 +1,4 @@
-//! What was last heard of each platform.
+//! Last known state of each platform.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use agentd_store::{Read, StoreError, Tx, args};
 
 use super::platform;
 
-/// A longer sentence is cut.
+/// Maximum length of a stored error.
 const MAX_ERROR_CHARACTERS: usize = 500;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,10 +30,10 @@ pub(crate) async fn list_states(read: &mut Read) -> Result<BTreeMap<Platform, Ch
         .collect()
 }
 
-/// A connection as it is kept.
+/// Stored state of a connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct KeptConnection {
-    /// What the platform's connection goes on from.
+pub(crate) struct StoredConnection {
+    /// Position from which the connection resumes.
     pub(crate) resume: Option<String>,
     pub(crate) is_connected: bool,
 }
@@ -42,46 +42,46 @@ fn lease_name(platform: Platform) -> String {
     format!("channels.{}", platform.id())
 }
 
-/// Takes the connection to a platform over, for as long as `length`, or extends the lease `held` of it. Answers the
-/// lease and where the connection was; `None` while another daemon holds it.
+/// Acquires the lease of a connection for `length`, or renews the lease `held`. Returns the lease and the stored
+/// connection; `None` while another daemon holds it.
 pub(crate) async fn claim_connection(
     tx: &mut Tx,
     platform: Platform,
     owner: &str,
     held: Option<&HeldRow>,
     length: Duration,
-) -> Result<Option<(HeldRow, KeptConnection)>, StoreError> {
-    let Some(held) = lease::take(tx, &lease_name(platform), owner, held, length).await? else { return Ok(None) };
+) -> Result<Option<(HeldRow, StoredConnection)>, StoreError> {
+    let Some(held) = lease::acquire(tx, &lease_name(platform), owner, held, length).await? else { return Ok(None) };
     let sql = "SELECT resume, is_connected FROM channel_connections WHERE platform = $1";
     let kept = match tx.fetch_optional(sql, args![platform.id()]).await? {
-        Some(row) => KeptConnection { resume: row.get("resume")?, is_connected: row.get("is_connected")? },
-        None => KeptConnection::default(),
+        Some(row) => StoredConnection { resume: row.get("resume")?, is_connected: row.get("is_connected")? },
+        None => StoredConnection::default(),
     };
     Ok(Some((held, kept)))
 }
 
-/// Notes how a connection is that this daemon holds.
-pub(crate) async fn put_connection(tx: &mut Tx, platform: Platform, kept: &KeptConnection) -> Result<(), StoreError> {
+/// Stores the state of a connection that this daemon holds.
+pub(crate) async fn put_connection(tx: &mut Tx, platform: Platform, kept: &StoredConnection) -> Result<(), StoreError> {
     let sql = "INSERT INTO channel_connections (platform, resume, is_connected) VALUES ($1, $2, $3) \
                ON CONFLICT (platform) DO UPDATE SET resume = excluded.resume, is_connected = excluded.is_connected";
     tx.execute(sql, args![platform.id(), &kept.resume, kept.is_connected]).await.map(|_| ())
 }
 
-/// Another daemon may take it over, and goes on from `resume`.
+/// Releases a connection, so that another daemon can resume it from `resume`.
 ///
 /// # Errors
-/// `StoreError::LostLease` if it has done so already, or the database's refusal.
+/// `StoreError::LostLease` if another daemon has taken over, or the database fails.
 pub(crate) async fn release_connection(
     tx: &mut Tx,
     platform: Platform,
     held: &HeldRow,
     resume: Option<String>,
 ) -> Result<(), StoreError> {
-    lease::give_back(tx, held).await?;
-    put_connection(tx, platform, &KeptConnection { resume, is_connected: false }).await
+    lease::release(tx, held).await?;
+    put_connection(tx, platform, &StoredConnection { resume, is_connected: false }).await
 }
 
-/// The platforms whose messages come by a connection now, whichever daemon holds it.
+/// Returns the platforms with an open connection of any daemon.
 pub(crate) async fn list_connected(read: &mut Read, now: Timestamp) -> Result<BTreeSet<Platform>, StoreError> {
     let sql = "SELECT platform FROM channel_connections \
                JOIN leases ON leases.name = 'channels.' || channel_connections.platform \
@@ -89,7 +89,7 @@ pub(crate) async fn list_connected(read: &mut Read, now: Timestamp) -> Result<BT
     read.fetch_all(sql, args![now]).await?.iter().map(platform).collect()
 }
 
-pub(crate) async fn note_received(tx: &mut Tx, platform: Platform) -> Result<(), StoreError> {
+pub(crate) async fn record_received(tx: &mut Tx, platform: Platform) -> Result<(), StoreError> {
     let now = tx.clock().now();
     let sql = "INSERT INTO channel_states (platform, last_received_at) VALUES ($1, $2) \
                ON CONFLICT (platform) DO UPDATE SET last_received_at = excluded.last_received_at";
@@ -97,7 +97,7 @@ pub(crate) async fn note_received(tx: &mut Tx, platform: Platform) -> Result<(),
 }
 
 /// Records that a platform's codes are used up. Returns whether that was last recorded at least `interval` ago.
-pub(crate) async fn note_pairing_limit(
+pub(crate) async fn record_pairing_limit(
     tx: &mut Tx,
     platform: Platform,
     interval: Duration,
@@ -111,8 +111,8 @@ pub(crate) async fn note_pairing_limit(
     Ok(tx.execute(sql, args![platform.id(), now, now - interval]).await? == 1)
 }
 
-/// What went wrong; `None`: it goes well again.
-pub(crate) async fn note_error(tx: &mut Tx, platform: Platform, error: Option<&str>) -> Result<(), StoreError> {
+/// Records the last error; `None` clears it.
+pub(crate) async fn record_error(tx: &mut Tx, platform: Platform, error: Option<&str>) -> Result<(), StoreError> {
     let now = tx.clock().now();
     let error: Option<String> = error.map(|error| error.chars().take(MAX_ERROR_CHARACTERS).collect());
     let sql = "INSERT INTO channel_states (platform, last_error, last_error_at) VALUES ($1, $2, $3) \

@@ -6,19 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_core::runtime::{NextDue, PurgesData, Retention, Worker, WorkerError, WorkerReport};
+use agentd_core::runtime::{NextDue, PurgeTask, Retention, Worker, WorkerError, WorkerReport};
 use agentd_store::{ItemStatus, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
-use super::model::{KEPT, QUEUE};
+use super::model::{MESSAGE_RETENTION, QUEUE};
 use super::service::Channels;
 use super::store;
 
 pub(super) use start::StartTurns;
 
-const ROWS_A_BATCH: u32 = 500;
+const ROW_BATCH_SIZE: u32 = 500;
 
 /// Requests the approvals that turns of channels wait for, as messages in their chats.
 #[derive(Debug)]
@@ -102,9 +102,9 @@ impl Worker for ReportProgress {
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         async {
-            let (said, next_due) = self.0.report_progress().await?;
+            let (reports, next_due) = self.0.report_progress().await?;
             self.0.progress_due().note(next_due);
-            Ok(WorkerReport::done(said))
+            Ok(WorkerReport::done(reports))
         }
         .boxed()
     }
@@ -112,29 +112,31 @@ impl Worker for ReportProgress {
 
 /// Purges expired messages, ended pairing codes and completed queue items, one batch of each kind per call. It needs no
 /// lease because deletion is idempotent.
-impl PurgesData for Channels {
+impl PurgeTask for Channels {
     const WORKER: &'static str = "channels.purge";
     const DESCRIPTION: &'static str = "Deletes old messages of chat platforms.";
-    const RETENTION: &'static [Retention] = &[Retention { what: "Messages of chat platforms", kept: KEPT }];
+    const RETENTION: &'static [Retention] =
+        &[Retention { what: "Messages of chat platforms", kept: MESSAGE_RETENTION }];
     const INTERVAL: Duration = Duration::from_secs(600);
 
     async fn purge_batch(&self) -> Result<WorkerReport, WorkerError> {
         let context = self.context();
         let now = context.clock.now();
         let mut read = context.db.read().await?;
-        let is_due = store::has_expired(&mut read, now - KEPT).await? || read.queue_stats(QUEUE).await?.done > 0;
+        let is_due =
+            store::has_expired(&mut read, now - MESSAGE_RETENTION).await? || read.queue_stats(QUEUE).await?.done > 0;
         drop(read);
         if !is_due {
             return Ok(WorkerReport::IDLE);
         }
         let purge = async move |tx: &mut Tx| {
             store::delete_expired_pairings(tx, now).await?;
-            let messages = store::purge_messages(tx, now - KEPT, ROWS_A_BATCH).await?;
-            let conversations = store::purge_conversations(tx, ROWS_A_BATCH).await?;
-            let approvals = store::purge_approvals(tx, ROWS_A_BATCH).await?;
-            let items = tx.purge_queue(QUEUE, ItemStatus::Done, now, ROWS_A_BATCH).await?;
+            let messages = store::purge_messages(tx, now - MESSAGE_RETENTION, ROW_BATCH_SIZE).await?;
+            let conversations = store::purge_conversations(tx, ROW_BATCH_SIZE).await?;
+            let approvals = store::purge_approvals(tx, ROW_BATCH_SIZE).await?;
+            let items = tx.purge_queue(QUEUE, ItemStatus::Done, now, ROW_BATCH_SIZE).await?;
             Ok::<_, StoreError>(messages.max(conversations).max(approvals).max(items))
         };
-        Ok(WorkerReport::batch(context.db.write_relaxed(purge).await?, ROWS_A_BATCH))
+        Ok(WorkerReport::batch(context.db.write_relaxed(purge).await?, ROW_BATCH_SIZE))
     }
 }

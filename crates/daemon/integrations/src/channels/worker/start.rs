@@ -1,54 +1,54 @@
-//! Begins the turns of messages, each as soon as those before it in its chat are answered and it has a permit at its
-//! agent's provider; carries out what a message asks the daemon itself for.
+//! Starts the turns of messages, each as soon as earlier messages of its chat are answered and the agent's provider has
+//! a permit. Also runs commands in messages.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::Backoff;
 use agentd_conversation::chat::{ChatError, ConversationId, ExecutionMode, SendMessage, StartedReply};
-use agentd_core::runtime::{AppContext, HandlesItems, ItemFailure, WorkQueue};
+use agentd_core::runtime::{AppContext, ItemFailure, ItemHandler, WorkQueue};
 use agentd_engine::agents::{Agent, AgentError};
 use agentd_engine::engine::{EngineError, SessionId, cancel_in_conversation};
 use agentd_store::{Lease, StoreError, Tx};
 use serde::Deserialize;
 
 use crate::channels::error::ChannelError;
-use crate::channels::model::{ChannelMessage, ChannelMessageId, Command, FetchedFile, MessageDetails, MessageEnd};
+use crate::channels::model::{ChannelMessage, ChannelMessageId, Command, FetchedFile, FinalStatus, MessageDetails};
 use crate::channels::service::{Album, Channel, Channels};
 use crate::channels::store;
 use crate::channels::turns;
 
-/// After which a message that waits for those before it is looked at again.
-const AFTER_OTHERS: Duration = Duration::from_secs(1);
-/// What cannot begin is tried for so long: nobody waits for an answer any more.
-const GIVEN_UP_AFTER: Duration = Duration::from_secs(30 * 60);
+/// Interval at which a message that waits for earlier ones is checked.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Age after which a message that cannot be started fails, because its sender no longer expects an answer.
+const MAX_MESSAGE_AGE: Duration = Duration::from_secs(30 * 60);
 const BACKOFF: Backoff =
     Backoff { base: Duration::from_secs(2), multiplier: 2.0, cap: Duration::from_secs(60), jitter: 0.2 };
 const HELP: &str = "Write what you want to know, and I answer here.\n\n- `/new` begins a new conversation: I forget what was \
                     said in this one.\n- `/stop` ends what I am doing.\n- `approve 123456` and `reject 123456` \
                     decide an approval by its code, if you are the owner.\n- `/help` shows this.";
-/// A typing sign lasts for about five seconds on most platforms.
+/// Lifetime of a typing indicator on most platforms is about five seconds.
 const TYPING_INTERVAL: Duration = Duration::from_secs(4);
-/// Who still waits then sees nothing any more, and is answered all the same.
-const LONGEST_TYPING: Duration = Duration::from_secs(600);
+/// Maximum duration of the typing indicator; the answer is still sent after it.
+const MAX_TYPING_DURATION: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Clone)]
 pub(crate) struct StartTurns(pub Channels);
 
-type Failure = ItemFailure<MessageEnd>;
+type Failure = ItemFailure<FinalStatus>;
 
 #[derive(Deserialize)]
 pub(crate) struct Payload {
     message_id: ChannelMessageId,
 }
 
-fn after_others() -> Failure {
-    Failure::passing(AFTER_OTHERS, "earlier messages of the chat are not answered yet")
+fn wait_for_earlier() -> Failure {
+    Failure::retry_after(RECHECK_INTERVAL, "earlier messages of the chat are not answered yet")
 }
 
-impl HandlesItems for StartTurns {
+impl ItemHandler for StartTurns {
     type Item = Payload;
-    type End = MessageEnd;
+    type End = FinalStatus;
     const WORKER: &'static str = "channels.start";
     const DESCRIPTION: &'static str = "Starts turns for messages of chat platforms.";
     const LEASE: Duration = Duration::from_secs(15);
@@ -61,7 +61,7 @@ impl HandlesItems for StartTurns {
         self.0.queue()
     }
 
-    /// Begins the turn of a message. The end of the queue's item, the message's row and the session are one
+    /// Starts the turn of a message. Completing the queue item, updating the message and creating the session are one
     /// transaction.
     async fn handle(&self, lease: &Lease, Payload { message_id }: &Payload) -> Result<(), Failure> {
         let channels = &self.0;
@@ -71,28 +71,32 @@ impl HandlesItems for StartTurns {
         if let Some(command) = message.command() {
             return Ok(run_command(channels, lease, message, command).await?);
         }
-        let off = || Failure::last(MessageEnd::Dropped, "the channel was switched off before the message was answered");
+        let off =
+            || Failure::permanent(FinalStatus::Dropped, "the channel was switched off before the message was answered");
         let channel = channels.channel(message.platform).await?.ok_or_else(off)?;
         if !is_first {
-            return Err(after_others());
+            return Err(wait_for_earlier());
         }
         if message.album.is_some() {
             match channels.join_album(&message).await? {
                 Album::Joined(joined) => message = *joined,
-                Album::Incomplete(wait) => return Err(Failure::passing(wait, "further parts of the album may come")),
+                Album::Incomplete(wait) => {
+                    return Err(Failure::retry_after(wait, "further parts of the album may come"));
+                }
                 Album::Unaddressed => return self.complete(lease).await,
             }
         }
-        let agent = agent_of(channels, &channel).await?;
-        let files = self.hold(lease, fetch_files(channels, &channel, &agent, &message)).await?;
+        let agent = resolve_agent(channels, &channel).await?;
+        let files = self.run_until_lost(lease, fetch_files(channels, &channel, &agent, &message)).await?;
         let client = message.client();
-        let permit = self.hold(lease, channels.uses().engine.background_permit(&client, &agent, None)).await?;
-        // Anything may have changed while it waited.
+        let permit =
+            self.run_until_lost(lease, channels.dependencies().engine.background_permit(&client, &agent, None)).await?;
+        // The state may have changed while waiting for the permit.
         let Some((message, _)) = find_work(channels, message_id).await? else {
             return self.complete(lease).await;
         };
         let session = start(channels, lease, &channel, &agent, &message, &files).await?;
-        channels.uses().engine.hold_until_let_go(permit, session.clone());
+        channels.dependencies().engine.hold_until_released(permit, session.clone());
         tokio::spawn(show_typing(channels.clone(), channel, message, session));
         Ok(())
     }
@@ -110,19 +114,19 @@ impl HandlesItems for StartTurns {
             tx.complete(lease).await?;
             return store::update_ended(tx, message_id, end, Some(error)).await;
         }
-        if tx.clock().now().since(message.received_at) < GIVEN_UP_AFTER {
+        if tx.clock().now().since(message.received_at) < MAX_MESSAGE_AGE {
             return failure.retry(tx, lease, &BACKOFF).await;
         }
         tx.complete(lease).await?;
-        store::update_ended(tx, message_id, MessageEnd::Failed, Some(error)).await?;
+        store::update_ended(tx, message_id, FinalStatus::Failed, Some(error)).await?;
         let details = MessageDetails::new(message.reply_to.clone());
-        let told = "I could not answer that; the owner finds the reason in the log.";
-        tracing::warn!(message = %message_id, error, "a message of a chat platform was given up");
-        self.0.send_in(tx, message.platform, &details, told, format!("channel:{message_id}"), None).await
+        let reply_text = "I could not answer that; the owner finds the reason in the log.";
+        tracing::warn!(message = %message_id, error, "chat platform message failed");
+        self.0.send_in(tx, message.platform, &details, reply_text, format!("channel:{message_id}"), None).await
     }
 }
 
-/// Carries a command out, with the end of the queue's item.
+/// Runs a command and completes the queue item.
 async fn run_command(
     channels: &Channels,
     lease: &Lease,
@@ -143,14 +147,14 @@ async fn run_command(
                 "A new conversation begins with your next message."
             }
             Command::Stop => {
-                if let Some(going) = store::find_conversation(tx, message.platform, &message.chat).await? {
-                    cancel_in_conversation(tx, &going).await?;
+                if let Some(running) = store::find_conversation(tx, message.platform, &message.chat).await? {
+                    cancel_in_conversation(tx, &running).await?;
                 }
                 "I stop."
             }
             Command::Decide { .. } => &decided,
         };
-        store::update_ended(tx, &message.id, MessageEnd::Answered, None).await?;
+        store::update_ended(tx, &message.id, FinalStatus::Answered, None).await?;
         let details = MessageDetails::new(message.reply_to.clone());
         this.send_in(tx, message.platform, &details, text, format!("channel:{}", message.id), None).await
     };
@@ -181,22 +185,22 @@ async fn start(
             channel: Some(turns::turn(message, &channel.rules, is_trusted)),
         };
         let (held, message, agent) = (lease.clone(), message.clone(), agent.id.clone());
-        let with = async move |tx: &mut Tx, reply: &StartedReply| {
+        let also = async move |tx: &mut Tx, reply: &StartedReply| {
             tx.complete(&held).await?;
             if !store::update_started(tx, &message.id, &agent, reply).await? {
                 return Err(ChatError::Contended);
             }
             Ok(store::put_conversation(tx, &message, reply.conversation.as_str()).await?)
         };
-        channels.uses().chat.send_with(wanted, with).await
+        channels.dependencies().chat.send_with(wanted, also).await
     };
     let sent = match send(known).await {
-        // It was deleted, or another agent answers here by now.
+        // The conversation was deleted, or the channel has another agent now.
         Err(ChatError::ConversationNotFound { .. } | ChatError::Invalid { .. }) => send(None).await,
         sent => sent,
     };
     sent.map_err(|error| match error {
-        ChatError::Engine(EngineError::TurnInProgress { .. }) => after_others(),
+        ChatError::Engine(EngineError::TurnInProgress { .. }) => wait_for_earlier(),
         error => error.into(),
     })
 }
@@ -214,7 +218,7 @@ async fn fetch_files(
     }
 }
 
-/// The message that waits, and whether it is its chat's turn; `None` when nothing is left to do.
+/// Returns the pending message and whether it is the first of its chat; `None` if nothing is left to do.
 async fn find_work(channels: &Channels, id: &ChannelMessageId) -> Result<Option<(ChannelMessage, bool)>, StoreError> {
     let mut read = channels.context().db.read().await?;
     let Some(message) = store::find_pending(&mut read, id).await? else { return Ok(None) };
@@ -222,15 +226,15 @@ async fn find_work(channels: &Channels, id: &ChannelMessageId) -> Result<Option<
     Ok(Some((message, is_first)))
 }
 
-async fn agent_of(channels: &Channels, channel: &Channel) -> Result<Arc<Agent>, AgentError> {
-    let agents = &channels.uses().agents;
+async fn resolve_agent(channels: &Channels, channel: &Channel) -> Result<Arc<Agent>, AgentError> {
+    let agents = &channels.dependencies().agents;
     Ok(match &channel.rules.agent_id {
         Some(name) => agents.get(name).await?,
         None => agents.default_agent().await?,
     })
 }
 
-/// Shows that an answer is being written, until it is. That it cannot be shown stops nothing.
+/// Shows a typing indicator until the answer is ready. Errors are ignored.
 async fn show_typing(channels: Channels, channel: Arc<Channel>, message: ChannelMessage, session: SessionId) {
     let shown = async {
         while channel.adapter.show_typing(&message.reply_to).await.is_ok() {
@@ -239,9 +243,9 @@ async fn show_typing(channels: Channels, channel: Arc<Channel>, message: Channel
         std::future::pending::<()>().await;
     };
     tokio::select! {
-        () = channels.uses().engine.wait_until_let_go(&session) => {}
+        () = channels.dependencies().engine.wait_until_released(&session) => {}
         () = channels.context().draining.cancelled() => {}
-        () = tokio::time::sleep(LONGEST_TYPING) => {}
+        () = tokio::time::sleep(MAX_TYPING_DURATION) => {}
         () = shown => {}
     }
 }

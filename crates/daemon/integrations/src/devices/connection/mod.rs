@@ -1,4 +1,4 @@
-//! The sockets of devices: one each, and what goes on over it.
+//! The WebSocket connections of devices: at most one per device, with its tools and pending calls.
 
 mod registered;
 mod registry;
@@ -23,48 +23,48 @@ pub(super) use registry::Connections;
 pub use registry::SocketsClosed;
 pub(super) use tools::device_tools;
 
-/// The largest frame that a device may send.
+/// The maximum size of a frame from a device.
 pub(super) const MAX_FRAME_BYTES: usize = 1 << 20;
-/// Calls that a device may be working on.
+/// The maximum number of pending calls per device.
 const MAX_CALLS: usize = 32;
-/// Frames that wait for a device to read them; who sends more waits.
-const MAX_WAITING_FRAMES: usize = 64;
+/// The capacity of the queue of outgoing frames; senders wait while it is full.
+const MAX_QUEUED_FRAMES: usize = 64;
 
-/// Why a connection ends.
+/// Why a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// The device went away by itself.
-    Gone,
-    /// It was not heard of for too long, or does not read.
+    /// The device disconnected.
+    Disconnected,
+    /// The device was silent or did not read for too long.
     Silent,
     Replaced,
     Revoked,
-    GoingDown,
-    /// A restore begins.
+    ShuttingDown,
+    /// The daemon is about to restore a backup.
     Paused,
-    /// Malformed frames, again and again.
+    /// The device sent too many malformed frames in a row.
     Malformed,
     TooLarge,
-    /// What came breaks the rules of WebSockets.
-    Unruly,
+    /// The device violated the WebSocket protocol.
+    ProtocolViolation,
     NotUtf8,
-    /// The database is away.
+    /// The database is unavailable.
     Unavailable,
 }
 
 impl Ending {
     pub(super) fn frame(self) -> CloseFrame {
         let (code, reason) = match self {
-            Self::Gone => (close_code::NORMAL, "bye"),
+            Self::Disconnected => (close_code::NORMAL, "bye"),
             Self::Silent => (close_code::POLICY, "the device was silent for too long"),
-            // What a device must not answer by connecting again has a code of its own.
+            // Custom close codes for the cases in which the device must not reconnect.
             Self::Replaced => (4001, "another connection with this token took the place of this one"),
             Self::Revoked => (4003, "the device was removed; pair it again with a new code"),
-            Self::GoingDown => (close_code::AWAY, "the daemon is going down"),
+            Self::ShuttingDown => (close_code::AWAY, "the daemon is going down"),
             Self::Paused => (close_code::RESTART, "the daemon is restoring a backup; connect again shortly"),
             Self::Malformed => (close_code::POLICY, "too many malformed frames"),
             Self::TooLarge => (close_code::SIZE, "a frame was larger than 1 MiB"),
-            Self::Unruly => (close_code::PROTOCOL, "a frame broke the rules of WebSockets"),
+            Self::ProtocolViolation => (close_code::PROTOCOL, "a frame broke the rules of WebSockets"),
             Self::NotUtf8 => (close_code::INVALID, "a text frame was no UTF-8"),
             Self::Unavailable => (close_code::AGAIN, "the database is away; connect again shortly"),
         };
@@ -72,7 +72,7 @@ impl Ending {
     }
 }
 
-/// What a device answered to a call.
+/// A device's answer to a tool call.
 type CallAnswer = Result<Value, String>;
 
 /// The connection of one device.
@@ -81,17 +81,17 @@ pub(super) struct Connection {
     pub(super) device: Device,
     pub(super) outgoing: mpsc::Sender<String>,
     pub(super) tools: RwLock<Arc<[Arc<RegisteredTool>]>>,
-    /// At most [`MAX_CALLS`]; dropping an entry tells its caller that the device went away.
+    /// At most [`MAX_CALLS`] entries; dropping an entry tells the caller that the device disconnected.
     calls: Mutex<Calls>,
     pub(super) closing: watch::Sender<Option<Ending>>,
-    /// Cancelled when the device was told that it is over.
-    pub(super) over: CancellationToken,
+    /// Cancelled once the close frame was sent, or sending it failed.
+    pub(super) closed: CancellationToken,
 }
 
 #[derive(Default)]
 struct Calls {
     waiting: HashMap<String, oneshot::Sender<CallAnswer>>,
-    is_over: bool,
+    is_closed: bool,
 }
 
 impl fmt::Debug for Connection {
@@ -101,9 +101,9 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// With the frames that are to be sent.
+    /// Returns the connection and the receiver of the frames to send.
     pub(super) fn new(id: String, device: Device) -> (Arc<Self>, mpsc::Receiver<String>) {
-        let (outgoing, frames) = mpsc::channel(MAX_WAITING_FRAMES);
+        let (outgoing, frames) = mpsc::channel(MAX_QUEUED_FRAMES);
         let connection = Self {
             id,
             device,
@@ -111,12 +111,12 @@ impl Connection {
             tools: RwLock::new(Arc::default()),
             calls: Mutex::default(),
             closing: watch::Sender::new(None),
-            over: CancellationToken::new(),
+            closed: CancellationToken::new(),
         };
         (Arc::new(connection), frames)
     }
 
-    /// Asks the connection to end; the first reason counts.
+    /// Requests that the connection ends; only the first reason is kept.
     pub(super) fn close(&self, ending: Ending) {
         self.closing.send_if_modified(|closing| {
             let is_first = closing.is_none();
@@ -129,7 +129,7 @@ impl Connection {
         Arc::clone(&self.tools.read())
     }
 
-    /// Name and description of each tool that is offered.
+    /// The name and description of each registered tool.
     pub(super) fn describe_tools(&self) -> Vec<(String, String)> {
         let described =
             |tool: &Arc<RegisteredTool>| (tool.description.name.clone(), tool.description.description.clone());
@@ -138,36 +138,36 @@ impl Connection {
 
     pub(super) fn answer(&self, call: &str, answer: CallAnswer) {
         let waiting = self.calls.lock().waiting.remove(call);
-        // An answer that nobody waits for came too late, which is no fault of the device.
+        // A late answer, to a call that is no longer pending, is not an error of the device.
         if let Some(waiting) = waiting {
             let _ = waiting.send(answer);
         }
     }
 
-    /// Fails every call that waits; none begins any more.
+    /// Fails every pending call and rejects new ones.
     pub(super) fn end_calls(&self) {
         let mut calls = self.calls.lock();
-        calls.is_over = true;
+        calls.is_closed = true;
         calls.waiting.clear();
     }
 
     pub(super) async fn send_error(&self, id: Option<&str>, code: &str, message: &str) {
-        // An error says that the connection is over.
+        // Sending fails only when the connection has ended.
         let _ = self.outgoing.send(to_device::error(id, code, message)).await;
     }
 }
 
-/// How calls ended.
+/// The number of tool calls by outcome.
 #[derive(Debug, Default)]
 pub struct CallCounts {
     done: AtomicU64,
     failed: AtomicU64,
-    /// Nobody waited for the answer any more: cancelled, or at the time limit.
+    /// The caller stopped waiting: cancelled or timed out.
     abandoned: AtomicU64,
 }
 
 impl CallCounts {
-    /// Each way to end with its number.
+    /// Each outcome with its count.
     #[must_use]
     pub fn read(&self) -> [(&'static str, u64); 3] {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Tools as their device registered them.
+//! Validates and stores the tools that a device registers.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,28 +8,28 @@ use agentd_engine::tools::{Effect, InputSchema, ToolDescription};
 
 use crate::devices::model::{Device, MAX_TOOL_NAME, ToolSpec, is_tool_name};
 
-/// A device may need long, but a turn does not wait for ever.
-const TIME_LIMIT: Duration = Duration::from_secs(300);
+/// Device tools may run for long, but a turn must not wait indefinitely.
+const CALL_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// A tool as its device registered it.
+/// A tool registered by a device.
 #[derive(Debug)]
 pub(crate) struct RegisteredTool {
-    /// As the device calls it.
+    /// The name that the device uses for the tool.
     pub(super) name: String,
     pub(super) description: ToolDescription,
 }
 
-/// Checks what a device wants to register: all of it counts, or nothing.
+/// Validates the tools that a device registers; either all of them are accepted or none.
 ///
 /// # Errors
-/// A sentence for the device's maker.
+/// A message for the developer of the device.
 pub(crate) fn register(device: &Device, specs: Vec<ToolSpec>) -> Result<Arc<[Arc<RegisteredTool>]>, String> {
     let mut names = HashSet::new();
     let mut tools = Vec::with_capacity(specs.len());
     for ToolSpec { name, description, input_schema } in specs {
         if !is_tool_name(&name) {
-            let shown: String = name.chars().take(MAX_TOOL_NAME + 8).collect();
-            return Err(format!("`{shown}` is no name of a tool: 1 to {MAX_TOOL_NAME} of a-z, A-Z, 0-9, _ and -"));
+            let truncated: String = name.chars().take(MAX_TOOL_NAME + 8).collect();
+            return Err(format!("`{truncated}` is no name of a tool: 1 to {MAX_TOOL_NAME} of a-z, A-Z, 0-9, _ and -"));
         }
         if !names.insert(name.clone()) {
             return Err(format!("the tool `{name}` stands twice"));
@@ -41,7 +41,7 @@ pub(crate) fn register(device: &Device, specs: Vec<ToolSpec>) -> Result<Arc<[Arc
             description: description.trim().to_owned(),
             input_schema,
             effect: Effect::Acts,
-            time_limit: TIME_LIMIT,
+            time_limit: CALL_TIMEOUT,
         };
         tools.push(Arc::new(RegisteredTool { name, description }));
     }

@@ -1,4 +1,4 @@
-//! Which devices are connected to this daemon.
+//! The registry of device connections at this daemon.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,14 +11,14 @@ use parking_lot::Mutex;
 use super::{CallCounts, Connection, Ending};
 use crate::devices::model::DeviceId;
 
-/// A device that does not take its close frame in time is cut off.
-const CLOSE_LIMIT: Duration = Duration::from_secs(3);
+/// A device that does not receive its close frame within this time is disconnected.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(Default)]
 struct State {
-    /// One a device, so never more than there may be devices.
+    /// One per device, so its size is limited by the number of devices.
     open: HashMap<DeviceId, Arc<Connection>>,
-    /// While there are any, nothing opens.
+    /// New connections are rejected while this is not empty.
     closers: Vec<Ending>,
 }
 
@@ -30,11 +30,11 @@ pub(crate) struct Connections(Arc<Inner>);
 struct Inner {
     state: Mutex<State>,
     counts: CallCounts,
-    /// Held from the row of a connection to its entry here, so that both name the same.
+    /// Held while a connection is stored in the database and in this registry, so that both agree.
     joining: tokio::sync::Mutex<()>,
 }
 
-/// No socket of a device is open, and none opens until this is dropped.
+/// While this exists, no device socket is open and new ones are rejected.
 pub struct SocketsClosed {
     connections: Connections,
     ending: Ending,
@@ -60,10 +60,10 @@ impl Connections {
         self.0.joining.lock().await
     }
 
-    /// Makes a connection its device's one; the one before is told to end.
+    /// Registers a connection; a previous connection of the device is closed.
     ///
     /// # Errors
-    /// Why no connection may open now.
+    /// The reason why connections are rejected at present.
     pub(crate) fn enter(&self, connection: &Arc<Connection>) -> Result<(), Ending> {
         let mut state = self.0.state.lock();
         if let Some(ending) = state.closers.first() {
@@ -75,7 +75,7 @@ impl Connections {
         Ok(())
     }
 
-    /// Forgets a connection, unless another one has taken its place.
+    /// Removes a connection, unless another connection has replaced it.
     pub(crate) fn leave(&self, connection: &Connection) {
         let mut state = self.0.state.lock();
         if state.open.get(&connection.device.id).is_some_and(|open| open.id == connection.id) {
@@ -95,9 +95,10 @@ impl Connections {
         &self.0.counts
     }
 
-    /// Closes the connection of a device, if it has one here, and waits a little until it is closed.
+    /// Closes the connection of a device at this daemon, if any, and waits for at most [`CLOSE_TIMEOUT`].
     pub(crate) async fn end(&self, id: &DeviceId, ending: Ending) {
-        // One that is about to enter has read its row before, and looks again after.
+        // A connection in the process of being registered already updated its row; waiting for the lock makes it
+        // visible here.
         let _joining = self.join().await;
         if let Some(connection) = self.find(id) {
             close(&connection, ending).await;
@@ -123,7 +124,7 @@ impl Connections {
 
 async fn close(connection: &Connection, ending: Ending) {
     connection.close(ending);
-    if tokio::time::timeout(CLOSE_LIMIT, connection.over.cancelled()).await.is_err() {
-        tracing::warn!(device = %connection.device.id, "a device's socket was not closed in time");
+    if tokio::time::timeout(CLOSE_TIMEOUT, connection.closed.cancelled()).await.is_err() {
+        tracing::warn!(device = %connection.device.id, "device socket close timed out");
     }
 }

@@ -1,4 +1,4 @@
-//! The tools that a device lends.
+//! The tools that devices provide to agents.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use crate::devices::model::{Device, to_device};
 
 const MAX_ERROR_CHARACTERS: usize = 4_000;
 
-/// A device's tool in the hands of an agent. It asks whichever connection the device has then.
+/// A tool of a device. A call uses the current connection of the device.
 #[derive(Clone)]
 struct DeviceTool {
     connections: Connections,
@@ -26,7 +26,7 @@ struct DeviceTool {
     tool: Arc<RegisteredTool>,
 }
 
-/// The tools of every connected device, in an order that stays the same.
+/// The tools of all connected devices, sorted by the slug of the device.
 pub(crate) fn device_tools(connections: &Connections) -> Vec<Arc<dyn Tool>> {
     let mut open = connections.open();
     open.sort_unstable_by(|a, b| a.device.slug.cmp(&b.device.slug));
@@ -66,25 +66,25 @@ impl DeviceTool {
         Ok(connection)
     }
 
-    async fn ask(&self, input: Map<String, Value>, context: ToolCallContext) -> Result<ToolOutput, ToolError> {
+    async fn call_device(&self, input: Map<String, Value>, context: ToolCallContext) -> Result<ToolOutput, ToolError> {
         let connection = self.connection(context.approved.as_deref())?;
-        let (mut waiting, answer) = Waiting::begin(connection, context.call_id)?;
+        let (mut call, answer) = PendingCall::begin(connection, context.call_id)?;
         let name = &self.device.name;
-        let gone = || {
+        let disconnected = || {
             ToolError::Failed(format!(
                 "the device `{name}` went away before it answered; whether the call had its effect is not known"
             ))
         };
-        let asking = async {
-            waiting.send(&self.tool.name, &input).await.map_err(|()| gone())?;
-            answer.await.map_err(|_| gone())
+        let answering = async {
+            call.send(&self.tool.name, &input).await.map_err(|()| disconnected())?;
+            answer.await.map_err(|_| disconnected())
         };
         let answer = tokio::select! {
             biased;
             () = context.cancelled.cancelled() => return Err(ToolError::Cancelled),
-            answer = asking => answer,
+            answer = answering => answer,
         };
-        waiting.is_answered = true;
+        call.is_answered = true;
         match answer? {
             Ok(Value::String(text)) => Ok(ToolOutput::text(text)),
             Ok(value) => Ok(ToolOutput::json(value)),
@@ -123,23 +123,23 @@ impl Tool for DeviceTool {
         context: ToolCallContext,
     ) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
         async move {
-            let mut counted = Counted { connections: &self.connections, is_over: false };
-            let result = self.ask(input, context).await;
-            counted.over(&result);
+            let mut counter = CallCounter { connections: &self.connections, is_over: false };
+            let result = self.call_device(input, context).await;
+            counter.record(&result);
             result
         }
         .boxed()
     }
 }
 
-/// Counts a call that is dropped before its end as abandoned.
-struct Counted<'c> {
+/// Counts a call that is dropped before it completes as abandoned.
+struct CallCounter<'c> {
     connections: &'c Connections,
     is_over: bool,
 }
 
-impl Counted<'_> {
-    fn over(&mut self, result: &Result<ToolOutput, ToolError>) {
+impl CallCounter<'_> {
+    fn record(&mut self, result: &Result<ToolOutput, ToolError>) {
         let counts = self.connections.call_counts();
         let count = match result {
             Ok(_) => &counts.done,
@@ -151,7 +151,7 @@ impl Counted<'_> {
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for CallCounter<'_> {
     fn drop(&mut self) {
         if !self.is_over {
             self.connections.call_counts().abandoned.fetch_add(1, Ordering::Relaxed);
@@ -159,21 +159,21 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// A call that a device has not answered. Dropping it tells the device that nobody waits.
-struct Waiting {
+/// A pending call. When it is dropped unanswered, a `tool_cancel` frame is sent to the device.
+struct PendingCall {
     connection: Arc<Connection>,
     id: String,
     is_sent: bool,
     is_answered: bool,
 }
 
-impl Waiting {
+impl PendingCall {
     fn begin(connection: Arc<Connection>, id: String) -> Result<(Self, oneshot::Receiver<CallAnswer>), ToolError> {
         let (sender, answer) = oneshot::channel();
         {
             let mut calls = connection.calls.lock();
             let name = &connection.device.name;
-            if calls.is_over {
+            if calls.is_closed {
                 return Err(ToolError::Failed(format!(
                     "the device `{name}` is not connected any more; nothing was run"
                 )));
@@ -189,14 +189,14 @@ impl Waiting {
     }
 
     async fn send(&mut self, tool: &str, input: &Map<String, Value>) -> Result<(), ()> {
-        let place = self.connection.outgoing.reserve().await.map_err(|_| ())?;
+        let permit = self.connection.outgoing.reserve().await.map_err(|_| ())?;
         self.is_sent = true;
-        place.send(to_device::tool_call(&self.id, tool, input));
+        permit.send(to_device::tool_call(&self.id, tool, input));
         Ok(())
     }
 }
 
-impl Drop for Waiting {
+impl Drop for PendingCall {
     fn drop(&mut self) {
         let was_waiting = self.connection.calls.lock().waiting.remove(&self.id).is_some();
         if self.is_answered || !self.is_sent || !was_waiting {
@@ -204,7 +204,7 @@ impl Drop for Waiting {
         }
         let (outgoing, frame) = (self.connection.outgoing.clone(), to_device::tool_cancel(&self.id));
         if let Err(tokio::sync::mpsc::error::TrySendError::Full(frame)) = outgoing.try_send(frame) {
-            // It reads slowly: there are at most as many of these as calls.
+            // The queue is full. There are at most [`MAX_CALLS`] such tasks.
             tokio::spawn(async move { outgoing.send(frame).await });
         }
     }

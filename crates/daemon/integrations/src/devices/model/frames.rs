@@ -1,4 +1,4 @@
-//! The frames of the socket: JSON objects with a `type`, one in each text message.
+//! The frames of the device WebSocket: one JSON object with a `type` per text message.
 
 use agentd_base::visible::strip_tags_in;
 use serde::Deserialize;
@@ -11,10 +11,10 @@ pub(crate) const MAX_TOOLS: usize = 64;
 const MAX_DESCRIPTION_CHARACTERS: usize = 2_000;
 const MAX_PROBLEM_CHARACTERS: usize = 200;
 
-/// What a device sends.
+/// A frame sent by a device.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum DeviceFrame {
-    /// Replaces everything that was registered before.
+    /// Replaces all previously registered tools.
     RegisterTools {
         id: Option<String>,
         tools: Vec<ToolSpec>,
@@ -31,7 +31,7 @@ pub(crate) enum DeviceFrame {
     },
 }
 
-/// A tool that a device lends, as it describes it.
+/// A tool as described by the device.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(crate) struct ToolSpec {
     pub(crate) name: String,
@@ -40,12 +40,12 @@ pub(crate) struct ToolSpec {
     pub(crate) input_schema: Value,
 }
 
-/// What is wrong with a frame.
+/// Why a frame was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MalformedFrame {
-    /// The frame's own, where it could be read.
+    /// The `id` of the frame, if it could be parsed.
     pub(crate) id: Option<String>,
-    /// A sentence.
+    /// A message for the developer of the device.
     pub(crate) problem: String,
 }
 
@@ -71,22 +71,22 @@ struct Chat {
     conversation_id: Option<String>,
 }
 
-/// Reads a frame of a device. Fields that are not known are passed over.
+/// Parses a frame from a device. Unknown fields are ignored.
 pub(crate) fn parse(text: &str) -> Result<DeviceFrame, MalformedFrame> {
-    let nameless = |problem: String| MalformedFrame { id: None, problem };
+    let without_id = |problem: String| MalformedFrame { id: None, problem };
     let mut value: Value = serde_json::from_str(text).map_err(|error| {
-        nameless(format!("the frame is not JSON: line {}, column {}", error.line(), error.column()))
+        without_id(format!("the frame is not JSON: line {}, column {}", error.line(), error.column()))
     })?;
     strip_tags_in(&mut value);
     let Value::Object(mut fields) = value else {
-        return Err(nameless("a frame is a JSON object with a `type`".to_owned()));
+        return Err(without_id("a frame is a JSON object with a `type`".to_owned()));
     };
     let id = match fields.remove("id") {
         None | Some(Value::Null) => None,
         Some(Value::String(id)) if !id.is_empty() && id.chars().count() <= MAX_ID_CHARACTERS => Some(id),
-        Some(_) => return Err(nameless(format!("`id` must be a text of 1 to {MAX_ID_CHARACTERS} characters"))),
+        Some(_) => return Err(without_id(format!("`id` must be a text of 1 to {MAX_ID_CHARACTERS} characters"))),
     };
-    let wrong = |problem: String| MalformedFrame { id: id.clone(), problem: clipped(&problem) };
+    let wrong = |problem: String| MalformedFrame { id: id.clone(), problem: truncate_problem(&problem) };
     let Some(Value::String(kind)) = fields.remove("type") else {
         return Err(wrong("a frame needs a `type`".to_owned()));
     };
@@ -96,7 +96,7 @@ pub(crate) fn parse(text: &str) -> Result<DeviceFrame, MalformedFrame> {
             if tools.len() > MAX_TOOLS {
                 return Err(wrong(format!("a device may register at most {MAX_TOOLS} tools")));
             }
-            if let Some(long) = tools.iter().find(|tool| too_long(&tool.description, MAX_DESCRIPTION_CHARACTERS)) {
+            if let Some(long) = tools.iter().find(|tool| is_too_long(&tool.description, MAX_DESCRIPTION_CHARACTERS)) {
                 let name = &long.name;
                 return Err(wrong(format!(
                     "the description of `{name}` is longer than {MAX_DESCRIPTION_CHARACTERS} characters"
@@ -109,21 +109,21 @@ pub(crate) fn parse(text: &str) -> Result<DeviceFrame, MalformedFrame> {
             let result = match (output, error.filter(|error| !error.is_null())) {
                 (None, Some(Value::String(error))) => Err(error),
                 (None, Some(error)) => Err(error.to_string()),
-                // `null` is an output, and so is none at all where there is no error either.
+                // An `output` of `null` is valid, and so is a missing `output` without an `error`.
                 (output, None) => Ok(output.unwrap_or_default()),
                 (Some(Value::Null), Some(error)) => Err(error.as_str().map_or(error.to_string(), str::to_owned)),
                 (Some(_), Some(_)) => return Err(wrong("give either `output` or `error`".to_owned())),
             };
-            let id = id.ok_or_else(|| nameless("a `tool_result` needs the `id` of its call".to_owned()))?;
+            let id = id.ok_or_else(|| without_id("a `tool_result` needs the `id` of its call".to_owned()))?;
             Ok(DeviceFrame::ToolResult { id, result })
         }
         "chat" => {
             let Chat { agent_id, content, conversation_id } = read(fields).map_err(wrong)?;
-            if content.trim().is_empty() || too_long(&content, MAX_CONTENT_CHARACTERS) {
+            if content.trim().is_empty() || is_too_long(&content, MAX_CONTENT_CHARACTERS) {
                 return Err(wrong(format!("`content` must have 1 to {MAX_CONTENT_CHARACTERS} characters")));
             }
             for (field, text) in [("agent_id", &agent_id), ("conversation_id", &conversation_id)] {
-                if text.as_ref().is_some_and(|text| text.is_empty() || too_long(text, 64)) {
+                if text.as_ref().is_some_and(|text| text.is_empty() || is_too_long(text, 64)) {
                     return Err(wrong(format!("`{field}` must have 1 to 64 characters")));
                 }
             }
@@ -140,21 +140,21 @@ fn read<T: serde::de::DeserializeOwned>(fields: Map<String, Value>) -> Result<T,
     serde_json::from_value(Value::Object(fields)).map_err(|error| error.to_string())
 }
 
-fn too_long(text: &str, limit: usize) -> bool {
-    // The cheap question first: a character is at least a byte.
+fn is_too_long(text: &str, limit: usize) -> bool {
+    // The length in bytes is an upper bound for the number of characters and cheaper to check.
     text.len() > limit && text.chars().count() > limit
 }
 
-fn clipped(text: &str) -> String {
+fn truncate_problem(text: &str) -> String {
     text.chars().take(MAX_PROBLEM_CHARACTERS).collect()
 }
 
-/// What the daemon sends.
+/// Frames sent by the daemon.
 pub(crate) mod to_device {
     use super::{Map, RawValue, Value, json};
     use crate::devices::model::Device;
 
-    /// The first frame of every connection.
+    /// The first frame of each connection.
     pub(crate) fn hello(device: &Device) -> String {
         json!({
             "type": "hello",
@@ -169,7 +169,7 @@ pub(crate) mod to_device {
         json!({"type": "tool_call", "id": id, "tool": tool, "input": input}).to_string()
     }
 
-    /// Nobody waits for the answer any more.
+    /// Tells the device that the result of a call is no longer needed.
     pub(crate) fn tool_cancel(id: &str) -> String {
         json!({"type": "tool_cancel", "id": id}).to_string()
     }
@@ -182,7 +182,7 @@ pub(crate) mod to_device {
         frame.to_string()
     }
 
-    /// An event of a reply. `id` is that of the `chat` frame, `data` is JSON.
+    /// An event of a reply. `id` is the id of the `chat` frame, and `data` is JSON.
     pub(crate) fn event(id: Option<&str>, session_id: &str, seq: u64, event: &str, data: &str) -> String {
         #[derive(serde::Serialize)]
         struct Event<'a> {
@@ -194,7 +194,7 @@ pub(crate) mod to_device {
             event: &'a str,
             data: &'a RawValue,
         }
-        // Data is always JSON; should it ever not be, an empty object is still a frame.
+        // `data` is always JSON; fall back to `null` so that the frame stays valid.
         let data = serde_json::from_str::<&RawValue>(data).unwrap_or(RawValue::NULL);
         serde_json::to_string(&Event { r#type: "event", id, session_id, seq, event, data }).unwrap_or_default()
     }
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_read() {
+    fn valid_frames_are_parsed() {
         let tool = json!({"name": "shell", "description": "Runs.", "input_schema": {"type": "object"}});
         let frame = parse(&json!({"type": "register_tools", "tools": [tool], "extra": 1}).to_string()).unwrap();
         assert!(matches!(frame, DeviceFrame::RegisterTools { tools, .. } if tools[0].name == "shell"));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_dropped_from_frames() {
+    fn tag_characters_are_removed_from_frames() {
         let tool =
             json!({"name": "shell", "description": "Runs.\u{e0041}\u{e007f}", "input_schema": {"title": "t\u{e0042}"}});
         let frame = parse(&json!({"type": "register_tools", "tools": [tool]}).to_string()).unwrap();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_says_why() {
+    fn malformed_frames_are_rejected_with_a_reason() {
         for (text, part) in [
             ("", "not JSON"),
             ("[]", "JSON object"),
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_carries_its_data_as_it_is() {
+    fn event_data_is_unchanged() {
         let frame = to_device::event(Some("m"), "sess_1", 3, "token", r#"{"content":"a\nb"}"#);
         let frame: Value = serde_json::from_str(&frame).unwrap();
         assert_eq!(frame["data"], json!({"content": "a\nb"}));
@@ -273,12 +273,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_panics(text in ".{0,200}") {
+        fn arbitrary_text_does_not_panic(text in ".{0,200}") {
             let _ = parse(&text);
         }
 
         #[test]
-        fn no_fields_panic(kind in "register_tools|tool_result|chat", key in "tools|id|output|error|content|agent_id",
+        fn arbitrary_fields_do_not_panic(kind in "register_tools|tool_result|chat", key in "tools|id|output|error|content|agent_id",
                            value in prop_oneof![Just(json!(null)), Just(json!([])), Just(json!({})), Just(json!(1)),
                                                 Just(json!([null])), Just(json!("é")), Just(json!([{"name": 1}]))]) {
             let _ = parse(&json!({"type": kind, key: value}).to_string());

@@ -1,4 +1,4 @@
-//! What a device is, how it is named, and how guessing codes is slowed down.
+//! The model of devices: naming, validation, frames, rate limit and pairing codes.
 
 mod frames;
 mod pace;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 pub(super) use frames::{DeviceFrame, ToolSpec, parse, to_device};
 pub(super) use pace::Pace;
 pub(super) use pairing::{
-    CODE_TTL, FAILURE_WINDOW, MOST_FAILURES_OF_A_NETWORK, MOST_OPEN_CODES, MOST_WRONG_TRIES, code_from, code_hash,
+    CODE_TTL, FAILURE_WINDOW, MAX_FAILURES_PER_NETWORK, MAX_OPEN_CODES, MAX_WRONG_ATTEMPTS, code_from, code_hash,
     evaluate,
 };
 
@@ -28,23 +28,23 @@ typed_id!(
 );
 stored_ids!(DeviceId, PairingCodeId);
 
-/// Before the random part of a device's token.
+/// The prefix of device tokens.
 pub(super) const TOKEN_PREFIX: &str = "dev_";
-/// 256 bits in hex.
-const TOKEN_DIGITS: usize = 64;
-pub(super) const MOST_DEVICES: usize = 100;
+/// 256 bits in hexadecimal.
+const TOKEN_HEX_DIGITS: usize = 64;
+pub(super) const MAX_DEVICES: usize = 100;
 const MAX_METADATA_BYTES: usize = 4096;
-/// With [`MAX_TOOL_NAME`] and what stands between, what every vendor takes as a tool's name.
-const MAX_SLUG: usize = 24;
+/// Together with [`MAX_TOOL_NAME`] and the prefix, this keeps tool names within the limits of all providers.
+const MAX_SLUG_BYTES: usize = 24;
 pub(super) const MAX_TOOL_NAME: usize = 32;
 
 /// A paired device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Device {
     pub id: DeviceId,
-    /// As its owner calls it; need not be unique.
+    /// The name chosen by the owner; not necessarily unique.
     pub name: String,
-    /// The part of its tools' names that is its own; unique.
+    /// The unique part of the names of its tools.
     pub slug: String,
     pub platform: String,
     pub metadata: Map<String, Value>,
@@ -53,7 +53,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// How an agent calls one of its tools. Slugs are chosen so that two names never meet.
+    /// The name under which agents call a tool of the device. Slugs are chosen so that names never collide.
     #[must_use]
     pub fn tool_name(&self, tool: &str) -> String {
         format!("{}{tool}", self.tool_prefix())
@@ -65,7 +65,7 @@ impl Device {
     }
 }
 
-/// What a device says of itself when it is paired.
+/// The properties that a device reports when it is paired.
 #[derive(Debug, Clone)]
 pub(crate) struct NewDevice {
     pub(super) name: String,
@@ -74,7 +74,7 @@ pub(crate) struct NewDevice {
 }
 
 impl NewDevice {
-    /// Drops tags from everything that the device says of itself.
+    /// Removes Unicode tag characters from all values.
     pub(super) fn new(name: &str, platform: &str, metadata: Map<String, Value>) -> Self {
         let mut metadata = Value::Object(metadata);
         strip_tags_in(&mut metadata);
@@ -95,30 +95,30 @@ impl NewDevice {
     }
 }
 
-/// Whether the text has the form of a device's token, and may be looked up.
+/// Whether the text has the format of a device token.
 #[must_use]
 pub(super) fn is_token(text: &str) -> bool {
     text.strip_prefix(TOKEN_PREFIX)
-        .is_some_and(|digits| digits.len() == TOKEN_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        .is_some_and(|digits| digits.len() == TOKEN_HEX_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// The slug of a new device: its name, as far as that can stand in a tool's name. A number tells devices of one
-/// name apart. `None` when all are taken.
+/// Derives the slug of a new device from its name. A numeric suffix is added when the slug is taken. Returns `None`
+/// when all suffixes are taken.
 #[must_use]
-pub(super) fn free_slug(name: &str, taken: &[String]) -> Option<String> {
-    // Of `a_b` beside `a`, the tool `c` would be called like `b_c` of the other, whatever the number.
+pub(super) fn find_free_slug(name: &str, taken: &[String]) -> Option<String> {
+    // With slugs `a` and `a_b`, tool `b_c` of `a` and tool `c` of `a_b` would have the same name, with any suffix.
     let names = [name.to_owned(), name.replace('_', "-")];
-    let mut wanted = names.iter().flat_map(|name| (1..=MOST_DEVICES + 1).map(move |number| slug(name, number)));
-    wanted.find(|slug| !taken.iter().any(|other| may_meet(slug, other)))
+    let mut wanted = names.iter().flat_map(|name| (1..=MAX_DEVICES + 1).map(move |number| slug(name, number)));
+    wanted.find(|slug| !taken.iter().any(|other| may_collide(slug, other)))
 }
 
-/// Whether a tool of one could have the name of a tool of the other.
-fn may_meet(one: &str, other: &str) -> bool {
-    let begins = |long: &str, short: &str| long.strip_prefix(short).is_some_and(|rest| rest.starts_with('_'));
-    one == other || begins(one, other) || begins(other, one)
+/// Whether a tool of one device could have the same name as a tool of the other.
+fn may_collide(one: &str, other: &str) -> bool {
+    let is_prefix = |long: &str, short: &str| long.strip_prefix(short).is_some_and(|rest| rest.starts_with('_'));
+    one == other || is_prefix(one, other) || is_prefix(other, one)
 }
 
-/// What of a name can stand in a tool's name: `[a-zA-Z0-9_-]`, 24 characters at most.
+/// Reduces a name to the characters `[a-zA-Z0-9_-]` and at most 24 characters.
 fn slug(name: &str, number: usize) -> String {
     let mut slug = String::new();
     for letter in name.chars() {
@@ -129,13 +129,13 @@ fn slug(name: &str, number: usize) -> String {
         }
     }
     let ending = if number > 1 { format!("-{number}") } else { String::new() };
-    slug.truncate(MAX_SLUG - ending.len());
+    slug.truncate(MAX_SLUG_BYTES - ending.len());
     let plain = slug.trim_end_matches('-');
     let plain = if plain.is_empty() { "device" } else { plain };
     format!("{plain}{ending}")
 }
 
-/// Whether a device may call a tool so.
+/// Whether this is a valid name for a tool of a device.
 #[must_use]
 pub(super) fn is_tool_name(name: &str) -> bool {
     (1..=MAX_TOOL_NAME).contains(&name.len())
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_becomes_part_of_a_tools_name() {
+    fn slug_is_derived_from_name() {
         assert_eq!(slug("Ada's MacBook_Pro", 1), "Ada-s-MacBook_Pro");
         assert_eq!(slug("my_laptop", 1), "my_laptop");
         assert_eq!(slug("laptop", 2), "laptop-2");
@@ -158,18 +158,21 @@ mod tests {
     }
 
     #[test]
-    fn the_tools_of_two_devices_never_have_one_name() {
+    fn tool_names_of_two_devices_do_not_collide() {
         let taken = |slugs: &[&str]| slugs.iter().map(|slug| (*slug).to_owned()).collect::<Vec<_>>();
-        let free = |name: &str, slugs: &[&str]| free_slug(name, &taken(slugs)).unwrap();
+        let free = |name: &str, slugs: &[&str]| find_free_slug(name, &taken(slugs)).unwrap();
         assert_eq!(free("Laptop1", &["laptop1"]), "Laptop1");
         assert_eq!(free("laptop", &["laptop", "laptop-2"]), "laptop-3");
         assert_eq!(free("my_laptop", &["my"]), "my-laptop");
         assert_eq!(free("my", &["my_laptop"]), "my-2");
-        assert_eq!(free_slug("x", &(1..=MOST_DEVICES + 1).map(|number| slug("x", number)).collect::<Vec<_>>()), None);
+        assert_eq!(
+            find_free_slug("x", &(1..=MAX_DEVICES + 1).map(|number| slug("x", number)).collect::<Vec<_>>()),
+            None
+        );
     }
 
     #[test]
-    fn a_token_has_one_form() {
+    fn only_device_tokens_are_accepted() {
         assert!(is_token(&format!("dev_{}", "0a".repeat(32))));
         for other in ["", "dev_", "svc_0123", &format!("svc_{}", "0a".repeat(32)), &format!("dev_{}", "x".repeat(64))] {
             assert!(!is_token(other), "{other}");
@@ -178,7 +181,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_vendor_takes_every_tools_name(name in ".{1,64}", number in 1usize..=100, tool in "[a-zA-Z0-9_-]{1,32}") {
+        fn tool_names_are_valid_for_all_providers(name in ".{1,64}", number in 1usize..=100, tool in "[a-zA-Z0-9_-]{1,32}") {
             let slug = slug(&name, number);
             prop_assert!(is_tool_name(&tool));
             let full = format!("device_{slug}_{tool}");

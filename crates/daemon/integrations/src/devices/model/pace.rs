@@ -1,12 +1,12 @@
-//! How fast a device may send: a burst, then a steady rate.
+//! The rate limit of a connection: a burst, then a constant rate.
 
 use std::time::Duration;
 
-/// Frames that may come at once.
+/// The number of frames that may arrive at once.
 const BURST: f64 = 200.0;
 const FRAMES_PER_SECOND: f64 = 100.0;
 
-/// The allowance of one connection.
+/// The token bucket of one connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
     allowance: f64,
@@ -18,7 +18,8 @@ impl Pace {
         Self { allowance: BURST }
     }
 
-    /// Counts a frame that came `elapsed` after the one before; how long to leave the next unread.
+    /// Counts a frame that arrived `elapsed` after the previous one. Returns how long to wait before reading the next
+    /// frame.
     pub(crate) fn count(&mut self, elapsed: Duration) -> Duration {
         self.allowance = (self.allowance + elapsed.as_secs_f64() * FRAMES_PER_SECOND).min(BURST) - 1.0;
         if self.allowance >= 0.0 {
@@ -33,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_passes_and_a_flood_is_slowed_to_the_rate() {
+    fn burst_passes_and_excess_is_slowed_to_the_rate() {
         let mut pace = Pace::new();
         assert!((0..200).all(|_| pace.count(Duration::ZERO).is_zero()));
         let mut waited = Duration::ZERO;

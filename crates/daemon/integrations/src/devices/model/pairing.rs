@@ -1,8 +1,8 @@
-//! Pairing codes: six digits, and what keeps them from being guessed.
+//! Pairing codes: six digits, with limits that prevent guessing.
 //!
-//! A million codes are few, so tries are: 5 a minute from one network, and 10 in all in the life of
-//! a code. With [`MOST_OPEN_CODES`] open at once, guessing succeeds in less than one of 10,000 lives
-//! of a code.
+//! A code is one of only a million, so attempts are limited to 5 per minute from one network and 10 in total during the
+//! lifetime of a code. With [`MAX_OPEN_CODES`] open codes, the probability that guessing succeeds is below 1 in 10,000
+//! per code lifetime.
 
 use std::time::Duration;
 
@@ -11,34 +11,34 @@ use agentd_base::{Timestamp, sha256};
 use super::PairingCodeId;
 
 pub(crate) const CODE_TTL: Duration = Duration::from_secs(300);
-/// Wrong codes count for so long against their network.
+/// Duration for which a wrong code counts against the network it came from.
 pub(crate) const FAILURE_WINDOW: Duration = Duration::from_secs(60);
-pub(crate) const MOST_FAILURES_OF_A_NETWORK: u32 = 5;
-/// A further code voids the oldest.
-pub(crate) const MOST_OPEN_CODES: u32 = 5;
-/// So many wrong codes in the life of one void every open one.
-pub(crate) const MOST_WRONG_TRIES: u32 = 10;
+pub(crate) const MAX_FAILURES_PER_NETWORK: u32 = 5;
+/// Creating another code voids the oldest one.
+pub(crate) const MAX_OPEN_CODES: u32 = 5;
+/// This many wrong codes during the lifetime of a code void all open codes.
+pub(crate) const MAX_WRONG_ATTEMPTS: u32 = 10;
 
-const CODES: u32 = 1_000_000;
+const CODE_COUNT: u32 = 1_000_000;
 
-/// Six digits out of random bits; `None` where they would make some codes likelier than others.
+/// Derives six digits from random bits. Returns `None` for values that would bias the distribution.
 #[must_use]
 pub(crate) fn code_from(random: u32) -> Option<String> {
-    let fair = u32::MAX - u32::MAX % CODES;
-    (random < fair).then(|| format!("{:06}", random % CODES))
+    let bound = u32::MAX - u32::MAX % CODE_COUNT;
+    (random < bound).then(|| format!("{:06}", random % CODE_COUNT))
 }
 
-/// What is stored of a code. The id in it makes equal codes look different.
+/// The hash that is stored for a code. It includes the id, so equal codes have different hashes.
 #[must_use]
 pub(crate) fn code_hash(id: &PairingCodeId, code: &str) -> [u8; 32] {
     sha256(format!("{id}:{code}").as_bytes())
 }
 
-/// How long a network has to wait before its next try is looked at; `None`: not at all. `failures`
-/// are those in [`FAILURE_WINDOW`], newest first.
+/// Returns the time until the next attempt of a network is checked; `None` if it need not wait. `failures` are the
+/// failures within [`FAILURE_WINDOW`], newest first.
 #[must_use]
 pub(crate) fn evaluate(failures: &[Timestamp], now: Timestamp) -> Option<Duration> {
-    let allowed = usize::try_from(MOST_FAILURES_OF_A_NETWORK).unwrap_or(usize::MAX);
+    let allowed = usize::try_from(MAX_FAILURES_PER_NETWORK).unwrap_or(usize::MAX);
     let oldest = failures.get(allowed - 1)?;
     Some((*oldest + FAILURE_WINDOW).since(now).max(Duration::from_secs(1)))
 }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_fair() {
+    fn codes_are_uniformly_distributed() {
         assert_eq!(code_from(0).as_deref(), Some("000000"));
         assert_eq!(code_from(1_234_567).as_deref(), Some("234567"));
         assert_eq!(code_from(4_293_999_999).as_deref(), Some("999999"));
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fifth_failure_closes_until_it_leaves_the_window() {
+    fn fifth_failure_blocks_until_it_leaves_the_window() {
         let at = |second: u64| Timestamp::default() + Duration::from_secs(second);
         let failures: Vec<Timestamp> = [40, 30, 20, 10, 0].map(at).to_vec();
         assert_eq!(evaluate(&failures[..4], at(41)), None);
@@ -68,7 +68,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn waiting_as_told_is_enough(seconds in prop::collection::vec(0u64..60, 0..12)) {
+        fn waiting_for_the_returned_time_is_sufficient(seconds in prop::collection::vec(0u64..60, 0..12)) {
             let at = |second: u64| Timestamp::default() + Duration::from_secs(second);
             let mut seconds = seconds;
             seconds.sort_unstable_by(|a, b| b.cmp(a));

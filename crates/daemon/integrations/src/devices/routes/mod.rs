@@ -27,10 +27,10 @@ pub(super) fn routes() -> Routes<Devices> {
         )
 }
 
-/// A tool that a connected device lends.
+/// A tool that a connected device provides.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct DeviceToolView {
-    /// As agents call it: `device_<name>_<tool>`.
+    /// The name under which agents call it: `device_<name>_<tool>`.
     #[schema(example = "device_laptop_shell")]
     name: String,
     description: String,
@@ -42,17 +42,17 @@ pub(super) struct DeviceView {
     id: DeviceId,
     name: String,
     platform: String,
-    /// What it said of itself when it was paired.
+    /// Metadata that the device reported when it was paired.
     #[schema(value_type = Object)]
     metadata: Map<String, Value>,
-    /// What the names of its tools begin with.
+    /// The prefix of the names of its tools.
     #[schema(example = "device_laptop_")]
     tool_prefix: String,
-    /// Whether its socket is open, at this daemon or at another one over the same database.
+    /// Whether the device is connected to this daemon or to another daemon that uses the same database.
     connected: bool,
-    /// At most a minute old while it is connected; null before its first connection.
+    /// Accurate to one minute while the device is connected; null before the first connection.
     last_seen: Option<Timestamp>,
-    /// What agents are offered of it by the daemon that answers.
+    /// The tools of the device that this daemon offers to agents.
     tools: Vec<DeviceToolView>,
     created_at: Timestamp,
 }
@@ -80,13 +80,13 @@ pub(super) struct DeviceList {
     total: usize,
 }
 
-/// Every paired device, the oldest first
+/// List paired devices, oldest first
 #[utoipa::path(
     get,
     path = "/api/devices",
     operation_id = "list_devices",
     tag = "devices",
-    responses((status = 200, description = "The devices, without their tokens", body = DeviceList)),
+    responses((status = 200, description = "The devices, without tokens", body = DeviceList)),
 )]
 pub(super) async fn list_devices(State(devices): State<Devices>) -> ApiResult<Json<DeviceList>> {
     let devices: Vec<DeviceView> = devices.list().await?.into_iter().map(DeviceView::from).collect();
@@ -98,16 +98,16 @@ pub(super) struct RevokedDevice {
     revoked: bool,
 }
 
-/// Remove a device for good
+/// Delete a device
 ///
-/// Its token is worth nothing from now on, and its socket is closed at once.
+/// Revokes its token and closes its connection immediately.
 #[utoipa::path(
     delete,
     path = "/api/devices/{id}",
     operation_id = "delete_device",
     tag = "devices",
-    params(("id" = String, Path, description = "Id of the device")),
-    responses((status = 200, description = "It is removed", body = RevokedDevice)),
+    params(("id" = String, Path, description = "The device ID")),
+    responses((status = 200, description = "Device removed", body = RevokedDevice)),
 )]
 pub(super) async fn delete_device(
     State(devices): State<Devices>,

@@ -1,4 +1,4 @@
-//! Codes, and tokens for them.
+//! Routes of pairing codes and pairing.
 
 use agentd_base::{Secret, Timestamp};
 use agentd_core::runtime::record_secret_once;
@@ -13,29 +13,29 @@ use utoipa::ToSchema;
 use crate::devices::model::{DeviceId, NewDevice};
 use crate::devices::service::{Devices, IssuedCode, Paired};
 
-/// A pairing code, the only time that it is shown.
+/// A pairing code. The code is shown only once.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct PairingCode {
-    /// Six digits, good for one device.
+    /// Six digits, valid for one device.
     #[schema(example = "042137")]
     code: String,
     expires_at: Timestamp,
-    /// Seconds.
+    /// Lifetime in seconds.
     #[schema(example = 300)]
     expires_in: u64,
 }
 
-/// Make a code that pairs one device
+/// Create a pairing code
 ///
-/// Good for five minutes and one use. Enter it on the device, for instance with `agentd device join`. A sixth open code
-/// voids the oldest, and ten wrong tries void them all.
+/// The code is valid for five minutes and can be used once. Enter it on the device, for example with `agentd device
+/// join`. Creating a sixth open code voids the oldest one, and ten wrong attempts void all open codes.
 #[utoipa::path(
     post,
     path = "/api/auth/device/code",
     operation_id = "create_device_code",
     tag = "devices",
     params(IdempotencyKey),
-    responses((status = 201, description = "The code, shown once", body = PairingCode)),
+    responses((status = 201, description = "The code, shown only once", body = PairingCode)),
 )]
 pub(super) async fn create_device_code(
     State(devices): State<Devices>,
@@ -51,36 +51,37 @@ pub(super) async fn create_device_code(
     Ok((StatusCode::CREATED, Json(view)))
 }
 
-/// What a device says of itself.
+/// Information about the device to pair.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct PairDevice {
     #[schema(value_type = String, min_length = 1, max_length = 64, write_only, example = "042137")]
     code: Secret,
-    /// As its owner calls it; part of the names of its tools.
+    /// The name of the device; part of the names of its tools.
     #[schema(min_length = 1, max_length = 64, example = "laptop")]
     name: String,
-    /// What it runs on, for people.
+    /// The operating system or type of the device, for display.
     #[schema(min_length = 1, max_length = 64, example = "linux")]
     platform: String,
-    /// Anything else, up to 4 KiB.
+    /// Any further information, at most 4 KiB.
     #[serde(default)]
     #[schema(value_type = Object)]
     metadata: Option<Map<String, Value>>,
 }
 
-/// A device with its token, the only time that it is shown.
+/// A paired device and its token. The token is shown only once.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct PairedDevice {
     device_id: DeviceId,
-    /// `dev_…`; opens `GET /api/devices/ws?token=…` and nothing else.
+    /// `dev_…`; accepted only by `GET /api/devices/ws?token=…`.
     device_token: String,
     name: String,
 }
 
 /// Pair a device with a code
 ///
-/// Needs no credential: the code is one. Five wrong codes within a minute from one address: 429 with `Retry-After`.
-/// With an `Idempotency-Key`, a repeat answers 409 `already_done` with the device's id.
+/// Requires no other credential than the code. After five wrong codes within a minute from one address, the response is
+/// 429 with `Retry-After`. Repeating a request with the same `Idempotency-Key` returns 409 `already_done` with the ID
+/// of the device.
 #[utoipa::path(
     post,
     path = "/api/auth/device/pair",
@@ -90,7 +91,7 @@ pub(super) struct PairedDevice {
     params(IdempotencyKey),
     responses(
         (status = 201, description = "The device and its token", body = PairedDevice),
-        (status = 401, description = "The code is wrong, was used, or has expired", body = ErrorBody),
+        (status = 401, description = "Wrong, used or expired code", body = ErrorBody),
         (status = 429, description = "Too many wrong codes", body = ErrorBody),
     ),
 )]

@@ -1,4 +1,4 @@
-//! The socket.
+//! The device WebSocket route.
 
 use agentd_base::Secret;
 use agentd_web::{ApiError, ApiResult, ErrorBody, Query};
@@ -16,21 +16,22 @@ use crate::devices::service::Devices;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct SocketQuery {
-    /// The token that the device got when it was paired.
+    /// The token that the device received when it was paired.
     #[param(value_type = Option<String>)]
     token: Option<Secret>,
 }
 
-/// The socket of a device (WebSocket)
+/// Connect a device (WebSocket)
 ///
-/// JSON text frames with a `type`, 1 MiB at most. The device sends `register_tools {tools: [{name, description,
-/// input_schema}]}` (64 at most; replaces what was registered before), `tool_result {id, output | error}` and `chat
-/// {agent_id, content, conversation_id?, id?}`. The daemon sends `hello {device_id, name, tool_prefix}` first, then
-/// `tool_call {id, tool, input}`, `tool_cancel {id}` when nobody waits for a result any more, `event {session_id, seq,
-/// event, data, id?}` for each event of a reply that a `chat` frame began, and `error {code, message, id?}` for a frame
-/// that was not taken. The daemon pings every 20 seconds; a device that is silent for 60 seconds is gone. A device has
-/// one connection: a new one replaces the old, which is closed with 4001. A removed device is closed with 4003. A
-/// conversation that a device begins asks before its tools act.
+/// Frames are JSON text messages with a `type`, at most 1 MiB each. The device sends `register_tools {tools: [{name,
+/// description, input_schema}]}` (at most 64 tools; replaces all previously registered tools), `tool_result {id, output
+/// | error}` and `chat {agent_id, content, conversation_id?, id?}`. The daemon sends `hello {device_id, name,
+/// tool_prefix}` first, then `tool_call {id, tool, input}`, `tool_cancel {id}` when a result is no longer needed,
+/// `event {session_id, seq, event, data, id?}` for each event of a reply started by a `chat` frame, and `error {code,
+/// message, id?}` for a rejected frame. The daemon sends a ping every 20 seconds and closes the connection of a device
+/// that is silent for 60 seconds. A device has one connection: a new connection replaces the old one, which is closed
+/// with code 4001. When a device is removed, its connection is closed with code 4003. In conversations started by a
+/// device, tools that act require approval.
 #[utoipa::path(
     get,
     path = "/api/devices/ws",
@@ -38,9 +39,9 @@ pub(super) struct SocketQuery {
     tag = "devices",
     params(SocketQuery),
     responses(
-        (status = 101, description = "The connection is a WebSocket from here on"),
-        (status = 400, description = "The request does not ask for a WebSocket", body = ErrorBody),
-        (status = 401, description = "The device token is missing or invalid", body = ErrorBody),
+        (status = 101, description = "Switching to WebSocket"),
+        (status = 400, description = "Not a WebSocket request", body = ErrorBody),
+        (status = 401, description = "Missing or invalid device token", body = ErrorBody),
     ),
 )]
 pub(super) async fn connect_device(

@@ -1,4 +1,4 @@
-//! What can be done with devices.
+//! The operations on devices.
 
 mod pair;
 
@@ -21,11 +21,10 @@ use super::store;
 
 pub use pair::{IssuedCode, Paired};
 
-/// Changes when a device is removed or connects: every connection then looks whether it is still
-/// the one in force.
+/// Notified when a device is removed or connects. Each connection then checks whether it is still the current one.
 pub(super) const DEVICES: Topic = Topic::new("devices");
 
-/// A connection on another replica that was not heard of for so long has ended without saying so.
+/// A connection at another replica that was not updated for this long is considered closed.
 const STALE_AFTER: Duration = Duration::from_secs(90);
 
 struct Inner {
@@ -44,12 +43,12 @@ impl std::fmt::Debug for Devices {
     }
 }
 
-/// A device as the list shows it.
+/// A device as listed by the API.
 #[derive(Debug, Clone)]
 pub(super) struct ListedDevice {
     pub(super) device: Device,
     pub(super) is_connected: bool,
-    /// Name and description of each tool that this daemon offers of it.
+    /// The name and description of each tool that this daemon offers for the device.
     pub(super) tools: Vec<(String, String)>,
 }
 
@@ -58,10 +57,10 @@ impl Devices {
         Detached::new(Self(Arc::new(Inner { context, chat, connections: Connections::default() })))
     }
 
-    /// Every device, the oldest first.
+    /// Lists all devices, oldest first.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// Errors of the store.
     pub(super) async fn list(&self) -> Result<Vec<ListedDevice>, DeviceError> {
         let context = &self.0.context;
         let rows = store::list_devices(&mut context.db.read().await?).await?;
@@ -77,32 +76,32 @@ impl Devices {
         Ok(listed.collect())
     }
 
-    /// Removes a device for good. Its socket here is closed when this answers.
+    /// Removes a device permanently and closes its connection at this daemon.
     ///
     /// # Errors
-    /// `NotFound`, or the store's refusal.
+    /// `NotFound`, or errors of the store.
     pub async fn revoke(&self, id: &DeviceId) -> Result<(), DeviceError> {
-        let gone = id.clone();
+        let removed = id.clone();
         self.0
             .context
             .db
             .write(async move |tx: &mut Tx| {
-                if !store::delete_device(tx, &gone).await? {
-                    return Err(DeviceError::NotFound { id: gone.as_str().chars().take(80).collect() });
+                if !store::delete_device(tx, &removed).await? {
+                    return Err(DeviceError::NotFound { id: removed.as_str().chars().take(80).collect() });
                 }
                 tx.touch(DEVICES);
                 Ok(())
             })
             .await?;
         self.0.connections.end(id, Ending::Revoked).await;
-        tracing::info!(device = %id, "a device was removed");
+        tracing::info!(device = %id, "device removed");
         Ok(())
     }
 
-    /// Whose token this is.
+    /// Returns the device that the token belongs to.
     ///
     /// # Errors
-    /// `MissingToken`, `WrongToken`, or the store's refusal.
+    /// `MissingToken`, `WrongToken`, or errors of the store.
     pub(super) async fn authenticate(&self, token: Option<&Secret>) -> Result<Device, DeviceError> {
         let token = token.ok_or(DeviceError::MissingToken)?;
         if !is_token(token.expose()) {
@@ -114,25 +113,25 @@ impl Devices {
         found.map(|row| row.device).ok_or(DeviceError::WrongToken)
     }
 
-    /// How many devices have their socket at this daemon.
+    /// The number of devices connected to this daemon.
     #[must_use]
     pub fn connected(&self) -> usize {
         self.0.connections.count()
     }
 
-    /// How the calls of their tools ended since the start.
+    /// The number of tool calls by outcome since the daemon started.
     #[must_use]
     pub fn call_counts(&self) -> &CallCounts {
         self.0.connections.call_counts()
     }
 
-    /// Closes every socket because the daemon goes down; none opens any more.
+    /// Closes all connections for shutdown and rejects new ones.
     pub async fn drain(&self) {
-        // Never opened again.
-        std::mem::forget(self.0.connections.close_all(Ending::GoingDown).await);
+        // The guard is leaked so that new connections stay rejected.
+        std::mem::forget(self.0.connections.close_all(Ending::ShuttingDown).await);
     }
 
-    /// Closes every socket; none opens until the answer is dropped.
+    /// Closes all connections and rejects new ones until the returned value is dropped.
     pub async fn pause(&self) -> SocketsClosed {
         self.0.connections.close_all(Ending::Paused).await
     }

@@ -1,4 +1,4 @@
-//! Pairing: a code for the owner, a token for the device.
+//! Pairing: creating codes and exchanging a code for a device token.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use subtle::{Choice, ConstantTimeEq};
 use super::Devices;
 use crate::devices::error::DeviceError;
 use crate::devices::model::{
-    CODE_TTL, Device, DeviceId, FAILURE_WINDOW, MOST_DEVICES, MOST_FAILURES_OF_A_NETWORK, MOST_OPEN_CODES,
-    MOST_WRONG_TRIES, NewDevice, PairingCodeId, TOKEN_PREFIX, code_from, code_hash, evaluate, free_slug,
+    CODE_TTL, Device, DeviceId, FAILURE_WINDOW, MAX_DEVICES, MAX_FAILURES_PER_NETWORK, MAX_OPEN_CODES,
+    MAX_WRONG_ATTEMPTS, NewDevice, PairingCodeId, TOKEN_PREFIX, code_from, code_hash, evaluate, find_free_slug,
 };
 use crate::devices::store;
 
-/// A code that was just made: the only time that it is seen.
+/// A newly created pairing code. The plaintext code is not stored.
 #[derive(Debug, Clone)]
 pub struct IssuedCode {
     pub id: PairingCodeId,
@@ -25,26 +25,25 @@ pub struct IssuedCode {
     pub expires_in: Duration,
 }
 
-/// A device that was just paired: the only time that its token is seen.
+/// A newly paired device. The plaintext token is not stored.
 #[derive(Debug, Clone)]
 pub struct Paired {
     pub device: Device,
     pub token: Secret,
 }
 
-/// What became of a code that was tried. A refusal is stored, too, so it is no error of the
-/// transaction.
-enum Tried {
+/// The outcome of a pairing attempt. A failed attempt is stored, too, so it must not roll back the transaction.
+enum PairingOutcome {
     Paired(Paired),
     Wrong,
     TooMany(Duration),
 }
 
 impl Devices {
-    /// Makes a code that pairs one device within five minutes.
+    /// Creates a code that pairs one device within five minutes.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// Errors of the store.
     pub async fn create_code(&self, recorder: Recorder<IssuedCode>) -> Result<IssuedCode, DeviceError> {
         let context = self.context();
         let code = loop {
@@ -63,17 +62,17 @@ impl Devices {
             .write(async move |tx: &mut Tx| {
                 let hash = code_hash(&issued.id, issued.code.expose());
                 store::insert_code(tx, &issued.id, &hash, issued.expires_at).await?;
-                store::trim_codes(tx, MOST_OPEN_CODES).await?;
+                store::trim_codes(tx, MAX_OPEN_CODES).await?;
                 recorder.record(tx, &issued).await?;
                 Ok(issued.clone())
             })
             .await
     }
 
-    /// Pairs a device. `address` is the client's; `None` on the daemon's private socket.
+    /// Pairs a device. `address` is the address of the client, `None` on the daemon's private socket.
     ///
     /// # Errors
-    /// `Invalid`, `WrongCode`, `TooManyTries`, `TooManyDevices`, or the store's refusal.
+    /// `Invalid`, `WrongCode`, `TooManyTries`, `TooManyDevices`, or errors of the store.
     pub(crate) async fn pair(
         &self,
         address: Option<IpAddr>,
@@ -83,9 +82,9 @@ impl Devices {
     ) -> Result<Paired, DeviceError> {
         new.check().into_result().map_err(DeviceError::Invalid)?;
         let context = self.context();
-        let network = Network::of(address).to_string();
+        let network = Network::from_address(address).to_string();
         let failure = context.ids.next_ulid();
-        let fresh = Paired {
+        let candidate = Paired {
             device: Device {
                 id: DeviceId::generate(&context.ids),
                 name: new.name.trim().to_owned(),
@@ -97,47 +96,47 @@ impl Devices {
             },
             token: context.entropy.secret(TOKEN_PREFIX),
         };
-        let tried = context
+        let outcome = context
             .db
             .write(async move |tx: &mut Tx| {
                 let now = tx.clock().now();
                 let since = now - FAILURE_WINDOW;
-                let failures = store::list_failures(tx, &network, since, MOST_FAILURES_OF_A_NETWORK).await?;
+                let failures = store::list_failures(tx, &network, since, MAX_FAILURES_PER_NETWORK).await?;
                 if let Some(retry_after) = evaluate(&failures, now) {
-                    return Ok(Tried::TooMany(retry_after));
+                    return Ok(PairingOutcome::TooMany(retry_after));
                 }
-                if !use_up(tx, code.expose()).await? {
+                if !redeem_code(tx, code.expose()).await? {
                     store::insert_failure(tx, &failure, &network).await?;
-                    return Ok(Tried::Wrong);
+                    return Ok(PairingOutcome::Wrong);
                 }
                 let slugs = store::list_slugs(tx).await?;
-                if slugs.len() >= MOST_DEVICES {
-                    return Err(DeviceError::TooManyDevices { limit: MOST_DEVICES });
+                if slugs.len() >= MAX_DEVICES {
+                    return Err(DeviceError::TooManyDevices { limit: MAX_DEVICES });
                 }
-                let mut paired = fresh.clone();
-                paired.device.slug = free_slug(&paired.device.name, &slugs)
-                    .ok_or(DeviceError::TooManyDevices { limit: MOST_DEVICES })?;
+                let mut paired = candidate.clone();
+                paired.device.slug = find_free_slug(&paired.device.name, &slugs)
+                    .ok_or(DeviceError::TooManyDevices { limit: MAX_DEVICES })?;
                 store::insert_device(tx, &paired.device, &paired.token.sha256()).await?;
                 recorder.record(tx, &paired).await?;
-                Ok(Tried::Paired(paired))
+                Ok(PairingOutcome::Paired(paired))
             })
             .await?;
-        match tried {
-            Tried::Paired(paired) => {
-                tracing::info!(device = %paired.device.id, name = paired.device.name, "a device was paired");
+        match outcome {
+            PairingOutcome::Paired(paired) => {
+                tracing::info!(device = %paired.device.id, name = paired.device.name, "device paired");
                 Ok(paired)
             }
-            Tried::Wrong => Err(DeviceError::WrongCode),
-            Tried::TooMany(retry_after) => Err(DeviceError::TooManyTries { retry_after }),
+            PairingOutcome::Wrong => Err(DeviceError::WrongCode),
+            PairingOutcome::TooMany(retry_after) => Err(DeviceError::TooManyTries { retry_after }),
         }
     }
 }
 
-/// Uses up the code, or counts a wrong try against every open one.
-async fn use_up(tx: &mut Tx, code: &str) -> Result<bool, StoreError> {
+/// Deletes the matching code, or counts a wrong attempt against all open codes.
+async fn redeem_code(tx: &mut Tx, code: &str) -> Result<bool, StoreError> {
     let open = store::list_open_codes(tx).await?;
     let mut used = false;
-    // Every code is looked at, whichever fits: the time says nothing.
+    // Every code is compared, so that the timing reveals nothing.
     let fits: Vec<Choice> = open.iter().map(|open| open.hash.ct_eq(&code_hash(&open.id, code))).collect();
     for (open, fits) in open.iter().zip(fits) {
         if bool::from(fits) {
@@ -147,8 +146,8 @@ async fn use_up(tx: &mut Tx, code: &str) -> Result<bool, StoreError> {
     if used {
         return Ok(true);
     }
-    if open.iter().any(|open| open.wrong_tries + 1 >= MOST_WRONG_TRIES) {
-        tracing::warn!("too many wrong pairing codes: every open code is void");
+    if open.iter().any(|open| open.wrong_tries + 1 >= MAX_WRONG_ATTEMPTS) {
+        tracing::warn!("too many wrong pairing codes; voiding all open codes");
         store::trim_codes(tx, 0).await?;
     } else if !open.is_empty() {
         store::count_wrong_try(tx).await?;

@@ -1,4 +1,4 @@
-//! A device talks to an agent: its message starts a turn, and the events come back.
+//! Chat messages from a device: each starts a turn whose events are forwarded to the device.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use futures_util::StreamExt;
 use crate::devices::connection::Connection;
 use crate::devices::model::to_device;
 
-/// Replies that one connection may follow at once.
+/// The maximum number of replies that one connection follows at once.
 pub(super) const MAX_REPLIES: usize = 8;
 
-/// A message, and the frame's id.
+/// A chat message from a device with the id of its frame.
 #[derive(Debug)]
 pub(super) struct ChatFrame {
     pub(super) id: Option<String>,
@@ -22,15 +22,15 @@ pub(super) struct ChatFrame {
     pub(super) conversation_id: Option<String>,
 }
 
-/// Sends a message and passes the events of its reply on. The reply goes on when this is dropped.
-pub(super) async fn talk(chat: Chat, connection: Arc<Connection>, frame: ChatFrame) {
+/// Sends a message and forwards the events of the reply. The reply continues when this is dropped.
+pub(super) async fn forward_reply(chat: Chat, connection: Arc<Connection>, frame: ChatFrame) {
     let id = frame.id.as_deref();
     let message = SendMessage {
         content: frame.content,
         conversation_id: frame.conversation_id.map(ConversationId::from),
         agent: frame.agent,
         model: None,
-        // A device is another place than the owner's own: what acts asks first.
+        // The owner is not necessarily at the device, so tools that act require approval.
         execution_mode: Some(ExecutionMode::ApprovalRequired),
         device: Some(connection.device.id.to_string()),
         key_id: None,
@@ -56,7 +56,7 @@ pub(super) async fn talk(chat: Chat, connection: Arc<Connection>, frame: ChatFra
 fn explain(error: &ChatError) -> (&'static str, String) {
     let sentence = match error.kind() {
         ErrorKind::Internal => {
-            tracing::error!(error = error as &dyn std::error::Error, "a device's message could not be sent");
+            tracing::error!(error = error as &dyn std::error::Error, "failed to send device message");
             "something went wrong inside the daemon; its log explains it".to_owned()
         }
         ErrorKind::Invalid(fields) if !fields.is_empty() => {

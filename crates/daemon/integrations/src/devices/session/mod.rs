@@ -1,4 +1,4 @@
-//! One connection from its first frame to its last.
+//! The lifetime of one connection.
 
 mod chat;
 #[cfg(test)]
@@ -18,62 +18,62 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 use tokio_tungstenite::tungstenite::{self, error::ProtocolError};
 
-use self::chat::{ChatFrame, MAX_REPLIES, talk};
+use self::chat::{ChatFrame, MAX_REPLIES, forward_reply};
 use crate::devices::connection::{Connection, Ending, register};
 use crate::devices::model::{Device, DeviceFrame, Pace, parse, to_device};
 use crate::devices::service::{DEVICES, Devices};
 use crate::devices::store;
 
-const PING_EVERY: Duration = Duration::from_secs(20);
-/// A device that sends nothing for so long, not even the answer to a ping, is gone.
-const SILENT_AFTER: Duration = Duration::from_secs(60);
-/// A device that does not take a frame for so long is gone, too.
-const WRITE_LIMIT: Duration = Duration::from_secs(20);
-/// How often the row says that the device is still there.
-const BETWEEN_SIGHTS: Duration = Duration::from_secs(30);
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+/// A device that sends nothing for this long, not even a pong, is disconnected.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
+/// A device that does not receive a frame within this time is disconnected.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
+/// The interval at which the last seen time of the device is stored.
+const LAST_SEEN_INTERVAL: Duration = Duration::from_secs(30);
 const MAX_MALFORMED: u32 = 5;
-const FAREWELL_LIMIT: Duration = Duration::from_secs(2);
-/// What a device sent before it read the close frame is read away for so long: to close over it
-/// would take the frame's reason from the device.
-const LINGER: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Duration for which incoming frames are drained after the close frame was sent. Closing the socket with unread data
+/// could prevent the device from receiving the close frame.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 type Outgoing<S> = SplitSink<S, Message>;
 type Incoming<S> = SplitStream<S>;
 
 impl Devices {
-    /// Serves a device whose token was good, until the connection ends.
+    /// Serves an authenticated device until the connection ends.
     pub(crate) async fn serve(self, device: Device, socket: WebSocket) {
         let context = self.context();
-        // Before the row is written: what changes it afterwards is noticed.
+        // Subscribed before the row is written, so that later changes are noticed.
         let changes = context.db.watch(DEVICES);
         let (connection, frames) = Connection::new(context.ids.next_ulid(), device);
         let (mut sink, mut stream) = socket.split();
-        let ending = match self.begin(&connection).await {
+        let ending = match self.attach(&connection).await {
             Err(ending) => ending,
             Ok(()) => {
-                tracing::info!(device = %connection.device.id, name = connection.device.name, "a device connected");
-                let talking = exchange(self.chat(), &connection, &mut sink, &mut stream, frames);
+                tracing::info!(device = %connection.device.id, name = connection.device.name, "device connected");
+                let exchange_frames = exchange(self.chat(), &connection, &mut sink, &mut stream, frames);
                 tokio::select! {
                     biased;
                     ending = closing(&connection) => ending,
-                    ending = self.stay_in_force(&connection, changes) => ending,
-                    ending = talking => ending,
+                    ending = self.watch_row(&connection, changes) => ending,
+                    ending = exchange_frames => ending,
                 }
             }
         };
         self.connections().leave(&connection);
         connection.end_calls();
-        tracing::info!(device = %connection.device.id, name = connection.device.name, ?ending, "a device's connection ended");
-        say_farewell(&mut sink, ending).await;
+        tracing::info!(device = %connection.device.id, name = connection.device.name, ?ending, "device connection ended");
+        send_close_frame(&mut sink, ending).await;
         self.detach(&connection).await;
-        connection.over.cancel();
-        if ending != Ending::Gone {
-            read_away(&mut sink, &mut stream).await;
+        connection.closed.cancel();
+        if ending != Ending::Disconnected {
+            drain_incoming(&mut sink, &mut stream).await;
         }
     }
 
-    /// Makes the connection the one in force, in the row and here.
-    async fn begin(&self, connection: &Arc<Connection>) -> Result<(), Ending> {
+    /// Makes this the current connection of the device, in the database and in the registry.
+    async fn attach(&self, connection: &Arc<Connection>) -> Result<(), Ending> {
         let _joining = self.connections().join().await;
         let context = self.context();
         let (id, name, instance) = (connection.device.id.clone(), connection.id.clone(), Arc::clone(&context.instance));
@@ -84,10 +84,10 @@ impl Devices {
         });
         match attached.await {
             Ok(true) => self.connections().enter(connection),
-            // It was removed after its token was looked up.
+            // The device was removed after its token was looked up.
             Ok(false) => Err(Ending::Revoked),
             Err(error) => {
-                tracing::warn!(%error, "a device cannot connect");
+                tracing::warn!(%error, "failed to attach device connection");
                 Err(Ending::Unavailable)
             }
         }
@@ -97,18 +97,18 @@ impl Devices {
         let (id, name) = (connection.device.id.clone(), connection.id.clone());
         let detach = async move |tx: &mut Tx| store::detach(tx, &id, &name).await;
         if let Err(error) = self.context().db.write_relaxed(detach).await {
-            tracing::debug!(%error, "the end of a device's connection was not noted");
+            tracing::debug!(%error, "failed to record end of device connection");
         }
     }
 
-    /// Answers when the row does not name this connection any more; says now and then that the
-    /// device is there.
-    async fn stay_in_force(&self, connection: &Connection, mut changes: watch::Receiver<u64>) -> Ending {
+    /// Waits until the device's row holds another connection or is deleted, and updates the last seen time
+    /// periodically.
+    async fn watch_row(&self, connection: &Connection, mut changes: watch::Receiver<u64>) -> Ending {
         let db = &self.context().db;
         loop {
             let is_change = tokio::select! {
                 changed = changes.changed() => changed.is_ok(),
-                () = sleep(BETWEEN_SIGHTS) => false,
+                () = sleep(LAST_SEEN_INTERVAL) => false,
             };
             let id = connection.device.id.clone();
             if !is_change {
@@ -117,7 +117,7 @@ impl Devices {
                     Ok(true) => continue,
                     Ok(false) => {}
                     Err(error) => {
-                        tracing::debug!(%error, "that a device is there was not noted");
+                        tracing::debug!(%error, "failed to record device last seen time");
                         continue;
                     }
                 }
@@ -130,8 +130,8 @@ impl Devices {
                 Ok(None) => return Ending::Revoked,
                 Ok(Some(named)) if named.as_deref() != Some(&*connection.id) => return Ending::Replaced,
                 Ok(Some(_)) => {}
-                // The next sight asks again.
-                Err(error) => tracing::debug!(%error, "a device's row could not be read"),
+                // Retried at the next interval.
+                Err(error) => tracing::debug!(%error, "failed to read device row"),
             }
         }
     }
@@ -140,10 +140,10 @@ impl Devices {
 async fn closing(connection: &Connection) -> Ending {
     let mut closing = connection.closing.subscribe();
     let ending = closing.wait_for(Option::is_some).await.ok().and_then(|ending| *ending);
-    ending.unwrap_or(Ending::Gone)
+    ending.unwrap_or(Ending::Disconnected)
 }
 
-/// Reads and writes frames until one side of it ends.
+/// Reads and writes frames until either side ends the connection.
 pub(super) async fn exchange<S>(
     chat: &Chat,
     connection: &Arc<Connection>,
@@ -168,7 +168,7 @@ pub(super) async fn write_frames<S>(
 where
     S: Sink<Message, Error = axum::Error>,
 {
-    let mut ping = interval_at(Instant::now() + PING_EVERY, PING_EVERY);
+    let mut ping = interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut next = Some(to_device::hello(&connection.device));
     loop {
@@ -177,14 +177,14 @@ where
             None => tokio::select! {
                 frame = frames.recv() => match frame {
                     Some(frame) => Message::text(frame),
-                    None => return Ending::Gone,
+                    None => return Ending::Disconnected,
                 },
                 _ = ping.tick() => Message::Ping(bytes::Bytes::new()),
             },
         };
-        match timeout(WRITE_LIMIT, sink.send(message)).await {
+        match timeout(WRITE_TIMEOUT, sink.send(message)).await {
             Ok(Ok(())) => {}
-            Ok(Err(_)) => return Ending::Gone,
+            Ok(Err(_)) => return Ending::Disconnected,
             Err(_) => return Ending::Silent,
         }
     }
@@ -200,13 +200,13 @@ where
 {
     let (mut pace, mut last) = (Pace::new(), Instant::now());
     let mut malformed = 0;
-    // Dropped with the connection: nobody follows those replies here any more.
+    // The tasks are aborted when the connection ends.
     let mut replies = JoinSet::new();
     loop {
-        let message = match timeout(SILENT_AFTER, stream.next()).await {
+        let message = match timeout(SILENCE_TIMEOUT, stream.next()).await {
             Err(_) => return Ending::Silent,
-            Ok(None) => return Ending::Gone,
-            Ok(Some(Err(error))) => return ending_of(&error),
+            Ok(None) => return Ending::Disconnected,
+            Ok(Some(Err(error))) => return read_error_ending(&error),
             Ok(Some(Ok(message))) => message,
         };
         let now = Instant::now();
@@ -217,7 +217,7 @@ where
         }
         let text = match &message {
             Message::Text(text) => text.as_str(),
-            Message::Close(_) => return Ending::Gone,
+            Message::Close(_) => return Ending::Disconnected,
             Message::Ping(_) | Message::Pong(_) => continue,
             Message::Binary(_) => "",
         };
@@ -239,19 +239,19 @@ where
     }
 }
 
-type Refused = (Option<String>, &'static str, String);
+type RejectedFrame = (Option<String>, &'static str, String);
 
 async fn handle(
     chat: Option<&Chat>,
     connection: &Arc<Connection>,
     frame: DeviceFrame,
     replies: &mut JoinSet<()>,
-) -> Result<(), Refused> {
+) -> Result<(), RejectedFrame> {
     match frame {
         DeviceFrame::ToolResult { id, result } => connection.answer(&id, result),
         DeviceFrame::RegisterTools { id, tools } => {
             let device = connection.device.clone();
-            // Schemas are compiled, which may take a while.
+            // Compiling the schemas may take some time.
             let registered = tokio::task::spawn_blocking(move || register(&device, tools)).await;
             let registered = registered.unwrap_or_else(|_| Err("the tools could not be read".to_owned()));
             *connection.tools.write() = registered.map_err(|problem| (id, "invalid_tools", problem))?;
@@ -264,43 +264,43 @@ async fn handle(
             }
             if let Some(chat) = chat {
                 let frame = ChatFrame { id, agent, content, conversation_id };
-                replies.spawn(talk(chat.clone(), Arc::clone(connection), frame));
+                replies.spawn(forward_reply(chat.clone(), Arc::clone(connection), frame));
             }
         }
     }
     Ok(())
 }
 
-/// What it means that nothing more can be read.
-fn ending_of(error: &axum::Error) -> Ending {
+/// Maps a read error to the reason why the connection ended.
+fn read_error_ending(error: &axum::Error) -> Ending {
     let inner = error.source().and_then(|source| source.downcast_ref::<tungstenite::Error>());
     match inner {
         Some(tungstenite::Error::Capacity(_)) => Ending::TooLarge,
         Some(tungstenite::Error::Utf8(_)) => Ending::NotUtf8,
-        // A socket that is simply gone is no fault.
+        // A connection that was reset is not a protocol violation.
         Some(tungstenite::Error::Protocol(
             ProtocolError::ResetWithoutClosingHandshake | ProtocolError::ReceivedAfterClosing,
-        )) => Ending::Gone,
-        Some(tungstenite::Error::Protocol(_)) => Ending::Unruly,
-        _ => Ending::Gone,
+        )) => Ending::Disconnected,
+        Some(tungstenite::Error::Protocol(_)) => Ending::ProtocolViolation,
+        _ => Ending::Disconnected,
     }
 }
 
-async fn say_farewell<S>(sink: &mut Outgoing<S>, ending: Ending)
+async fn send_close_frame<S>(sink: &mut Outgoing<S>, ending: Ending)
 where
     S: Sink<Message, Error = axum::Error>,
 {
-    let farewell = sink.send(Message::Close(Some(ending.frame())));
-    if !matches!(timeout(FAREWELL_LIMIT, farewell).await, Ok(Ok(()))) {
-        tracing::debug!(?ending, "a device was cut off without a reason");
+    let closing_frame = sink.send(Message::Close(Some(ending.frame())));
+    if !matches!(timeout(CLOSE_TIMEOUT, closing_frame).await, Ok(Ok(()))) {
+        tracing::debug!(?ending, "device disconnected without close frame");
     }
 }
 
-async fn read_away<S>(sink: &mut Outgoing<S>, stream: &mut Incoming<S>)
+async fn drain_incoming<S>(sink: &mut Outgoing<S>, stream: &mut Incoming<S>)
 where
     S: Sink<Message, Error = axum::Error> + Stream<Item = Result<Message, axum::Error>>,
 {
     let reading = async { while let Some(Ok(_)) = stream.next().await {} };
-    let _ = timeout(LINGER, reading).await;
-    let _ = timeout(LINGER, sink.close()).await;
+    let _ = timeout(DRAIN_TIMEOUT, reading).await;
+    let _ = timeout(DRAIN_TIMEOUT, sink.close()).await;
 }

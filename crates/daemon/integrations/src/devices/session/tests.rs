@@ -1,4 +1,4 @@
-//! What a connection does by the clock, over a socket that a test holds the other end of.
+//! Tests of the timing of a connection, with a fake socket.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::{Connection, Ending, read_frames, write_frames};
 use crate::devices::model::{Device, DeviceId};
 
-/// Takes everything, or nothing.
+/// Accepts every message, or none when `is_stuck` is set.
 struct FakeSocket {
     incoming: mpsc::UnboundedReceiver<Message>,
     outgoing: mpsc::UnboundedSender<Message>,
@@ -49,15 +49,15 @@ impl Sink<Message> for FakeSocket {
     }
 }
 
-struct Far {
+struct RemoteEnd {
     to_daemon: mpsc::UnboundedSender<Message>,
     from_daemon: mpsc::UnboundedReceiver<Message>,
 }
 
-fn socket(is_stuck: bool) -> (FakeSocket, Far) {
+fn socket(is_stuck: bool) -> (FakeSocket, RemoteEnd) {
     let (to_daemon, incoming) = mpsc::unbounded_channel();
     let (outgoing, from_daemon) = mpsc::unbounded_channel();
-    (FakeSocket { incoming, outgoing, is_stuck }, Far { to_daemon, from_daemon })
+    (FakeSocket { incoming, outgoing, is_stuck }, RemoteEnd { to_daemon, from_daemon })
 }
 
 fn connection() -> (Arc<Connection>, mpsc::Receiver<String>) {
@@ -74,14 +74,14 @@ fn connection() -> (Arc<Connection>, mpsc::Receiver<String>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_device_is_gone_after_a_minute() {
+async fn silent_device_is_disconnected_after_a_minute() {
     let (connection, _frames) = connection();
     let (socket, far) = socket(false);
     let (_sink, mut stream) = socket.split();
-    let begun = Instant::now();
+    let started = Instant::now();
     let sending = async {
         tokio::time::sleep(Duration::from_secs(50)).await;
-        // An answer to a ping is a sign of life.
+        // A pong resets the timeout.
         far.to_daemon.send(Message::Pong(bytes::Bytes::new())).unwrap();
         std::future::pending::<()>().await;
     };
@@ -89,27 +89,27 @@ async fn a_silent_device_is_gone_after_a_minute() {
         ending = read_frames(None, &connection, &mut stream) => ending,
         () = sending => unreachable!(),
     };
-    assert_eq!((ending, begun.elapsed()), (Ending::Silent, Duration::from_secs(110)));
+    assert_eq!((ending, started.elapsed()), (Ending::Silent, Duration::from_secs(110)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_device_is_pinged_every_20_seconds() {
+async fn device_is_pinged_every_20_seconds() {
     let (connection, frames) = connection();
     let (socket, mut far) = socket(false);
     let (mut sink, _stream) = socket.split();
-    let begun = Instant::now();
+    let started = Instant::now();
     let writing = tokio::spawn(async move { write_frames(&connection, &mut sink, frames).await });
     let hello = far.from_daemon.recv().await.unwrap();
     assert!(hello.to_text().unwrap().contains(r#""type":"hello""#));
     for ping in 1..=3 {
         assert!(matches!(far.from_daemon.recv().await, Some(Message::Ping(_))));
-        assert_eq!(begun.elapsed(), Duration::from_secs(20 * ping));
+        assert_eq!(started.elapsed(), Duration::from_secs(20 * ping));
     }
     writing.abort();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_device_that_does_not_read_is_gone() {
+async fn device_that_does_not_read_is_disconnected() {
     let (connection, frames) = connection();
     let (socket, _far) = socket(true);
     let (mut sink, _stream) = socket.split();
@@ -117,9 +117,9 @@ async fn a_device_that_does_not_read_is_gone() {
 }
 
 #[tokio::test]
-async fn the_first_reason_to_close_counts() {
+async fn close_twice_keeps_first_reason() {
     let (connection, _frames) = connection();
     connection.close(Ending::Revoked);
-    connection.close(Ending::GoingDown);
+    connection.close(Ending::ShuttingDown);
     assert_eq!(*connection.closing.borrow(), Some(Ending::Revoked));
 }

@@ -1,14 +1,14 @@
-//! What a condition sees: figures, all of them numbers. One that is not known is not given, so that a condition that
-//! hangs on it comes to nothing.
+//! Variables and evaluation of conditions. All values are numbers. Unknown values are omitted, so a condition that
+//! depends on one evaluates to unknown.
 
 use std::collections::BTreeMap;
 
-use agentd_conditions::{Condition, ConditionError, Given, Values, Variable};
+use agentd_conditions::{Condition, ConditionError, Input, Values, Variable};
 use serde_json::{Map, Value, json};
 
-use super::life::Truth;
+use super::lifecycle::Truth;
 
-/// A variable of a condition.
+/// Variable of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Figure {
     ErrorRate,
@@ -26,7 +26,7 @@ pub(crate) enum Figure {
     ModelCalls,
     FailedModelCalls,
     ConsecutiveFailedRuns,
-    /// The alert's own.
+    /// Threshold of the alert itself.
     Threshold,
 }
 
@@ -86,7 +86,7 @@ const VARIABLES: [Variable; Figure::ALL.len()] = {
     variables
 };
 
-/// What is known of a period.
+/// Known values of a period.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Figures(BTreeMap<Figure, f64>);
 
@@ -105,12 +105,12 @@ impl Figures {
         self.0.extend(&other.0);
     }
 
-    /// Names and values; `null` what is not known.
+    /// Returns all names with their values; `null` if unknown.
     pub(crate) fn view(&self) -> Map<String, Value> {
         Figure::ALL.into_iter().map(|figure| (figure.name().to_owned(), json!(self.get(figure)))).collect()
     }
 
-    /// Of what is known.
+    /// Returns the known values only.
     pub(crate) fn to_json(&self) -> Value {
         self.0.iter().map(|(figure, value)| (figure.name().to_owned(), json!(value))).collect::<Map<_, _>>().into()
     }
@@ -123,11 +123,11 @@ impl Figures {
     fn values(&self) -> Values {
         self.0
             .iter()
-            .fold(Values::new(), |values, (figure, value)| values.with(figure.name(), Given::Json(json!(value))))
+            .fold(Values::new(), |values, (figure, value)| values.with(figure.name(), Input::Json(json!(value))))
     }
 }
 
-/// A condition that can be evaluated.
+/// Parsed condition.
 #[derive(Debug)]
 pub(crate) struct CompiledCondition {
     condition: Condition,
@@ -135,19 +135,20 @@ pub(crate) struct CompiledCondition {
 }
 
 impl CompiledCondition {
-    /// Reads a condition.
+    /// Parses a condition.
     pub(crate) fn compile(text: &str) -> Result<Self, ConditionError> {
         let condition = Condition::compile(text, &VARIABLES)?;
         let named = condition.names(&VARIABLES).iter().filter_map(|variable| Figure::named(variable.name)).collect();
         Ok(Self { condition, named })
     }
 
-    /// Reads a condition and tries it with figures that are all known, so that what can never be evaluated is refused.
+    /// Parses a condition and evaluates it with example values, so that a condition that can never be evaluated is
+    /// rejected.
     pub(crate) fn check(text: &str) -> Result<Self, ConditionError> {
         let compiled = Self::compile(text)?;
         let examples =
             [1.0, 0.0].map(|value| Figures(Figure::ALL.into_iter().map(|figure| (figure, value)).collect()).values());
-        compiled.condition.try_with(&examples)?;
+        compiled.condition.check_with_examples(&examples)?;
         Ok(compiled)
     }
 
@@ -155,17 +156,17 @@ impl CompiledCondition {
         self.named.contains(&figure)
     }
 
-    /// All figures that it names, the threshold too.
+    /// Returns all variables of the condition, including the threshold.
     pub(crate) fn figures(&self) -> &[Figure] {
         &self.named
     }
 
-    /// What is shown as the alert's value: the first figure that it names, besides the threshold.
+    /// Returns the value shown for the alert: the first variable other than the threshold.
     pub(crate) fn value(&self, figures: &Figures) -> Option<f64> {
         figures.get(*self.named.iter().find(|figure| **figure != Figure::Threshold)?)
     }
 
-    /// The furthest from the threshold, or the highest where the condition names none.
+    /// Returns the value farthest from the threshold, or the highest if the condition does not use the threshold.
     pub(crate) fn peak(&self, threshold: f64, before: Option<f64>, value: Option<f64>) -> Option<f64> {
         let distance = |value: f64| if self.names(Figure::Threshold) { (value - threshold).abs() } else { value };
         match (before, value) {
@@ -174,7 +175,7 @@ impl CompiledCondition {
         }
     }
 
-    /// Evaluates many, each with the figures of its period and its own threshold.
+    /// Evaluates many conditions, each with the values of its period and its own threshold.
     pub(crate) fn evaluate_all(all: &[(&Self, &Figures, f64)]) -> Vec<Truth> {
         let values: Vec<Values> = all
             .iter()
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_that_is_not_known_decides_nothing() {
+    fn unknown_value_makes_condition_unknown() {
         let text = "error_rate > threshold";
         assert_eq!(evaluate(text, &[(Figure::ErrorRate, 0.5)], 0.1), Truth::True);
         assert_eq!(evaluate(text, &[(Figure::ErrorRate, 0.05)], 0.1), Truth::False);
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_never_be_evaluated_is_refused() {
+    fn invalid_condition_is_rejected() {
         for text in ["", "error_rat > 1", "error_rate", "error_rate > 'x'", "1 +", "cost.usd > 1", "size(tokens) > 1"] {
             assert!(CompiledCondition::check(text).is_err(), "{text}");
         }
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_value_is_the_first_figure() {
+    fn value_is_the_first_variable_and_peak_is_farthest_from_threshold() {
         let condition = CompiledCondition::check("threshold < cpu_percent && tokens > 0").unwrap();
         let known = figures(&[(Figure::CpuPercent, 70.0), (Figure::Tokens, 5.0)]);
         assert_eq!(condition.value(&known), Some(70.0));
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_read_back() {
+    fn figures_round_trip_through_json() {
         let known = figures(&[(Figure::Cost, 0.25), (Figure::Tokens, 7.0)]);
         assert_eq!(Figures::from_json(&known.to_json()), known);
         assert_eq!(Figures::from_json(&json!([1])), Figures::default());

@@ -1,7 +1,7 @@
-//! What an alert is, and the rules that it is saved by.
+//! Alerts as values, and their validation.
 
 mod condition;
-mod life;
+mod lifecycle;
 
 use std::fmt;
 
@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub(super) use condition::{CompiledCondition, Figure, Figures};
-pub use life::{AlertState, FiringId};
-pub(super) use life::{Life, NoticeKind, Rule, Truth};
+pub use lifecycle::{AlertState, FiringId};
+pub(super) use lifecycle::{Lifecycle, NoticeKind, Rule, Truth};
 
 agentd_base::typed_id!(
-    /// The id of an alert.
+    /// Id of an alert.
     AlertId,
     "alert"
 );
@@ -24,14 +24,14 @@ agentd_store::stored_ids!(AlertId);
 
 pub(super) const MAX_ALERTS: u64 = 2_000;
 const MAX_NAME_CHARACTERS: usize = 200;
-const MOST_PERIOD_MINUTES: u32 = 1_440;
-const MOST_FOR_MINUTES: u32 = 1_440;
-/// A week.
-const MOST_NOTIFY_EVERY_MINUTES: u32 = 10_080;
+const MAX_PERIOD_MINUTES: u32 = 1_440;
+const MAX_FOR_MINUTES: u32 = 1_440;
+/// One week.
+const MAX_NOTIFY_EVERY_MINUTES: u32 = 10_080;
 const DEFAULT_PERIOD_MINUTES: u32 = 5;
 const DEFAULT_NOTIFY_EVERY_MINUTES: u32 = 60;
 
-/// How bad it is. It says nothing of how an alert is treated.
+/// Severity for display; it does not change how an alert is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertSeverity {
@@ -54,15 +54,15 @@ impl AlertSeverity {
     }
 }
 
-/// By which way notices go.
+/// Channel of notices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertDeliveryType {
-    /// `url` is an http(s) url that a JSON object is posted to.
+    /// `url` is an http(s) URL; notices are sent as a JSON object with POST.
     Webhook,
-    /// `url` is an address; empty: the one in the profile.
+    /// `url` is an email address; empty for the address in the profile.
     Email,
-    /// `url` is `<platform>:<channel>`, or `push:` for the devices that are woken.
+    /// `url` is `<platform>:<channel>`, or `push:` for registered devices.
     Channel,
 }
 
@@ -79,19 +79,19 @@ impl AlertDeliveryType {
     }
 }
 
-/// Where notices go.
+/// Destination of notices.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = AlertDelivery)]
 pub struct Delivery {
     #[serde(rename = "type")]
     pub kind: AlertDeliveryType,
-    /// As `type` says. Credentials in a url are kept by themselves and read back as `***`; a url that comes back with
-    /// them keeps them.
+    /// Destination in the format given by `type`. Credentials in a URL are encrypted and returned as `***`; sending
+    /// `***` back keeps them.
     #[schema(max_length = 2_048, example = "https://example.org/alerts")]
     pub url: String,
 }
 
-/// Without the path of a url, which may hold a token.
+/// Omits the URL, which may contain a token.
 impl fmt::Debug for Delivery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Delivery").field("kind", &self.kind).finish_non_exhaustive()
@@ -99,7 +99,7 @@ impl fmt::Debug for Delivery {
 }
 
 impl Delivery {
-    /// The target of `notify` with this url in place of its own.
+    /// Returns the target of `notify` with `url` instead of the stored one.
     pub(super) fn target_with(&self, url: &str) -> Result<Target, String> {
         let text = match self.kind {
             AlertDeliveryType::Webhook => format!("{}:{url}", Target::WEBHOOK),
@@ -130,7 +130,7 @@ impl Delivery {
     }
 }
 
-/// What an alert says, and where it stands.
+/// Alert with its settings and its state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Alert {
     pub id: AlertId,
@@ -144,17 +144,17 @@ pub struct Alert {
     pub severity: AlertSeverity,
     pub delivery: Option<Delivery>,
     pub enabled: bool,
-    pub(super) life: Life,
-    /// The furthest that the value was from the threshold in the present firing.
+    pub(super) lifecycle: Lifecycle,
+    /// Value farthest from the threshold in the current firing.
     pub(super) peak_value: Option<f64>,
-    /// When it last began to fire.
+    /// Time when it last started firing.
     pub last_triggered: Option<Timestamp>,
     pub created_at: Timestamp,
-    /// When what it says last changed.
+    /// Time of the last change of its settings.
     pub updated_at: Timestamp,
 }
 
-/// What an alert is to say from now on.
+/// Changes of an alert's settings.
 #[derive(Debug, Clone, Default)]
 pub struct AlertChange {
     pub name: Option<String>,
@@ -170,7 +170,7 @@ pub struct AlertChange {
 }
 
 impl Alert {
-    pub(super) fn blank(id: AlertId, now: Timestamp) -> Self {
+    pub(super) fn with_defaults(id: AlertId, now: Timestamp) -> Self {
         Self {
             id,
             name: String::new(),
@@ -183,7 +183,7 @@ impl Alert {
             severity: AlertSeverity::default(),
             delivery: None,
             enabled: true,
-            life: Life::default(),
+            lifecycle: Lifecycle::default(),
             peak_value: None,
             last_triggered: None,
             created_at: now,
@@ -195,13 +195,13 @@ impl Alert {
         Rule { for_minutes: self.for_minutes, notify_every_minutes: self.notify_every_minutes }
     }
 
-    /// Where it stands.
+    /// Returns the current state.
     #[must_use]
     pub fn state(&self) -> AlertState {
-        self.life.state
+        self.lifecycle.state
     }
 
-    /// Takes a change over and names every bad field. Answers what becomes of the credentials in its url.
+    /// Applies a change and reports all invalid fields. Returns the changes of the URL's credentials.
     pub(super) fn apply(&mut self, change: AlertChange, is_new: bool, problems: &mut Problems) -> UrlSecrets {
         let has_threshold = !is_new || change.threshold.is_some();
         if let Some(name) = change.name {
@@ -229,10 +229,10 @@ impl Alert {
         let is_clean = !self.name.chars().any(char::is_control);
         problems.require(is_clean, "name", "must not contain control characters");
         problems.require(self.threshold.is_finite(), "threshold", "must be a number");
-        let is_period = (1..=MOST_PERIOD_MINUTES).contains(&self.period_minutes);
+        let is_period = (1..=MAX_PERIOD_MINUTES).contains(&self.period_minutes);
         problems.require(is_period, "period_minutes", "is between 1 and 1,440 (a day)");
-        problems.require(self.for_minutes <= MOST_FOR_MINUTES, "for_minutes", "is between 0 and 1,440 (a day)");
-        let is_every = self.notify_every_minutes <= MOST_NOTIFY_EVERY_MINUTES;
+        problems.require(self.for_minutes <= MAX_FOR_MINUTES, "for_minutes", "is between 0 and 1,440 (a day)");
+        let is_every = self.notify_every_minutes <= MAX_NOTIFY_EVERY_MINUTES;
         problems.require(is_every, "notify_every_minutes", "is between 0 (once) and 10,080 (a week)");
         match CompiledCondition::check(&self.condition) {
             Ok(condition) => problems.require(
@@ -269,12 +269,12 @@ impl Alert {
     }
 }
 
-/// The vault's scope for the credentials in an alert's url.
+/// Vault scope of the credentials in an alert's URL.
 pub(super) fn secret_scope(id: &AlertId) -> String {
     format!("alerts.{id}")
 }
 
-/// One time that an alert fired.
+/// One firing of an alert.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Firing {
     pub id: FiringId,
@@ -285,17 +285,17 @@ pub struct Firing {
     pub notices: Vec<Notice>,
 }
 
-/// That somebody was told of a firing.
+/// Notice sent for a firing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     pub ordinal: u32,
     pub at: Timestamp,
-    /// Without what an address may keep secret.
+    /// Destination without secrets.
     pub to: String,
     pub error: Option<String>,
 }
 
-/// What a notice is enqueued with, so that it is once.
+/// Idempotency key of a notice.
 pub(super) fn notice_key(firing: &FiringId, ordinal: u32) -> String {
     format!("alert:{firing}:{ordinal}")
 }
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delivery_leads_where_its_type_says() {
+    fn delivery_target_matches_its_type() {
         use AlertDeliveryType::{Channel, Email, Webhook};
         for (kind, url, target) in [
             (Webhook, "https://x.example/a", Some("webhook:https://x.example/a")),
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bad_field_is_named() {
+    fn invalid_alert_reports_each_field() {
         let mut problems = Problems::new();
         let change = AlertChange {
             name: Some(" ".to_owned()),
@@ -343,7 +343,7 @@ mod tests {
             delivery: Patch::Set(delivery(AlertDeliveryType::Webhook, "x")),
             ..AlertChange::default()
         };
-        Alert::blank(AlertId::from("alert_1"), Timestamp::from_micros(0)).apply(change, true, &mut problems);
+        Alert::with_defaults(AlertId::from("alert_1"), Timestamp::from_micros(0)).apply(change, true, &mut problems);
         let found = problems.into_result().unwrap_err();
         let fields: Vec<&str> = found.iter().map(|problem| problem.field.as_str()).collect();
         let expected =

@@ -1,4 +1,4 @@
-//! What an alert is made from, and what of it changes.
+//! Request bodies of alerts.
 
 use agentd_base::{FieldProblem, Patch};
 use agentd_web::Validate;
@@ -12,44 +12,44 @@ fn patch<T>(value: Option<T>) -> Patch<T> {
     value.map_or(Patch::Keep, Patch::Set)
 }
 
-/// What an alert is made from.
+/// Fields of a new alert.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct CreateAlert {
     #[schema(min_length = 1, max_length = 200)]
     name: String,
-    /// A CEL expression that comes to true or false over `error_rate` (share of requests that failed, 0 to 1),
+    /// CEL expression that evaluates to a boolean. Variables: `error_rate` (share of failed requests, 0 to 1),
     /// `requests_per_minute`, `latency_p95_ms`, `tokens`, `cost` (US dollars), `queue_pending` (items and deliveries
-    /// that wait now), `dead_letters` (given up in the period), `failed_runs`, `cpu_percent`, `memory_percent`,
-    /// `disk_percent` (as they are now), `budget_percent` (of the token limit that is nearest to its end),
-    /// `model_calls`, `failed_model_calls`, `consecutive_failed_runs` (the most that one job failed since its last
-    /// success) and `threshold`. What is not known, such as `error_rate` without requests, neither fires nor resolves.
+    /// waiting now), `dead_letters` (dead-lettered in the period), `failed_runs`, `cpu_percent`, `memory_percent`,
+    /// `disk_percent` (current values), `budget_percent` (of the token limit closest to exhaustion), `model_calls`,
+    /// `failed_model_calls`, `consecutive_failed_runs` (highest count of any job since its last success) and
+    /// `threshold`. An unknown value, such as `error_rate` without requests, neither fires nor resolves the alert.
     #[schema(min_length = 1, max_length = 1_000, example = "error_rate > 0.05")]
     condition: String,
-    /// Required where the condition names it; else 0.
+    /// Threshold; required if the condition uses it, otherwise 0.
     #[serde(default)]
     threshold: Option<f64>,
-    /// The figures are those of as many minutes. Default 5.
+    /// Length of the evaluated period in minutes; default 5.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 1_440)]
     period_minutes: Option<u32>,
-    /// How long the condition must hold. Default 0.
+    /// Number of minutes for which the condition must be true; default 0.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 1_440)]
     for_minutes: Option<u32>,
-    /// After how long somebody is told again that it still fires; 0: never. Default 60.
+    /// Interval in minutes between repeated notices while the alert fires; 0 disables repeats; default 60.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 10_080)]
     notify_every_minutes: Option<u32>,
-    /// Whether somebody is told that it is resolved as well. Default false.
+    /// Whether to send a notice when the alert resolves; default false.
     #[serde(default)]
     notify_resolved: Option<bool>,
-    /// Default `warning`.
+    /// Severity; default `warning`.
     #[serde(default)]
     severity: Option<AlertSeverity>,
-    /// Who is told; left out: nobody, but hooks hear the events.
+    /// Destination of notices; if omitted, only hooks receive the events.
     #[serde(default)]
     delivery: Option<Delivery>,
-    /// Default true.
+    /// Whether the alert is evaluated; default true.
     #[serde(default)]
     enabled: Option<bool>,
 }
@@ -77,7 +77,7 @@ impl Validate<Alerts> for CreateAlert {
     }
 }
 
-/// As an alert is made. Who is told of it, when and how does not matter here.
+/// Condition to evaluate, with the same fields as an alert. Delivery settings have no effect.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct PreviewAlert {
     #[schema(min_length = 1, max_length = 1_000, example = "error_rate > 0.05")]
@@ -107,7 +107,7 @@ impl Validate<Alerts> for PreviewAlert {
     }
 }
 
-/// Any of the fields; those left out stay as they are, and `null` takes `delivery` away.
+/// Changed fields; omitted fields keep their values, and `null` removes `delivery`.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct UpdateAlert {
     #[serde(default)]
@@ -137,7 +137,7 @@ pub(super) struct UpdateAlert {
     #[serde(default)]
     #[schema(value_type = Option<Delivery>)]
     delivery: Patch<Delivery>,
-    /// Turning it off ends what fires of it.
+    /// Whether the alert is evaluated. Disabling it ends an active firing.
     #[serde(default)]
     #[schema(value_type = bool)]
     enabled: Option<bool>,
@@ -162,21 +162,21 @@ impl From<UpdateAlert> for AlertChange {
 
 impl Validate<Alerts> for UpdateAlert {
     async fn validate(self, alerts: &Alerts) -> Vec<FieldProblem> {
-        // What a change leaves out is there already.
+        // Fields that are omitted exist already.
         let mut change = AlertChange::from(self);
         change.name = change.name.or_else(|| Some("there".to_owned()));
         change.condition = change.condition.or_else(|| Some("true".to_owned()));
         change.threshold = change.threshold.or(Some(0.0));
-        // Of a url that keeps its credentials, only the change itself can tell.
+        // Masked credentials can only be checked against the stored URL.
         change.delivery = Patch::Keep;
         alerts.checked(change).err().unwrap_or_default()
     }
 }
 
-/// How long nobody is to be told.
+/// Duration of a snooze.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 pub(super) struct SnoozeAlert {
-    /// At most a week.
+    /// Number of minutes, at most one week.
     #[schema(minimum = 1, maximum = 10_080)]
     pub(super) minutes: u32,
 }

@@ -1,4 +1,4 @@
-//! The handlers.
+//! Handlers of alerts.
 
 use agentd_base::{Page, PageLimits, Problems};
 use agentd_core::runtime::record_once;
@@ -11,11 +11,12 @@ use utoipa::IntoParams;
 use super::bodies::{CreateAlert, PreviewAlert, SnoozeAlert, UpdateAlert};
 use super::views::{AlertDeleted, AlertHistory, AlertList, AlertPreview, AlertView};
 use crate::alerts::model::AlertId;
-use crate::alerts::service::{Action, Alerts, ShownAlert};
+use crate::alerts::service::{Action, AlertWithValue, Alerts};
 
-/// All alerts, in the order in which they were made
+/// List alerts
 ///
-/// A few come with the daemon, switched off; their notices go to the address in the profile.
+/// Returns all alerts in order of creation. The daemon creates some disabled alerts, whose notices go to the address in
+/// the profile.
 #[utoipa::path(
     get, path = "/api/monitoring/alerts", tag = "monitoring",
     responses((status = 200, body = AlertList)),
@@ -25,15 +26,15 @@ pub(super) async fn list_alerts(State(alerts): State<Alerts>, caller: Caller) ->
     Ok(Json(AlertList { alerts: alerts.iter().map(|alert| AlertView::from(alert).shown_to(&caller)).collect() }))
 }
 
-/// Make an alert
+/// Create an alert
 ///
-/// It is evaluated at once, and then every few seconds.
+/// The alert is evaluated immediately and then every few seconds.
 #[utoipa::path(
     post, path = "/api/monitoring/alerts", tag = "monitoring", request_body = CreateAlert,
     params(IdempotencyKey),
     responses(
         (status = 201, body = AlertView),
-        (status = 409, body = ErrorBody, description = "There are 2,000 alerts already"),
+        (status = 409, body = ErrorBody, description = "The limit of 2,000 alerts is reached"),
     ),
 )]
 pub(super) async fn create_alert(
@@ -41,14 +42,14 @@ pub(super) async fn create_alert(
     once: IdempotencyKey,
     Validated(Json(body)): Validated<Json<CreateAlert>>,
 ) -> Result<(StatusCode, Json<AlertView>), ApiError> {
-    let recorder = record_once(&once, StatusCode::CREATED, |alert: &ShownAlert| AlertView::from(alert));
+    let recorder = record_once(&once, StatusCode::CREATED, |alert: &AlertWithValue| AlertView::from(alert));
     let alert = alerts.create(body.into(), recorder).await?;
     Ok((StatusCode::CREATED, Json(AlertView::from(&alert))))
 }
 
-/// What an alert would come to now
+/// Preview an alert
 ///
-/// Nothing is kept, and nobody is told.
+/// Evaluates the condition with current values. Nothing is stored and no notice is sent.
 #[utoipa::path(
     post, path = "/api/monitoring/alerts/preview", tag = "monitoring", request_body = PreviewAlert,
     responses((status = 200, body = AlertPreview)),
@@ -60,10 +61,10 @@ pub(super) async fn preview_alert(
     Ok(Json(alerts.preview(body.into()).await?.into()))
 }
 
-/// Show one alert
+/// Get an alert
 #[utoipa::path(
     get, path = "/api/monitoring/alerts/{id}", tag = "monitoring",
-    params(("id" = String, Path, description = "As in the list")),
+    params(("id" = String, Path, description = "Id of the alert")),
     responses((status = 200, body = AlertView)),
 )]
 pub(super) async fn get_alert(
@@ -74,12 +75,12 @@ pub(super) async fn get_alert(
     Ok(Json(AlertView::from(&alerts.get(&id).await?).shown_to(&caller)))
 }
 
-/// Change some fields of an alert
+/// Update an alert
 ///
-/// What fires goes on by the new condition.
+/// An active firing continues with the new condition.
 #[utoipa::path(
     put, path = "/api/monitoring/alerts/{id}", tag = "monitoring", request_body = UpdateAlert,
-    params(("id" = String, Path, description = "As in the list")),
+    params(("id" = String, Path, description = "Id of the alert")),
     responses((status = 200, body = AlertView)),
 )]
 pub(super) async fn update_alert(
@@ -90,10 +91,12 @@ pub(super) async fn update_alert(
     Ok(Json(AlertView::from(&alerts.update(&id, body.into()).await?)))
 }
 
-/// Dismiss an alert: delete it, and end what fires of it
+/// Delete an alert
+///
+/// Ends an active firing of the alert.
 #[utoipa::path(
     delete, path = "/api/monitoring/alerts/{id}", tag = "monitoring",
-    params(("id" = String, Path, description = "As in the list")),
+    params(("id" = String, Path, description = "Id of the alert")),
     responses((status = 200, body = AlertDeleted)),
 )]
 pub(super) async fn delete_alert(State(alerts): State<Alerts>, Path(id): Path<AlertId>) -> Answer<AlertDeleted> {
@@ -102,19 +105,19 @@ pub(super) async fn delete_alert(State(alerts): State<Alerts>, Path(id): Path<Al
 }
 
 async fn act(alerts: &Alerts, id: &AlertId, action: Action, once: &IdempotencyKey) -> Answer<AlertView> {
-    let recorder = record_once(once, StatusCode::OK, |alert: &ShownAlert| AlertView::from(alert));
+    let recorder = record_once(once, StatusCode::OK, |alert: &AlertWithValue| AlertView::from(alert));
     Ok(Json(AlertView::from(&alerts.act(id, action, recorder).await?)))
 }
 
-/// Say that somebody takes care
+/// Acknowledge an alert
 ///
-/// It is not told again until it was resolved.
+/// Stops notices until the alert is resolved.
 #[utoipa::path(
     post, path = "/api/monitoring/alerts/{id}/acknowledge", tag = "monitoring",
-    params(("id" = String, Path, description = "As in the list"), IdempotencyKey),
+    params(("id" = String, Path, description = "Id of the alert"), IdempotencyKey),
     responses(
         (status = 200, body = AlertView),
-        (status = 409, body = ErrorBody, description = "It neither fires nor is snoozed"),
+        (status = 409, body = ErrorBody, description = "The alert is neither firing nor snoozed"),
     ),
 )]
 pub(super) async fn acknowledge_alert(
@@ -125,15 +128,16 @@ pub(super) async fn acknowledge_alert(
     act(&alerts, &id, Action::Acknowledge, &once).await
 }
 
-/// Say that it is over
+/// Resolve an alert
 ///
-/// If its condition holds on, it fires again when it was false in between, or after `notify_every_minutes`.
+/// If its condition remains true, the alert fires again after `notify_every_minutes`, or as soon as the condition was
+/// false in between.
 #[utoipa::path(
     post, path = "/api/monitoring/alerts/{id}/resolve", tag = "monitoring",
-    params(("id" = String, Path, description = "As in the list"), IdempotencyKey),
+    params(("id" = String, Path, description = "Id of the alert"), IdempotencyKey),
     responses(
         (status = 200, body = AlertView),
-        (status = 409, body = ErrorBody, description = "It does not fire"),
+        (status = 409, body = ErrorBody, description = "The alert is not firing"),
     ),
 )]
 pub(super) async fn resolve_alert(
@@ -144,15 +148,15 @@ pub(super) async fn resolve_alert(
     act(&alerts, &id, Action::Resolve, &once).await
 }
 
-/// Be told again later
+/// Snooze an alert
 ///
-/// If it still fires then.
+/// Stops notices for the given time. A notice is sent afterwards if the alert still fires.
 #[utoipa::path(
     post, path = "/api/monitoring/alerts/{id}/snooze", tag = "monitoring", request_body = SnoozeAlert,
-    params(("id" = String, Path, description = "As in the list"), IdempotencyKey),
+    params(("id" = String, Path, description = "Id of the alert"), IdempotencyKey),
     responses(
         (status = 200, body = AlertView),
-        (status = 409, body = ErrorBody, description = "It does not fire"),
+        (status = 409, body = ErrorBody, description = "The alert is not firing"),
     ),
 )]
 pub(super) async fn snooze_alert(
@@ -173,12 +177,13 @@ pub(super) struct HistoryQuery {
     offset: Option<i64>,
 }
 
-/// When an alert fired and who was told, the newest first
+/// List firings of an alert
 ///
-/// Kept for 90 days, and the newest 1,000 of an alert with the newest 100 notices of each.
+/// Returns firings with their notices, newest first. Retained are 90 days, up to 1,000 firings per alert and 100
+/// notices per firing.
 #[utoipa::path(
     get, path = "/api/monitoring/alerts/{id}/history", tag = "monitoring",
-    params(("id" = String, Path, description = "As in the list"), HistoryQuery),
+    params(("id" = String, Path, description = "Id of the alert"), HistoryQuery),
     responses((status = 200, body = AlertHistory)),
 )]
 pub(super) async fn list_alert_history(

@@ -8,7 +8,7 @@ use agentd_web::{ApiRouter, Routes, routes};
 
 use super::service::Alerts;
 
-/// Every route of the domain.
+/// Returns all routes of the domain.
 #[must_use]
 pub(super) fn routes() -> Routes<Alerts> {
     Routes::new().protected(

@@ -1,4 +1,4 @@
-//! What is shown of alerts.
+//! API representations of alerts.
 
 use agentd_automation::notify::{NotificationStatus, Target};
 use agentd_base::Timestamp;
@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::alerts::model::{AlertId, AlertSeverity, AlertState, Delivery};
-use crate::alerts::service::{FiringWithOutcomes, Preview, ShownAlert};
+use crate::alerts::service::{AlertWithValue, FiringWithOutcomes, Preview};
 
-/// A condition over what the daemon does, and where it stands.
+/// Alert with its settings and its state.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Alert)]
 pub(super) struct AlertView {
@@ -23,19 +23,19 @@ pub(super) struct AlertView {
     notify_every_minutes: u32,
     notify_resolved: bool,
     severity: AlertSeverity,
-    /// `null`: nobody is told. To a key that may only read, a url shows scheme and host alone: the rest may hold a
-    /// token.
+    /// Destination of notices; `null` if there is none. For read-only keys a URL is reduced to scheme and host, because
+    /// the rest may contain a token.
     #[schema(required)]
     delivery: Option<Delivery>,
     enabled: bool,
     state: AlertState,
-    /// Of the first figure that the condition names, at its last evaluation; `null` while unknown.
+    /// Value of the condition's first variable at the last evaluation; `null` if unknown.
     #[schema(required)]
     value: Option<f64>,
-    /// When it last began to fire.
+    /// Time when it last started firing.
     #[schema(required)]
     last_triggered: Option<Timestamp>,
-    /// `null` unless it fires.
+    /// Start of the current firing; `null` if it is not firing.
     #[schema(required)]
     firing_since: Option<Timestamp>,
     #[schema(required)]
@@ -46,8 +46,8 @@ pub(super) struct AlertView {
     updated_at: Timestamp,
 }
 
-impl From<&ShownAlert> for AlertView {
-    fn from(shown: &ShownAlert) -> Self {
+impl From<&AlertWithValue> for AlertView {
+    fn from(shown: &AlertWithValue) -> Self {
         let alert = &shown.alert;
         Self {
             id: alert.id.clone(),
@@ -64,9 +64,9 @@ impl From<&ShownAlert> for AlertView {
             state: alert.state(),
             value: shown.value,
             last_triggered: alert.last_triggered,
-            firing_since: alert.life.firing_since,
-            snoozed_until: alert.life.snoozed_until,
-            acknowledged_at: alert.life.acknowledged_at,
+            firing_since: alert.lifecycle.firing_since,
+            snoozed_until: alert.lifecycle.snoozed_until,
+            acknowledged_at: alert.lifecycle.acknowledged_at,
             created_at: alert.created_at,
             updated_at: alert.updated_at,
         }
@@ -74,19 +74,19 @@ impl From<&ShownAlert> for AlertView {
 }
 
 impl AlertView {
-    /// As the caller may see it: the address of a delivery may hold a token, with which one could write there.
+    /// Reduces the delivery to what the caller may see: its URL may contain a token that permits sending there.
     pub(super) fn shown_to(mut self, caller: &Caller) -> Self {
         if caller.scope == Scope::Read
             && let Some(delivery) = &mut self.delivery
         {
-            let shown = delivery.target().map_or_else(|_| "?".to_owned(), |target| shown_url(delivery, &target));
+            let shown = delivery.target().map_or_else(|_| "?".to_owned(), |target| redacted_url(delivery, &target));
             delivery.url = shown;
         }
         self
     }
 }
 
-fn shown_url(delivery: &Delivery, target: &Target) -> String {
+fn redacted_url(delivery: &Delivery, target: &Target) -> String {
     let shown = target.shown();
     match target {
         Target::Channel { .. } | Target::Push(_) => shown,
@@ -108,15 +108,15 @@ pub(super) struct AlertDeleted {
     pub(super) deleted: bool,
 }
 
-/// What an alert would come to now.
+/// Result of evaluating an alert now.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AlertPreview {
     #[schema(required)]
     value: Option<f64>,
-    /// `null`: a figure that the condition hangs on is not known.
+    /// Whether the condition is true; `null` if a required value is unknown.
     #[schema(required)]
     would_fire: Option<bool>,
-    /// Every figure of the period; `null` what is not known.
+    /// All variables of the period; `null` if unknown.
     #[schema(value_type = Object)]
     variables: Map<String, Value>,
 }
@@ -127,41 +127,41 @@ impl From<Preview> for AlertPreview {
     }
 }
 
-/// What became of a notice.
+/// Delivery status of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum NoticeStatus {
-    /// It is on its way.
+    /// Waiting to be sent.
     Pending,
     Sent,
-    /// It was given up.
+    /// Abandoned after all attempts failed.
     DeadLetter,
-    /// It could not even be handed over.
+    /// Could not be enqueued.
     Failed,
 }
 
-/// That somebody was told.
+/// Notice of a firing.
 #[derive(Debug, Serialize, ToSchema)]
 struct NoticeView {
     at: Timestamp,
-    /// Of a url, scheme and host.
+    /// Destination; a URL is reduced to scheme and host.
     to: String,
-    /// `null`: it ended more than 30 days ago.
+    /// Delivery status; `null` if delivery ended more than 30 days ago.
     #[schema(required)]
     status: Option<NoticeStatus>,
     #[schema(required)]
     error: Option<String>,
 }
 
-/// One time that an alert fired.
+/// One firing of an alert.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = AlertFiring)]
 pub(super) struct FiringView {
     started_at: Timestamp,
-    /// `null` while it fires.
+    /// End of the firing; `null` while it fires.
     #[schema(required)]
     ended_at: Option<Timestamp>,
-    /// The furthest that the value was from the threshold, or the highest where the condition names no threshold.
+    /// Value farthest from the threshold, or the highest if the condition does not use the threshold.
     #[schema(required)]
     peak_value: Option<f64>,
     #[schema(required)]

@@ -1,8 +1,8 @@
-//! What people do with an alert that fires.
+//! Actions of the owner on a firing alert.
 
 use agentd_store::{Recorder, Tx};
 
-use super::{Alerts, ShownAlert, alert_for};
+use super::{AlertWithValue, Alerts, require_alert};
 use crate::alerts::error::AlertError;
 use crate::alerts::events::{self, EndedBy};
 use crate::alerts::model::{Alert, AlertId};
@@ -27,42 +27,42 @@ impl Action {
 
 impl Alerts {
     /// # Errors
-    /// `NotFound`, `WrongState`, or the store's refusal.
+    /// `NotFound`, `WrongState`, or the database fails.
     pub(crate) async fn act(
         &self,
         id: &AlertId,
         action: Action,
-        recorder: Recorder<ShownAlert>,
-    ) -> Result<ShownAlert, AlertError> {
+        recorder: Recorder<AlertWithValue>,
+    ) -> Result<AlertWithValue, AlertError> {
         let (this, id) = (self.clone(), id.clone());
         let work = async move |tx: &mut Tx| {
-            let before = alert_for(tx, &id).await?;
+            let before = require_alert(tx, &id).await?;
             let now = tx.clock().now();
-            let life = match action {
-                Action::Acknowledge => before.life.acknowledge(now),
-                Action::Snooze { minutes } => before.life.snooze(minutes, now),
-                Action::Resolve => before.life.resolve(now),
+            let lifecycle = match action {
+                Action::Acknowledge => before.lifecycle.acknowledge(now),
+                Action::Snooze { minutes } => before.lifecycle.snooze(minutes, now),
+                Action::Resolve => before.lifecycle.resolve(now),
             };
-            let (Some(life), Some(firing)) = (life, before.life.firing_id.clone()) else {
+            let (Some(lifecycle), Some(firing)) = (lifecycle, before.lifecycle.firing_id.clone()) else {
                 return Err(AlertError::WrongState { state: before.state(), action: action.name() });
             };
-            let alert = Alert { life, ..before.clone() };
-            store::update_life(tx, &alert).await?;
-            let shown = this.shown(tx, alert).await?;
+            let alert = Alert { lifecycle, ..before.clone() };
+            store::update_lifecycle(tx, &alert).await?;
+            let result = this.with_value(tx, alert).await?;
             let event = match action {
                 Action::Acknowledge => {
                     store::acknowledge_firing(tx, &firing).await?;
-                    events::acknowledged(&before, shown.value)
+                    events::acknowledged(&before, result.value)
                 }
-                Action::Snooze { .. } => events::snoozed(&before, shown.value, shown.alert.life.snoozed_until),
+                Action::Snooze { .. } => events::snoozed(&before, result.value, result.alert.lifecycle.snoozed_until),
                 Action::Resolve => {
                     store::end_firing(tx, &firing).await?;
-                    events::resolved(&before, shown.value, EndedBy::Hand)
+                    events::resolved(&before, result.value, EndedBy::Owner)
                 }
             };
             tx.emit(event).await?;
-            recorder.record(tx, &shown).await?;
-            Ok(shown)
+            recorder.record(tx, &result).await?;
+            Ok(result)
         };
         self.0.context.db.write(work).await
     }

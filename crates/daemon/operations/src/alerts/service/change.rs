@@ -1,4 +1,4 @@
-//! Making, changing and deleting alerts, and trying one out.
+//! Creating, changing, deleting and previewing alerts.
 
 use agentd_automation::notify::Target;
 use agentd_base::{FieldProblem, Problems};
@@ -6,39 +6,40 @@ use agentd_core::vault::{UrlSecrets, Vault, write_url_secrets};
 use agentd_net::Trust;
 use agentd_store::{Recorder, Tx};
 
-use super::{Alerts, ShownAlert, alert_for};
+use super::{AlertWithValue, Alerts, require_alert};
 use crate::alerts::error::AlertError;
 use crate::alerts::events::{self, EndedBy};
 use crate::alerts::model::{
-    Alert, AlertChange, AlertId, CompiledCondition, Delivery, Figure, Figures, Life, MAX_ALERTS, Truth, secret_scope,
+    Alert, AlertChange, AlertId, CompiledCondition, Delivery, Figure, Figures, Lifecycle, MAX_ALERTS, Truth,
+    secret_scope,
 };
 use crate::alerts::store;
 
-/// What an alert would come to now.
+/// Result of evaluating an alert now.
 #[derive(Debug, Clone)]
 pub struct Preview {
     pub value: Option<f64>,
-    /// `None`: a figure is missing.
+    /// Whether the condition is true; `None` if a value is unknown.
     pub would_fire: Option<bool>,
     pub(crate) figures: Figures,
 }
 
 impl Alerts {
-    /// A new alert, if everything about it is right.
+    /// Builds a validated new alert.
     ///
     /// # Errors
-    /// Every bad field.
+    /// All invalid fields.
     pub(crate) fn checked(&self, change: AlertChange) -> Result<(Alert, UrlSecrets), Vec<FieldProblem>> {
         let mut problems = Problems::new();
-        let mut alert = Alert::blank(AlertId::generate(&self.0.context.ids), self.0.context.clock.now());
+        let mut alert = Alert::with_defaults(AlertId::generate(&self.0.context.ids), self.0.context.clock.now());
         let secrets = alert.apply(change, true, &mut problems);
-        self.check_address(alert.delivery.as_ref(), None, &mut problems);
+        self.validate_destination(alert.delivery.as_ref(), None, &mut problems);
         problems.into_result().map(|()| (alert, secrets))
     }
 
-    /// Refuses an address that would never be reached, as far as that shows without asking anybody. One that was kept
-    /// stays: what is permitted may have changed since.
-    fn check_address(&self, delivery: Option<&Delivery>, before: Option<&Delivery>, problems: &mut Problems) {
+    /// Rejects a destination that can never be reached, as far as this can be checked locally. An unchanged destination
+    /// is accepted, because the policy may have changed since.
+    fn validate_destination(&self, delivery: Option<&Delivery>, before: Option<&Delivery>, problems: &mut Problems) {
         let Some(Ok(target)) = delivery.filter(|delivery| Some(*delivery) != before).map(Delivery::target) else {
             return;
         };
@@ -54,11 +55,15 @@ impl Alerts {
         }
     }
 
-    /// Keeps an alert; it is evaluated from now on, unless it is turned off.
+    /// Stores an alert. It is evaluated from now on, unless it is disabled.
     ///
     /// # Errors
-    /// `Invalid` with every bad field, `TooMany`, or the store's refusal.
-    pub async fn create(&self, change: AlertChange, recorder: Recorder<ShownAlert>) -> Result<ShownAlert, AlertError> {
+    /// `Invalid` with all invalid fields, `TooMany`, or the database fails.
+    pub async fn create(
+        &self,
+        change: AlertChange,
+        recorder: Recorder<AlertWithValue>,
+    ) -> Result<AlertWithValue, AlertError> {
         let (alert, secrets) = self.checked(change).map_err(AlertError::Invalid)?;
         let this = self.clone();
         let work = async move |tx: &mut Tx| {
@@ -67,53 +72,53 @@ impl Alerts {
             }
             store::insert_alert(tx, &alert).await?;
             write_url_secrets(tx, this.0.sources.settings.vault(), &secret_scope(&alert.id), &secrets).await?;
-            let shown = this.shown(tx, alert.clone()).await?;
-            recorder.record(tx, &shown).await?;
-            Ok(shown)
+            let result = this.with_value(tx, alert.clone()).await?;
+            recorder.record(tx, &result).await?;
+            Ok(result)
         };
-        let shown = self.0.context.db.write(work).await?;
+        let result = self.0.context.db.write(work).await?;
         self.0.wake.notify_one();
-        Ok(shown)
+        Ok(result)
     }
 
-    /// Changes some fields. What fires goes on by the new condition; turning the alert off ends it.
+    /// Changes some fields. An active firing continues with the new condition; disabling the alert ends it.
     ///
     /// # Errors
-    /// `Invalid`, `NotFound`, or the store's refusal.
-    pub async fn update(&self, id: &AlertId, change: AlertChange) -> Result<ShownAlert, AlertError> {
+    /// `Invalid`, `NotFound`, or the database fails.
+    pub async fn update(&self, id: &AlertId, change: AlertChange) -> Result<AlertWithValue, AlertError> {
         let (this, id) = (self.clone(), id.clone());
         let work = async move |tx: &mut Tx| {
-            let before = alert_for(tx, &id).await?;
+            let before = require_alert(tx, &id).await?;
             let (mut alert, mut problems) = (before.clone(), Problems::new());
             let secrets = alert.apply(change.clone(), false, &mut problems);
-            this.check_address(alert.delivery.as_ref(), before.delivery.as_ref(), &mut problems);
+            this.validate_destination(alert.delivery.as_ref(), before.delivery.as_ref(), &mut problems);
             problems.into_result().map_err(AlertError::Invalid)?;
             alert.updated_at = tx.clock().now();
-            let says = |alert: &Alert| (alert.condition.clone(), alert.threshold, alert.period_minutes);
-            if says(&alert) != says(&before) {
-                alert.life.pending_since = None;
+            let evaluated_fields = |alert: &Alert| (alert.condition.clone(), alert.threshold, alert.period_minutes);
+            if evaluated_fields(&alert) != evaluated_fields(&before) {
+                alert.lifecycle.pending_since = None;
             }
             if !alert.enabled {
-                this.close(tx, &before, EndedBy::TurnedOff).await?;
-                alert.life = Life::default();
+                this.close(tx, &before, EndedBy::Disabled).await?;
+                alert.lifecycle = Lifecycle::default();
             }
             store::update_alert(tx, &alert).await?;
             write_url_secrets(tx, this.0.sources.settings.vault(), &secret_scope(&id), &secrets).await?;
-            Ok::<_, AlertError>(this.shown(tx, alert).await?)
+            Ok::<_, AlertError>(this.with_value(tx, alert).await?)
         };
-        let shown = self.0.context.db.write(work).await?;
+        let result = self.0.context.db.write(work).await?;
         self.0.wake.notify_one();
-        Ok(shown)
+        Ok(result)
     }
 
-    /// Deletes an alert, and ends what fires of it.
+    /// Deletes an alert and ends its active firing.
     ///
     /// # Errors
-    /// `NotFound`, or the store's refusal.
+    /// `NotFound`, or the database fails.
     pub async fn delete(&self, id: &AlertId) -> Result<(), AlertError> {
         let (this, id) = (self.clone(), id.clone());
         let work = async move |tx: &mut Tx| {
-            let alert = alert_for(tx, &id).await?;
+            let alert = require_alert(tx, &id).await?;
             this.close(tx, &alert, EndedBy::Deleted).await?;
             Vault::clear_scope(tx, &secret_scope(&id)).await?;
             Ok::<_, AlertError>(store::delete_alert(tx, &id).await?)
@@ -121,19 +126,19 @@ impl Alerts {
         self.0.context.db.write(work).await
     }
 
-    /// Ends what fires of an alert.
+    /// Ends the active firing of an alert, if any.
     async fn close(&self, tx: &mut Tx, alert: &Alert, by: EndedBy) -> Result<(), AlertError> {
-        let Some(firing) = &alert.life.firing_id else { return Ok(()) };
+        let Some(firing) = &alert.lifecycle.firing_id else { return Ok(()) };
         store::end_firing(tx, firing).await?;
-        let value = self.shown(tx, alert.clone()).await?.value;
+        let value = self.with_value(tx, alert.clone()).await?.value;
         tx.emit(events::resolved(alert, value, by)).await?;
         Ok(())
     }
 
-    /// What an alert with these fields would come to now. Nothing is kept, and nobody is told.
+    /// Evaluates an alert with these fields now, without storing anything or sending notices.
     ///
     /// # Errors
-    /// `Invalid`, or a source of figures is away.
+    /// `Invalid`, or a source of values is unavailable.
     pub async fn preview(&self, change: AlertChange) -> Result<Preview, AlertError> {
         let (alert, _) = self.checked(change).map_err(AlertError::Invalid)?;
         let needed = [(alert.period_minutes, Figure::ALL.into())].into();

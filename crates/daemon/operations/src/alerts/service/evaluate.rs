@@ -1,4 +1,4 @@
-//! Evaluating all alerts, and what comes of it.
+//! Evaluation of alerts and its effects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use agentd_core::vault::{VaultError, open_url};
 use agentd_store::{Durability, StoreError, Tx};
 use serde_json::Value;
 
-use super::figures::Needed;
+use super::figures::RequiredFigures;
 use super::minutes::Minutes;
 use super::{Alerts, Evaluated, LoadedAlert};
 use crate::alerts::error::AlertError;
@@ -21,22 +21,22 @@ use crate::alerts::model::{
 };
 use crate::alerts::{notice, store};
 
-/// With the lease, whoever takes over from a daemon that was killed evaluates within 15 seconds.
+/// Together with the lease, ensures that another daemon takes over within 15 seconds after one is killed.
 pub(crate) const EVALUATION_INTERVAL: Duration = Duration::from_secs(6);
-const LEASE: Duration = Duration::from_secs(9);
-/// Where nobody evaluated for longer, nobody knows whether a condition held all the time.
-const WATCHED_WITHIN: Duration = Duration::from_secs(90);
-/// Firings of an alert that are kept.
-const KEPT_FIRINGS: u32 = 1_000;
-/// Notices of a firing that are kept.
-const KEPT_NOTICES: u32 = 100;
-pub(crate) const FIRINGS_ARE_KEPT_FOR: Duration = Duration::from_secs(90 * 24 * 3600);
+const LEASE_DURATION: Duration = Duration::from_secs(9);
+/// Maximum age of the previous evaluation at which a condition counts as continuously true.
+const MAX_WATCH_GAP: Duration = Duration::from_secs(90);
+/// Maximum number of retained firings per alert.
+const MAX_FIRINGS: u32 = 1_000;
+/// Maximum number of retained notices per firing.
+const MAX_NOTICES: u32 = 100;
+pub(crate) const FIRING_RETENTION: Duration = Duration::from_secs(90 * 24 * 3600);
 
-/// What an alert came to, where that changes something.
+/// Evaluation of an alert that changes its state.
 #[derive(Debug, Clone)]
 struct Verdict {
     id: AlertId,
-    /// Of what it said when it was evaluated.
+    /// Last change of the settings it was evaluated with.
     updated_at: Timestamp,
     condition: Arc<CompiledCondition>,
     truth: Truth,
@@ -44,7 +44,7 @@ struct Verdict {
 }
 
 impl Alerts {
-    /// One pass: reads figures, evaluates, and stores what changed. Answers how many alerts were evaluated.
+    /// Runs one pass: reads values, evaluates, and stores changes. Returns the number of evaluated alerts.
     pub(crate) async fn evaluate(&self) -> Result<u64, AlertError> {
         let loaded = self.loaded().await?;
         let evaluated: Vec<(&LoadedAlert, &Arc<CompiledCondition>)> = loaded
@@ -58,22 +58,22 @@ impl Alerts {
             return Ok(0);
         }
         let (owner, held) = (Arc::clone(&self.0.context.instance), self.0.lease.lock().clone());
-        let claim = async move |tx: &mut Tx| store::claim(tx, &owner, held.as_ref(), LEASE).await;
+        let claim = async move |tx: &mut Tx| store::claim(tx, &owner, held.as_ref(), LEASE_DURATION).await;
         let claimed = self.0.context.db.write_locking::<_, StoreError, _>(Durability::Relaxed, claim).await?;
         let (lease, last) = claimed.unzip();
         self.0.lease.lock().clone_from(&lease);
         let (Some(lease), Some(last)) = (lease, last) else { return Ok(0) };
         if self.0.evaluated.lock().at != last {
-            // Another daemon evaluated, or a backup was restored: what is stored may be other than what was read.
+            // Another daemon evaluated or a backup was restored, so cached minutes may be outdated.
             *self.0.minutes.lock().await = Minutes::default();
         }
-        let mut needed = Needed::new();
+        let mut needed = RequiredFigures::new();
         for (loaded, condition) in &evaluated {
             needed.entry(loaded.alert.period_minutes).or_default().extend(condition.figures());
         }
         let figures = self.read_figures(&needed).await?;
-        let is_watched = last <= now && now.since(last) <= WATCHED_WITHIN;
-        let verdicts = verdicts(&evaluated, &figures, now, is_watched);
+        let is_watched = last <= now && now.since(last) <= MAX_WATCH_GAP;
+        let verdicts = evaluate_alerts(&evaluated, &figures, now, is_watched);
         self.store_evaluation(lease, last, is_watched, figures, verdicts).await?;
         Ok(evaluated.len() as u64)
     }
@@ -101,7 +101,7 @@ impl Alerts {
         };
         let (this, is_quiet) = (self.clone(), verdicts.is_empty());
         let work = async move |tx: &mut Tx| {
-            match store::note_evaluated(tx, &lease, LEASE).await {
+            match store::record_evaluation(tx, &lease, LEASE_DURATION).await {
                 Ok(()) => {}
                 Err(StoreError::LostLease { .. }) => return Ok(None),
                 Err(error) => return Err(error.into()),
@@ -127,45 +127,45 @@ impl Alerts {
         Ok(())
     }
 
-    /// What comes of a verdict, from where the alert stands now.
+    /// Applies a verdict to the current state of the alert.
     async fn store_verdict(&self, tx: &mut Tx, verdict: &Verdict, is_watched: bool) -> Result<(), AlertError> {
         let Some(before) = store::find_alert(tx, &verdict.id).await? else { return Ok(()) };
         if before.updated_at != verdict.updated_at || !before.enabled {
-            // It says something else by now, and is evaluated by that next time.
+            // The alert was changed meanwhile and is evaluated again in the next pass.
             return Ok(());
         }
         let (now, value) = (tx.clock().now(), verdict.value);
         let new_id = || FiringId::generate(&self.0.context.ids);
-        let step = before.life.evaluate(before.rule(), verdict.truth, now, is_watched, new_id);
-        let mut alert = Alert { life: step.life, ..before.clone() };
-        if let Some(firing) = alert.life.firing_id.clone() {
+        let step = before.lifecycle.evaluate(before.rule(), verdict.truth, now, is_watched, new_id);
+        let mut alert = Alert { lifecycle: step.lifecycle, ..before.clone() };
+        if let Some(firing) = alert.lifecycle.firing_id.clone() {
             let peak = verdict.condition.peak(alert.threshold, before.peak_value, value);
-            if step.has_begun {
+            if step.has_started {
                 store::insert_firing(tx, &firing, &alert.id, value).await?;
-                store::trim_firings(tx, &alert.id, KEPT_FIRINGS).await?;
+                store::trim_firings(tx, &alert.id, MAX_FIRINGS).await?;
                 alert.last_triggered = Some(now);
                 tx.emit(events::firing(&alert, value)).await?;
             } else if verdict.truth == Truth::True && peak != before.peak_value {
                 store::update_peak(tx, &firing, peak).await?;
             }
         }
-        if let Some(firing) = before.life.firing_id.as_ref().filter(|_| step.has_ended) {
+        if let Some(firing) = before.lifecycle.firing_id.as_ref().filter(|_| step.has_ended) {
             store::end_firing(tx, firing).await?;
             tx.emit(events::resolved(&before, value, EndedBy::Condition)).await?;
         }
         let is_wanted = |kind: &NoticeKind| *kind != NoticeKind::Resolved || alert.notify_resolved;
         if let Some(kind) = step.notice.filter(is_wanted) {
-            let told = if step.has_ended { &before } else { &alert };
-            let ordinal = told.life.notices + 1;
+            let notified = if step.has_ended { &before } else { &alert };
+            let ordinal = notified.lifecycle.notices + 1;
             let condition = &verdict.condition;
-            self.tell(tx, told, condition, kind, ordinal, value).await?;
-            alert.life.notices = if step.has_ended { 0 } else { ordinal };
+            self.send_notice(tx, notified, condition, kind, ordinal, value).await?;
+            alert.lifecycle.notices = if step.has_ended { 0 } else { ordinal };
         }
-        Ok(store::update_life(tx, &alert).await?)
+        Ok(store::update_lifecycle(tx, &alert).await?)
     }
 
-    /// Tells somebody. `alert` is as it stands while it fires.
-    async fn tell(
+    /// Sends a notice. `alert` is its state while it fires.
+    async fn send_notice(
         &self,
         tx: &mut Tx,
         alert: &Alert,
@@ -174,7 +174,7 @@ impl Alerts {
         ordinal: u32,
         value: Option<f64>,
     ) -> Result<(), AlertError> {
-        let Some(firing) = &alert.life.firing_id else { return Ok(()) };
+        let Some(firing) = &alert.lifecycle.firing_id else { return Ok(()) };
         let key = notice_key(firing, ordinal);
         self.wake_devices(tx, alert, kind, value, &key).await?;
         let Some(delivery) = &alert.delivery else { return Ok(()) };
@@ -188,18 +188,18 @@ impl Alerts {
         let shown = target.as_ref().ok().cloned().or_else(|| delivery.target().ok());
         let shown = shown.map_or_else(|| delivery.kind.as_str().to_owned(), |target| target.shown());
         let problem = target.as_ref().err().map(String::as_str);
-        store::insert_notice(tx, firing, ordinal, &shown, problem, KEPT_NOTICES).await?;
+        store::insert_notice(tx, firing, ordinal, &shown, problem, MAX_NOTICES).await?;
         let target = match target {
             Ok(target) => target,
             Err(problem) => {
-                tracing::error!(alert = %alert.id, problem, "nobody can be told of an alert");
+                tracing::error!(alert = %alert.id, problem, "alert has no delivery target");
                 return Ok(());
             }
         };
         let message = match &target {
-            Target::Push(_) => notice::push(alert, kind, value, self.is_quiet()),
+            Target::Push(_) => notice::build_push(alert, kind, value, self.is_quiet()),
             _ => {
-                let text = notice::text(alert, Some(condition), kind, value, alert.life.firing_since);
+                let text = notice::build_text(alert, Some(condition), kind, value, alert.lifecycle.firing_since);
                 Notification::new(target, text.subject, text.body).format(text.format)
             }
         };
@@ -211,7 +211,7 @@ impl Alerts {
         self.0.sources.settings.is_quiet(self.0.context.clock.now())
     }
 
-    /// Wakes the devices of the owner, where they are not where the alert is sent anyway.
+    /// Sends a push notification to the owner's devices, unless the alert is delivered there anyway.
     async fn wake_devices(
         &self,
         tx: &mut Tx,
@@ -221,18 +221,22 @@ impl Alerts {
         key: &str,
     ) -> Result<(), AlertError> {
         let sources = &self.0.sources;
-        let is_told = alert.delivery.as_ref().is_some_and(|delivery| matches!(delivery.target(), Ok(Target::Push(_))));
-        if is_told || !sources.settings.proactive().push_alerts || !sources.notify.push().has_devices(tx).await? {
+        let is_delivered_to_devices =
+            alert.delivery.as_ref().is_some_and(|delivery| matches!(delivery.target(), Ok(Target::Push(_))));
+        if is_delivered_to_devices
+            || !sources.settings.proactive().push_alerts
+            || !sources.notify.push().has_devices(tx).await?
+        {
             return Ok(());
         }
-        let message = notice::push(alert, kind, value, self.is_quiet()).idempotency_key(format!("push:{key}"));
+        let message = notice::build_push(alert, kind, value, self.is_quiet()).idempotency_key(format!("push:{key}"));
         sources.notify.enqueue(tx, &message).await?;
         Ok(())
     }
 
-    /// Forgets firings that ended long ago or have no alert any more, and figures that nobody asks for.
+    /// Deletes expired firings, firings of deleted alerts, and values of unused periods.
     pub(crate) async fn purge(&self, limit: u32) -> Result<u64, AlertError> {
-        let before = self.0.context.clock.now() - FIRINGS_ARE_KEPT_FOR;
+        let before = self.0.context.clock.now() - FIRING_RETENTION;
         if !store::has_expired(&mut self.0.context.db.read().await?, before).await? {
             return Ok(0);
         }
@@ -244,29 +248,29 @@ impl Alerts {
     }
 }
 
-/// Evaluates all, and leaves out those for which nothing changes.
-fn verdicts(
+/// Evaluates all alerts and returns those whose state changes.
+fn evaluate_alerts(
     evaluated: &[(&LoadedAlert, &Arc<CompiledCondition>)],
     figures: &BTreeMap<u32, Figures>,
     now: Timestamp,
     is_watched: bool,
 ) -> Vec<Verdict> {
     let none = Figures::default();
-    let of_period = |alert: &Alert| figures.get(&alert.period_minutes).unwrap_or(&none);
-    let asked: Vec<(&CompiledCondition, &Figures, f64)> = evaluated
+    let figures_of = |alert: &Alert| figures.get(&alert.period_minutes).unwrap_or(&none);
+    let inputs: Vec<(&CompiledCondition, &Figures, f64)> = evaluated
         .iter()
-        .map(|(loaded, condition)| (&***condition, of_period(&loaded.alert), loaded.alert.threshold))
+        .map(|(loaded, condition)| (&***condition, figures_of(&loaded.alert), loaded.alert.threshold))
         .collect();
-    let truths = CompiledCondition::evaluate_all(&asked);
+    let truths = CompiledCondition::evaluate_all(&inputs);
     let mut verdicts = Vec::new();
     for ((loaded, condition), truth) in evaluated.iter().zip(truths) {
         let alert = &loaded.alert;
-        let value = condition.value(of_period(alert));
-        // The id is thrown away.
-        let step = alert.life.evaluate(alert.rule(), truth, now, is_watched, || FiringId::from(""));
+        let value = condition.value(figures_of(alert));
+        // This id is discarded.
+        let step = alert.lifecycle.evaluate(alert.rule(), truth, now, is_watched, || FiringId::from(""));
         let is_new_peak = || condition.peak(alert.threshold, alert.peak_value, value) != alert.peak_value;
-        let rises = alert.state().is_open() && truth == Truth::True && is_new_peak();
-        if step.life != alert.life || step.notice.is_some() || rises {
+        let has_new_peak = alert.state().is_open() && truth == Truth::True && is_new_peak();
+        if step.lifecycle != alert.lifecycle || step.notice.is_some() || has_new_peak {
             let condition = Arc::clone(condition);
             verdicts.push(Verdict { id: alert.id.clone(), updated_at: alert.updated_at, condition, truth, value });
         }

@@ -1,4 +1,4 @@
-//! Reads what conditions see.
+//! Reads the values of conditions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::alerts::error::AlertError;
 use crate::alerts::model::{Figure, Figures};
 use crate::alerts::store;
 
-/// In which usage is summed.
+/// Length of the intervals in which usage is aggregated.
 const QUARTER_MICROS: i64 = 15 * MINUTE_MICROS;
 
-/// The figures that are wanted of each period, in minutes.
-pub(super) type Needed = BTreeMap<u32, BTreeSet<Figure>>;
+/// Required variables per period in minutes.
+pub(super) type RequiredFigures = BTreeMap<u32, BTreeSet<Figure>>;
 
-/// When a period began: with the minute in which it did, so that it is never shorter than it says.
-fn begins(now: Timestamp, period_minutes: u32) -> Timestamp {
+/// Returns the start of a period, rounded down to the minute, so that the period is never shorter than configured.
+fn period_start(now: Timestamp, period_minutes: u32) -> Timestamp {
     let from = now.as_micros() - i64::from(period_minutes) * MINUTE_MICROS;
     Timestamp::from_micros(from.div_euclid(MINUTE_MICROS) * MINUTE_MICROS)
 }
@@ -34,31 +34,34 @@ fn float(count: u64) -> f64 {
     count as f64
 }
 
-fn share(part: u64, whole: u64) -> Option<f64> {
+fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| float(part) / float(whole))
 }
 
-/// Of the limit that is the nearest to being used up.
+/// Returns the usage of the limit closest to exhaustion, in percent.
 fn used_percent(used: &[(u64, Option<u64>)]) -> Option<f64> {
-    let percents = used.iter().filter_map(|(used, limit)| share(*used, (*limit)?).map(|share| share * 100.0));
+    let percents = used.iter().filter_map(|(used, limit)| ratio(*used, (*limit)?).map(|ratio| ratio * 100.0));
     percents.max_by(f64::total_cmp)
 }
 
 struct Reader<'r> {
     alerts: &'r Alerts,
-    needed: &'r Needed,
+    needed: &'r RequiredFigures,
     now: Timestamp,
 }
 
 impl Alerts {
-    /// Reads each figure once for each period that wants it.
-    pub(super) async fn read_figures(&self, needed: &Needed) -> Result<BTreeMap<u32, Figures>, AlertError> {
+    /// Reads each required variable once per period.
+    pub(super) async fn read_figures(&self, needed: &RequiredFigures) -> Result<BTreeMap<u32, Figures>, AlertError> {
         let reader = Reader { alerts: self, needed, now: self.0.context.clock.now() };
-        let present = reader.present().await?;
-        let mut figures: BTreeMap<u32, Figures> = needed.keys().map(|period| (*period, present.clone())).collect();
-        for of_periods in
-            [reader.measured().await?, reader.counted().await?, reader.used().await?, reader.runs().await?]
-        {
+        let current = reader.read_current().await?;
+        let mut figures: BTreeMap<u32, Figures> = needed.keys().map(|period| (*period, current.clone())).collect();
+        for of_periods in [
+            reader.read_latencies().await?,
+            reader.read_counters().await?,
+            reader.read_usage().await?,
+            reader.read_runs().await?,
+        ] {
             for (period, found) in of_periods {
                 figures.entry(period).or_default().extend(&found);
             }
@@ -68,37 +71,37 @@ impl Alerts {
 }
 
 impl Reader<'_> {
-    fn wants(&self, any_of: &[Figure]) -> bool {
+    fn requires(&self, any_of: &[Figure]) -> bool {
         self.needed.values().any(|figures| any_of.iter().any(|figure| figures.contains(figure)))
     }
 
-    /// Periods that want one of these, and when they began.
-    fn periods(&self, any_of: &[Figure]) -> Vec<(u32, Timestamp)> {
-        let wanting = self.needed.iter().filter(|(_, figures)| any_of.iter().any(|figure| figures.contains(figure)));
-        wanting.map(|(period, _)| (*period, begins(self.now, *period))).collect()
+    /// Returns the periods that require one of the variables, with their starts.
+    fn periods_requiring(&self, any_of: &[Figure]) -> Vec<(u32, Timestamp)> {
+        let requiring = self.needed.iter().filter(|(_, figures)| any_of.iter().any(|figure| figures.contains(figure)));
+        requiring.map(|(period, _)| (*period, period_start(self.now, *period))).collect()
     }
 
-    fn until_now(&self, from: Timestamp) -> Period {
-        // The minute under way begins before now, and nothing begins after it.
+    fn period_until_now(&self, from: Timestamp) -> Period {
+        // The current minute starts before now, and no later minute exists.
         Period { from, to: self.now + Duration::from_secs(60) }
     }
 
-    /// What is so now, whatever the period.
-    async fn present(&self) -> Result<Figures, AlertError> {
+    /// Reads current values, which are independent of the period.
+    async fn read_current(&self) -> Result<Figures, AlertError> {
         let (inner, mut figures) = (&self.alerts.0, Figures::default());
-        if self.wants(&[Figure::CpuPercent, Figure::MemoryPercent, Figure::DiskPercent]) {
+        if self.requires(&[Figure::CpuPercent, Figure::MemoryPercent, Figure::DiskPercent]) {
             let load = inner.sources.system.load().await;
             figures.set(Figure::CpuPercent, load.cpu_percent);
             figures.set(Figure::MemoryPercent, load.memory_percent);
             figures.set(Figure::DiskPercent, load.disk_percent);
         }
-        if self.wants(&[Figure::BudgetPercent]) {
+        if self.requires(&[Figure::BudgetPercent]) {
             inner.sources.settings.refresh().await.map_err(ProviderError::from)?;
             let usage = inner.sources.providers.usage_figures().await?;
             let used = [(usage.used_today, usage.limit_today), (usage.total_used, usage.total_limit)];
             figures.set(Figure::BudgetPercent, used_percent(&used));
         }
-        if self.wants(&[Figure::QueuePending]) {
+        if self.requires(&[Figure::QueuePending]) {
             let items = store::count_pending(&mut inner.context.db.read().await?).await?;
             let deliveries = inner.sources.hooks.queue_stats().await?;
             figures.set(Figure::QueuePending, Some(float(items + deliveries.pending + deliveries.failed)));
@@ -106,9 +109,9 @@ impl Reader<'_> {
         Ok(figures)
     }
 
-    /// Requests and calls of models.
-    async fn measured(&self) -> Result<BTreeMap<u32, Figures>, AlertError> {
-        let periods = self.periods(&[
+    /// Reads requests and model calls.
+    async fn read_latencies(&self) -> Result<BTreeMap<u32, Figures>, AlertError> {
+        let periods = self.periods_requiring(&[
             Figure::ErrorRate,
             Figure::RequestsPerMinute,
             Figure::LatencyP95Ms,
@@ -121,7 +124,7 @@ impl Reader<'_> {
         let figures = |(period, from): (u32, Timestamp)| {
             let (mut figures, sums) = (Figures::default(), sums.get(&from).cloned().unwrap_or_else(Sums::default));
             let minutes = self.now.since(from).as_secs_f64() / 60.0;
-            figures.set(Figure::ErrorRate, share(sums.failed_requests, sums.requests));
+            figures.set(Figure::ErrorRate, ratio(sums.failed_requests, sums.requests));
             figures.set(Figure::RequestsPerMinute, Some(float(sums.requests) / minutes));
             figures.set(Figure::LatencyP95Ms, sums.latency_p95_ms);
             figures.set(Figure::ModelCalls, Some(float(sums.model_calls)));
@@ -131,25 +134,25 @@ impl Reader<'_> {
         Ok(periods.into_iter().map(figures).collect())
     }
 
-    /// What was counted, and what queues gave up.
-    async fn counted(&self) -> Result<BTreeMap<u32, Figures>, AlertError> {
-        let periods = self.periods(&[Figure::FailedRuns, Figure::DeadLetters]);
+    /// Reads counters and dead-lettered queue items.
+    async fn read_counters(&self) -> Result<BTreeMap<u32, Figures>, AlertError> {
+        let periods = self.periods_requiring(&[Figure::FailedRuns, Figure::DeadLetters]);
         let Some(first) = periods.iter().map(|(_, from)| *from).min() else { return Ok(BTreeMap::new()) };
         let counted = self
             .alerts
             .0
             .sources
             .rollups
-            .counted_over_time(self.until_now(first), &[Counter::FailedRuns, Counter::DeadLetters])
+            .list_counters(self.period_until_now(first), &[Counter::FailedRuns, Counter::DeadLetters])
             .await?;
-        let given_up = store::list_dead_letters(&mut self.alerts.0.context.db.read().await?, first).await?;
+        let dead_letters = store::list_dead_letters(&mut self.alerts.0.context.db.read().await?, first).await?;
         let figures = |(period, from): (u32, Timestamp)| {
             let sum = |counter: Counter| -> u64 {
                 let of_counter = counted.iter().filter(|(at, of, _)| *at >= from && *of == counter);
                 of_counter.map(|(_, _, count)| *count).sum()
             };
             let minute = from.as_micros() / MINUTE_MICROS;
-            let items: u64 = given_up.iter().filter(|(at, _)| *at >= minute).map(|(_, items)| *items).sum();
+            let items: u64 = dead_letters.iter().filter(|(at, _)| *at >= minute).map(|(_, items)| *items).sum();
             let mut figures = Figures::default();
             figures.set(Figure::FailedRuns, Some(float(sum(Counter::FailedRuns))));
             figures.set(Figure::DeadLetters, Some(float(sum(Counter::DeadLetters) + items)));
@@ -158,13 +161,13 @@ impl Reader<'_> {
         Ok(periods.into_iter().map(figures).collect())
     }
 
-    /// Tokens and what they cost: whole quarters of an hour from their sums, what lies before the first of them from
-    /// the calls themselves.
-    async fn used(&self) -> Result<BTreeMap<u32, Figures>, AlertError> {
-        let periods = self.periods(&[Figure::Tokens, Figure::Cost]);
+    /// Reads tokens and their cost: full quarters of an hour from aggregates, the part before the first quarter from
+    /// single calls.
+    async fn read_usage(&self) -> Result<BTreeMap<u32, Figures>, AlertError> {
+        let periods = self.periods_requiring(&[Figure::Tokens, Figure::Cost]);
         let Some(first) = periods.iter().map(|(_, from)| *from).min() else { return Ok(BTreeMap::new()) };
         let sources = &self.alerts.0.sources;
-        let quarters = sources.rollups.usage_over_time(self.until_now(next_quarter(first))).await?;
+        let quarters = sources.rollups.list_usage(self.period_until_now(next_quarter(first))).await?;
         let mut found = BTreeMap::new();
         for (period, from) in periods {
             let quarter = next_quarter(from);
@@ -178,11 +181,11 @@ impl Reader<'_> {
         Ok(found)
     }
 
-    async fn runs(&self) -> Result<BTreeMap<u32, Figures>, AlertError> {
+    async fn read_runs(&self) -> Result<BTreeMap<u32, Figures>, AlertError> {
         let mut found = BTreeMap::new();
-        for (period, from) in self.periods(&[Figure::ConsecutiveFailedRuns]) {
+        for (period, from) in self.periods_requiring(&[Figure::ConsecutiveFailedRuns]) {
             let mut figures = Figures::default();
-            let failed = self.alerts.0.sources.scheduler.most_failed_in_a_row(from).await?;
+            let failed = self.alerts.0.sources.scheduler.max_consecutive_failures(from).await?;
             figures.set(Figure::ConsecutiveFailedRuns, Some(float(failed)));
             found.insert(period, figures);
         }
@@ -195,20 +198,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_period_is_never_shorter_than_it_says() {
+    fn period_is_never_shorter_than_configured() {
         let at = |text: &str| Timestamp::parse(text).unwrap();
         let now = at("2026-01-05T09:07:30Z");
-        assert_eq!(begins(now, 1), at("2026-01-05T09:06:00Z"));
-        assert_eq!(begins(now, 1_440), at("2026-01-04T09:07:00Z"));
+        assert_eq!(period_start(now, 1), at("2026-01-05T09:06:00Z"));
+        assert_eq!(period_start(now, 1_440), at("2026-01-04T09:07:00Z"));
         assert_eq!(next_quarter(at("2026-01-05T09:07:00Z")), at("2026-01-05T09:15:00Z"));
         assert_eq!(next_quarter(at("2026-01-05T09:15:00Z")), at("2026-01-05T09:15:00Z"));
     }
 
     #[test]
-    fn the_budget_is_the_one_that_is_nearest_to_its_end() {
+    fn budget_percent_is_of_the_limit_closest_to_exhaustion() {
         assert_eq!(used_percent(&[(80, Some(100)), (10, Some(1_000))]), Some(80.0));
         assert_eq!(used_percent(&[(80, None), (950, Some(1_000))]), Some(95.0));
         assert_eq!(used_percent(&[(80, None), (10, None)]), None);
-        assert_eq!(used_percent(&[(80, Some(0))]), None, "a limit of nothing has no percent");
+        assert_eq!(used_percent(&[(80, Some(0))]), None, "a limit of zero has no percentage");
     }
 }

@@ -1,5 +1,5 @@
-//! Requests and calls of models by the minute. Minutes that are over for a while are kept in memory, so that a day that
-//! is evaluated every few seconds is read once.
+//! Per-minute sums of requests and model calls. Completed minutes are cached in memory, so that a period of a day,
+//! evaluated every few seconds, is read only once.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use agentd_core::runtime::{Latency, Series};
 use agentd_store::StoreError;
 
 pub(super) const MINUTE_MICROS: i64 = 60_000_000;
-/// Daemons store a minute soon after its end.
-const STILL_COMING: i64 = 5 * MINUTE_MICROS;
-/// Read at once.
+/// Age at which a minute is complete: daemons store a minute soon after its end.
+const COMPLETION_DELAY: i64 = 5 * MINUTE_MICROS;
+/// Length of the range per read.
 const HOUR_MICROS: i64 = 60 * MINUTE_MICROS;
-/// A day, and what the minutes at its ends may add.
-const KEPT: i64 = 24 * HOUR_MICROS + 10 * MINUTE_MICROS;
+/// Maximum length of the cached range: one day plus the partial minutes at its ends.
+const MAX_CACHED: i64 = 24 * HOUR_MICROS + 10 * MINUTE_MICROS;
 
-/// What was measured of a series in a minute.
+/// Measurements of a series in a minute.
 #[derive(Debug, Clone, Default)]
 struct Measured {
     errors: u64,
     count: u64,
-    /// Of requests.
+    /// Latency histogram of requests.
     latency: Vec<u8>,
 }
 
@@ -31,7 +31,7 @@ struct Minute {
     model_calls: Measured,
 }
 
-/// What was measured since a time.
+/// Measurements since a time.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sums {
     pub(super) requests: u64,
@@ -43,13 +43,13 @@ pub(super) struct Sums {
 
 #[derive(Debug, Default)]
 pub(super) struct Minutes {
-    known: BTreeMap<i64, Minute>,
-    /// From where to where minutes are known.
+    cached: BTreeMap<i64, Minute>,
+    /// Range of cached minutes.
     from: i64,
     to: i64,
 }
 
-fn by_minute(buckets: Vec<LatencyBucket>) -> BTreeMap<i64, Minute> {
+fn group_by_minute(buckets: Vec<LatencyBucket>) -> BTreeMap<i64, Minute> {
     let mut minutes: BTreeMap<i64, (Minute, Latency)> = BTreeMap::new();
     for bucket in buckets {
         let measured = Latency::from_bytes(&bucket.histogram);
@@ -73,11 +73,11 @@ fn by_minute(buckets: Vec<LatencyBucket>) -> BTreeMap<i64, Minute> {
 
 async fn read(rollups: &Rollups, from: i64, to: i64) -> Result<BTreeMap<i64, Minute>, StoreError> {
     let period = Period { from: Timestamp::from_micros(from), to: Timestamp::from_micros(to) };
-    Ok(by_minute(rollups.latencies(period, &[Series::Requests, Series::ModelCall]).await?))
+    Ok(group_by_minute(rollups.latencies(period, &[Series::Requests, Series::ModelCall]).await?))
 }
 
 impl Minutes {
-    /// Sums since each of `since`, which are beginnings of minutes.
+    /// Returns the sums since each of `since`, which are starts of minutes.
     pub(super) async fn sums(
         &mut self,
         rollups: &Rollups,
@@ -86,15 +86,15 @@ impl Minutes {
     ) -> Result<BTreeMap<Timestamp, Sums>, StoreError> {
         let Some(first) = since.iter().min().map(|first| first.as_micros()) else { return Ok(BTreeMap::new()) };
         let this_minute = now.as_micros().div_euclid(MINUTE_MICROS) * MINUTE_MICROS;
-        let over = this_minute - STILL_COMING;
-        self.fill(rollups, first, over).await?;
-        let fresh = read(rollups, first.max(over), this_minute + MINUTE_MICROS).await?;
+        let complete_until = this_minute - COMPLETION_DELAY;
+        self.fill_cache(rollups, first, complete_until).await?;
+        let recent = read(rollups, first.max(complete_until), this_minute + MINUTE_MICROS).await?;
         let mut since: Vec<Timestamp> = since.to_vec();
         since.sort_unstable();
         since.dedup();
-        let mut minutes = fresh.iter().rev().chain(self.known.range(..over).rev()).peekable();
+        let mut minutes = recent.iter().rev().chain(self.cached.range(..complete_until).rev()).peekable();
         let (mut sums, mut latency, mut found) = (Sums::default(), Latency::default(), BTreeMap::new());
-        // The newest first, so that each period goes on from the shorter one.
+        // Newest first, so that each period extends the next shorter one.
         for since in since.into_iter().rev() {
             while let Some((_, minute)) = minutes.next_if(|(at, _)| **at >= since.as_micros()) {
                 sums.requests += minute.requests.count;
@@ -108,24 +108,24 @@ impl Minutes {
         Ok(found)
     }
 
-    /// Makes the minutes from `first` to `over` known.
-    async fn fill(&mut self, rollups: &Rollups, first: i64, over: i64) -> Result<(), StoreError> {
-        // The clock was set back, or nobody asked for long.
-        if self.to > over || self.to < over - KEPT {
-            *self = Self { known: BTreeMap::new(), from: over, to: over };
+    /// Caches the minutes from `first` to `complete_until`.
+    async fn fill_cache(&mut self, rollups: &Rollups, first: i64, complete_until: i64) -> Result<(), StoreError> {
+        // The clock was set back, or no alert was evaluated for a long time.
+        if self.to > complete_until || self.to < complete_until - MAX_CACHED {
+            *self = Self { cached: BTreeMap::new(), from: complete_until, to: complete_until };
         }
-        while self.to < over {
-            let to = over.min(self.to + HOUR_MICROS);
-            self.known.extend(read(rollups, self.to, to).await?);
+        while self.to < complete_until {
+            let to = complete_until.min(self.to + HOUR_MICROS);
+            self.cached.extend(read(rollups, self.to, to).await?);
             self.to = to;
         }
         while self.from > first {
             let from = first.max(self.from - HOUR_MICROS);
-            self.known.extend(read(rollups, from, self.from).await?);
+            self.cached.extend(read(rollups, from, self.from).await?);
             self.from = from;
         }
-        self.from = self.from.max(over - KEPT);
-        self.known = self.known.split_off(&self.from);
+        self.from = self.from.max(complete_until - MAX_CACHED);
+        self.cached = self.cached.split_off(&self.from);
         Ok(())
     }
 }

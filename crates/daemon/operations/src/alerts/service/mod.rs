@@ -1,4 +1,4 @@
-//! Making, showing and changing alerts.
+//! Operations on alerts.
 
 mod actions;
 mod change;
@@ -29,10 +29,10 @@ use super::store;
 use crate::monitoring::SystemProbe;
 pub(super) use actions::Action;
 pub(super) use change::Preview;
-pub(super) use evaluate::{EVALUATION_INTERVAL, FIRINGS_ARE_KEPT_FOR};
+pub(super) use evaluate::{EVALUATION_INTERVAL, FIRING_RETENTION};
 use minutes::Minutes;
 
-/// Where figures come from, and what sends notices.
+/// Sources of values, and the sender of notices.
 #[derive(Debug, Clone)]
 pub struct AlertSources {
     pub settings: Settings,
@@ -44,9 +44,9 @@ pub struct AlertSources {
     pub system: SystemProbe,
 }
 
-/// An alert with the value that it was last evaluated by.
+/// Alert with its value at the last evaluation.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ShownAlert {
+pub struct AlertWithValue {
     pub alert: Alert,
     pub value: Option<f64>,
 }
@@ -54,15 +54,15 @@ pub struct ShownAlert {
 #[derive(Debug)]
 struct LoadedAlert {
     alert: Alert,
-    /// Of one that is turned on, unless it was saved under other rules and cannot be read any more.
+    /// Parsed condition of an enabled alert; `None` if it does not parse under the current rules.
     condition: Option<Arc<CompiledCondition>>,
 }
 
-/// The last evaluation of this daemon.
+/// Last evaluation by this daemon.
 #[derive(Debug, Default)]
 struct Evaluated {
     at: Timestamp,
-    /// As they were stored, by their periods.
+    /// Stored values by period.
     figures: BTreeMap<u32, Value>,
 }
 
@@ -70,11 +70,11 @@ struct Inner {
     context: AppContext,
     sources: AlertSources,
     loaded: Snapshot<Vec<LoadedAlert>>,
-    /// By their texts.
+    /// Parsed conditions by text.
     compiled: Mutex<HashMap<String, Arc<CompiledCondition>>>,
     minutes: tokio::sync::Mutex<Minutes>,
     evaluated: Mutex<Evaluated>,
-    /// Of evaluating, while this daemon does.
+    /// Lease of the evaluation while this daemon holds it.
     lease: Mutex<Option<HeldRow>>,
     next_evaluation: NextDue,
     wake: Arc<tokio::sync::Notify>,
@@ -113,7 +113,7 @@ impl Alerts {
         self.0.next_evaluation.at()
     }
 
-    /// The condition of this text, read once. `None`: it was saved under other rules and cannot be read any more.
+    /// Returns the parsed condition from the cache; `None` if it does not parse under the current rules.
     fn condition(&self, text: &str) -> Option<Arc<CompiledCondition>> {
         if let Some(known) = self.0.compiled.lock().get(text) {
             return Some(Arc::clone(known));
@@ -127,10 +127,10 @@ impl Alerts {
         let this = self.clone();
         let load = async move |read: &mut Read| {
             let alerts = store::list_alerts(read).await?;
-            let turned_on = alerts.iter().filter(|alert| alert.enabled);
-            let texts: HashSet<&str> = turned_on.map(|alert| alert.condition.as_str()).collect();
+            let enabled_alerts = alerts.iter().filter(|alert| alert.enabled);
+            let texts: HashSet<&str> = enabled_alerts.map(|alert| alert.condition.as_str()).collect();
             this.0.compiled.lock().retain(|text, _| texts.contains(text.as_str()));
-            // Reading the first one takes milliseconds of the start, and memory that stays.
+            // Parsed here rather than at the start of the daemon, where it would cost milliseconds and memory.
             let load = |alert: Alert| LoadedAlert {
                 condition: alert.enabled.then(|| this.condition(&alert.condition)).flatten(),
                 alert,
@@ -140,22 +140,22 @@ impl Alerts {
         Ok(self.0.loaded.get(load).await?)
     }
 
-    /// What an alert was last evaluated by; of one that is turned off nothing is known.
+    /// Returns the value of the last evaluation; unknown for a disabled alert.
     fn value(&self, alert: &Alert, figures: Option<&Value>) -> Option<f64> {
         let figures = Figures::from_json(figures.filter(|_| alert.enabled)?);
         self.condition(&alert.condition)?.value(&figures)
     }
 
-    async fn shown(&self, read: &mut Read, alert: Alert) -> Result<ShownAlert, StoreError> {
+    async fn with_value(&self, read: &mut Read, alert: Alert) -> Result<AlertWithValue, StoreError> {
         let figures = store::find_figures(read, alert.period_minutes).await?;
-        Ok(ShownAlert { value: self.value(&alert, figures.as_ref()), alert })
+        Ok(AlertWithValue { value: self.value(&alert, figures.as_ref()), alert })
     }
 
-    /// In the order in which they were made.
+    /// Returns all alerts in order of creation.
     ///
     /// # Errors
-    /// The store's refusal.
-    pub async fn list(&self) -> Result<Vec<ShownAlert>, AlertError> {
+    /// The database fails.
+    pub async fn list(&self) -> Result<Vec<AlertWithValue>, AlertError> {
         let loaded = self.loaded().await?;
         let figures = store::list_figures(&mut self.0.context.db.read().await?).await?;
         let figures: BTreeMap<u32, Figures> =
@@ -163,15 +163,15 @@ impl Alerts {
         let shown = |loaded: &LoadedAlert| {
             let known = figures.get(&loaded.alert.period_minutes).filter(|_| loaded.alert.enabled);
             let value = known.zip(loaded.condition.as_ref()).and_then(|(known, condition)| condition.value(known));
-            ShownAlert { alert: loaded.alert.clone(), value }
+            AlertWithValue { alert: loaded.alert.clone(), value }
         };
         Ok(loaded.iter().map(shown).collect())
     }
 
-    /// How many are turned on, by where they stand.
+    /// Returns the number of enabled alerts by state.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// The database fails.
     pub async fn count_by_state(&self) -> Result<Vec<(&'static str, u64)>, AlertError> {
         let loaded = self.loaded().await?;
         let count = |state: AlertState| {
@@ -182,17 +182,17 @@ impl Alerts {
     }
 
     /// # Errors
-    /// `NotFound`, or the store's refusal.
-    pub async fn get(&self, id: &AlertId) -> Result<ShownAlert, AlertError> {
+    /// `NotFound`, or the database fails.
+    pub async fn get(&self, id: &AlertId) -> Result<AlertWithValue, AlertError> {
         let mut read = self.0.context.db.read().await?;
         let alert = store::find_alert(&mut read, id).await?.ok_or_else(|| AlertError::not_found(id.as_str()))?;
-        Ok(self.shown(&mut read, alert).await?)
+        Ok(self.with_value(&mut read, alert).await?)
     }
 
-    /// When an alert fired, the newest first, with what became of each notice; and how often there is.
+    /// Returns a page of firings, newest first, with the delivery outcome of each notice, and their total number.
     ///
     /// # Errors
-    /// `NotFound`, or the store's refusal.
+    /// `NotFound`, or the database fails.
     pub async fn history(&self, id: &AlertId, page: Page) -> Result<(Vec<FiringWithOutcomes>, u64), AlertError> {
         let mut read = self.0.context.db.read_snapshot().await?;
         store::find_alert(&mut read, id).await?.ok_or_else(|| AlertError::not_found(id.as_str()))?;
@@ -210,13 +210,13 @@ impl Alerts {
     }
 }
 
-/// A firing with what became of each of its notices, where that is still known.
+/// Firing with the delivery outcomes of its notices, as far as they are known.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FiringWithOutcomes {
     pub firing: Firing,
     pub outcomes: Vec<Option<(NotificationStatus, Option<String>)>>,
 }
 
-async fn alert_for(tx: &mut Tx, id: &AlertId) -> Result<Alert, AlertError> {
+async fn require_alert(tx: &mut Tx, id: &AlertId) -> Result<Alert, AlertError> {
     store::find_alert(tx, id).await?.ok_or_else(|| AlertError::not_found(id.as_str()))
 }

@@ -1,4 +1,4 @@
-//! Who evaluates, and what was last evaluated by.
+//! Lease of the evaluation, and the values of the last evaluation.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use serde_json::Value;
 
 const EVALUATION: &str = "alerts.evaluation";
 
-/// Takes the evaluation over, or keeps it if it is `held`, for as long as `lease`, and answers when somebody last
-/// evaluated; `None` while another daemon evaluates.
+/// Acquires the evaluation lease, or renews it if it is `held`. Returns the time of the last evaluation; `None` while
+/// another daemon holds the lease.
 pub(crate) async fn claim(
     tx: &mut Tx,
     owner: &str,
@@ -19,17 +19,17 @@ pub(crate) async fn claim(
     lease: Duration,
 ) -> Result<Option<(HeldRow, Timestamp)>, StoreError> {
     tx.keep_version();
-    let Some(held) = lease::take(tx, EVALUATION, owner, held, lease).await? else { return Ok(None) };
+    let Some(held) = lease::acquire(tx, EVALUATION, owner, held, lease).await? else { return Ok(None) };
     let row = tx.fetch_optional("SELECT evaluated_at FROM alert_evaluator WHERE id = 1", args![]).await?;
     let last = row.map(|row| row.get("evaluated_at")).transpose()?;
     Ok(Some((held, last.unwrap_or(Timestamp::from_micros(0)))))
 }
 
-/// Notes that this daemon evaluates now. Nobody else can take that over before this transaction ends.
+/// Renews the lease and records the time of the evaluation. No other daemon can take over before this transaction ends.
 ///
 /// # Errors
 /// `StoreError::LostLease` if another daemon evaluates.
-pub(crate) async fn note_evaluated(tx: &mut Tx, held: &HeldRow, lease: Duration) -> Result<(), StoreError> {
+pub(crate) async fn record_evaluation(tx: &mut Tx, held: &HeldRow, lease: Duration) -> Result<(), StoreError> {
     held.extend(tx, lease).await?;
     let now = tx.clock().now();
     let sql = "INSERT INTO alert_evaluator (id, evaluated_at) VALUES (1, $1) \
@@ -59,21 +59,21 @@ pub(crate) async fn list_figures(read: &mut Read) -> Result<BTreeMap<u32, Value>
     rows.iter().map(|row| Ok((row.get("period_minutes")?, row.json("figures")?))).collect()
 }
 
-/// Of periods that no alert has any more.
+/// Deletes values of periods that no alert uses.
 pub(crate) async fn purge_figures(tx: &mut Tx) -> Result<u64, StoreError> {
     let sql =
         "DELETE FROM alert_figures WHERE period_minutes NOT IN (SELECT period_minutes FROM alerts WHERE enabled = 1)";
     tx.execute(sql, args![]).await
 }
 
-/// Items of queues that wait.
+/// Counts waiting queue items.
 pub(crate) async fn count_pending(read: &mut Read) -> Result<u64, StoreError> {
-    // Named as the index names them, so that what is done is not gone through.
+    // Repeats the condition of the partial index, so that finished items are not scanned.
     let sql = "SELECT COUNT(*) FROM queue WHERE status IN ('pending', 'leased') AND status = 'pending'";
     read.fetch_one(sql, args![]).await?.first()
 }
 
-/// Items of queues that were given up since: the minute, in minutes since 1970, and how many.
+/// Counts queue items dead-lettered since a time, per minute since 1970.
 pub(crate) async fn list_dead_letters(read: &mut Read, since: Timestamp) -> Result<Vec<(i64, u64)>, StoreError> {
     let sql = "SELECT updated_at / 60000000 AS minute, COUNT(*) AS items FROM queue WHERE status = 'dead_letter' AND \
                updated_at >= $1 GROUP BY updated_at / 60000000";

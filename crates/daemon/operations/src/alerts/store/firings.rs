@@ -1,4 +1,4 @@
-//! Rows of what fired, and of who was told.
+//! Rows of firings and notices.
 
 use agentd_base::{Page, Timestamp};
 use agentd_store::{Args, Read, Row, StoreError, Tx, args, in_list};
@@ -20,7 +20,7 @@ pub(crate) async fn update_peak(tx: &mut Tx, id: &FiringId, peak: Option<f64>) -
     tx.execute("UPDATE alert_firings SET peak_value = $2 WHERE id = $1", args![id, peak]).await.map(|_| ())
 }
 
-/// The first time counts.
+/// Records the first acknowledgement.
 pub(crate) async fn acknowledge_firing(tx: &mut Tx, id: &FiringId) -> Result<(), StoreError> {
     let now = tx.clock().now();
     let sql = "UPDATE alert_firings SET acknowledged_at = $2 WHERE id = $1 AND acknowledged_at IS NULL";
@@ -34,20 +34,20 @@ pub(crate) async fn end_firing(tx: &mut Tx, id: &FiringId) -> Result<(), StoreEr
         .map(|_| ())
 }
 
-/// Of a firing that goes on for long, the newest `kept` stay.
+/// Inserts a notice and deletes all but the newest `max_retained` notices of the firing.
 pub(crate) async fn insert_notice(
     tx: &mut Tx,
     firing: &FiringId,
     ordinal: u32,
     target: &str,
     error: Option<&str>,
-    kept: u32,
+    max_retained: u32,
 ) -> Result<(), StoreError> {
     let now = tx.clock().now();
     let sql = "INSERT INTO alert_notices (firing_id, ordinal, at, target, error) VALUES ($1, $2, $3, $4, $5)";
     tx.execute(sql, args![firing, ordinal, now, target, error]).await?;
     let sql = "DELETE FROM alert_notices WHERE firing_id = $1 AND ordinal <= $2";
-    tx.execute(sql, args![firing, ordinal.saturating_sub(kept)]).await.map(|_| ())
+    tx.execute(sql, args![firing, ordinal.saturating_sub(max_retained)]).await.map(|_| ())
 }
 
 fn firing(row: &Row) -> Result<Firing, StoreError> {
@@ -61,7 +61,7 @@ fn firing(row: &Row) -> Result<Firing, StoreError> {
     })
 }
 
-/// The newest first, and how many there are.
+/// Returns a page of firings, newest first, and their total number.
 pub(crate) async fn list_firings(
     read: &mut Read,
     alert: &AlertId,
@@ -110,7 +110,7 @@ async fn delete_firings(tx: &mut Tx, rows: &[Row]) -> Result<u64, StoreError> {
     Ok(ids.len() as u64)
 }
 
-/// Whether firings or figures are to be forgotten.
+/// Returns whether any firings or values can be purged.
 pub(crate) async fn has_expired(read: &mut Read, ended_before: Timestamp) -> Result<bool, StoreError> {
     let sql = "SELECT 1 AS one WHERE EXISTS (SELECT 1 FROM alert_firings WHERE ended_at < $1) OR EXISTS (SELECT 1 FROM \
                alert_firings WHERE alert_id NOT IN (SELECT id FROM alerts)) OR EXISTS (SELECT 1 FROM alert_figures \
@@ -118,7 +118,7 @@ pub(crate) async fn has_expired(read: &mut Read, ended_before: Timestamp) -> Res
     Ok(read.fetch_optional(sql, args![ended_before]).await?.is_some())
 }
 
-/// Those that ended before `before`, and those of alerts that are gone; how many went.
+/// Deletes firings that ended before `before` and firings of deleted alerts; returns their number.
 pub(crate) async fn purge_firings(tx: &mut Tx, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
     let sql = "SELECT id FROM alert_firings WHERE ended_at IS NOT NULL AND ended_at < $1 ORDER BY ended_at LIMIT $2";
     let rows = tx.fetch_all(sql, args![before, limit]).await?;
@@ -128,10 +128,10 @@ pub(crate) async fn purge_firings(tx: &mut Tx, before: Timestamp, limit: u32) ->
     Ok(ended.max(delete_firings(tx, &rows).await?))
 }
 
-/// Of an alert that fires all the time, the newest stay.
-pub(crate) async fn trim_firings(tx: &mut Tx, alert: &AlertId, kept: u32) -> Result<(), StoreError> {
-    const AT_ONCE: u32 = 50;
+/// Deletes all but the newest `max_retained` firings of an alert.
+pub(crate) async fn trim_firings(tx: &mut Tx, alert: &AlertId, max_retained: u32) -> Result<(), StoreError> {
+    const BATCH_SIZE: u32 = 50;
     let sql = "SELECT id FROM alert_firings WHERE alert_id = $1 ORDER BY started_at DESC, id DESC LIMIT $2 OFFSET $3";
-    let rows = tx.fetch_all(sql, args![alert, AT_ONCE, kept]).await?;
+    let rows = tx.fetch_all(sql, args![alert, BATCH_SIZE, max_retained]).await?;
     delete_firings(tx, &rows).await.map(|_| ())
 }

@@ -5,17 +5,18 @@ mod firings;
 
 use agentd_store::{Read, Row, StoreError, Topic, Tx, args};
 
-use super::model::{Alert, AlertDeliveryType, AlertId, AlertSeverity, AlertState, Delivery, Life};
+use super::model::{Alert, AlertDeliveryType, AlertId, AlertSeverity, AlertState, Delivery, Lifecycle};
 
 pub(super) use evaluator::{
-    claim, count_pending, find_figures, list_dead_letters, list_figures, note_evaluated, purge_figures, upsert_figures,
+    claim, count_pending, find_figures, list_dead_letters, list_figures, purge_figures, record_evaluation,
+    upsert_figures,
 };
 pub(super) use firings::{
     acknowledge_firing, end_firing, has_expired, insert_firing, insert_notice, list_firings, purge_firings,
     trim_firings, update_peak,
 };
 
-/// Touched by whatever changes an alert.
+/// Touched by every transaction that changes an alert.
 pub(super) const ALERTS: Topic = Topic::new("alerts");
 
 const COLUMNS: &str = "id, name, expression, threshold, period_minutes, for_minutes, notify_every_minutes, \
@@ -24,8 +25,8 @@ const COLUMNS: &str = "id, name, expression, threshold, period_minutes, for_minu
                        last_triggered, created_at, updated_at, \
                        (SELECT peak_value FROM alert_firings WHERE alert_firings.id = alerts.firing_id) AS peak_value";
 
-/// What the database holds is one of these: a rule of the table says so.
-fn one_of<T: Copy + Default>(text: &str, all: &[T], name: fn(T) -> &'static str) -> T {
+/// Parses a stored name. A constraint of the table ensures that it is one of these.
+fn parse_stored<T: Copy + Default>(text: &str, all: &[T], name: fn(T) -> &'static str) -> T {
     all.iter().copied().find(|one| name(*one) == text).unwrap_or_default()
 }
 
@@ -42,11 +43,11 @@ fn alert(row: &Row) -> Result<Alert, StoreError> {
         for_minutes: row.get("for_minutes")?,
         notify_every_minutes: row.get("notify_every_minutes")?,
         notify_resolved: row.get("notify_resolved")?,
-        severity: one_of(&row.get::<String>("severity")?, &AlertSeverity::ALL, AlertSeverity::as_str),
+        severity: parse_stored(&row.get::<String>("severity")?, &AlertSeverity::ALL, AlertSeverity::as_str),
         delivery: kind.zip(url).map(|(kind, url)| Delivery { kind, url }),
         enabled: row.get("enabled")?,
-        life: Life {
-            state: one_of(&row.get::<String>("state")?, &AlertState::ALL, AlertState::as_str),
+        lifecycle: Lifecycle {
+            state: parse_stored(&row.get::<String>("state")?, &AlertState::ALL, AlertState::as_str),
             pending_since: row.get("pending_since")?,
             firing_id: row.get("firing_id")?,
             firing_since: row.get("firing_since")?,
@@ -64,7 +65,7 @@ fn alert(row: &Row) -> Result<Alert, StoreError> {
     })
 }
 
-/// In the order in which they were made.
+/// Returns all alerts in order of creation.
 pub(super) async fn list_alerts(read: &mut Read) -> Result<Vec<Alert>, StoreError> {
     let rows = read.fetch_all(format!("SELECT {COLUMNS} FROM alerts ORDER BY created_at, id"), args![]).await?;
     rows.iter().map(alert).collect()
@@ -90,7 +91,7 @@ pub(super) async fn insert_alert(tx: &mut Tx, alert: &Alert) -> Result<(), Store
     update_alert(tx, alert).await
 }
 
-/// What it says and where it stands.
+/// Updates settings and state.
 pub(super) async fn update_alert(tx: &mut Tx, alert: &Alert) -> Result<(), StoreError> {
     let delivery = alert.delivery.as_ref();
     tx.execute(
@@ -114,12 +115,12 @@ pub(super) async fn update_alert(tx: &mut Tx, alert: &Alert) -> Result<(), Store
         ],
     )
     .await?;
-    update_life(tx, alert).await
+    update_lifecycle(tx, alert).await
 }
 
-/// Where it stands.
-pub(super) async fn update_life(tx: &mut Tx, alert: &Alert) -> Result<(), StoreError> {
-    let life = &alert.life;
+/// Updates the state.
+pub(super) async fn update_lifecycle(tx: &mut Tx, alert: &Alert) -> Result<(), StoreError> {
+    let lifecycle = &alert.lifecycle;
     tx.touch(ALERTS);
     tx.execute(
         "UPDATE alerts SET state = $2, pending_since = $3, firing_id = $4, firing_since = $5, acknowledged_at = $6, \
@@ -127,16 +128,16 @@ pub(super) async fn update_life(tx: &mut Tx, alert: &Alert) -> Result<(), StoreE
          WHERE id = $1",
         args![
             &alert.id,
-            life.state.as_str(),
-            life.pending_since,
-            life.firing_id.clone(),
-            life.firing_since,
-            life.acknowledged_at,
-            life.snoozed_at,
-            life.snoozed_until,
-            life.noticed_at,
-            life.notices,
-            life.held_since,
+            lifecycle.state.as_str(),
+            lifecycle.pending_since,
+            lifecycle.firing_id.clone(),
+            lifecycle.firing_since,
+            lifecycle.acknowledged_at,
+            lifecycle.snoozed_at,
+            lifecycle.snoozed_until,
+            lifecycle.noticed_at,
+            lifecycle.notices,
+            lifecycle.held_since,
             alert.last_triggered
         ],
     )

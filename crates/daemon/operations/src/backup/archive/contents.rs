@@ -1,5 +1,5 @@
-//! The list of contents: written line by line to a file while entries pass, so that it takes no
-//! memory, and compared byte by byte.
+//! Table of contents of an archive. It is written to a file line by line while entries pass, so it needs no memory, and
+//! compared byte by byte.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
@@ -15,7 +15,7 @@ pub(super) struct ContentsWriter {
 }
 
 impl ContentsWriter {
-    /// `file` is empty and open for reading, too.
+    /// `file` must be empty and readable.
     pub(super) fn new(file: File) -> Self {
         Self { file: BufWriter::new(file), entries: 0 }
     }
@@ -25,7 +25,7 @@ impl ContentsWriter {
         self.line(entry)
     }
 
-    /// Writes the last line and answers the list from its beginning, with its length.
+    /// Writes the last line; returns the list, rewound to its beginning, with its length.
     pub(super) fn finish(mut self) -> io::Result<(File, u64)> {
         self.line(&Entry::End { entries: self.entries })?;
         let mut file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
@@ -40,8 +40,8 @@ impl ContentsWriter {
     }
 }
 
-/// Whether both hold the same bytes.
-pub(super) fn is_same(left: impl Read, right: impl Read) -> io::Result<bool> {
+/// Returns whether both contain the same bytes.
+pub(super) fn has_same_bytes(left: impl Read, right: impl Read) -> io::Result<bool> {
     let (mut left, mut right) = (BufReader::new(left).bytes(), BufReader::new(right).bytes());
     loop {
         match (left.next().transpose()?, right.next().transpose()?) {
@@ -52,14 +52,14 @@ pub(super) fn is_same(left: impl Read, right: impl Read) -> io::Result<bool> {
     }
 }
 
-/// The SHA-256 of a file from where it stands, in hex.
+/// Returns the SHA-256 of a file from its current position, in hex.
 pub(crate) fn sha256_of(file: impl Read) -> io::Result<String> {
     let mut hashing = Hashing::new(file);
     io::copy(&mut hashing, &mut io::sink())?;
     Ok(hashing.finish().1)
 }
 
-/// Hashes what passes through it.
+/// Reader or writer adapter that hashes the bytes passing through it.
 #[derive(Debug)]
 pub(super) struct Hashing<T> {
     inner: T,
@@ -72,7 +72,7 @@ impl<T> Hashing<T> {
         Self { inner, hasher: Sha256::new(), bytes: 0 }
     }
 
-    /// Bytes so far and their SHA-256 in hex.
+    /// Returns the number of bytes and their SHA-256 in hex.
     pub(super) fn finish(self) -> (u64, String) {
         (self.bytes, hex::encode(self.hasher.finalize()))
     }

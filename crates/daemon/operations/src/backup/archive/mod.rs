@@ -1,4 +1,4 @@
-//! The archive: written and read as a stream, on a thread that may block.
+//! Streaming reader and writer of archives. Both block and run on a blocking thread.
 
 mod contents;
 mod entry;
@@ -14,6 +14,6 @@ pub use read::{ArchiveSummary, verify};
 pub(super) use contents::sha256_of;
 pub(super) use pipe::{PipeReader, PipeWriter, pipe};
 pub(super) use read::{Unpacked, read_manifest, tempfile_in, unpack};
-pub(super) use unpacked::Room;
+pub(super) use unpacked::DiskGuard;
 pub(super) use walk::survey;
 pub(super) use write::{Source, write};

@@ -1,7 +1,7 @@
-//! Bytes between async code and a thread that blocks, with a short queue between them.
+//! Byte pipes between async code and a blocking thread, with a bounded queue.
 //!
-//! Invariant: a stream ends well only when its writer said so. One that vanished, by a panic for
-//! instance, leaves an error at the end, so that nobody takes a part of an archive for a whole one.
+//! Invariant: a stream ends successfully only if its writer finished it. A writer that disappears, for example by a
+//! panic, leaves an error at the end, so a partial archive is never mistaken for a complete one.
 
 use std::io::{self, Read, Write};
 use std::time::Duration;
@@ -12,22 +12,21 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 const CHUNK_BYTES: usize = 64 * 1024;
-const CHUNKS: usize = 8;
-/// A reader that takes nothing for so long is gone, whatever its connection says.
-const STALLED_AFTER: Duration = Duration::from_secs(300);
+const MAX_QUEUED_CHUNKS: usize = 8;
+/// Time without progress after which a reader counts as gone, even if its connection is open.
+const STALL_TIMEOUT: Duration = Duration::from_secs(300);
 
 pub(crate) type Chunk = io::Result<Bytes>;
 
 enum Piece {
     Bytes(Bytes),
-    /// The last one; nothing follows it.
+    /// Last piece of a stream.
     End(io::Result<()>),
 }
 
-/// A writer for the blocking side, and what it writes. The writer belongs to a blocking thread of
-/// a runtime.
+/// Returns a writer for a blocking thread of a runtime, and the stream of what it writes.
 pub(crate) fn pipe() -> (PipeWriter, impl Stream<Item = Chunk> + Send + use<>) {
-    let (sender, receiver) = mpsc::channel(CHUNKS);
+    let (sender, receiver) = mpsc::channel(MAX_QUEUED_CHUNKS);
     let chunks = stream::unfold(Some(receiver), async |receiver| {
         let mut receiver: mpsc::Receiver<Piece> = receiver?;
         match receiver.recv().await {
@@ -47,15 +46,15 @@ pub(crate) struct PipeWriter {
 }
 
 impl PipeWriter {
-    /// Ends the stream: well, or with the reason why there is no more.
+    /// Ends the stream, successfully or with an error.
     pub(crate) fn finish(mut self, outcome: io::Result<()>) {
         let outcome = outcome.and_then(|()| self.flush());
-        // Nobody there is nobody to tell.
+        // A missing receiver needs no notification.
         drop(self.send(Piece::End(outcome)));
     }
 
     fn send(&self, piece: Piece) -> io::Result<()> {
-        match Handle::current().block_on(self.sender.send_timeout(piece, STALLED_AFTER)) {
+        match Handle::current().block_on(self.sender.send_timeout(piece, STALL_TIMEOUT)) {
             Ok(()) => Ok(()),
             Err(mpsc::error::SendTimeoutError::Timeout(_)) => {
                 Err(io::Error::new(io::ErrorKind::TimedOut, "the archive's reader takes nothing any more"))
@@ -87,7 +86,7 @@ impl Write for PipeWriter {
     }
 }
 
-/// A reader for the blocking side.
+/// Reader for the blocking side.
 #[derive(Debug)]
 pub(crate) struct PipeReader {
     receiver: mpsc::Receiver<Chunk>,
@@ -95,9 +94,9 @@ pub(crate) struct PipeReader {
 }
 
 impl PipeReader {
-    /// The sender for the async side, and the reader that ends when the sender is dropped.
+    /// Returns the sender for the async side, and the reader, which ends when the sender is dropped.
     pub(crate) fn new() -> (mpsc::Sender<Chunk>, Self) {
-        let (sender, receiver) = mpsc::channel(CHUNKS);
+        let (sender, receiver) = mpsc::channel(MAX_QUEUED_CHUNKS);
         (sender, Self { receiver, current: Bytes::new() })
     }
 }
@@ -122,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    /// What a reader gets of a writer that does `work` on a thread of its own.
+    /// Returns what a reader receives from a writer that runs `work` on a separate thread.
     async fn read(work: impl FnOnce(PipeWriter) + Send + 'static) -> Vec<Result<usize, io::ErrorKind>> {
         let (writer, chunks) = pipe();
         let working = tokio::task::spawn_blocking(move || work(writer));
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_a_writer_that_says_so_ends_well() {
+    async fn stream_ends_successfully_only_if_the_writer_finished() {
         let whole = read(|mut writer| {
             writer.write_all(&[7; CHUNK_BYTES + 1]).unwrap();
             writer.finish(Ok(()));
@@ -142,22 +141,22 @@ mod tests {
         assert_eq!(failed.await, [Err(io::ErrorKind::StorageFull)]);
         let panicked = read(|mut writer| {
             writer.write_all(&[7; CHUNK_BYTES]).unwrap();
-            panic!("as a broken file system might make it");
+            panic!("simulated file system failure");
         });
         assert_eq!(panicked.await, [Ok(CHUNK_BYTES), Err(io::ErrorKind::Other)]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_reader_that_takes_nothing_is_given_up() {
+    async fn stalled_reader_times_out() {
         let (writer, chunks) = pipe();
-        // A thread that is not the runtime's own lets the paused time run on.
+        // Paused time advances only if the blocked thread is not the runtime's own.
         let handle = Handle::current();
-        let (told, outcome) = tokio::sync::oneshot::channel();
+        let (sender_done, outcome) = tokio::sync::oneshot::channel();
         std::thread::spawn(move || {
             let _inside = handle.enter();
             let mut writer = writer;
-            let written = writer.write_all(&vec![7; CHUNK_BYTES * (CHUNKS + 1)]);
-            told.send(written.map_err(|error| error.kind())).unwrap();
+            let written = writer.write_all(&vec![7; CHUNK_BYTES * (MAX_QUEUED_CHUNKS + 1)]);
+            sender_done.send(written.map_err(|error| error.kind())).unwrap();
         });
         assert_eq!(outcome.await.unwrap(), Err(io::ErrorKind::TimedOut));
         drop(chunks);

@@ -1,5 +1,5 @@
-//! Reads an archive: unpacks it into a folder of its own and checks every hash on the way. What
-//! comes from the archive is not trusted; see [`safe_path`](crate::backup::model::safe_path).
+//! Archive reader: unpacks an archive into a separate folder and verifies every hash. Archive contents are untrusted;
+//! see [`safe_path`](crate::backup::model::safe_path).
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,23 +10,22 @@ use std::path::Path;
 use flate2::read::GzDecoder;
 use tar::EntryType;
 
-use super::contents::{ContentsWriter, Hashing, is_same};
-use super::entry::{UNPACKED, broken, long_text, unpacking, whole_text};
+use super::contents::{ContentsWriter, Hashing, has_same_bytes};
+use super::entry::{UNPACKED, archive_error, read_long_text, read_text, unpack_error};
 use super::sparse::{self, Extent, SparseHeader};
-use super::unpacked::{Attributes, Room, Unpacking};
+use super::unpacked::{Attributes, DiskGuard, Unpacking};
 use crate::backup::error::BackupError;
 use crate::backup::model::{
-    CONTENTS, DATABASE, Entry, FORMAT, FORMAT_VERSION, MANIFEST, Manifest, SECRETS, fault_of_hard_link, fault_of_link,
-    safe_path, shown,
+    CONTENTS, DATABASE, Entry, FORMAT, FORMAT_VERSION, MANIFEST, Manifest, SECRETS, display_path, hard_link_fault,
+    link_fault, safe_path,
 };
 use crate::backup::sealing::MAX_SEALED_BYTES;
 
 const MAX_MANIFEST_BYTES: u64 = 4 * 1024 * 1024;
-/// Longer than any path that Linux takes.
-/// The kernel takes no longer target of a link.
+/// Maximum length of a symlink target that the kernel accepts.
 const MAX_LINK_BYTES: usize = 4095;
 
-/// What an archive holds, after all of it was read and every hash agreed.
+/// Contents of a verified archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveSummary {
     pub manifest: Manifest,
@@ -35,47 +34,47 @@ pub struct ArchiveSummary {
     pub bytes: u64,
 }
 
-/// An unpacked archive.
+/// Unpacked archive.
 #[derive(Debug)]
 pub(crate) struct Unpacked {
     pub(crate) summary: ArchiveSummary,
     pub(crate) secrets: Option<Vec<u8>>,
 }
 
-/// Reads an archive to its end without unpacking it. Blocks.
+/// Reads and verifies an archive without unpacking it. Blocks.
 ///
 /// # Errors
-/// The archive is not whole, or not one.
+/// The archive is incomplete, damaged or not an archive.
 pub fn verify(source: impl Read) -> Result<ArchiveSummary, BackupError> {
     let folder = std::env::temp_dir();
     let lists = [tempfile_in(&folder)?, tempfile_in(&folder)?];
-    read(source, lists, None, room(&folder)?).map(|unpacked| unpacked.summary)
+    read(source, lists, None, disk_guard(&folder)?).map(|unpacked| unpacked.summary)
 }
 
-/// Unpacks an archive into `folder`, which is empty and the caller's alone. Blocks.
+/// Unpacks an archive into `folder`, which must be empty and used by no one else. Blocks.
 pub(crate) fn unpack(source: impl Read, folder: &Path) -> Result<Unpacked, BackupError> {
-    let unpacking = Unpacking::open(folder).map_err(BackupError::files("the folder of the restore"))?;
-    read(source, [tempfile_in(folder)?, tempfile_in(folder)?], Some(unpacking), room(folder)?)
+    let unpack_error = Unpacking::open(folder).map_err(BackupError::files("the folder of the restore"))?;
+    read(source, [tempfile_in(folder)?, tempfile_in(folder)?], Some(unpack_error), disk_guard(folder)?)
 }
 
-/// What an archive says of itself. Its beginning alone is read. Blocks.
+/// Reads the manifest at the beginning of an archive. Blocks.
 pub(crate) fn read_manifest(source: impl Read) -> Result<Manifest, BackupError> {
     let mut archive = tar::Archive::new(GzDecoder::new(source));
-    let first = archive.entries().map_err(broken)?.raw(true).next();
-    let mut entry = first.ok_or_else(|| BackupError::archive("it is empty"))?.map_err(broken)?;
+    let first = archive.entries().map_err(archive_error)?.raw(true).next();
+    let mut entry = first.ok_or_else(|| BackupError::archive("it is empty"))?.map_err(archive_error)?;
     if *entry.path_bytes() != *MANIFEST.as_bytes() {
         return Err(BackupError::archive("it does not begin with its manifest"));
     }
     let mut bytes = Vec::new();
-    entry.by_ref().take(MAX_MANIFEST_BYTES).read_to_end(&mut bytes).map_err(broken)?;
+    entry.by_ref().take(MAX_MANIFEST_BYTES).read_to_end(&mut bytes).map_err(archive_error)?;
     parse_manifest(&bytes)
 }
 
-fn room(folder: &Path) -> Result<Room, BackupError> {
-    Room::of(folder).map_err(BackupError::files("the folder of the restore"))
+fn disk_guard(folder: &Path) -> Result<DiskGuard, BackupError> {
+    DiskGuard::of(folder).map_err(BackupError::files("the folder of the restore"))
 }
 
-/// A file without a name: it is gone when it is closed.
+/// Creates an anonymous file, which is deleted when it is closed.
 pub(crate) fn tempfile_in(folder: &Path) -> Result<File, BackupError> {
     tempfile::tempfile_in(folder).map_err(BackupError::files("a temporary file"))
 }
@@ -83,13 +82,13 @@ pub(crate) fn tempfile_in(folder: &Path) -> Result<File, BackupError> {
 fn read(
     source: impl Read,
     [contents, links]: [File; 2],
-    unpacking: Option<Unpacking>,
-    room: Room,
+    unpack_error: Option<Unpacking>,
+    disk_guard: DiskGuard,
 ) -> Result<Unpacked, BackupError> {
     let mut archive = tar::Archive::new(GzDecoder::new(source));
     let mut reader = Reader {
-        unpacking,
-        room,
+        unpack_error,
+        disk_guard,
         contents: Some(ContentsWriter::new(contents)),
         links: BufWriter::new(links),
         manifest: None,
@@ -100,20 +99,20 @@ fn read(
         bytes: 0,
     };
     let (mut long_name, mut long_target, mut holes) = (None, None, None);
-    let entries = archive.entries().map_err(broken)?;
-    // Long names are entries of their own in a raw reading, which lets their length be bounded.
+    let entries = archive.entries().map_err(archive_error)?;
+    // Raw mode yields long names as separate entries, so their length can be limited.
     let mut entries = entries.raw(true);
     loop {
         let mut entry = match entries.next() {
-            Some(entry) => entry.map_err(broken)?,
+            Some(entry) => entry.map_err(archive_error)?,
             None => return Err(BackupError::archive("it is cut off: its list of contents is missing")),
         };
         match entry.header().entry_type() {
-            EntryType::GNULongName => long_name = Some(long_text(&mut entry)?),
-            EntryType::GNULongLink => long_target = Some(long_text(&mut entry)?),
-            // Nothing else is said in that way.
+            EntryType::GNULongName => long_name = Some(read_long_text(&mut entry)?),
+            EntryType::GNULongLink => long_target = Some(read_long_text(&mut entry)?),
+            // Extended headers are only used for sparse files.
             EntryType::XHeader => {
-                let header = SparseHeader::read(&whole_text(&mut entry)?);
+                let header = SparseHeader::read(&read_text(&mut entry)?);
                 let unknown =
                     || BackupError::archive("a file in it is stored in a way that this program does not know");
                 holes = Some(header.ok_or_else(unknown)?);
@@ -138,8 +137,8 @@ fn read(
     if entries.next().is_some() {
         return Err(BackupError::archive("something follows its list of contents"));
     }
-    // The check sum of the compression stands at its very end.
-    io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(broken)?;
+    // The checksum of the compression is at the very end.
+    io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(archive_error)?;
     reader.finish()
 }
 
@@ -158,12 +157,12 @@ fn parse_manifest(bytes: &[u8]) -> Result<Manifest, BackupError> {
 }
 
 struct Reader {
-    /// `None`: the archive is only looked at.
-    unpacking: Option<Unpacking>,
-    room: Room,
-    /// What the archive really holds, to be compared with what it says.
+    /// `None` if the archive is only verified.
+    unpack_error: Option<Unpacking>,
+    disk_guard: DiskGuard,
+    /// Actual contents, compared with the table of contents at the end.
     contents: Option<ContentsWriter>,
-    /// Paths and targets, each ended by a zero. Links are made last, so that nothing can be
+    /// Paths and targets of symlinks, each terminated by a zero byte. Links are created last, so that nothing can be
     /// written through one.
     links: BufWriter<File>,
     manifest: Option<Manifest>,
@@ -208,17 +207,22 @@ impl Reader {
                 let fits = |target: &Vec<u8>| (1..=MAX_LINK_BYTES).contains(&target.len()) && !target.contains(&0);
                 let target = target.filter(fits);
                 let target = target.ok_or_else(|| BackupError::archive("a link leads nowhere"))?;
-                if let Some(fault) = fault_of_link(path, Path::new(OsStr::from_bytes(&target))) {
-                    return Err(BackupError::archive(format!("`{}` {fault}", shown(path))));
+                if let Some(fault) = link_fault(path, Path::new(OsStr::from_bytes(&target))) {
+                    return Err(BackupError::archive(format!("`{}` {fault}", display_path(path))));
                 }
-                self.list(&Entry::Link { path: shown(path), target: shown(Path::new(OsStr::from_bytes(&target))) })?;
+                self.list(&Entry::Link {
+                    path: display_path(path),
+                    target: display_path(Path::new(OsStr::from_bytes(&target))),
+                })?;
                 self.link_count += 1;
                 for text in [path.as_os_str().as_bytes(), &[0], &target, &[0]] {
                     self.links.write_all(text).map_err(BackupError::files("the list of links"))?;
                 }
                 Ok(())
             }
-            _ => Err(BackupError::archive(format!("`{}` is of a kind that does not belong into it", shown(path)))),
+            _ => {
+                Err(BackupError::archive(format!("`{}` is of a kind that does not belong into it", display_path(path))))
+            }
         }
     }
 
@@ -231,20 +235,20 @@ impl Reader {
     fn small_file(&mut self, path: &Path, entry: &mut impl Read, limit: u64) -> Result<Vec<u8>, BackupError> {
         let mut hashing = Hashing::new(entry.take(limit + 1));
         let mut bytes = Vec::new();
-        hashing.read_to_end(&mut bytes).map_err(broken)?;
+        hashing.read_to_end(&mut bytes).map_err(archive_error)?;
         if hashing.length() > limit {
-            return Err(BackupError::archive(format!("`{}` is too large", shown(path))));
+            return Err(BackupError::archive(format!("`{}` is too large", display_path(path))));
         }
         self.list_file(path, hashing)?;
         Ok(bytes)
     }
 
     fn file(&mut self, path: &Path, entry: &mut tar::Entry<'_, impl Read>) -> Result<(), BackupError> {
-        let attributes = Attributes::of(entry).map_err(broken)?;
+        let attributes = Attributes::of(entry).map_err(archive_error)?;
         let mut hashing = Hashing::new(entry);
         let mut file = self.new_file(path)?;
         self.copy(&mut hashing, u64::MAX, file.as_mut())?;
-        attributes.give(file).map_err(|error| unpacking(path, error))?;
+        attributes.apply_to(file).map_err(|error| unpack_error(path, error))?;
         self.bytes += hashing.length();
         self.list_file(path, hashing)
     }
@@ -256,15 +260,15 @@ impl Reader {
         size: u64,
         entry: &mut tar::Entry<'_, impl Read>,
     ) -> Result<(), BackupError> {
-        let damaged = || BackupError::archive(format!("the holes of `{}` cannot be right", shown(path)));
+        let damaged = || BackupError::archive(format!("the holes of `{}` cannot be right", display_path(path)));
         if kind != EntryType::Regular || path.components().count() < 2 {
             return Err(damaged());
         }
-        let attributes = Attributes::of(entry).map_err(broken)?;
+        let attributes = Attributes::of(entry).map_err(archive_error)?;
         let mut hashing = Hashing::new(entry);
-        let extents = sparse::read_map(&mut hashing, size).map_err(broken)?.ok_or_else(damaged)?;
+        let extents = sparse::read_map(&mut hashing, size).map_err(archive_error)?.ok_or_else(damaged)?;
         let mut file = self.new_file(path)?;
-        let failed = |error| unpacking(path, error);
+        let failed = |error| unpack_error(path, error);
         if let Some(file) = &file {
             file.set_len(size).map_err(failed)?;
         }
@@ -276,47 +280,47 @@ impl Reader {
                 return Err(damaged());
             }
         }
-        if hashing.read(&mut [0]).map_err(broken)? != 0 {
+        if hashing.read(&mut [0]).map_err(archive_error)? != 0 {
             return Err(damaged());
         }
-        attributes.give(file).map_err(failed)?;
+        attributes.apply_to(file).map_err(failed)?;
         self.files += 1;
         self.bytes += hashing.length();
         let (_, sha256) = hashing.finish();
-        self.list(&Entry::SparseFile { path: shown(path), size, sha256 })
+        self.list(&Entry::SparseFile { path: display_path(path), size, sha256 })
     }
 
     fn hard_link(&mut self, path: &Path, target: Option<Vec<u8>>) -> Result<(), BackupError> {
         let target = safe_path(&target.unwrap_or_default()).map_err(BackupError::archive)?;
-        if let Some(fault) = fault_of_hard_link(path, &target) {
-            return Err(BackupError::archive(format!("`{}` {fault}", shown(path))));
+        if let Some(fault) = hard_link_fault(path, &target) {
+            return Err(BackupError::archive(format!("`{}` {fault}", display_path(path))));
         }
-        if let Some(unpacking_to) = &mut self.unpacking {
-            unpacking_to.make_hard_link(path, &target).map_err(|error| unpacking(path, error))?;
+        if let Some(unpacking_to) = &mut self.unpack_error {
+            unpacking_to.make_hard_link(path, &target).map_err(|error| unpack_error(path, error))?;
         }
         self.files += 1;
-        self.list(&Entry::HardLink { path: shown(path), target: shown(&target) })
+        self.list(&Entry::HardLink { path: display_path(path), target: display_path(&target) })
     }
 
     fn new_file(&mut self, path: &Path) -> Result<Option<File>, BackupError> {
-        let made = self.unpacking.as_mut().map(|unpacking| unpacking.make_file(path)).transpose();
-        made.map_err(|error| unpacking(path, error))
+        let made = self.unpack_error.as_mut().map(|unpack_error| unpack_error.make_file(path)).transpose();
+        made.map_err(|error| unpack_error(path, error))
     }
 
-    /// Copies up to `most` bytes, to nowhere without a file.
+    /// Copies up to `most` bytes; discards them without a file.
     fn copy(&mut self, from: &mut impl Read, most: u64, mut file: Option<&mut File>) -> Result<u64, BackupError> {
         let mut buffer = vec![0; 64 << 10];
         let mut copied = 0;
-        // Never into an empty buffer: the library takes an answer of nothing for the end.
+        // Never reads into an empty buffer, because the library treats an empty read as the end.
         while copied < most {
             let wanted = buffer.len().min(usize::try_from(most - copied).unwrap_or(usize::MAX));
-            let length = from.read(buffer.get_mut(..wanted).unwrap_or_default()).map_err(broken)?;
+            let length = from.read(buffer.get_mut(..wanted).unwrap_or_default()).map_err(archive_error)?;
             if length == 0 {
                 break;
             }
             copied += length as u64;
             if let (Some(file), Some(bytes)) = (&mut file, buffer.get(..length)) {
-                self.room.take(length as u64).map_err(BackupError::files(UNPACKED))?;
+                self.disk_guard.take(length as u64).map_err(BackupError::files(UNPACKED))?;
                 file.write_all(bytes).map_err(BackupError::files(UNPACKED))?;
             }
         }
@@ -324,20 +328,20 @@ impl Reader {
     }
 
     fn new_folder(&mut self, path: &Path) -> Result<(), BackupError> {
-        if let Some(unpacking_to) = &mut self.unpacking {
-            unpacking_to.make_folder(path).map_err(|error| unpacking(path, error))?;
+        if let Some(unpacking_to) = &mut self.unpack_error {
+            unpacking_to.make_folder(path).map_err(|error| unpack_error(path, error))?;
         }
-        self.list(&Entry::Folder { path: shown(path) })
+        self.list(&Entry::Folder { path: display_path(path) })
     }
 
     fn list_file<T>(&mut self, path: &Path, hashing: Hashing<T>) -> Result<(), BackupError> {
         let (size, sha256) = hashing.finish();
-        self.list(&Entry::File { path: shown(path), size, sha256 })
+        self.list(&Entry::File { path: display_path(path), size, sha256 })
     }
 
-    /// Each entry takes room, also in the lists.
+    /// Adds an entry to the list; each entry takes disk space, also in the lists.
     fn list(&mut self, entry: &Entry) -> Result<(), BackupError> {
-        self.room.take_file().map_err(BackupError::files(UNPACKED))?;
+        self.disk_guard.take_file().map_err(BackupError::files(UNPACKED))?;
         match &mut self.contents {
             Some(contents) => contents.add(entry).map_err(BackupError::files("the list of contents")),
             None => Err(BackupError::archive("something follows its list of contents")),
@@ -347,7 +351,7 @@ impl Reader {
     fn compare(&mut self, entry: &mut impl Read) -> Result<(), BackupError> {
         let contents = self.contents.take().ok_or_else(|| BackupError::archive("it lists its contents twice"))?;
         let (found, length) = contents.finish().map_err(BackupError::files("the list of contents"))?;
-        if is_same(found.take(length), entry).map_err(broken)? {
+        if has_same_bytes(found.take(length), entry).map_err(archive_error)? {
             Ok(())
         } else {
             Err(BackupError::archive("it was changed: what it holds is not what its list of contents says"))
@@ -362,7 +366,7 @@ impl Reader {
         while let (Some(path), Some(target)) = (links.next(), links.next()) {
             let (path, target) = (path.map_err(failed())?, target.map_err(failed())?);
             let path = Path::new(OsStr::from_bytes(&path));
-            to.make_link(path, OsStr::from_bytes(&target)).map_err(|error| unpacking(path, error))?;
+            to.make_link(path, OsStr::from_bytes(&target)).map_err(|error| unpack_error(path, error))?;
         }
         Ok(())
     }
@@ -374,8 +378,8 @@ impl Reader {
         if !self.has_database || manifest.has_secrets != self.secrets.is_some() {
             return Err(BackupError::archive("a part that its manifest names is missing"));
         }
-        if let Some(unpacking) = self.unpacking {
-            Self::make_links(self.links, unpacking)?;
+        if let Some(unpack_error) = self.unpack_error {
+            Self::make_links(self.links, unpack_error)?;
         }
         let summary = ArchiveSummary { manifest, files: self.files, links: self.link_count, bytes: self.bytes };
         Ok(Unpacked { summary, secrets: self.secrets })

@@ -1,10 +1,10 @@
-//! Files with holes. A hole takes no room in an archive and none where it is unpacked: a file of a
-//! terabyte with nothing in it is written and read in no time.
+//! Sparse files. A hole takes no space in an archive or on disk, so a file of a terabyte of zeros is written and read
+//! immediately.
 //!
-//! The form is that of GNU tar's PAX format 1.0. A header before the file says its name and how long
-//! it is; the file's own header says how much is stored: a text of decimal numbers, one a line (how
-//! many extents there are, then offset and length of each, the last one empty and at the end), filled
-//! up with zeros to a block, and behind it what is in the extents.
+//! The format is PAX format 1.0 of GNU tar. An extended header contains the name and the real size of the file; the
+//! file's own header contains the stored size. The stored data begins with a map of decimal numbers, one per line: the
+//! number of extents, then offset and length of each. The last extent is empty and marks the end. The map is padded
+//! with zeros to a full block and followed by the data of the extents.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -17,46 +17,47 @@ const MAJOR: (&str, &[u8]) = ("GNU.sparse.major", b"1");
 const MINOR: (&str, &[u8]) = ("GNU.sparse.minor", b"0");
 const NAME: &str = "GNU.sparse.name";
 const REAL_SIZE: &str = "GNU.sparse.realsize";
-/// What programs call the file that do not know the format.
+/// Name shown by programs that do not support the format.
 pub(super) const PLACEHOLDER: &str = "GNUSparseFile.0/file";
 
 const BLOCK: usize = 512;
-/// A hole that is shorter is written as the zeros that it reads as.
-const LEAST_HOLE: u64 = 64 << 10;
-/// Of a file with more extents than this, longer holes are filled, too: the map is held in memory.
+/// Minimum length of a hole; shorter ones are written as zeros.
+const MIN_HOLE: u64 = 64 << 10;
+/// Maximum number of extents, because the map is held in memory. In files with more extents, longer holes are also
+/// written as zeros.
 const MAX_EXTENTS: usize = 1 << 18;
 
-/// A part of a file that is no hole.
+/// Range of a file that contains data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) offset: u64,
     pub(super) length: u64,
 }
 
-/// What is in a file of `size` bytes; `None` where there are no holes worth the name, or where the
-/// file system does not tell.
+/// Returns the data ranges of a file of `size` bytes; `None` if it has no significant holes or the file system does not
+/// report them.
 pub(super) fn extents(file: &File, size: u64, blocks: u64) -> Option<Vec<Extent>> {
     if blocks.saturating_mul(512) >= size {
         return None;
     }
-    let mut least_hole = LEAST_HOLE;
+    let mut min_hole = MIN_HOLE;
     let extents = loop {
-        match find(file, size, least_hole) {
+        match find_extents(file, size, min_hole) {
             Ok(Some(extents)) => break extents,
-            Ok(None) => least_hole = least_hole.saturating_mul(4),
+            Ok(None) => min_hole = min_hole.saturating_mul(4),
             Err(_) => return None,
         }
     };
     (extents != [Extent { offset: 0, length: size }]).then_some(extents)
 }
 
-/// `None`: there are too many.
-fn find(file: &File, size: u64, least_hole: u64) -> Result<Option<Vec<Extent>>, Errno> {
+/// Returns `None` if there are too many extents.
+fn find_extents(file: &File, size: u64, min_hole: u64) -> Result<Option<Vec<Extent>>, Errno> {
     let mut extents: Vec<Extent> = Vec::new();
     let mut at = 0;
     while at < size {
         let start = match seek(file, SeekFrom::Data(at)) {
-            // Nothing but a hole is left.
+            // Only a hole is left.
             Err(Errno::NXIO) => break,
             start => start?,
         };
@@ -64,15 +65,15 @@ fn find(file: &File, size: u64, least_hole: u64) -> Result<Option<Vec<Extent>>, 
             break;
         }
         let end = match seek(file, SeekFrom::Hole(start)) {
-            // It became shorter meanwhile.
+            // The file was truncated meanwhile.
             Err(Errno::NXIO) => size,
             end => end?,
         };
-        // Somebody who writes may make the two answers disagree.
+        // The two answers can disagree if the file is written concurrently.
         let end = end.clamp(start + 1, size);
         let is_full = extents.len() == MAX_EXTENTS;
         match extents.last_mut() {
-            Some(last) if start - (last.offset + last.length) < least_hole => last.length = end - last.offset,
+            Some(last) if start - (last.offset + last.length) < min_hole => last.length = end - last.offset,
             _ if is_full => return Ok(None),
             _ => extents.push(Extent { offset: start, length: end - start }),
         }
@@ -81,7 +82,7 @@ fn find(file: &File, size: u64, least_hole: u64) -> Result<Option<Vec<Extent>>, 
     Ok(Some(extents))
 }
 
-/// What the header before the file says.
+/// Extended header of a sparse file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SparseHeader {
     pub(super) name: Vec<u8>,
@@ -94,10 +95,10 @@ impl SparseHeader {
         to.append_pax_extensions([MAJOR, MINOR, (NAME, self.name.as_slice()), (REAL_SIZE, size.as_bytes())])
     }
 
-    /// `None`: it says something else, or not all of this.
+    /// Returns `None` if the text is anything other than a complete sparse header.
     pub(super) fn read(mut text: &[u8]) -> Option<Self> {
         let (mut name, mut size, mut versions) = (None, None, 0);
-        // Not by lines: a name may hold line ends.
+        // Not parsed by lines, because a name may contain line breaks.
         while !text.is_empty() {
             let digits = text.iter().position(|byte| *byte == b' ')?;
             let length: usize = std::str::from_utf8(text.get(..digits)?).ok()?.parse().ok()?;
@@ -116,7 +117,7 @@ impl SparseHeader {
     }
 }
 
-/// The map of a file of `size` bytes as it is written.
+/// Serializes the map of a file of `size` bytes.
 pub(super) fn map(extents: &[Extent], size: u64) -> Vec<u8> {
     let mut text = format!("{}\n", extents.len() + 1);
     for Extent { offset, length } in extents.iter().chain([&Extent { offset: size, length: 0 }]) {
@@ -127,10 +128,10 @@ pub(super) fn map(extents: &[Extent], size: u64) -> Vec<u8> {
     map
 }
 
-/// Reads a map and nothing behind it. `Ok(None)`: it is none that [`map`] would have made for a
-/// file of this size.
+/// Reads a map and nothing beyond it. Returns `Ok(None)` if it is not a valid map, as written by [`map`], for a file of
+/// this size.
 pub(super) fn read_map(from: &mut impl Read, size: u64) -> io::Result<Option<Vec<Extent>>> {
-    let mut numbers = Numbers { from, block: [0; BLOCK], at: BLOCK };
+    let mut numbers = NumberReader { from, block: [0; BLOCK], at: BLOCK };
     let Some(count) = numbers.next()?.filter(|count| (1..=MAX_EXTENTS as u64 + 1).contains(count)) else {
         return Ok(None);
     };
@@ -150,13 +151,13 @@ pub(super) fn read_map(from: &mut impl Read, size: u64) -> io::Result<Option<Vec
     Ok(is_filled.then_some(extents))
 }
 
-struct Numbers<'a, R> {
+struct NumberReader<'a, R> {
     from: &'a mut R,
     block: [u8; BLOCK],
     at: usize,
 }
 
-impl<R: Read> Numbers<'_, R> {
+impl<R: Read> NumberReader<'_, R> {
     fn next(&mut self) -> io::Result<Option<u64>> {
         let mut number: Option<u64> = None;
         loop {
@@ -182,8 +183,8 @@ impl<R: Read> Numbers<'_, R> {
     }
 }
 
-/// What is in the extents, one behind the other. A file that became shorter reads as zeros there,
-/// because its length was promised.
+/// Reads the data of the extents in sequence. Reads zeros beyond the end of a truncated file, because its size was
+/// announced.
 #[derive(Debug)]
 pub(super) struct ExtentReader<'a> {
     file: &'a File,
@@ -229,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holes_are_found_and_short_ones_filled() {
+    fn holes_are_found_and_short_ones_are_filled() {
         let mut file = tempfile::tempfile_in("/var/tmp").unwrap();
         let size = 1 << 40;
         file.set_len(size).unwrap();
@@ -246,7 +247,7 @@ mod tests {
         let mut content = Vec::new();
         ExtentReader::new(&file, found(&file).unwrap()).read_to_end(&mut content).unwrap();
         assert_eq!(content.iter().filter(|byte| **byte == 7).count(), 4 * 4_096);
-        // It was promised to be that long.
+        // The announced size is kept after truncation.
         let extents = found(&file).unwrap();
         file.set_len(0).unwrap();
         let mut again = Vec::new();
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_holes_is_an_ordinary_one() {
+    fn file_without_holes_has_no_extents() {
         let mut file = tempfile::tempfile_in("/var/tmp").unwrap();
         file.write_all(&[7; 100_000]).unwrap();
         assert_eq!(extents(&file, 100_000, 0), None);
@@ -263,7 +264,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_map_reads_as_it_was_written(lengths in prop::collection::vec((1_u64..1 << 40, 1_u64..1 << 40), 0..200)) {
+        fn map_round_trips(lengths in prop::collection::vec((1_u64..1 << 40, 1_u64..1 << 40), 0..200)) {
             let mut at = 0;
             let extents: Vec<Extent> = lengths.iter().map(|(hole, length)| {
                 let offset = at + hole;
@@ -281,7 +282,7 @@ mod tests {
         }
 
         #[test]
-        fn a_header_reads_as_it_was_written(name in prop::collection::vec(1_u8.., 1..300), size in any::<u64>()) {
+        fn header_round_trips(name in prop::collection::vec(1_u8.., 1..300), size in any::<u64>()) {
             let header = SparseHeader { name, size };
             let mut packed = tar::Builder::new(Vec::new());
             header.write(&mut packed).unwrap();
@@ -294,7 +295,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_is_taken_for_a_map_that_is_none(text in "[0-9\n\0x-]{0,600}", size in any::<u64>()) {
+        fn invalid_map_is_rejected(text in "[0-9\n\0x-]{0,600}", size in any::<u64>()) {
             if let Ok(Some(extents)) = read_map(&mut text.as_bytes(), size) {
                 let mut end = 0;
                 for Extent { offset, length } in extents {

@@ -1,5 +1,5 @@
-//! The folder that an archive is unpacked into. Every step is relative to an open folder, so that a
-//! path may be longer than the kernel takes in one piece, as it may be where the archive was made.
+//! Folder that an archive is unpacked into. All operations are relative to an open folder, because a path can exceed
+//! the kernel's limit, as it could in the original workspace.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,14 +13,14 @@ use agentd_sandbox::folder::FOLDER;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstatvfs, linkat, mkdirat, openat, symlinkat};
 use rustix::io::Errno;
 
-const NEW: OFlags =
+const CREATE_FLAGS: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// What was made so far.
+/// Folder being filled.
 #[derive(Debug)]
 pub(super) struct Unpacking {
     root: OwnedFd,
-    /// Where the last thing was made; the next one is there most of the time.
+    /// Parent folder of the previous entry, which is usually also the parent of the next one.
     last: Option<(PathBuf, OwnedFd)>,
 }
 
@@ -36,7 +36,7 @@ impl Unpacking {
 
     pub(super) fn make_file(&mut self, path: &Path) -> io::Result<File> {
         let (parent, name) = self.parent(path)?;
-        Ok(File::from(openat(parent, name, NEW, Mode::RUSR | Mode::WUSR)?))
+        Ok(File::from(openat(parent, name, CREATE_FLAGS, Mode::RUSR | Mode::WUSR)?))
     }
 
     pub(super) fn make_link(&mut self, path: &Path, target: &OsStr) -> io::Result<()> {
@@ -44,7 +44,7 @@ impl Unpacking {
         Ok(symlinkat(target, parent, name)?)
     }
 
-    /// Gives a file that was made one more name.
+    /// Adds another name to a created file.
     pub(super) fn make_hard_link(&mut self, path: &Path, target: &Path) -> io::Result<()> {
         let (held, old_name) = self.parent(target)?;
         let held = held.try_clone()?;
@@ -71,7 +71,7 @@ impl Unpacking {
     }
 }
 
-/// What a file is given besides its content.
+/// Attributes of a file other than its content.
 pub(super) struct Attributes {
     mode: u32,
     seconds: u64,
@@ -83,7 +83,7 @@ impl Attributes {
         Ok(Self { mode: header.mode()?, seconds: header.mtime()? })
     }
 
-    pub(super) fn give(&self, file: Option<File>) -> io::Result<()> {
+    pub(super) fn apply_to(&self, file: Option<File>) -> io::Result<()> {
         let Some(file) = file else { return Ok(()) };
         file.set_permissions(std::fs::Permissions::from_mode(0o600 | self.mode & 0o777))?;
         match UNIX_EPOCH.checked_add(Duration::from_secs(self.seconds)) {
@@ -93,44 +93,44 @@ impl Attributes {
     }
 }
 
-/// The daemon goes on working while an archive is unpacked, so that must leave it something.
+/// Guard against filling the disk, because the daemon keeps running while an archive is unpacked.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct DiskGuard {
     folder: OwnedFd,
-    /// Until it is looked at again.
-    unlooked: u64,
+    /// Number of bytes written since the last check of the disk.
+    unchecked: u64,
 }
 
-impl Room {
-    const LOOK_EVERY_BYTES: u64 = 8 << 20;
-    /// What a file takes beside its content.
-    const OF_A_FILE: u64 = 4 << 10;
+impl DiskGuard {
+    const CHECK_INTERVAL_BYTES: u64 = 8 << 20;
+    /// Space that a file takes in addition to its content.
+    const FILE_OVERHEAD_BYTES: u64 = 4 << 10;
 
     pub(crate) fn of(folder: &Path) -> io::Result<Self> {
-        Ok(Self { folder: openat(CWD, folder, FOLDER, Mode::empty())?, unlooked: Self::LOOK_EVERY_BYTES })
+        Ok(Self { folder: openat(CWD, folder, FOLDER, Mode::empty())?, unchecked: Self::CHECK_INTERVAL_BYTES })
     }
 
     pub(super) fn take_file(&mut self) -> io::Result<()> {
-        self.take(Self::OF_A_FILE)
+        self.take(Self::FILE_OVERHEAD_BYTES)
     }
 
-    /// Fails before the disk is full.
+    /// Accounts for `bytes`; fails before the disk is full.
     pub(crate) fn take(&mut self, bytes: u64) -> io::Result<()> {
-        self.unlooked += bytes;
-        if self.unlooked < Self::LOOK_EVERY_BYTES {
+        self.unchecked += bytes;
+        if self.unchecked < Self::CHECK_INTERVAL_BYTES {
             return Ok(());
         }
-        self.unlooked = 0;
+        self.unchecked = 0;
         let disk = fstatvfs(self.folder.as_fd())?;
         let bytes_left = disk.f_bavail.saturating_mul(disk.f_frsize);
         let is_short = bytes_left < reserve(disk.f_blocks.saturating_mul(disk.f_frsize), 1 << 30)
-            // Not every file system counts files.
+            // Not every file system limits the number of files.
             || (disk.f_files > 0 && disk.f_favail < reserve(disk.f_files, 10_000));
         if is_short { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 }
 
-/// What stays free: a hundredth, and no more than `most`.
+/// Returns the amount to keep free: one percent, at most `most`.
 fn reserve(all: u64, most: u64) -> u64 {
     (all / 100).min(most)
 }
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_may_be_longer_than_the_kernel_takes_at_once() {
+    fn path_may_exceed_the_kernel_limit() {
         let root = tempfile::tempdir().unwrap();
         let mut unpacking = Unpacking::open(root.path()).unwrap();
         let mut path = PathBuf::new();
@@ -158,9 +158,9 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_is_not_filled_to_its_end() {
+    fn free_space_is_reserved() {
         assert_eq!((reserve(100 << 30, 1 << 30), reserve(1 << 30, 1 << 30)), (1 << 30, (1 << 30) / 100));
-        let mut room = Room::of(&std::env::temp_dir()).unwrap();
-        room.take(1 << 40).expect("only what is left counts, and that is looked at");
+        let mut disk_guard = DiskGuard::of(&std::env::temp_dir()).unwrap();
+        disk_guard.take(1 << 40).expect("only the actual free space counts");
     }
 }

@@ -1,6 +1,6 @@
-//! Walks a folder without ever following a symlink: every step is relative to an open folder and
-//! refuses links, so that something that is swapped meanwhile leads nowhere. What code closed to the
-//! daemon is opened again.
+//! Folder traversal that never follows symlinks: every step is relative to an open folder and rejects links, so an
+//! entry swapped concurrently leads nowhere. Folders and files without permissions for the daemon are made accessible
+//! first.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::File;
@@ -9,38 +9,38 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use agentd_sandbox::folder::{Need, open_file, open_folder};
+use agentd_sandbox::folder::{FolderAccess, open_file, open_folder};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, readlinkat, statat};
 use rustix::io::Errno;
 
-use crate::backup::model::{FOLDERS, LeftOut, MAX_DEPTH, fault_of_link, shown};
+use crate::backup::model::{FOLDERS, LeftOut, MAX_DEPTH, display_path, link_fault};
 
-/// Something to be written. Paths are relative to what the walk began with.
-pub(super) enum Found {
+/// Entry found by a traversal. Paths are relative to its root.
+pub(super) enum WalkEntry {
     Folder,
     File(File),
     Link(OsString),
-    /// Belongs into an archive and cannot be written; why.
+    /// Entry that cannot be read, with the reason.
     Unreadable(&'static str),
-    /// No archive carries it; why.
+    /// Entry that archives never contain, with the reason.
     Excluded(&'static str),
 }
 
-/// What an archive of these folders would leave out.
+/// Returns what an archive of these folders would omit.
 pub(crate) fn survey(root: &Path) -> io::Result<LeftOut> {
     let mut left_out = LeftOut::default();
     for folder in FOLDERS {
         let base = PathBuf::from(folder);
         walk(&root.join(folder), &mut |path, found| {
             match found {
-                Found::Unreadable(reason) => left_out.unreadable.add(&base.join(path), reason),
-                Found::Excluded(reason) => left_out.excluded.add(&base.join(path), reason),
-                Found::Link(target) => {
+                WalkEntry::Unreadable(reason) => left_out.unreadable.add(&base.join(path), reason),
+                WalkEntry::Excluded(reason) => left_out.excluded.add(&base.join(path), reason),
+                WalkEntry::Link(target) => {
                     let path = base.join(path);
-                    let fault = fault_of_link(&path, Path::new(&target));
+                    let fault = link_fault(&path, Path::new(&target));
                     fault.into_iter().for_each(|reason| left_out.excluded.add(&path, reason));
                 }
-                Found::Folder | Found::File(_) => {}
+                WalkEntry::Folder | WalkEntry::File(_) => {}
             }
             Ok(())
         })?;
@@ -48,10 +48,10 @@ pub(crate) fn survey(root: &Path) -> io::Result<LeftOut> {
     Ok(left_out)
 }
 
-/// Calls `visit` for everything below `root`, a folder before what is in it, names in order. A
-/// missing `root` holds nothing.
-pub(super) fn walk(root: &Path, visit: &mut dyn FnMut(&Path, Found) -> io::Result<()>) -> io::Result<()> {
-    match open_folder(CWD, root, Need::Look) {
+/// Calls `visit` for everything below `root`: a folder before its entries, entries sorted by name. A missing `root`
+/// counts as empty.
+pub(super) fn walk(root: &Path, visit: &mut dyn FnMut(&Path, WalkEntry) -> io::Result<()>) -> io::Result<()> {
+    match open_folder(CWD, root, FolderAccess::Read) {
         Ok(folder) => walk_folder(&folder, &mut PathBuf::new(), 0, visit),
         Err(Errno::NOENT) => Ok(()),
         Err(error) => Err(error.into()),
@@ -62,11 +62,11 @@ fn walk_folder(
     folder: &OwnedFd,
     path: &mut PathBuf,
     depth: usize,
-    visit: &mut dyn FnMut(&Path, Found) -> io::Result<()>,
+    visit: &mut dyn FnMut(&Path, WalkEntry) -> io::Result<()>,
 ) -> io::Result<()> {
     let names = match names(folder) {
         Ok(names) => names,
-        Err(error) => return visit(path, Found::Unreadable(why(error))),
+        Err(error) => return visit(path, WalkEntry::Unreadable(describe_errno(error))),
     };
     for name in names {
         path.push(OsStr::from_bytes(name.as_bytes()));
@@ -94,38 +94,38 @@ fn visit_entry(
     name: &CStr,
     path: &mut PathBuf,
     depth: usize,
-    visit: &mut dyn FnMut(&Path, Found) -> io::Result<()>,
+    visit: &mut dyn FnMut(&Path, WalkEntry) -> io::Result<()>,
 ) -> io::Result<()> {
     let kind = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| FileType::from_raw_mode(stat.st_mode));
     let opened = match kind {
-        // No restore would take it.
-        Ok(_) if depth >= MAX_DEPTH => return visit(path, Found::Unreadable("lies deeper than 100 folders")),
-        Ok(FileType::Directory) => open_folder(folder, name, Need::Look).map(Opened::Folder),
-        Ok(FileType::RegularFile) => open_file(folder, name).map(Opened::File),
-        Ok(FileType::Symlink) => readlinkat(folder, name, Vec::new()).map(Opened::Link),
-        Ok(_) => return visit(path, Found::Excluded("is no file, folder or link")),
+        // A restore would reject it.
+        Ok(_) if depth >= MAX_DEPTH => return visit(path, WalkEntry::Unreadable("lies deeper than 100 folders")),
+        Ok(FileType::Directory) => open_folder(folder, name, FolderAccess::Read).map(OpenedEntry::Folder),
+        Ok(FileType::RegularFile) => open_file(folder, name).map(OpenedEntry::File),
+        Ok(FileType::Symlink) => readlinkat(folder, name, Vec::new()).map(OpenedEntry::Link),
+        Ok(_) => return visit(path, WalkEntry::Excluded("is no file, folder or link")),
         Err(error) => Err(error),
     };
     match opened {
-        Ok(Opened::Folder(inner)) => {
-            visit(path, Found::Folder)?;
+        Ok(OpenedEntry::Folder(inner)) => {
+            visit(path, WalkEntry::Folder)?;
             walk_folder(&inner, path, depth + 1, visit)
         }
-        Ok(Opened::File(file)) => visit(path, Found::File(File::from(file))),
-        Ok(Opened::Link(target)) => visit(path, Found::Link(OsString::from_vec(target.into_bytes()))),
-        // What went away meanwhile was not there.
+        Ok(OpenedEntry::File(file)) => visit(path, WalkEntry::File(File::from(file))),
+        Ok(OpenedEntry::Link(target)) => visit(path, WalkEntry::Link(OsString::from_vec(target.into_bytes()))),
+        // Deleted meanwhile.
         Err(Errno::NOENT) => Ok(()),
-        Err(error) => visit(path, Found::Unreadable(why(error))),
+        Err(error) => visit(path, WalkEntry::Unreadable(describe_errno(error))),
     }
 }
 
-enum Opened {
+enum OpenedEntry {
     Folder(OwnedFd),
     File(OwnedFd),
     Link(CString),
 }
 
-fn why(error: Errno) -> &'static str {
+fn describe_errno(error: Errno) -> &'static str {
     match error {
         Errno::ACCESS | Errno::PERM => "may not be read",
         Errno::LOOP | Errno::NOTDIR | Errno::INVAL => "became something else meanwhile",
@@ -133,7 +133,7 @@ fn why(error: Errno) -> &'static str {
     }
 }
 
-/// Says in the log what is left out.
+/// Logs an omitted entry.
 pub(super) fn log_skipped(path: &Path, reason: &str) {
-    tracing::warn!(path = shown(path), "left out of the backup: it {reason}");
+    tracing::warn!(path = display_path(path), reason, "path omitted from backup");
 }

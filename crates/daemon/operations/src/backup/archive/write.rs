@@ -1,4 +1,4 @@
-//! Writes an archive.
+//! Archive writer.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,27 +13,27 @@ use tar::{Builder, EntryType, Header};
 
 use super::contents::{ContentsWriter, Hashing};
 use super::sparse::{self, Extent, ExtentReader, SparseHeader};
-use super::walk::{Found, log_skipped, walk};
+use super::walk::{WalkEntry, log_skipped, walk};
 use crate::backup::model::{
-    CONTENTS, DATABASE, Entry, FOLDERS, MANIFEST, Manifest, SECRETS, fault_of_hard_link, fault_of_link, shown,
+    CONTENTS, DATABASE, Entry, FOLDERS, MANIFEST, Manifest, SECRETS, display_path, hard_link_fault, link_fault,
 };
 
-/// What goes into an archive.
+/// Contents of an archive to be written.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) manifest: Manifest,
-    /// The dump, at its beginning.
+    /// Database dump, rewound to its beginning.
     pub(crate) database: File,
     pub(crate) secrets: Option<Vec<u8>>,
-    /// Where the folders are.
+    /// Parent of the archived folders.
     pub(crate) root: PathBuf,
-    /// An empty file for the list of contents.
+    /// Empty file for the table of contents.
     pub(crate) contents: File,
-    /// Whether what became unreadable since it was looked over is left out, too.
+    /// Whether files that became unreadable since the survey are omitted as well.
     pub(crate) may_be_incomplete: bool,
 }
 
-/// Writes the whole archive. Blocks.
+/// Writes the complete archive. Blocks.
 pub(crate) fn write(source: Source, sink: impl Write) -> io::Result<()> {
     let Source { manifest, database, secrets, root, contents, may_be_incomplete } = source;
     let mut archive = Archive {
@@ -63,34 +63,34 @@ pub(crate) fn write(source: Source, sink: impl Write) -> io::Result<()> {
 struct Archive<W: Write> {
     tar: Builder<GzEncoder<W>>,
     contents: ContentsWriter,
-    /// Of files with several names, the first that was written.
+    /// First path written of each file with several names.
     first_names: HashMap<(u64, u64), PathBuf>,
     may_be_incomplete: bool,
     seconds: u64,
 }
 
 impl<W: Write> Archive<W> {
-    fn found(&mut self, path: &Path, found: Found) -> io::Result<()> {
+    fn found(&mut self, path: &Path, found: WalkEntry) -> io::Result<()> {
         match found {
-            Found::Folder => self.folder(path),
-            Found::Link(target) => match fault_of_link(path, Path::new(&target)) {
-                // No restore would take it.
+            WalkEntry::Folder => self.folder(path),
+            WalkEntry::Link(target) => match link_fault(path, Path::new(&target)) {
+                // A restore would reject it.
                 Some(fault) => {
                     log_skipped(path, fault);
                     Ok(())
                 }
                 None => self.link(path, Path::new(&target)),
             },
-            Found::Excluded(reason) => {
+            WalkEntry::Excluded(reason) => {
                 log_skipped(path, reason);
                 Ok(())
             }
-            Found::Unreadable(reason) if self.may_be_incomplete => {
+            WalkEntry::Unreadable(reason) if self.may_be_incomplete => {
                 log_skipped(path, reason);
                 Ok(())
             }
-            Found::Unreadable(reason) => Err(io::Error::other(format!("`{}` {reason}", shown(path)))),
-            Found::File(file) => self.workspace_file(path, file),
+            WalkEntry::Unreadable(reason) => Err(io::Error::other(format!("`{}` {reason}", display_path(path)))),
+            WalkEntry::File(file) => self.workspace_file(path, file),
         }
     }
 
@@ -102,7 +102,7 @@ impl<W: Write> Archive<W> {
         }
         if metadata.nlink() > 1 {
             let first = self.first_names.entry((metadata.dev(), metadata.ino())).or_insert_with(|| path.to_path_buf());
-            if first != path && fault_of_hard_link(path, first).is_none() {
+            if first != path && hard_link_fault(path, first).is_none() {
                 let first = first.clone();
                 return self.hard_link(path, &first);
             }
@@ -115,7 +115,7 @@ impl<W: Write> Archive<W> {
         }
     }
 
-    /// As GNU tar and Python write it (PAX format 1.0): a map of the extents, then what is in them.
+    /// Writes a sparse file like GNU tar and Python (PAX format 1.0): a map of the extents, then their data.
     fn sparse_file(
         &mut self,
         path: &Path,
@@ -128,43 +128,43 @@ impl<W: Write> Archive<W> {
         let map = sparse::map(&extents, size);
         let stored = map.len() as u64 + extents.iter().map(|extent| extent.length).sum::<u64>();
         SparseHeader { name: path.as_os_str().as_bytes().to_vec(), size }.write(&mut self.tar)?;
-        // Others look for the header before it only where this one is of the same standard.
+        // Other programs only recognize the extended header if this header uses the same standard.
         let mut header = fill(Header::new_ustar(), EntryType::Regular, stored, mode, seconds);
         let mut content = Hashing::new(map.as_slice().chain(ExtentReader::new(file, extents)));
         self.tar.append_data(&mut header, sparse::PLACEHOLDER, &mut content)?;
         let (_, sha256) = content.finish();
-        self.contents.add(&Entry::SparseFile { path: shown(path), size, sha256 })
+        self.contents.add(&Entry::SparseFile { path: display_path(path), size, sha256 })
     }
 
     fn hard_link(&mut self, path: &Path, target: &Path) -> io::Result<()> {
         let mut header = header(EntryType::Link, 0, 0o600, self.seconds);
         self.append_link(&mut header, path, target)?;
-        self.contents.add(&Entry::HardLink { path: shown(path), target: shown(target) })
+        self.contents.add(&Entry::HardLink { path: display_path(path), target: display_path(target) })
     }
 
-    /// Writes exactly `size` bytes: a file that grows is cut, one that shrinks is filled up with
-    /// zeros, as it was promised to be that long.
+    /// Writes exactly `size` bytes, because the size was announced: a growing file is truncated, a shrinking one is
+    /// padded with zeros.
     fn file(&mut self, path: &Path, content: impl Read, size: u64, mode: u32, seconds: u64) -> io::Result<()> {
         let mut content = Hashing::new(content.take(size).chain(io::repeat(0)).take(size));
         let mut header = header(EntryType::Regular, size, mode, seconds);
         self.tar.append_data(&mut header, path, &mut content)?;
         let (size, sha256) = content.finish();
-        self.contents.add(&Entry::File { path: shown(path), size, sha256 })
+        self.contents.add(&Entry::File { path: display_path(path), size, sha256 })
     }
 
     fn folder(&mut self, path: &Path) -> io::Result<()> {
         let mut header = header(EntryType::Directory, 0, 0o700, self.seconds);
         self.tar.append_data(&mut header, path, io::empty())?;
-        self.contents.add(&Entry::Folder { path: shown(path) })
+        self.contents.add(&Entry::Folder { path: display_path(path) })
     }
 
     fn link(&mut self, path: &Path, target: &Path) -> io::Result<()> {
         let mut header = header(EntryType::Symlink, 0, 0o777, self.seconds);
         self.append_link(&mut header, path, target)?;
-        self.contents.add(&Entry::Link { path: shown(path), target: shown(target) })
+        self.contents.add(&Entry::Link { path: display_path(path), target: display_path(target) })
     }
 
-    /// The target as it is: the library would write `a//b` as `a/b`, and then it is another one.
+    /// Writes the target unchanged; the library would normalize `a//b` to `a/b`, which is a different target.
     fn append_link(&mut self, header: &mut Header, path: &Path, target: &Path) -> io::Result<()> {
         let target = target.as_os_str().as_bytes();
         if header.set_link_name_literal(target).is_err() {

@@ -1,5 +1,5 @@
-//! The backups that the daemon keeps itself: made, uploaded, listed, restored, deleted. What takes long goes on after
-//! the request that began it; how far it is stands beside the archives.
+//! Backups stored by the daemon: creating, uploading, listing, restoring and deleting them. Long operations continue
+//! after the request; their state is stored next to the archives.
 
 mod restoring;
 mod uploading;
@@ -25,8 +25,8 @@ use crate::backup::sealing;
 use crate::backup::service::{Backup, NewArchive, Turn, Unreadable, blocking};
 use crate::backup::settings::BackupSettings;
 
-/// More than these are a mistake of some script.
-pub(crate) const MOST_ARCHIVES: usize = 50;
+/// Maximum number of stored archives; protects against runaway scripts.
+pub(crate) const MAX_ARCHIVES: usize = 50;
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]
@@ -34,32 +34,33 @@ pub struct Backups {
     backup: Backup,
     settings: Settings,
     context: AppContext,
-    /// What is being done here, until the lock is free again: who is told that it is done may begin the next.
-    under_way: Arc<Mutex<Option<Work>>>,
-    /// What was written of the archive that is being made here.
+    /// Operation running in this daemon. Cleared only after the lock is released, so that a client that sees it
+    /// finished can start the next one.
+    current: Arc<Mutex<Option<Work>>>,
+    /// Number of bytes written of the archive being created.
     written: Arc<AtomicU64>,
-    /// One upload at a time: each may take all the room that is left.
+    /// Permit for one upload at a time, because each may use all remaining space.
     uploads: Arc<Semaphore>,
-    /// An archive gets its name after a last look at what is kept by then.
-    keeping: Arc<tokio::sync::Mutex<()>>,
+    /// Serializes the final check of the limits and the rename of an archive.
+    finalizing: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// What is being done or was done last, as of now.
+/// State of the running or last operation.
 #[derive(Debug, Clone)]
 pub struct WorkReport {
     pub work: Work,
-    /// How much of the archive was written, while this daemon writes one.
+    /// Number of bytes written so far, while this daemon writes an archive.
     pub written_bytes: Option<u64>,
-    /// After a restore: what must be entered again, as of now.
+    /// After a restore: secrets that are still missing and must be entered again.
     pub secrets_missing: Vec<SecretName>,
 }
 
-/// What a backup is to be.
+/// Options of a new backup.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct BackupRequest {
     pub(crate) passphrase: Option<Secret>,
     pub(crate) unreadable: Unreadable,
-    /// The schedule wants it, unless one of its own was made since.
+    /// Start of the scheduled slot; no backup is made if the slot already has one. `None` for a requested backup.
     pub(crate) unless_since: Option<Timestamp>,
 }
 
@@ -69,10 +70,10 @@ impl Backups {
             backup,
             settings,
             context: context.clone(),
-            under_way: Arc::default(),
+            current: Arc::default(),
             written: Arc::default(),
             uploads: Arc::new(Semaphore::new(1)),
-            keeping: Arc::default(),
+            finalizing: Arc::default(),
         })
     }
 
@@ -84,7 +85,7 @@ impl Backups {
         &self.context
     }
 
-    /// How much all archives may take together.
+    /// Returns the maximum total size of all archives.
     ///
     /// # Errors
     /// The settings cannot be read.
@@ -92,7 +93,7 @@ impl Backups {
         Ok(self.settings.get::<BackupSettings>().await?.limit_bytes())
     }
 
-    /// Every archive that is kept, the newest first. What killed daemons left of others is removed.
+    /// Returns all archives, newest first. Removes partial archives of killed daemons.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -105,7 +106,7 @@ impl Backups {
         .await
     }
 
-    /// One archive, open at its beginning.
+    /// Returns one archive, opened at its beginning.
     ///
     /// # Errors
     /// `NotFound`.
@@ -115,22 +116,22 @@ impl Backups {
     }
 
     /// # Errors
-    /// `NotFound`, or the file cannot be removed.
+    /// `NotFound`, or the file cannot be deleted.
     pub async fn delete(&self, name: String) -> Result<(), BackupError> {
         let folder = self.folder()?;
         let removed = name.clone();
         blocking(move || folder.remove(&removed)).await?;
-        tracing::info!(name, "a backup was deleted");
+        tracing::info!(name, "backup deleted");
         Ok(())
     }
 
-    /// What is being done with backups, or was done last; `None` when nothing ever was.
+    /// Returns the running or last operation; `None` if there was none.
     ///
     /// # Errors
     /// The folder or the database cannot be read.
     pub async fn work(&self) -> Result<Option<WorkReport>, BackupError> {
-        let under_way = self.under_way.lock().clone();
-        if let Some(work) = under_way {
+        let current = self.current.lock().clone();
+        if let Some(work) = current {
             let is_written = work.kind == WorkKind::Backup;
             let written_bytes = is_written.then(|| self.written.load(Ordering::Relaxed));
             return Ok(Some(WorkReport { work, written_bytes, secrets_missing: Vec::new() }));
@@ -138,7 +139,7 @@ impl Backups {
         let folder = self.folder()?;
         let Some(mut work) = blocking(move || folder.read_work()).await? else { return Ok(None) };
         if work.state == WorkState::Running {
-            work = self.settle(work).await?;
+            work = self.settle_interrupted(work).await?;
         }
         let mut secrets_missing = Vec::new();
         if work.kind == WorkKind::Restore && work.state == WorkState::Done {
@@ -148,8 +149,8 @@ impl Backups {
         Ok(Some(WorkReport { work, written_bytes: None, secrets_missing }))
     }
 
-    /// Another daemon does it, or did until it was killed: whoever works holds the lock.
-    async fn settle(&self, work: Work) -> Result<Work, BackupError> {
+    /// Marks a running operation as interrupted if no daemon holds the lock anymore.
+    async fn settle_interrupted(&self, work: Work) -> Result<Work, BackupError> {
         let turn = match self.backup.begin() {
             Ok(turn) => turn,
             Err(BackupError::Busy) => return Ok(work),
@@ -159,24 +160,30 @@ impl Backups {
         blocking(move || {
             let _turn = turn;
             remove_abandoned_parts(&folder);
-            Ok(folder.settle(now)?.unwrap_or(work))
+            Ok(folder.settle_interrupted(now)?.unwrap_or(work))
         })
         .await
     }
 
-    /// Begins a backup, which goes on by itself; `None` where the schedule has one already.
+    /// Starts a backup in the background; returns `None` if the scheduled slot already has one.
     ///
     /// # Errors
-    /// `Busy`, `TooMany`, `Full`, `ShortPassphrase`, or the recorder's.
-    pub(crate) async fn make(&self, wanted: Wanted, recorder: Recorder<Work>) -> Result<Option<Work>, BackupError> {
-        // What has begun is brought to an end, even if the client goes away.
+    /// `Busy`, `TooMany`, `Full`, `ShortPassphrase`, or the recorder fails.
+    pub(crate) async fn make(
+        &self,
+        wanted: BackupRequest,
+        recorder: Recorder<Work>,
+    ) -> Result<Option<Work>, BackupError> {
+        // Spawned, so that the operation completes even if the client disconnects.
         let this = self.clone();
-        let beginning = async move { this.begin_making(wanted, recorder).await };
-        tokio::spawn(trace::within(trace::current(), beginning)).await.unwrap_or(Err(BackupError::EndedUnexpectedly))
+        let beginning = async move { this.start_backup(wanted, recorder).await };
+        tokio::spawn(trace::with_context(trace::current(), beginning))
+            .await
+            .unwrap_or(Err(BackupError::EndedUnexpectedly))
     }
 
-    async fn begin_making(&self, wanted: Wanted, recorder: Recorder<Work>) -> Result<Option<Work>, BackupError> {
-        sealing::check_length(wanted.passphrase.as_ref())?;
+    async fn start_backup(&self, wanted: BackupRequest, recorder: Recorder<Work>) -> Result<Option<Work>, BackupError> {
+        sealing::check_passphrase(wanted.passphrase.as_ref())?;
         let turn: Turn = Arc::new(self.backup.begin()?);
         let (folder, settings) = (self.folder()?, self.settings.get::<BackupSettings>().await?);
         let kept = self.list().await?;
@@ -185,13 +192,14 @@ impl Backups {
         if wanted.unless_since.is_some_and(|since| has_daily(&kept, since, now)) {
             return Ok(None);
         }
-        let mut room = room_among(&kept, &settings, is_daily);
+        let mut space = remaining_space(&kept, &settings, is_daily);
         if !is_daily {
-            // Nobody waits for the answer of the schedule: what it cannot begin is told as a failure.
-            room = Ok(room?);
+            // The scheduler does not wait for the result, so errors are reported as a failed backup.
+            space = Ok(space?);
         }
-        let name = if is_daily { KeptArchive::daily_name(now, &suffix) } else { KeptArchive::made_name(now, &suffix) };
-        let work = self.begin_work(folder, WorkKind::Backup, name, Vec::new()).await?;
+        let name =
+            if is_daily { KeptArchive::daily_name(now, &suffix) } else { KeptArchive::manual_name(now, &suffix) };
+        let work = self.start_work(folder, WorkKind::Backup, name, Vec::new()).await?;
         let recorded = work.clone();
         let record = async move |tx: &mut Tx| recorder.record(tx, &recorded).await;
         let recorded = self.context.db.write::<_, StoreError, _>(record).await;
@@ -200,43 +208,43 @@ impl Backups {
         {
             let error = error.clone().into();
             self.end_work(work, Err(&error)).await;
-            self.under_way.lock().take();
+            self.current.lock().take();
             return Err(error);
         }
         self.written.store(0, Ordering::Relaxed);
-        let (this, begun) = (self.clone(), work.clone());
+        let (this, started) = (self.clone(), work.clone());
         tokio::spawn(async move {
-            let making = {
+            let creation = {
                 let (this, turn, name) = (this.clone(), Arc::clone(&turn), work.name.clone());
-                tokio::spawn(async move { this.write_archive(turn, name, wanted, room?).await })
+                tokio::spawn(async move { this.write_archive(turn, name, wanted, space?).await })
             };
-            let outcome = making.await.unwrap_or_else(|_| Err(BackupError::EndedUnexpectedly));
-            this.tell_made(&work, is_daily, &outcome).await;
+            let outcome = creation.await.unwrap_or_else(|_| Err(BackupError::EndedUnexpectedly));
+            this.report_created(&work, is_daily, &outcome).await;
             if outcome.is_ok() && is_daily {
-                this.forget_old(settings.keep).await;
+                this.delete_old(settings.keep).await;
             }
             this.end_work(work, outcome.as_ref().map(|_| ())).await;
-            let mut under_way = this.under_way.lock();
+            let mut current = this.current.lock();
             drop(turn);
-            under_way.take();
+            current.take();
         });
-        // One that failed may have been recorded all the same, and whoever asks again is told that this is under way.
+        // The recording may have succeeded despite the error; a repeated request then reports the running operation.
         recorded?;
-        Ok(Some(begun))
+        Ok(Some(started))
     }
 
     async fn write_archive(
         &self,
         turn: Turn,
         name: String,
-        wanted: Wanted,
-        room: u64,
+        wanted: BackupRequest,
+        space: u64,
     ) -> Result<KeptArchive, BackupError> {
         let (folder, is_daily) = (self.folder()?, wanted.unless_since.is_some());
         let created = self.backup.create_in_turn(turn, wanted.passphrase, wanted.unreadable).await?;
         let NewArchive { stream, .. } = created;
         let mut stream = std::pin::pin!(stream);
-        let mut partial = Partial::create(&folder, &self.context.ids.next_ulid(), room)?;
+        let mut partial = Partial::create(&folder, &self.context.ids.next_ulid(), space)?;
         while let Some(chunk) = stream.next().await {
             let chunk = chunk.map_err(BackupError::files("what goes into the archive"))?;
             partial.write(&chunk).await?;
@@ -245,48 +253,48 @@ impl Backups {
         self.keep(partial, name, is_daily).await
     }
 
-    /// Gives an archive its name, unless others have taken its place meanwhile.
+    /// Renames a partial archive to its final name, unless other archives used up the space meanwhile.
     async fn keep(&self, partial: Partial, name: String, is_daily: bool) -> Result<KeptArchive, BackupError> {
-        let _one_at_a_time = self.keeping.lock().await;
+        let _one_at_a_time = self.finalizing.lock().await;
         let (folder, settings) = (self.folder()?, self.settings.get::<BackupSettings>().await?);
         let mut kept = self.list().await?;
         kept.retain(|kept| kept.name != name);
-        if partial.written() > room_among(&kept, &settings, is_daily)? {
+        if partial.written() > remaining_space(&kept, &settings, is_daily)? {
             return Err(BackupError::Full);
         }
         partial.keep(&name).await?;
         blocking(move || folder.find(&name).map(|(kept, _)| kept)).await
     }
 
-    async fn tell_made(&self, work: &Work, is_daily: bool, outcome: &Result<KeptArchive, BackupError>) {
+    async fn report_created(&self, work: &Work, is_daily: bool, outcome: &Result<KeptArchive, BackupError>) {
         match outcome {
             Ok(kept) => {
-                tracing::info!(name = kept.name, bytes = kept.size_bytes, "a backup was made");
+                tracing::info!(name = kept.name, bytes = kept.size_bytes, "backup created");
                 let (size, has_secrets) = (kept.size_bytes, kept.manifest.has_secrets);
                 let data =
                     json!({"name": kept.name, "size_bytes": size, "has_secrets": has_secrets, "daily": is_daily});
                 self.emit("backup.created", data).await;
             }
             Err(error) => {
-                tracing::error!(name = work.name, error = error as &dyn std::error::Error, "a backup came to nothing");
+                tracing::error!(name = work.name, error = error as &dyn std::error::Error, "backup failed");
                 self.emit("backup.failed", failure(work, error)).await;
             }
         }
     }
 
     async fn emit(&self, event: &'static str, data: Value) {
-        let tell = async move |tx: &mut Tx| tx.emit(NewEvent::new(event, data.clone())).await.map(|_| ());
-        if let Err(error) = self.context.db.write::<_, StoreError, _>(tell).await {
-            tracing::warn!(event, %error, "what became of a backup could not be told");
+        let emit_event = async move |tx: &mut Tx| tx.emit(NewEvent::new(event, data.clone())).await.map(|_| ());
+        if let Err(error) = self.context.db.write::<_, StoreError, _>(emit_event).await {
+            tracing::warn!(event, %error, "failed to emit backup event");
         }
     }
 
-    /// Deletes daily backups but the newest `keep`.
-    async fn forget_old(&self, keep: u32) {
+    /// Deletes all but the newest `keep` daily backups.
+    async fn delete_old(&self, keep: u32) {
         let forget = async {
             let now = self.context.clock.now();
             let mut old: Vec<_> = self.list().await?.into_iter().filter(KeptArchive::is_daily).collect();
-            // What was made while the clock was ahead must not be the newest for years.
+            // A backup made while the clock was ahead must not count as the newest for years.
             old.sort_by_key(|kept| kept.manifest.created_at > now);
             for kept in old.into_iter().skip(usize::try_from(keep).unwrap_or(usize::MAX)) {
                 self.delete(kept.name).await?;
@@ -294,11 +302,11 @@ impl Backups {
             Ok::<_, BackupError>(())
         };
         if let Err(error) = forget.await {
-            tracing::warn!(%error, "old daily backups could not be deleted");
+            tracing::warn!(%error, "failed to delete old daily backups");
         }
     }
 
-    async fn begin_work(
+    async fn start_work(
         &self,
         folder: KeptFolder,
         kind: WorkKind,
@@ -315,13 +323,13 @@ impl Backups {
             failure: None,
             secrets,
         };
-        let begun = work.clone();
-        blocking(move || folder.write_work(&begun)).await?;
-        *self.under_way.lock() = Some(work.clone());
+        let started = work.clone();
+        blocking(move || folder.write_work(&started)).await?;
+        *self.current.lock() = Some(work.clone());
         Ok(work)
     }
 
-    /// For whoever holds the turn.
+    /// Requires the backup lock.
     async fn end_work(&self, work: Work, outcome: Result<(), &BackupError>) {
         let work = work.ended(self.context.clock.now(), outcome);
         let written = match self.folder() {
@@ -329,7 +337,7 @@ impl Backups {
             Err(error) => Err(error),
         };
         if let Err(error) = written {
-            tracing::error!(%error, "what became of a backup could not be written");
+            tracing::error!(%error, "failed to store the result of a backup operation");
         }
     }
 
@@ -337,7 +345,7 @@ impl Backups {
         KeptFolder::open(&self.context.data_dir)
     }
 
-    /// The random end of an id.
+    /// Returns a random suffix for names.
     fn suffix(&self) -> String {
         let id = self.context.ids.next_ulid().to_lowercase();
         id.get(id.len().saturating_sub(6)..).unwrap_or_default().to_owned()
@@ -349,18 +357,19 @@ fn failure(work: &Work, error: &BackupError) -> Value {
     json!({"name": work.name, "kind": work.kind, "error": ended.failure.map(|failure| failure.message)})
 }
 
-/// Whether the schedule made one since then. What seems to come from the future was made while the clock was ahead.
+/// Returns whether a daily backup was made since `since`. Backups with future timestamps were made while the clock was
+/// ahead and do not count.
 pub(crate) fn has_daily(kept: &[KeptArchive], since: Timestamp, now: Timestamp) -> bool {
     kept.iter().any(|kept| kept.is_daily() && (since..=now).contains(&kept.manifest.created_at))
 }
 
-/// How much another archive may become.
-fn room_among(kept: &[KeptArchive], settings: &BackupSettings, is_daily: bool) -> Result<u64, BackupError> {
-    // A daily one takes the place of another.
-    let is_place_made = is_daily && kept.iter().filter(|kept| kept.is_daily()).count() >= settings.keep as usize;
-    if kept.len() >= MOST_ARCHIVES + usize::from(is_place_made) {
-        return Err(BackupError::TooMany { limit: MOST_ARCHIVES });
+/// Returns the maximum size of another archive.
+fn remaining_space(kept: &[KeptArchive], settings: &BackupSettings, is_daily: bool) -> Result<u64, BackupError> {
+    // A daily backup replaces an older one.
+    let replaces_older = is_daily && kept.iter().filter(|kept| kept.is_daily()).count() >= settings.keep as usize;
+    if kept.len() >= MAX_ARCHIVES + usize::from(replaces_older) {
+        return Err(BackupError::TooMany { limit: MAX_ARCHIVES });
     }
     let taken: u64 = kept.iter().map(|kept| kept.size_bytes).sum();
-    settings.limit_bytes().checked_sub(taken).filter(|room| *room > 0).ok_or(BackupError::Full)
+    settings.limit_bytes().checked_sub(taken).filter(|space| *space > 0).ok_or(BackupError::Full)
 }

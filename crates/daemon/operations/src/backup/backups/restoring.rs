@@ -1,4 +1,4 @@
-//! Restoring a backup that is kept.
+//! Restoring stored backups.
 
 use agentd_base::Secret;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::backup::error::BackupError;
 use crate::backup::kept::{Work, WorkKind};
 
 impl Backups {
-    /// Begins a restore, which goes on by itself: it waits for the request that began it, too.
+    /// Starts a restore in the background, which waits for running requests, including the one that started it.
     ///
     /// # Errors
     /// `NotFound`, `NotConfirmed`, `NoSecrets`, `Busy`, `OtherDaemons`.
@@ -27,10 +27,10 @@ impl Backups {
             return Err(BackupError::NoSecrets);
         }
         let turn = self.backup.begin()?;
-        self.backup.require_alone().await?;
-        let work = self.begin_work(self.folder()?, WorkKind::Restore, kept.name, kept.manifest.secrets).await?;
-        tracing::warn!(name = work.name, "a restore of a backup begins");
-        let (this, begun) = (self.clone(), work.clone());
+        self.backup.require_no_other_daemons().await?;
+        let work = self.start_work(self.folder()?, WorkKind::Restore, kept.name, kept.manifest.secrets).await?;
+        tracing::warn!(name = work.name, "restore started");
+        let (this, started) = (self.clone(), work.clone());
         tokio::spawn(async move {
             let archive = ReaderStream::with_capacity(tokio::fs::File::from_std(file), 64 * 1024);
             let restoring = {
@@ -43,18 +43,18 @@ impl Backups {
                 Err(error) => ("backup.failed", failure(&work, error)),
             };
             match &outcome {
-                Ok(_) => tracing::warn!(name = work.name, "a backup was restored"),
-                Err(error) => tracing::error!(name = work.name, %error, "a restore came to nothing"),
+                Ok(_) => tracing::warn!(name = work.name, "backup restored"),
+                Err(error) => tracing::error!(name = work.name, %error, "restore failed"),
             }
             this.emit(event, data).await;
-            // What is not finished is so at the next start, which says so.
+            // An unfinished restore is completed, and reported, by the next start.
             if !matches!(outcome, Err(BackupError::Unfinished { .. })) {
                 this.end_work(work, outcome.as_ref().map(|_| ())).await;
             }
-            let mut under_way = this.under_way.lock();
+            let mut current = this.current.lock();
             drop(turn);
-            under_way.take();
+            current.take();
         });
-        Ok(begun)
+        Ok(started)
     }
 }

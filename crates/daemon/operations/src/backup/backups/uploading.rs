@@ -1,32 +1,32 @@
-//! Taking an archive from elsewhere.
+//! Uploading archives.
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 
-use super::{Backups, room_among};
+use super::{Backups, remaining_space};
 use crate::backup::archive::{read_manifest, sha256_of, verify};
 use crate::backup::error::BackupError;
 use crate::backup::kept::{KeptArchive, Partial};
-use crate::backup::service::{STALLED_AFTER, blocking};
+use crate::backup::service::{STALL_TIMEOUT, blocking};
 use crate::backup::settings::BackupSettings;
 
 impl Backups {
-    /// Takes an archive, which is kept once all of it was read and every hash agreed. Its name is made of what is in
-    /// it, so that the same one is kept once.
+    /// Stores an uploaded archive after it was read completely and all hashes matched. Its name is derived from its
+    /// content, so repeated uploads are stored once.
     ///
     /// # Errors
-    /// It is not whole or not one; `Uploading`, `TooMany`, `Full`, or the disk's.
+    /// The archive is invalid; `Uploading`, `TooMany`, `Full`, or the disk fails.
     pub(crate) async fn upload<S, E>(&self, archive: S) -> Result<KeptArchive, BackupError>
     where
         S: Stream<Item = Result<Bytes, E>> + Send,
     {
         let _only_one = self.uploads.try_acquire().map_err(|_| BackupError::Uploading)?;
         let (folder, settings) = (self.folder()?, self.settings.get::<BackupSettings>().await?);
-        let room = room_among(&self.list().await?, &settings, false)?;
-        let mut partial = Partial::create(&folder, &self.context.ids.next_ulid(), room)?;
+        let space = remaining_space(&self.list().await?, &settings, false)?;
+        let mut partial = Partial::create(&folder, &self.context.ids.next_ulid(), space)?;
         let mut archive = std::pin::pin!(archive);
         loop {
-            let chunk = match tokio::time::timeout(STALLED_AFTER, archive.next()).await {
+            let chunk = match tokio::time::timeout(STALL_TIMEOUT, archive.next()).await {
                 Ok(Some(Ok(chunk))) => chunk,
                 Ok(None) => break,
                 Ok(Some(Err(_))) | Err(_) => return Err(BackupError::archive("it did not come whole")),
@@ -37,7 +37,7 @@ impl Backups {
         let again = partial.reopen().await?;
         let checking = move || {
             let summary = verify(whole)?;
-            // The list reads no further than this, and must find it.
+            // The list only reads this part, so it must be readable.
             read_manifest(beginning)?;
             let hash = sha256_of(again).map_err(BackupError::files("the backup"))?;
             let hash = hash.get(..12).unwrap_or_default();
@@ -45,7 +45,7 @@ impl Backups {
         };
         let name = blocking(checking).await?;
         let kept = self.keep(partial, name, false).await?;
-        tracing::info!(name = kept.name, "a backup was uploaded");
+        tracing::info!(name = kept.name, "backup uploaded");
         Ok(kept)
     }
 }

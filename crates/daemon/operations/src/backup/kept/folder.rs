@@ -1,5 +1,5 @@
-//! The folder: which archives are in it. An archive says itself what it is, so nothing is kept beside it that could be
-//! lost or disagree. The store's copies from before migrations lie there, too, and are none of them.
+//! Folder of stored archives. Each archive describes itself, so there is no index that could be lost or disagree. The
+//! folder also contains the store's copies from before migrations, which are not archives.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek};
@@ -14,13 +14,13 @@ use crate::backup::archive::read_manifest;
 use crate::backup::error::BackupError;
 use crate::backup::model::Manifest;
 
-const ENDING: &str = ".tar.gz";
-/// Of those that somebody put there by hand, so many are looked at.
-const MOST_LISTED: usize = 200;
-/// Begins the names of those that the daemon made by itself.
-const DAILY: &str = "daily-";
+const EXTENSION: &str = ".tar.gz";
+/// Maximum number of listed archives, in case many were copied there manually.
+const MAX_LISTED: usize = 200;
+/// Name prefix of scheduled backups.
+const DAILY_PREFIX: &str = "daily-";
 
-/// An archive that is kept.
+/// Stored archive.
 #[derive(Debug, Clone)]
 pub struct KeptArchive {
     pub name: String,
@@ -29,35 +29,35 @@ pub struct KeptArchive {
 }
 
 impl KeptArchive {
-    /// Whether the schedule made it.
+    /// Returns whether it is a scheduled backup.
     #[must_use]
     pub fn is_daily(&self) -> bool {
-        self.name.starts_with(DAILY)
+        self.name.starts_with(DAILY_PREFIX)
     }
 
     pub(crate) fn daily_name(time: Timestamp, suffix: &str) -> String {
-        name_of(DAILY, time, suffix)
+        archive_name(DAILY_PREFIX, time, suffix)
     }
 
-    pub(crate) fn made_name(time: Timestamp, suffix: &str) -> String {
-        name_of("backup-", time, suffix)
+    pub(crate) fn manual_name(time: Timestamp, suffix: &str) -> String {
+        archive_name("backup-", time, suffix)
     }
 
     pub(crate) fn uploaded_name(time: Timestamp, suffix: &str) -> String {
-        name_of("upload-", time, suffix)
+        archive_name("upload-", time, suffix)
     }
 }
 
-/// To the second; what is made in the same one differs in its suffix.
-fn name_of(kind: &str, time: Timestamp, suffix: &str) -> String {
+/// Builds a name with a resolution of one second; the suffix makes it unique.
+fn archive_name(kind: &str, time: Timestamp, suffix: &str) -> String {
     let time: String = time.to_string().chars().take(19).map(|c| if c == ':' { '-' } else { c }).collect();
-    format!("{kind}{time}-{suffix}{ENDING}")
+    format!("{kind}{time}-{suffix}{EXTENSION}")
 }
 
-/// Whether a name can be that of an archive in the folder, and leads nowhere else.
+/// Returns whether a name is valid for an archive in the folder.
 fn is_archive_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    name.len() <= 120 && name.ends_with(ENDING) && !name.starts_with('.') && name.bytes().all(is_plain)
+    name.len() <= 120 && name.ends_with(EXTENSION) && !name.starts_with('.') && name.bytes().all(is_plain)
 }
 
 /// Cheap to clone.
@@ -66,7 +66,7 @@ pub(crate) struct KeptFolder(PathBuf);
 
 impl KeptFolder {
     /// # Errors
-    /// The folder cannot be made.
+    /// The folder cannot be created.
     pub(crate) fn open(data_dir: &DataDir) -> Result<Self, BackupError> {
         let folder = data_dir.backups();
         data_dir.make_folder(&folder).map_err(BackupError::files("the folder of backups"))?;
@@ -77,23 +77,23 @@ impl KeptFolder {
         &self.0
     }
 
-    /// Every archive, the newest first. Blocks.
+    /// Returns all archives, newest first. Blocks.
     pub(crate) fn list(&self) -> Result<Vec<KeptArchive>, BackupError> {
         let entries = fs::read_dir(&self.0).map_err(BackupError::files("the folder of backups"))?;
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
         let archives = names.filter(|name| is_archive_name(name)).filter_map(|name| match self.find(&name) {
             Ok((found, _)) => Some(found),
             Err(error) => {
-                tracing::debug!(name, %error, "a file among the backups is none");
+                tracing::debug!(name, %error, "ignoring invalid archive in backup folder");
                 None
             }
         });
-        let mut found: Vec<KeptArchive> = archives.take(MOST_LISTED).collect();
+        let mut found: Vec<KeptArchive> = archives.take(MAX_LISTED).collect();
         found.sort_by(|a, b| (b.manifest.created_at, &b.name).cmp(&(a.manifest.created_at, &a.name)));
         Ok(found)
     }
 
-    /// One archive, open at its beginning. Blocks.
+    /// Returns one archive, opened at its beginning. Blocks.
     pub(crate) fn find(&self, name: &str) -> Result<(KeptArchive, File), BackupError> {
         let missing = || BackupError::NotFound;
         if !is_archive_name(name) {
@@ -111,7 +111,7 @@ impl KeptFolder {
         Ok((KeptArchive { name: name.to_owned(), size_bytes: metadata.len(), manifest }, file))
     }
 
-    /// Blocks.
+    /// Deletes an archive. Blocks.
     pub(crate) fn remove(&self, name: &str) -> Result<(), BackupError> {
         self.find(name)?;
         match fs::remove_file(self.0.join(name)) {
@@ -126,9 +126,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_leads_nowhere_else() {
+    fn archive_name_cannot_leave_the_folder() {
         let time = Timestamp::parse("2026-01-05T09:00:00.123Z").unwrap();
-        assert_eq!(KeptArchive::made_name(time, "abc"), "backup-2026-01-05T09-00-00-abc.tar.gz");
+        assert_eq!(KeptArchive::manual_name(time, "abc"), "backup-2026-01-05T09-00-00-abc.tar.gz");
         for name in [&KeptArchive::daily_name(time, "x"), &KeptArchive::uploaded_name(time, "x"), "my_own.tar.gz"] {
             assert!(is_archive_name(name), "{name}");
         }

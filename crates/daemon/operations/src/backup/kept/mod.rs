@@ -1,4 +1,4 @@
-//! The archives that the daemon keeps itself, in `backups/` of the data directory, and what is being done with them.
+//! Archives stored by the daemon in `backups/` of the data directory, and the state of the current operation.
 
 mod folder;
 mod partial;

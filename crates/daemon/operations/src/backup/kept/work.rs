@@ -1,4 +1,5 @@
-//! What is being done or was done last: in a file beside the archives, since a restore replaces the database.
+//! State of the running or last operation. It is stored in a file next to the archives, because a restore replaces the
+//! database.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -12,7 +13,7 @@ use super::folder::KeptFolder;
 use crate::backup::error::BackupError;
 use crate::backup::model::SecretName;
 
-const FILE: &str = "work.json";
+const FILE_NAME: &str = "work.json";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -27,30 +28,30 @@ pub enum WorkState {
     Running,
     Done,
     Failed,
-    /// The daemon ended meanwhile. Nothing came of it.
+    /// The daemon stopped before the operation completed, so it had no effect.
     Interrupted,
 }
 
-/// Why it came to nothing, in words for people.
+/// Reason of a failure for the user.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WorkFailure {
     pub code: String,
     pub message: String,
 }
 
-/// A backup or a restore, from its beginning on.
+/// Backup or restore operation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Work {
     pub kind: WorkKind,
     pub state: WorkState,
-    /// Of the archive.
+    /// Name of the archive.
     pub name: String,
-    /// The daemon that does it.
+    /// Daemon that runs the operation.
     pub instance: String,
     pub started_at: Timestamp,
     pub ended_at: Option<Timestamp>,
     pub failure: Option<WorkFailure>,
-    /// What the restored daemon had stored as secrets.
+    /// Names of the secrets of the restored daemon.
     pub secrets: Vec<SecretName>,
 }
 
@@ -68,7 +69,7 @@ impl Work {
 impl WorkFailure {
     fn of(error: &BackupError) -> Self {
         let message = match (error, error.kind()) {
-            // What is broken inside is for the log.
+            // Internal errors are only logged.
             (BackupError::Unfinished { .. } | BackupError::Files { .. } | BackupError::FilesGone { .. }, _) => {
                 error.to_string()
             }
@@ -80,34 +81,34 @@ impl WorkFailure {
 }
 
 impl KeptFolder {
-    /// Blocks.
+    /// Reads the state. Blocks.
     pub(crate) fn read_work(&self) -> Result<Option<Work>, BackupError> {
-        match fs::read(self.path().join(FILE)) {
-            // One of a newer program says nothing to this one.
+        match fs::read(self.path().join(FILE_NAME)) {
+            // A state of a newer version is ignored.
             Ok(text) => Ok(serde_json::from_slice(&text).ok()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(BackupError::files("the state of backups")(error)),
         }
     }
 
-    /// For whoever holds the backup lock. Blocks.
+    /// Writes the state; requires the backup lock. Blocks.
     pub(crate) fn write_work(&self, work: &Work) -> Result<(), BackupError> {
         let failed = || BackupError::files("the state of backups");
         let text = serde_json::to_vec(work).map_err(|error| failed()(error.into()))?;
-        let path = self.path().join(FILE);
-        let fresh = path.with_extension("json.new");
+        let path = self.path().join(FILE_NAME);
+        let temporary = path.with_extension("json.new");
         let no_link = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
         let mut options = File::options();
         options.write(true).create(true).truncate(true).mode(0o600).custom_flags(no_link);
-        let mut file = options.open(&fresh).map_err(failed())?;
+        let mut file = options.open(&temporary).map_err(failed())?;
         file.write_all(&text).and_then(|()| file.sync_all()).map_err(failed())?;
-        fs::rename(&fresh, &path).map_err(failed())?;
+        fs::rename(&temporary, &path).map_err(failed())?;
         File::open(self.path()).and_then(|folder| folder.sync_all()).map_err(failed())
     }
 
-    /// Whoever holds the backup lock knows that nobody is at it any more: what stands as running was cut off. Answers
-    /// what was done last. Blocks.
-    pub(crate) fn settle(&self, at: Timestamp) -> Result<Option<Work>, BackupError> {
+    /// Marks a running operation as interrupted: the caller holds the backup lock, so no daemon is running it. Returns
+    /// the last operation. Blocks.
+    pub(crate) fn settle_interrupted(&self, at: Timestamp) -> Result<Option<Work>, BackupError> {
         match self.read_work()? {
             Some(work) if work.state == WorkState::Running => {
                 let work = work.interrupted(at);
@@ -118,8 +119,8 @@ impl KeptFolder {
         }
     }
 
-    /// Before the traces of a restore are removed: whoever is killed from then on has finished it.
-    pub(crate) fn note_finished_restore(&self, at: Timestamp) -> Result<(), BackupError> {
+    /// Marks the restore as finished. Called before its files are removed, so a daemon killed later has completed it.
+    pub(crate) fn mark_restore_finished(&self, at: Timestamp) -> Result<(), BackupError> {
         match self.read_work()? {
             Some(work) if work.kind == WorkKind::Restore && work.state == WorkState::Running => {
                 self.write_work(&work.ended(at, Ok(())))

@@ -1,8 +1,8 @@
-//! The archives that the daemon keeps.
+//! Handlers for stored backups.
 
 use agentd_base::Secret;
 use agentd_core::runtime::record_once;
-use agentd_web::{Answer, ApiError, ApiResult, Caller, ErrorBody, IdempotencyKey, Json, JsonOrNothing, Path};
+use agentd_web::{Answer, ApiError, ApiResult, Caller, ErrorBody, IdempotencyKey, Json, OptionalJson, Path};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
@@ -13,14 +13,14 @@ use tokio_util::io::ReaderStream;
 use utoipa::ToSchema;
 
 use super::views::{BackupListView, BackupView, WorkView};
-use crate::backup::backups::{Backups, Wanted};
+use crate::backup::backups::{BackupRequest, Backups};
 use crate::backup::error::BackupError;
 use crate::backup::kept::Work;
 use crate::backup::service::Unreadable;
 
-/// The backups that the daemon keeps, the newest first
+/// List backups
 ///
-/// Those in the folder `backups/` of the data directory, whoever put them there. Not paged.
+/// Returns all archives in the folder `backups/` of the data directory, newest first. Not paginated.
 #[utoipa::path(
     get, path = "/api/backups", tag = "backups",
     responses(
@@ -35,30 +35,31 @@ pub(super) async fn list_backups(State(backups): State<Backups>) -> Answer<Backu
     Ok(Json(BackupListView { total: backups.len(), backups, total_bytes, limit_bytes }))
 }
 
-/// What the backup is to be.
+/// Options of a new backup.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 pub(super) struct CreateBackup {
-    /// Puts the stored secrets into it, sealed under this. Kept nowhere: without it they cannot be had back.
+    /// Includes the stored secrets, encrypted with this passphrase. It is not stored; without it the secrets cannot be
+    /// recovered.
     #[serde(default)]
     #[schema(value_type = Option<String>, format = Password, min_length = 8, max_length = 1024, write_only)]
     passphrase: Option<Secret>,
-    /// Leaves out files that the daemon cannot read, and counts them; otherwise the backup fails.
+    /// Whether to omit and count unreadable files; otherwise the backup fails.
     #[serde(default)]
     #[schema(required = false)]
     allow_incomplete: bool,
 }
 
-/// Make a backup
+/// Create a backup
 ///
-/// It goes on after the answer: `GET /api/backups/work` says how far it is. One thing at a time is done with backups;
-/// 50 are kept at most, and what they may take together is a setting. With a `passphrase`, a page session needs a
+/// The backup runs in the background; follow it with `GET /api/backups/work`. Only one operation runs at a time. Up to
+/// 50 backups are stored, and a setting limits their total size. With a `passphrase`, a browser session needs a
 /// recently entered password.
 #[utoipa::path(
     post, path = "/api/backups", tag = "backups",
     request_body = CreateBackup,
     params(IdempotencyKey),
     responses(
-        (status = 202, description = "It has begun", body = WorkView),
+        (status = 202, description = "The operation has started", body = WorkView),
         (status = 403, body = ErrorBody, description = "`insufficient_scope`, `reauthentication_required`"),
     ),
 )]
@@ -66,22 +67,23 @@ pub(super) async fn create_backup(
     State(backups): State<Backups>,
     caller: Caller,
     once: IdempotencyKey,
-    JsonOrNothing(request): JsonOrNothing<CreateBackup>,
+    OptionalJson(request): OptionalJson<CreateBackup>,
 ) -> ApiResult<(StatusCode, Json<WorkView>)> {
     if request.passphrase.is_some() {
         caller.require_recent_password()?;
     }
     let unreadable = if request.allow_incomplete { Unreadable::LeaveOut } else { Unreadable::Refuse };
-    let wanted = Wanted { passphrase: request.passphrase, unreadable, unless_since: None };
+    let wanted = BackupRequest { passphrase: request.passphrase, unreadable, unless_since: None };
     let recorder = record_once(&once, StatusCode::ACCEPTED, |work: &Work| WorkView::from(work.clone()));
-    let begun = backups.make(wanted, recorder).await?.ok_or(BackupError::Busy)?;
-    Ok((StatusCode::ACCEPTED, Json(begun.into())))
+    let started = backups.make(wanted, recorder).await?.ok_or(BackupError::Busy)?;
+    Ok((StatusCode::ACCEPTED, Json(started.into())))
 }
 
 /// Upload a backup
 ///
-/// The archive is the body. It is kept once all of it was read and every hash in it agreed. What stays free on the disk
-/// is a hundredth of it, 1 GiB at most. One is uploaded at a time; the same one once more is the same backup.
+/// The request body is the archive. It is stored after it was read completely and all hashes matched. One percent of
+/// the disk, at most 1 GiB, is kept free. Only one upload runs at a time; uploading the same archive again returns the
+/// existing backup.
 #[utoipa::path(
     post, path = "/api/backups/upload", tag = "backups",
     request_body(content = Vec<u8>, content_type = "application/octet-stream", description = "The archive"),
@@ -97,7 +99,7 @@ pub(super) async fn upload_backup(
 
 /// Download a backup
 ///
-/// If it has secrets, a page session needs a recently entered password.
+/// If the backup contains secrets, a browser session needs a recently entered password.
 #[utoipa::path(
     get, path = "/api/backups/{name}/download", tag = "backups",
     params(("name" = String, Path, description = "Name of the backup")),
@@ -106,7 +108,7 @@ pub(super) async fn upload_backup(
             status = 200,
             description = "The archive",
             content((Vec<u8> = "application/gzip")),
-            headers(("Content-Disposition" = String, description = "Names the file")),
+            headers(("Content-Disposition" = String, description = "File name")),
         ),
         (status = 403, body = ErrorBody, description = "`insufficient_scope`, `reauthentication_required`"),
     ),
@@ -125,7 +127,7 @@ pub(super) async fn download_backup(
         (CONTENT_TYPE, "application/gzip".to_owned()),
         (CONTENT_LENGTH, kept.size_bytes.to_string()),
         (CACHE_CONTROL, "no-store".to_owned()),
-        // A name holds nothing that would have to be escaped.
+        // Archive names contain no characters that need escaping.
         (CONTENT_DISPOSITION, format!("attachment; filename=\"{}\"", kept.name)),
     ];
     Ok((headers, body).into_response())
@@ -137,6 +139,8 @@ pub(super) struct BackupDeleted {
 }
 
 /// Delete a backup
+///
+/// Permanently deletes the archive.
 #[utoipa::path(
     delete, path = "/api/backups/{name}", tag = "backups",
     params(("name" = String, Path, description = "Name of the backup")),

@@ -1,5 +1,4 @@
-//! What the command line asks a daemon on its own machine. These routes exist on the private
-//! socket alone; the network cannot reach them.
+//! Routes for the command line. They are only available on the private socket, which the network cannot reach.
 
 use agentd_base::Secret;
 use agentd_web::ApiError;
@@ -17,15 +16,15 @@ use crate::backup::error::BackupError;
 use crate::backup::model::RestoreReport;
 use crate::backup::service::{Backup, NewArchive, Unreadable};
 
-/// The passphrase in base64. It is marked as sensitive and never logged.
+/// Passphrase in base64. It is marked as sensitive and never logged.
 pub const PASSPHRASE_HEADER: HeaderName = HeaderName::from_static("x-agentd-passphrase");
 
-/// `true`: what cannot be read is left out; without it the backup fails.
+/// If `true`, unreadable files are omitted; otherwise they fail the backup.
 pub const ALLOW_INCOMPLETE_HEADER: HeaderName = HeaderName::from_static("x-agentd-allow-incomplete");
-/// Of the answer: what the archive leaves out, as JSON in base64.
+/// Response header with the omitted files, as JSON in base64.
 pub const LEFT_OUT_HEADER: HeaderName = HeaderName::from_static("x-agentd-left-out");
 
-/// `POST /local/backup` answers the archive, `POST /local/restore` takes one.
+/// Returns the routes: `POST /local/backup` returns an archive, `POST /local/restore` accepts one.
 pub fn local_routes(backup: Backup) -> Router {
     Router::new()
         .route("/local/backup", post(create_backup))

@@ -1,4 +1,4 @@
-//! `/api/backups`, and what the command line asks over the private socket.
+//! Routes of `/api/backups`, and of the private socket.
 
 mod archives;
 mod local;
@@ -15,7 +15,7 @@ use super::backups::Backups;
 use super::settings::{BackupPatch, BackupSettings};
 pub use local::{ALLOW_INCOMPLETE_HEADER, LEFT_OUT_HEADER, PASSPHRASE_HEADER, local_routes};
 
-/// Every route of the domain, with its access rule. Who only reads is not told of backups: one holds everything.
+/// Returns all routes of the domain. Read-only keys have no access, because a backup contains everything.
 #[must_use]
 pub(super) fn routes() -> Routes<Backups> {
     let full_scope = ApiRouter::new()
@@ -30,15 +30,15 @@ pub(super) fn routes() -> Routes<Backups> {
     Routes::new().full_scope(full_scope).full_scope_stream(uploads).protected(settings)
 }
 
-/// When backups are made by themselves, and how much room they may take
+/// Get backup settings
 #[utoipa::path(get, path = "/api/settings/backup", tag = "settings", responses((status = 200, body = BackupSettings)))]
 async fn get_backup_settings(State(backups): State<Backups>) -> Answer<Arc<BackupSettings>> {
     Ok(Json(backups.all_settings().get().await?))
 }
 
-/// Changes when backups are made by themselves, and how much room they may take
+/// Update backup settings
 ///
-/// Takes any of the fields and answers the whole category, in force from now on. A field that is not known is refused.
+/// Accepts any subset of the fields and returns all settings. Changes apply immediately. Unknown fields are rejected.
 #[utoipa::path(put, path = "/api/settings/backup", tag = "settings", request_body = BackupPatch,
     responses((status = 200, body = BackupSettings)))]
 async fn update_backup_settings(

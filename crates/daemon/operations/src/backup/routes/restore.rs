@@ -1,4 +1,4 @@
-//! Restoring a backup that is kept, and how far the work is.
+//! Handlers to restore a backup and to report the current operation.
 
 use agentd_base::Secret;
 use agentd_web::{Answer, ApiResult, ErrorBody, Json, Path};
@@ -10,14 +10,14 @@ use utoipa::ToSchema;
 use super::views::{WorkAnswer, WorkView};
 use crate::backup::backups::Backups;
 
-/// What makes sure that it is meant.
+/// Confirmation of a restore.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct RestoreBackup {
-    /// The name of the backup once more.
+    /// Name of the backup, repeated as confirmation.
     #[schema(max_length = 200)]
     confirm: String,
-    /// What its secrets were sealed with. Without it they must be entered again, unless the archive is this daemon's
-    /// own.
+    /// Passphrase of the backup's secrets. Without it they must be entered again, unless this daemon created the
+    /// archive.
     #[serde(default)]
     #[schema(value_type = Option<String>, format = Password, max_length = 1024, write_only)]
     passphrase: Option<Secret>,
@@ -25,25 +25,27 @@ pub(super) struct RestoreBackup {
 
 /// Restore a backup
 ///
-/// Replaces everything that the daemon holds, or nothing. The whole archive is checked first; then the daemon is
-/// unready until it is done (503 `restoring`). Sessions, keys and all else are those of the backup from then on, so the
-/// credential that asks may not count any more. `GET /api/backups/work` says what came of it.
+/// Replaces all data of the daemon, or nothing. The archive is verified first; then the daemon rejects requests (503
+/// `restoring`) until the restore is done. Sessions and keys are replaced as well, so the caller's credential may
+/// become invalid. `GET /api/backups/work` reports the result.
 #[utoipa::path(
     post, path = "/api/backups/{name}/restore", tag = "backups",
     params(("name" = String, Path, description = "Name of the backup")),
     request_body = RestoreBackup,
-    responses((status = 202, description = "It has begun", body = WorkView)),
+    responses((status = 202, description = "The operation has started", body = WorkView)),
 )]
 pub(super) async fn restore_backup(
     State(backups): State<Backups>,
     Path(name): Path<String>,
     Json(request): Json<RestoreBackup>,
 ) -> ApiResult<(StatusCode, Json<WorkView>)> {
-    let begun = backups.restore(name, &request.confirm, request.passphrase).await?;
-    Ok((StatusCode::ACCEPTED, Json(begun.into())))
+    let started = backups.restore(name, &request.confirm, request.passphrase).await?;
+    Ok((StatusCode::ACCEPTED, Json(started.into())))
 }
 
-/// What is being done with backups, or was done last
+/// Get the current backup operation
+///
+/// Returns the running or the last operation.
 #[utoipa::path(
     get, path = "/api/backups/work", tag = "backups",
     responses(

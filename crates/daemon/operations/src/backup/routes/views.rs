@@ -1,4 +1,4 @@
-//! What is answered about backups.
+//! API representations of backups.
 
 use agentd_base::Timestamp;
 use serde::Serialize;
@@ -8,25 +8,25 @@ use crate::backup::backups::WorkReport;
 use crate::backup::kept::{KeptArchive, Work, WorkFailure, WorkKind, WorkState};
 use crate::backup::model::SecretName;
 
-/// An archive that the daemon keeps, as it says of itself.
+/// Stored backup, as described by its manifest.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Backup)]
 pub(super) struct BackupView {
-    /// Names it in every address.
+    /// Name of the backup, used in paths.
     name: String,
     size_bytes: u64,
     created_at: Timestamp,
-    /// Of the program that made it.
+    /// Version of the program that created it.
     version: String,
-    /// `sqlite` or `postgres`; it can be restored into both.
+    /// Database it was made from: `sqlite` or `postgres`. It can be restored into both.
     database: String,
-    /// Whether the stored secrets are in it, sealed under a passphrase.
+    /// Whether it contains the stored secrets, encrypted with a passphrase.
     has_secrets: bool,
-    /// How many secrets its daemon had.
+    /// Number of secrets of the daemon that created it.
     secret_count: usize,
-    /// How many files and folders could not be read and are missing in it.
+    /// Number of files and folders that could not be read and are missing.
     left_out_count: u64,
-    /// Whether the schedule made it; such ones are deleted in the course of time.
+    /// Whether it was created by the schedule; old scheduled backups are deleted automatically.
     daily: bool,
 }
 
@@ -53,9 +53,9 @@ impl From<KeptArchive> for BackupView {
 pub(super) struct BackupListView {
     pub(super) backups: Vec<BackupView>,
     pub(super) total: usize,
-    /// What all of them take.
+    /// Total size of all backups in bytes.
     pub(super) total_bytes: u64,
-    /// What they may take, by the settings.
+    /// Maximum total size in bytes, as configured.
     pub(super) limit_bytes: u64,
 }
 
@@ -74,7 +74,7 @@ pub(super) enum StateView {
     Running,
     Done,
     Failed,
-    /// The daemon ended meanwhile, and nothing came of it.
+    /// The daemon stopped before the operation completed, so it had no effect.
     Interrupted,
 }
 
@@ -88,36 +88,36 @@ pub(super) struct FailureView {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BackupSecret)]
 pub(super) struct SecretView {
-    /// What it belongs to, such as `providers`.
+    /// Owner of the secret, such as `providers`.
     scope: String,
     name: String,
 }
 
-/// A backup or a restore, from its beginning on.
+/// Backup or restore operation.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BackupWork)]
 pub(super) struct WorkView {
     kind: KindView,
     state: StateView,
-    /// Of the archive.
+    /// Name of the archive.
     name: String,
     started_at: Timestamp,
     #[schema(required = true)]
     ended_at: Option<Timestamp>,
-    /// How much of an archive was written, while the daemon that is asked writes one.
+    /// Number of bytes written so far, while the responding daemon writes an archive.
     #[schema(required = true)]
     written_bytes: Option<u64>,
-    /// Why it came to nothing.
+    /// Reason of a failure.
     #[schema(required = true)]
     failure: Option<FailureView>,
-    /// After a restore: the secrets that must be entered again, as of now.
+    /// After a restore: secrets that must still be entered again.
     secrets_missing: Vec<SecretView>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BackupWorkAnswer)]
 pub(super) struct WorkAnswer {
-    /// Null when nothing was ever done.
+    /// Operation; null if there was none.
     #[schema(required = true)]
     pub(super) work: Option<WorkView>,
 }

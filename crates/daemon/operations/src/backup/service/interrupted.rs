@@ -1,4 +1,4 @@
-//! Restores that were cut off: finished or forgotten at the next start.
+//! Recovery of interrupted restores at the next start.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,31 +10,31 @@ use super::threads::blocking;
 use crate::backup::error::BackupError;
 use crate::backup::journal::{Leftover, find_leftover, has_traces, remove_abandoned};
 
-/// How soon a start looks again whether another daemon's restore is over.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// Interval at which a start checks whether another daemon's restore has finished.
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What a start does while another daemon on the same data directory backs up or restores.
+/// Behavior of a start while another daemon on the same data directory backs up or restores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhileBusy {
-    /// A daemon has time: it is unready meanwhile.
+    /// Wait; the daemon is not ready meanwhile.
     Wait,
-    /// A command says so and ends.
+    /// Fail with an error, for commands.
     Refuse,
 }
 
 impl Backup {
-    /// Finishes or forgets a restore that was cut off. Called at every start, before anything else
-    /// works on the data; whether there was one to finish.
+    /// Completes or discards an interrupted restore; returns whether one was completed. Called at every start before
+    /// anything else uses the data.
     ///
     /// # Errors
-    /// Files cannot be moved or secrets not be stored; the next start tries again. `Busy` when
-    /// another daemon is at it and this one shall not wait.
+    /// Files cannot be moved or secrets cannot be stored; the next start tries again. `Busy` if another daemon works on
+    /// backups and this one must not wait.
     pub async fn finish_interrupted(&self, while_busy: WhileBusy) -> Result<bool, BackupError> {
-        // What another daemon begins from here on finds this one as one that runs already.
+        // Another daemon that starts a restore later sees this daemon as running.
         if !has_traces(&self.data_dir) {
             return Ok(false);
         }
-        let _turn = self.await_turn(while_busy).await?;
+        let _turn = self.wait_for_lock(while_busy).await?;
         match find_leftover(&self.data_dir, &self.db.database_id().await?)? {
             Leftover::Nothing => {
                 let data_dir = Arc::clone(&self.data_dir);
@@ -44,31 +44,31 @@ impl Backup {
                 })
                 .await
             }
-            Leftover::ToForget(waiting) => {
-                tracing::warn!("a restore was cut off before it changed anything; the old state stands");
+            Leftover::Discard(waiting) => {
+                tracing::warn!("discarding interrupted restore; nothing was changed");
                 blocking(move || waiting.remove()).await?;
                 Ok(false)
             }
-            Leftover::ToFinish(waiting) => {
-                tracing::warn!("a restore was cut off; it is finished now");
-                self.follow_database(&waiting).await?;
-                self.forget(waiting).await?;
+            Leftover::Finish(waiting) => {
+                tracing::warn!("completing interrupted restore");
+                self.apply_files_and_secrets(&waiting).await?;
+                self.finish(waiting).await?;
                 Ok(true)
             }
         }
     }
 
-    async fn await_turn(&self, while_busy: WhileBusy) -> Result<FileLock, BackupError> {
-        let mut is_told = false;
+    async fn wait_for_lock(&self, while_busy: WhileBusy) -> Result<FileLock, BackupError> {
+        let mut is_logged = false;
         loop {
             match self.begin() {
                 Err(BackupError::Busy) if while_busy == WhileBusy::Wait => {}
                 outcome => return outcome,
             }
-            if !std::mem::replace(&mut is_told, true) {
-                tracing::warn!("another daemon on this data directory restores or backs up; waiting for its end");
+            if !std::mem::replace(&mut is_logged, true) {
+                tracing::warn!("waiting for a backup or restore of another daemon");
             }
-            tokio::time::sleep(LOOK_AGAIN).await;
+            tokio::time::sleep(LOCK_POLL_INTERVAL).await;
         }
     }
 }

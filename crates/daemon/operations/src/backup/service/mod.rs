@@ -1,4 +1,4 @@
-//! Making a backup and restoring one.
+//! Creating and restoring backups.
 
 mod interrupted;
 mod threads;
@@ -20,41 +20,41 @@ use tokio::io::AsyncSeekExt;
 
 use super::archive::{self, Source, Unpacked, pipe};
 use super::error::BackupError;
-use super::journal::{Leftover, SealedSecret, Waiting, find_leftover, has_traces};
+use super::journal::{Leftover, PreparedRestore, SealedSecret, find_leftover, has_traces};
 use super::kept::KeptFolder;
 use super::model::{DATABASE, FORMAT, FORMAT_VERSION, LeftOut, Manifest, RestoreReport, SecretName, StoredSecret};
 use super::sealing;
 pub use interrupted::WhileBusy;
-pub(super) use threads::{STALLED_AFTER, blocking};
+pub(super) use threads::{STALL_TIMEOUT, blocking};
 use threads::{unpack, write};
 
-/// The table that never travels in a dump; its rows are sealed with the data directory's own key.
+/// Table that is excluded from dumps; its rows are encrypted with the key of the data directory.
 const SECRETS_TABLE: &str = "secrets";
-/// Where the mark of an own database would stand in the vault.
+/// Vault scope and name used to encrypt the mark of the daemon's own archives.
 const MARK: (&str, &str) = ("backup", "database");
 
-/// Held by whoever works on backups, among all that share the data directory.
+/// Backup lock, shared by all daemons of the data directory.
 pub(super) type Turn = Arc<FileLock>;
 
-/// What becomes of a backup that cannot read everything.
+/// Handling of unreadable files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unreadable {
     Refuse,
     LeaveOut,
 }
 
-/// A backup that has begun.
+/// Backup in progress.
 #[derive(Debug)]
 pub struct NewArchive<S> {
     pub left_out: LeftOut,
-    /// The archive. It ends with an error where it came to nothing.
+    /// Archive as a stream. It ends with an error if the backup fails.
     pub stream: S,
 }
 
-/// Brings the daemon to rest.
+/// Quiesces the daemon.
 pub trait Quiesce: Send + Sync {
-    /// Makes the daemon unready and waits until nothing works on the data any more. It is ready
-    /// again when the answer is dropped.
+    /// Makes the daemon unready and waits until nothing accesses the data. The daemon is ready again when the returned
+    /// guard is dropped.
     fn quiesce(&self) -> BoxFuture<'_, Result<Box<dyn Send + Sync>, String>>;
 }
 
@@ -71,7 +71,7 @@ pub struct Backup {
     validators: RestoreValidators,
 }
 
-/// What a restored database must pass before it is the daemon's.
+/// Validators that a restored database must pass before it is committed.
 pub type RestoreValidators = Arc<[Box<dyn ValidateRestored>]>;
 
 impl std::fmt::Debug for Backup {
@@ -95,19 +95,18 @@ impl Backup {
         }
     }
 
-    /// Begins a backup. What is answered streams the archive; an error in it means that the
-    /// archive is useless. Work goes on meanwhile: the database is as it was at this moment, files
-    /// are as they are when their turn comes.
+    /// Starts a backup and returns the archive as a stream; an error in it invalidates the archive. The daemon keeps
+    /// running: the database is a snapshot of this moment, files are read later.
     ///
     /// # Errors
-    /// Another one runs, the passphrase is too short, the database cannot be read, or a file
-    /// cannot and nobody said that it may be left out.
+    /// Another operation is running, the passphrase is too short, the database cannot be read, or a file cannot be read
+    /// and may not be omitted.
     pub async fn create(
         &self,
         passphrase: Option<Secret>,
         unreadable: Unreadable,
     ) -> Result<NewArchive<impl Stream<Item = io::Result<Bytes>> + Send + use<>>, BackupError> {
-        sealing::check_length(passphrase.as_ref())?;
+        sealing::check_passphrase(passphrase.as_ref())?;
         self.create_in_turn(Arc::new(self.begin()?), passphrase, unreadable).await
     }
 
@@ -118,10 +117,10 @@ impl Backup {
         unreadable: Unreadable,
     ) -> Result<NewArchive<impl Stream<Item = io::Result<Bytes>> + Send + use<>>, BackupError> {
         let root = self.data_dir.root().to_path_buf();
-        // Before anything is written, so that it can be said instead.
-        let looked_over = root.clone();
-        let looking = move || archive::survey(&looked_over).map_err(BackupError::files("the folders"));
-        let left_out = blocking(looking).await?;
+        // Checked before anything is written, so that an error can be returned instead.
+        let survey_root = root.clone();
+        let survey = move || archive::survey(&survey_root).map_err(BackupError::files("the folders"));
+        let left_out = blocking(survey).await?;
         if unreadable == Unreadable::Refuse && left_out.unreadable.total > 0 {
             return Err(BackupError::Incomplete { left_out: left_out.unreadable });
         }
@@ -129,7 +128,7 @@ impl Backup {
         let secrets = match passphrase {
             None => None,
             Some(passphrase) => {
-                let (secrets, entropy) = (self.known_secrets(&names).await?, self.entropy.clone());
+                let (secrets, entropy) = (self.stored_secrets(&names).await?, self.entropy.clone());
                 Some(blocking(move || sealing::seal(&secrets, &passphrase, &entropy)).await?)
             }
         };
@@ -155,29 +154,28 @@ impl Backup {
         let (sink, chunks) = pipe();
         tokio::task::spawn_blocking(move || write(source, sink));
         let stream = chunks.map(move |chunk| {
-            // The turn ends with the stream.
+            // The lock is released with the stream.
             let _turn = &turn;
             chunk
         });
         Ok(NewArchive { left_out, stream })
     }
 
-    /// Replaces everything by what the archive holds. It is read to its end and checked before
-    /// anything changes.
+    /// Replaces all data by the content of the archive, which is read and verified completely first.
     ///
     /// # Errors
-    /// The archive is not whole, is of a newer format, or the passphrase is wrong: then nothing was
-    /// changed. Or the disk or the database fails: then the next start decides which state stands.
+    /// The archive is invalid or of a newer format, or the passphrase is wrong: nothing is changed then. If the disk or
+    /// the database fails, the next start decides which state is valid.
     pub async fn restore<S, E>(&self, archive: S, passphrase: Option<Secret>) -> Result<RestoreReport, BackupError>
     where
         S: Stream<Item = Result<Bytes, E>> + Send + 'static,
         E: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
     {
         let this = self.clone();
-        // It runs to its end, even if the client goes away: a part of an archive is noticed and
-        // removed, a whole one is restored.
+        // Spawned, so that it completes even if the client disconnects: a partial archive is detected and removed, a
+        // complete one is restored.
         let restoring = tokio::spawn(async move {
-            // Held until nothing of the restore waits any more.
+            // Held until the restore has finished completely.
             let _turn = this.begin()?;
             this.settle_work().await;
             this.restore_in_turn(archive, passphrase).await
@@ -196,8 +194,8 @@ impl Backup {
         S: Stream<Item = Result<Bytes, E>> + Send + 'static,
         E: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
     {
-        self.require_alone().await?;
-        let waiting = Waiting::create(&self.data_dir, &self.ids.next_ulid())?;
+        self.require_no_other_daemons().await?;
+        let waiting = PreparedRestore::create(&self.data_dir, &self.ids.next_ulid())?;
         let unpacked = match unpack(archive, &waiting.path()).await {
             Ok(unpacked) => unpacked,
             Err(error) => {
@@ -206,14 +204,14 @@ impl Backup {
             }
         };
         match self.replace(&waiting, unpacked, passphrase).await {
-            Ok(report) => self.forget(waiting).await.map(|()| report),
-            Err(error) => self.give_up(waiting, error).await,
+            Ok(report) => self.finish(waiting).await.map(|()| report),
+            Err(error) => self.abort(waiting, error).await,
         }
     }
 
     async fn replace(
         &self,
-        waiting: &Waiting,
+        waiting: &PreparedRestore,
         unpacked: Unpacked,
         passphrase: Option<Secret>,
     ) -> Result<RestoreReport, BackupError> {
@@ -221,9 +219,10 @@ impl Backup {
         let kept = match (secrets, passphrase) {
             (None, Some(_)) => return Err(BackupError::NoSecrets),
             (Some(sealed), Some(passphrase)) => blocking(move || sealing::open(&sealed, &passphrase)).await?,
-            // What this daemon already knows need not be entered again, if it goes to where this daemon once sent it.
-            (_, None) if self.is_own(&summary.manifest, waiting).await? => {
-                self.known_secrets(&summary.manifest.secrets).await?
+            // Secrets that this daemon already knows are retained only for its own archives, whose destinations it has
+            // used before.
+            (_, None) if self.is_own_archive(&summary.manifest, waiting).await? => {
+                self.stored_secrets(&summary.manifest.secrets).await?
             }
             (_, None) => Vec::new(),
         };
@@ -231,8 +230,8 @@ impl Backup {
         let present: Vec<SecretName> = kept.into_iter().map(|stored| stored.name).collect();
         self.upgrade_database(waiting).await?;
         let at_rest = self.quiesce.quiesce().await.map_err(|reason| BackupError::NotAtRest { reason })?;
-        // One may have started since.
-        self.require_alone().await?;
+        // Another daemon may have started since the first check.
+        self.require_no_other_daemons().await?;
         waiting.write_secrets(&sealed)?;
         let (committed, before) = (waiting.clone(), self.db.database_id().await?);
         let database_id = before.clone();
@@ -243,15 +242,15 @@ impl Backup {
         let load = self.db.load_validated(&mut dump, async move |tx: &mut Tx| validate(&validators, tx).await);
         let loaded = match load.await {
             Ok(loaded) => loaded,
-            // The database may have been replaced without our hearing of it.
+            // The load may have been committed although the connection failed.
             Err(error) if error.is_unavailable() && !self.db.database_id().await.is_ok_and(|now| now == before) => {
                 std::mem::forget(at_rest);
                 return Err(BackupError::Unfinished { source: Box::new(error.into()) });
             }
             Err(error) => return Err(error.into()),
         };
-        if let Err(error) = self.follow_database(waiting).await {
-            // Half of the new state must not be worked on: unready until the next start.
+        if let Err(error) = self.apply_files_and_secrets(waiting).await {
+            // A partially restored state must not be used, so the daemon stays unready until the next start.
             std::mem::forget(at_rest);
             return Err(BackupError::Unfinished { source: Box::new(error) });
         }
@@ -270,8 +269,8 @@ impl Backup {
         })
     }
 
-    /// Brings the database of an older program's archive to the present schema, while nothing is changed yet.
-    async fn upgrade_database(&self, waiting: &Waiting) -> Result<(), BackupError> {
+    /// Upgrades the database of an archive of an older version to the current schema, before anything is changed.
+    async fn upgrade_database(&self, waiting: &PreparedRestore) -> Result<(), BackupError> {
         const WHAT: &str = "the database of an older program";
         let folder = waiting.path();
         let (dump, upgraded, scratch) = (folder.join(DATABASE), folder.join("upgraded"), folder.join("scratch"));
@@ -285,31 +284,32 @@ impl Backup {
         blocking(move || replace().map_err(BackupError::files(WHAT))).await
     }
 
-    /// A restore that is done.
-    async fn forget(&self, waiting: Waiting) -> Result<(), BackupError> {
-        self.note_work(KeptFolder::note_finished_restore).await;
+    /// Cleans up after a completed restore.
+    async fn finish(&self, waiting: PreparedRestore) -> Result<(), BackupError> {
+        self.update_work(KeptFolder::mark_restore_finished).await;
         blocking(move || waiting.remove()).await
     }
 
-    /// For whoever holds the turn: what others began is over, unless this process is to be started again to finish it.
+    /// Marks an operation of another daemon as interrupted, unless a restart is needed to complete it. Requires the
+    /// lock.
     async fn settle_work(&self) {
         if !has_traces(&self.data_dir) {
-            self.note_work(|folder, now| folder.settle(now).map(|_| ())).await;
+            self.update_work(|folder, now| folder.settle_interrupted(now).map(|_| ())).await;
         }
     }
 
-    /// Nothing but what is shown of it suffers where the disk is full.
-    async fn note_work(&self, note: impl FnOnce(&KeptFolder, Timestamp) -> Result<(), BackupError> + Send + 'static) {
+    /// Updates the stored operation state. A failure, for example on a full disk, only affects what is shown.
+    async fn update_work(&self, note: impl FnOnce(&KeptFolder, Timestamp) -> Result<(), BackupError> + Send + 'static) {
         let (data_dir, now) = (Arc::clone(&self.data_dir), self.clock.now());
         if let Err(error) = blocking(move || note(&KeptFolder::open(&data_dir)?, now)).await {
-            tracing::error!(%error, "what became of a backup could not be written");
+            tracing::error!(%error, "failed to store the result of a backup operation");
         }
     }
 
-    /// After a failure: if the database was replaced, the journal stays for the next try or start.
-    async fn give_up(&self, waiting: Waiting, error: BackupError) -> Result<RestoreReport, BackupError> {
+    /// Cleans up after a failure. If the database was replaced, the journal remains for the next attempt or start.
+    async fn abort(&self, waiting: PreparedRestore, error: BackupError) -> Result<RestoreReport, BackupError> {
         let is_untouched = match self.db.database_id().await {
-            Ok(now) => !matches!(find_leftover(&self.data_dir, &now)?, Leftover::ToFinish(_)),
+            Ok(now) => !matches!(find_leftover(&self.data_dir, &now)?, Leftover::Finish(_)),
             Err(_) => false,
         };
         if is_untouched {
@@ -318,8 +318,8 @@ impl Backup {
         Err(error)
     }
 
-    /// What comes after the database was replaced; may be repeated.
-    async fn follow_database(&self, waiting: &Waiting) -> Result<(), BackupError> {
+    /// Performs the steps after the database was replaced. Idempotent.
+    async fn apply_files_and_secrets(&self, waiting: &PreparedRestore) -> Result<(), BackupError> {
         let mut secrets = Vec::new();
         for SealedSecret { name: SecretName { scope, name }, sealed } in waiting.read_secrets()? {
             let secret = self.vault.unseal(&scope, &name, &sealed)?;
@@ -333,7 +333,7 @@ impl Backup {
             Ok(())
         };
         self.db.write::<_, StoreError, _>(keep).await?;
-        waiting.put_in_place()
+        waiting.move_into_place()
     }
 
     pub(crate) async fn secret_names(&self) -> Result<Vec<SecretName>, BackupError> {
@@ -341,8 +341,8 @@ impl Backup {
         Ok(names.into_iter().map(|(scope, name)| SecretName { scope, name }).collect())
     }
 
-    /// Those of the named secrets that are kept here.
-    async fn known_secrets(&self, names: &[SecretName]) -> Result<Vec<StoredSecret>, BackupError> {
+    /// Returns those of the named secrets that are stored here.
+    async fn stored_secrets(&self, names: &[SecretName]) -> Result<Vec<StoredSecret>, BackupError> {
         let mut read = self.db.read().await?;
         let mut found = Vec::new();
         for name in names {
@@ -356,8 +356,8 @@ impl Backup {
         SealedSecret { name: name.clone(), sealed: self.vault.seal(&name.scope, &name.name, secret) }
     }
 
-    /// Whether the database in an unpacked archive was written by a daemon with this key, as it is.
-    async fn is_own(&self, manifest: &Manifest, waiting: &Waiting) -> Result<bool, BackupError> {
+    /// Returns whether the database of an unpacked archive was written by a daemon with this key and is unmodified.
+    async fn is_own_archive(&self, manifest: &Manifest, waiting: &PreparedRestore) -> Result<bool, BackupError> {
         let sealed = manifest.database_mark.as_deref().and_then(|mark| hex::decode(mark).ok());
         let marked = sealed.and_then(|sealed| self.vault.unseal(MARK.0, MARK.1, &sealed).ok());
         let Some(marked) = marked else { return Ok(false) };
@@ -367,22 +367,22 @@ impl Backup {
         Ok(hash == marked.expose())
     }
 
-    /// Another daemon would not come to rest: what it does would be lost with the rows that it works on,
-    /// and nobody would tell its clients.
-    pub(super) async fn require_alone(&self) -> Result<(), BackupError> {
+    /// Fails if other daemons use the database: they are not quiesced, so their changes would be lost without notice to
+    /// their clients.
+    pub(super) async fn require_no_other_daemons(&self) -> Result<(), BackupError> {
         match self.db.count_other_daemons().await? {
             0 => Ok(()),
             count => Err(BackupError::OtherDaemons { count }),
         }
     }
 
-    /// The turn of this daemon among all that share the data directory.
+    /// Acquires the backup lock of the data directory.
     pub(super) fn begin(&self) -> Result<FileLock, BackupError> {
-        let taken = FileLock::try_take(&self.data_dir.backup_lock());
+        let taken = FileLock::try_acquire(&self.data_dir.backup_lock());
         taken.map_err(BackupError::files("the backup lock"))?.ok_or(BackupError::Busy)
     }
 
-    /// The dump in a file without a name, at its beginning, and its hash.
+    /// Dumps the database into an anonymous file; returns it, rewound, with its hash.
     async fn dump(&self, folder: &Path) -> Result<(std::fs::File, Secret), BackupError> {
         let failed = || BackupError::files("the dump of the database");
         let mut file = tokio::fs::File::from_std(archive::tempfile_in(folder)?);
@@ -399,7 +399,7 @@ impl Backup {
     }
 }
 
-/// Rows that the database takes may still be none that this program would have written.
+/// Runs the validators of all domains, because the database accepts rows that this program would not have written.
 async fn validate(validators: &RestoreValidators, tx: &mut Tx) -> Result<(), StoreError> {
     for validate in validators.iter() {
         let fault = match validate.validate(tx).await {

@@ -1,4 +1,4 @@
-//! What blocks, on threads that may.
+//! Blocking work on separate threads.
 
 use std::io;
 use std::path::Path;
@@ -10,13 +10,13 @@ use futures_util::{Stream, StreamExt};
 use crate::backup::archive::{self, PipeReader, PipeWriter, Source, Unpacked};
 use crate::backup::error::BackupError;
 
-/// An archive of which nothing comes for so long will not come.
-pub(crate) const STALLED_AFTER: Duration = Duration::from_secs(60);
+/// Time without data after which an incoming archive is abandoned.
+pub(crate) const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) fn write(source: Source, mut sink: PipeWriter) {
     let outcome = archive::write(source, &mut sink);
     if let Err(error) = &outcome {
-        tracing::warn!(%error, "a backup was not finished");
+        tracing::warn!(%error, "backup stream aborted");
     }
     sink.finish(outcome);
 }
@@ -27,16 +27,16 @@ where
     E: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
 {
     let (sender, source) = PipeReader::new();
-    let feeding = tokio::spawn(async move {
+    let feeder = tokio::spawn(async move {
         let mut archive = std::pin::pin!(archive);
         loop {
-            let chunk = match tokio::time::timeout(STALLED_AFTER, archive.next()).await {
+            let chunk = match tokio::time::timeout(STALL_TIMEOUT, archive.next()).await {
                 Ok(Some(chunk)) => chunk.map_err(io::Error::other),
                 Ok(None) => break,
                 Err(_) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it stopped coming")),
             };
             let is_last = chunk.is_err();
-            // Nobody who takes more has found something wrong.
+            // A closed receiver means that an error was found.
             if sender.send(chunk).await.is_err() || is_last {
                 break;
             }
@@ -44,7 +44,7 @@ where
     });
     let folder = folder.to_path_buf();
     let unpacked = blocking(move || archive::unpack(source, &folder)).await;
-    feeding.abort();
+    feeder.abort();
     unpacked
 }
 

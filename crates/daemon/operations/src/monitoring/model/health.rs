@@ -1,4 +1,4 @@
-//! The health of the components.
+//! Health of components.
 
 use std::time::Duration;
 
@@ -7,45 +7,45 @@ use agentd_core::runtime::{ComponentHealth, HealthStatus, Recorded};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// From how many requests on a share of failures says something.
-const ENOUGH_REQUESTS: u64 = 20;
-/// Shares of requests that fail with a 5xx.
-const DEGRADED_REQUESTS: f64 = 0.05;
-const UNHEALTHY_REQUESTS: f64 = 0.5;
-/// A worker that failed so often in a row keeps failing.
-const KEEPS_FAILING: u64 = 3;
+/// Minimum number of requests for a meaningful failure rate.
+const MIN_REQUESTS: u64 = 20;
+/// Shares of requests that fail with a 5xx status.
+const DEGRADED_ERROR_RATE: f64 = 0.05;
+const UNHEALTHY_ERROR_RATE: f64 = 0.5;
+/// Number of consecutive failures after which a worker counts as failing.
+const FAILING_THRESHOLD: u64 = 3;
 
-/// How a component does.
+/// Health of a component.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct ComponentView {
-    /// `api`, `db`, `workers`, `memory` or `ai`
+    /// Id: `api`, `db`, `workers`, `memory` or `ai`.
     #[schema(example = "db")]
     pub id: &'static str,
     pub name: &'static str,
     pub status: HealthStatus,
-    /// Last measured value in milliseconds: for `api` and `ai` the 95th percentile of the requests or model calls of five
-    /// minutes, for the others the duration of the check. 0 before the first measurement.
+    /// Last measured latency in milliseconds. For `api` and `ai` the 95th percentile of requests or model calls of the
+    /// last five minutes, otherwise the duration of the check. 0 before the first measurement.
     pub latency: f64,
-    /// What is wrong and what to do, or why the status is `unknown`.
+    /// Problem and its remedy, or the reason why the status is `unknown`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = String)]
     pub message: Option<String>,
     pub last_check: Timestamp,
 }
 
-/// Answer of `GET /api/monitoring/health`.
+/// Response of `GET /api/monitoring/health`.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct ComponentsView {
-    /// The worst of the components. One that is `unknown` does not count.
+    /// Worst status of the components; `unknown` is ignored.
     pub overall: HealthStatus,
-    /// In seconds.
+    /// Uptime in seconds.
     pub uptime: u64,
     pub version: &'static str,
     pub components: Vec<ComponentView>,
     pub last_check: Timestamp,
 }
 
-/// The worst of them; what is not known does not count.
+/// Returns the worst status; `Unknown` is ignored.
 pub(crate) fn worst(statuses: impl IntoIterator<Item = HealthStatus>) -> HealthStatus {
     let rank = |status: &HealthStatus| match status {
         HealthStatus::Unknown => 0,
@@ -66,24 +66,24 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// By what was answered lately.
-pub(crate) fn of_requests(recorded: &Recorded) -> ComponentHealth {
-    let rate = error_rate(recorded).filter(|_| recorded.latency.count() >= ENOUGH_REQUESTS).unwrap_or(0.0);
+/// Rates the API by its recent responses.
+pub(crate) fn rate_requests(recorded: &Recorded) -> ComponentHealth {
+    let rate = error_rate(recorded).filter(|_| recorded.latency.count() >= MIN_REQUESTS).unwrap_or(0.0);
     let failed = || {
         let share = percent(rate);
         format!("{share} of the requests of the last five minutes failed inside the daemon; its log says why")
     };
-    if rate >= UNHEALTHY_REQUESTS {
+    if rate >= UNHEALTHY_ERROR_RATE {
         ComponentHealth::unhealthy(failed())
-    } else if rate >= DEGRADED_REQUESTS {
+    } else if rate >= DEGRADED_ERROR_RATE {
         ComponentHealth::degraded(failed())
     } else {
         ComponentHealth::healthy()
     }
 }
 
-/// By the calls of models lately: `None` without any.
-pub(crate) fn of_calls(calls: &[(String, Recorded)]) -> Option<ComponentHealth> {
+/// Rates the recent model calls; returns `None` without any.
+pub(crate) fn rate_calls(calls: &[(String, Recorded)]) -> Option<ComponentHealth> {
     let mut all = Recorded::default();
     calls.iter().for_each(|(_, recorded)| all.merge(recorded));
     let rate = error_rate(&all)?;
@@ -105,7 +105,7 @@ pub(crate) fn of_calls(calls: &[(String, Recorded)]) -> Option<ComponentHealth> 
     })
 }
 
-/// What is known of a worker.
+/// State of a worker.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WorkerState {
     pub(crate) name: &'static str,
@@ -113,10 +113,10 @@ pub(crate) struct WorkerState {
     pub(crate) failures_in_a_row: u64,
 }
 
-/// Names the workers that are late or keep failing.
-pub(crate) fn of_workers(workers: &[WorkerState]) -> ComponentHealth {
+/// Reports workers that are late or keep failing.
+pub(crate) fn rate_workers(workers: &[WorkerState]) -> ComponentHealth {
     let late = workers.iter().filter(|worker| worker.is_late).map(|worker| format!("{} is late", worker.name));
-    let failing = workers.iter().filter(|worker| worker.failures_in_a_row >= KEEPS_FAILING);
+    let failing = workers.iter().filter(|worker| worker.failures_in_a_row >= FAILING_THRESHOLD);
     let failing = failing.map(|worker| format!("{} failed {} times in a row", worker.name, worker.failures_in_a_row));
     let wrong: Vec<String> = late.chain(failing).collect();
     if wrong.is_empty() {
@@ -125,7 +125,7 @@ pub(crate) fn of_workers(workers: &[WorkerState]) -> ComponentHealth {
     ComponentHealth::degraded(format!("{}; the daemon's log says why", wrong.join(", ")))
 }
 
-/// As milliseconds on the wire.
+/// Returns the duration in milliseconds, rounded to microseconds.
 pub(crate) fn millis(elapsed: Duration) -> f64 {
     (elapsed.as_secs_f64() * 1e6).round() / 1e3
 }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_counts_and_the_unknown_does_not() {
+    fn worst_status_ignores_unknown() {
         use HealthStatus::{Degraded, Healthy, Unhealthy, Unknown};
         assert_eq!(worst([Healthy, Unknown]), Healthy);
         assert_eq!(worst([Healthy, Degraded, Unknown]), Degraded);
@@ -154,24 +154,24 @@ mod tests {
     }
 
     #[test]
-    fn calls_and_requests_are_evaluated_by_the_share_that_failed() {
+    fn calls_and_requests_are_rated_by_failure_rate() {
         let status =
-            |count, errors| of_calls(&[("openai".to_owned(), recorded(count, errors))]).map(|health| health.status);
+            |count, errors| rate_calls(&[("openai".to_owned(), recorded(count, errors))]).map(|health| health.status);
         assert_eq!(status(0, 0), None);
         assert_eq!(status(3, 0), Some(HealthStatus::Healthy));
         assert_eq!(status(3, 1), Some(HealthStatus::Degraded));
         assert_eq!(status(3, 3), Some(HealthStatus::Unhealthy));
-        assert_eq!(of_requests(&recorded(19, 19)).status, HealthStatus::Healthy, "too few to say anything");
-        assert_eq!(of_requests(&recorded(100, 4)).status, HealthStatus::Healthy);
-        assert_eq!(of_requests(&recorded(100, 5)).status, HealthStatus::Degraded);
-        assert_eq!(of_requests(&recorded(100, 50)).status, HealthStatus::Unhealthy);
+        assert_eq!(rate_requests(&recorded(19, 19)).status, HealthStatus::Healthy, "too few requests for a rating");
+        assert_eq!(rate_requests(&recorded(100, 4)).status, HealthStatus::Healthy);
+        assert_eq!(rate_requests(&recorded(100, 5)).status, HealthStatus::Degraded);
+        assert_eq!(rate_requests(&recorded(100, 50)).status, HealthStatus::Unhealthy);
     }
 
     #[test]
-    fn workers_that_are_late_or_keep_failing_are_named() {
+    fn late_and_failing_workers_are_named() {
         let worker = |name, is_late, failures_in_a_row| WorkerState { name, is_late, failures_in_a_row };
-        assert_eq!(of_workers(&[worker("a", false, 2)]), ComponentHealth::healthy());
-        let health = of_workers(&[worker("a", true, 0), worker("b", false, 3), worker("c", false, 0)]);
+        assert_eq!(rate_workers(&[worker("a", false, 2)]), ComponentHealth::healthy());
+        let health = rate_workers(&[worker("a", true, 0), worker("b", false, 3), worker("c", false, 0)]);
         assert_eq!(health.status, HealthStatus::Degraded);
         let message = health.message.unwrap();
         assert!(message.contains("a is late") && message.contains("b failed 3 times in a row"), "{message}");

@@ -1,4 +1,4 @@
-//! How long things take, and how many of them fail.
+//! Latencies, throughput and failure rates.
 
 use agentd_base::Timestamp;
 use agentd_core::runtime::Recorded;
@@ -7,15 +7,16 @@ use utoipa::ToSchema;
 
 use super::health::error_rate;
 
-/// More points are not answered.
+/// Maximum number of points per response.
 pub(crate) const MAX_POINTS: usize = 1_500;
 
-/// Requests of the API within some time.
+/// Statistics of API requests in a period.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct RequestFigures {
     pub count: u64,
     pub per_second: f64,
-    /// The share that failed with a 5xx, 0 to 1; `null` without any request, as all that follow.
+    /// Share of requests that failed with a 5xx status, 0 to 1. This field and the percentiles are `null` without
+    /// requests.
     pub error_rate: Option<f64>,
     pub p50_ms: Option<f64>,
     pub p95_ms: Option<f64>,
@@ -40,19 +41,19 @@ impl RequestFigures {
 
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct RouteFigures {
-    /// Method and path, `GET /api/agents/{name}`.
+    /// Method and path, such as `GET /api/agents/{name}`.
     pub route: String,
     #[serde(flatten)]
     pub figures: RequestFigures,
 }
 
-/// Turns of agents within some time.
+/// Statistics of agent turns in a period.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct TurnFigures {
     pub count: u64,
-    /// The share that failed or was cut off, 0 to 1; `null` without any turn.
+    /// Share of turns that failed or were interrupted, 0 to 1; `null` without turns.
     pub error_rate: Option<f64>,
-    /// Below which 95 % of them had their first word.
+    /// 95th percentile of the time to the first token, in milliseconds.
     pub first_token_p95_ms: Option<f64>,
     pub duration_p95_ms: Option<f64>,
 }
@@ -68,10 +69,10 @@ impl TurnFigures {
     }
 }
 
-/// Calls of one provider, or of one tool.
+/// Statistics of calls to one provider or tool.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct CallFigures {
-    /// The provider, or the tool.
+    /// Name of the provider or tool.
     pub name: String,
     pub count: u64,
     pub error_rate: Option<f64>,
@@ -86,29 +87,29 @@ impl CallFigures {
     }
 }
 
-/// A durable queue.
+/// Depth of a durable queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct QueueDepth {
-    /// `hook_deliveries`, or the name of a queue of another domain.
+    /// `hook_deliveries`, or the name of another queue.
     pub queue: String,
-    /// What waits, be it for its next attempt.
+    /// Number of waiting items, including those waiting for a retry.
     pub pending: u64,
-    /// What is worked on.
+    /// Number of items in progress.
     pub leased: u64,
-    /// What was given up.
+    /// Number of dead-lettered items.
     pub dead_letter: u64,
 }
 
-/// Answer of `GET /api/monitoring/performance`.
+/// Response of `GET /api/monitoring/performance`.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct PerformanceView {
-    /// Five minutes, and what has passed of the minute in which they began.
+    /// Length of the window in seconds: five minutes, extended to the start of a minute.
     pub window_seconds: u64,
     pub requests: RequestFigures,
-    /// The 20 slowest by their p95.
+    /// The 20 slowest routes by p95 latency.
     pub routes: Vec<RouteFigures>,
     pub turns: TurnFigures,
-    /// Calls of models.
+    /// Model calls by provider.
     pub providers: Vec<CallFigures>,
     pub tools: Vec<CallFigures>,
     pub queues: Vec<QueueDepth>,
@@ -146,8 +147,8 @@ pub enum Granularity {
 }
 
 impl Granularity {
-    /// What shows a period well.
-    pub(crate) fn fitting(period: HistoryPeriod) -> Self {
+    /// Returns the default granularity of a period.
+    pub(crate) fn default_for(period: HistoryPeriod) -> Self {
         match period {
             HistoryPeriod::Hour => Self::Minute,
             HistoryPeriod::Day | HistoryPeriod::Week => Self::Hour,
@@ -155,7 +156,7 @@ impl Granularity {
         }
     }
 
-    /// How long one of it is.
+    /// Returns the length of an interval in minutes.
     pub(crate) fn minutes(self) -> usize {
         match self {
             Self::Minute => 1,
@@ -164,7 +165,7 @@ impl Granularity {
         }
     }
 
-    /// How many points a period has.
+    /// Returns the number of points in a period.
     pub(crate) fn points(self, period: HistoryPeriod) -> usize {
         match self {
             Self::Minute => period.hours() * 60,
@@ -176,17 +177,17 @@ impl Granularity {
 
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct PerformancePoint {
-    /// When it begins.
+    /// Start of the interval.
     pub start: Timestamp,
     pub requests: RequestFigures,
     pub turns: TurnFigures,
 }
 
-/// Answer of `GET /api/monitoring/performance/history`.
+/// Response of `GET /api/monitoring/performance/history`.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct PerformanceHistory {
     pub period: HistoryPeriod,
     pub granularity: Granularity,
-    /// The oldest first, those without anything included. The last one is under way.
+    /// Points, oldest first, including empty intervals. The last interval is still in progress.
     pub points: Vec<PerformancePoint>,
 }

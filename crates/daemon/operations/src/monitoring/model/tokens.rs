@@ -1,4 +1,4 @@
-//! What calls of models used, by what people ask for.
+//! Token usage of model calls.
 
 use std::collections::BTreeMap;
 
@@ -6,26 +6,26 @@ use agentd_core::rollups::UsageSum;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Between these shares of change it goes neither up nor down.
-const FLAT_PERCENT: f64 = 1.0;
+/// Minimum change in percent that counts as up or down.
+const MIN_TREND_PERCENT: f64 = 1.0;
 
-/// What a model used since the first call.
+/// Usage of a model since the first call.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct ModelTokens {
     pub model: String,
     pub input_tokens: u64,
     pub output_tokens: u64,
     pub total_tokens: u64,
-    /// Of `input_tokens`.
+    /// Part of `input_tokens` read from the provider's cache.
     pub cache_read_tokens: u64,
-    /// Of `input_tokens`.
+    /// Part of `input_tokens` written to the provider's cache.
     pub cache_write_tokens: u64,
-    /// Of `output_tokens`.
+    /// Part of `output_tokens` used for reasoning.
     pub reasoning_tokens: u64,
     pub calls: u64,
-    /// In US dollars, of the calls whose price is known; `null` where none is.
+    /// Cost in US dollars of the calls with a known price; `null` if there are none.
     pub cost_estimate: Option<f64>,
-    /// Calls whose price is not known.
+    /// Number of calls with an unknown price.
     pub unpriced_calls: u64,
 }
 
@@ -53,7 +53,7 @@ pub struct ProjectTokens {
     /// `Unassigned` for usage without a project, `Deleted project` for a deleted one.
     pub project_name: String,
     pub tokens_used: u64,
-    /// Of all tokens, 0 to 100.
+    /// Share of all tokens in percent, 0 to 100.
     pub percentage: f64,
 }
 
@@ -62,15 +62,15 @@ pub struct ProjectTokens {
 pub enum Direction {
     Up,
     Down,
-    /// A change of less than 1 %.
+    /// Changed by less than 1 %.
     Flat,
 }
 
-/// The last seven days, today included, against the seven before them.
+/// Comparison of the last seven days, including today, with the seven days before.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
 pub struct Trend {
     pub direction: Direction,
-    /// `null` where nothing was used before.
+    /// Change in percent; `null` if nothing was used before.
     pub change_percent: Option<f64>,
 }
 
@@ -82,40 +82,40 @@ impl Trend {
         }
         let change = (now as f64 - before as f64) / before as f64 * 100.0;
         let direction = match change {
-            change if change >= FLAT_PERCENT => Direction::Up,
-            change if change <= -FLAT_PERCENT => Direction::Down,
+            change if change >= MIN_TREND_PERCENT => Direction::Up,
+            change if change <= -MIN_TREND_PERCENT => Direction::Down,
             _ => Direction::Flat,
         };
         Self { direction, change_percent: Some((change * 100.0).round() / 100.0) }
     }
 }
 
-/// Answer of `GET /api/monitoring/tokens`.
+/// Response of `GET /api/monitoring/tokens`.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct TokensView {
-    /// Input and output of all time.
+    /// Total number of input and output tokens.
     pub total_used: u64,
-    /// `null`: none.
+    /// Limit of `total_used`; `null` if there is none.
     pub total_limit: Option<u64>,
-    /// Since midnight in the profile's time zone: what the limit of the day is held against. A call belongs to the day
-    /// on which it ended, in the zone that was set then.
+    /// Tokens used since midnight in the profile's time zone, which count towards the daily limit. A call counts for
+    /// the day on which it ended, in the time zone set at that time.
     pub used_today: u64,
     pub limit_today: Option<u64>,
-    /// In US dollars, of all time and of the calls whose price is known; `null` where none is.
+    /// Total cost in US dollars of the calls with a known price; `null` if there are none.
     pub cost_estimate: Option<f64>,
-    /// Calls whose price is not known.
+    /// Number of calls with an unknown price.
     pub unpriced_calls: u64,
-    /// By the name of the model.
+    /// Usage by model name.
     pub by_model: BTreeMap<String, ModelTokens>,
-    /// Those with the most tokens first.
+    /// Usage by project, highest first.
     pub by_project: Vec<ProjectTokens>,
     pub trend: Trend,
 }
 
-/// A bucket of `GET /api/monitoring/tokens/history`.
+/// Interval of `GET /api/monitoring/tokens/history`.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct TokensPoint {
-    /// The day, `2026-01-31`, or of `period=day` when the hour begins, `2026-01-31T09:00:00.000Z`.
+    /// Day such as `2026-01-31`, or with `period=day` the start of the hour such as `2026-01-31T09:00:00.000Z`.
     #[schema(example = "2026-01-31")]
     pub date: String,
     pub input_tokens: u64,
@@ -134,7 +134,7 @@ impl TokensPoint {
     }
 }
 
-/// A part of 100, with two digits.
+/// Returns the percentage with two decimals.
 #[allow(clippy::cast_precision_loss, reason = "a share")]
 pub(crate) fn percentage(part: u64, all: u64) -> f64 {
     if all == 0 { 0.0 } else { (part as f64 / all as f64 * 10_000.0).round() / 100.0 }
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trend_needs_something_to_be_held_against() {
+    fn trend_has_no_percentage_without_earlier_usage() {
         let trend = |before, now| {
             let trend = Trend::between(before, now);
             (trend.direction, trend.change_percent)

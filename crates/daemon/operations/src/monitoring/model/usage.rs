@@ -1,4 +1,4 @@
-//! Who used what, and what came of it over the days.
+//! Usage by agent, tool, source and key, and daily statistics.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,25 @@ use agentd_core::rollups::UsageSum;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Sums over a period.
+/// Totals of a period.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct UsageTotals {
     pub turns: u64,
     pub tool_calls: u64,
-    /// Calls of models.
+    /// Number of model calls.
     pub model_calls: u64,
     pub input_tokens: u64,
     pub output_tokens: u64,
     pub total_tokens: u64,
-    /// Of `input_tokens`.
+    /// Part of `input_tokens` read from the provider's cache.
     pub cache_read_tokens: u64,
-    /// Of `input_tokens`.
+    /// Part of `input_tokens` written to the provider's cache.
     pub cache_write_tokens: u64,
-    /// Of `output_tokens`.
+    /// Part of `output_tokens` used for reasoning.
     pub reasoning_tokens: u64,
-    /// In US dollars, of the calls whose price is known; `null` where none is.
+    /// Cost in US dollars of the calls with a known price; `null` if there are none.
     pub cost_estimate: Option<f64>,
-    /// Calls whose price is not known.
+    /// Number of calls with an unknown price.
     pub unpriced_calls: u64,
 }
 
@@ -49,18 +49,18 @@ impl UsageTotals {
 
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct AgentUsage {
-    /// `null`: calls for no agent, or for one whose session was gone when they ended.
+    /// Id of the agent; `null` for calls without an agent or whose session was deleted before they ended.
     pub agent_id: Option<String>,
-    /// `null` where the agent was deleted.
+    /// `null` if the agent was deleted.
     pub svc_name: Option<String>,
     pub turns: u64,
     pub tool_calls: u64,
     pub input_tokens: u64,
     pub output_tokens: u64,
-    /// In US dollars, of the calls whose price is known; `null` where none is.
+    /// Cost in US dollars of the calls with a known price; `null` if there are none.
     pub cost_estimate: Option<f64>,
     pub unpriced_calls: u64,
-    /// When a model last answered it, in whatever period.
+    /// Time of the agent's last model call, independent of the period.
     pub last_active_at: Option<Timestamp>,
 }
 
@@ -68,38 +68,38 @@ pub struct AgentUsage {
 pub struct ToolUsage {
     pub tool: String,
     pub calls: u64,
-    /// Of them, those that failed.
+    /// Number of calls that failed.
     pub failed_calls: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct SourceUsage {
-    /// What began it: `chat`, `scheduler`, `hook`, `webhook`, `channel`, `device`, `proactive` or `api`; `null` for
-    /// calls from before this was noted.
+    /// Origin of the turns: `chat`, `scheduler`, `hook`, `webhook`, `channel`, `device`, `proactive` or `api`; `null`
+    /// if it was not recorded.
     pub source: Option<String>,
     pub turns: u64,
     pub input_tokens: u64,
     pub output_tokens: u64,
-    /// In US dollars, of the calls whose price is known; `null` where none is.
+    /// Cost in US dollars of the calls with a known price; `null` if there are none.
     pub cost_estimate: Option<f64>,
     pub unpriced_calls: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct KeyUsage {
-    /// The API key with which a message was sent; `null` for whatever was asked for without one.
+    /// API key that sent the messages; `null` for usage without a key.
     pub key_id: Option<String>,
-    /// `null` where the key was revoked.
+    /// `null` if the key was revoked.
     pub name: Option<String>,
     pub model_calls: u64,
     pub input_tokens: u64,
     pub output_tokens: u64,
-    /// In US dollars, of the calls whose price is known; `null` where none is.
+    /// Cost in US dollars of the calls with a known price; `null` if there are none.
     pub cost_estimate: Option<f64>,
     pub unpriced_calls: u64,
 }
 
-/// Answer of `GET /api/monitoring/usage`. Each list has those with the most first.
+/// Response of `GET /api/monitoring/usage`. Each list is sorted by usage, highest first.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct UsageView {
     pub days: u16,
@@ -110,28 +110,28 @@ pub struct UsageView {
     pub by_key: Vec<KeyUsage>,
 }
 
-/// What happened on a day.
+/// Statistics of a day.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 pub struct DayCounts {
-    /// Conversations that were begun.
+    /// Number of created conversations.
     pub conversations: u64,
     pub messages: u64,
-    /// Turns that ended.
+    /// Number of finished turns.
     pub turns: u64,
-    /// Input and output.
+    /// Number of input and output tokens.
     pub tokens: u64,
-    /// In US dollars, of the calls whose price is known; `null` where none is.
+    /// Cost in US dollars of the calls with a known price; `null` if there are none.
     pub cost_estimate: Option<f64>,
     pub unpriced_calls: u64,
     pub tool_calls: u64,
-    /// Runs of jobs that ended.
+    /// Number of finished job runs.
     pub runs: u64,
     pub failed_runs: u64,
-    /// Deliveries of hooks that came to an end.
+    /// Number of finished hook deliveries.
     pub deliveries: u64,
-    /// Of them, those that were given up. One that is retried by hand and given up again counts again.
+    /// Number of dead-lettered deliveries. A delivery that is retried manually and dead-lettered again counts again.
     pub dead_letters: u64,
-    /// Episodes that were stored.
+    /// Number of stored episodes.
     pub episodes: u64,
 }
 
@@ -146,35 +146,35 @@ pub struct DayView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct TopAgent {
     pub agent_id: String,
-    /// `null` where the agent was deleted.
+    /// `null` if the agent was deleted.
     pub svc_name: Option<String>,
     pub turns: u64,
 }
 
-/// Answer of `GET /api/monitoring/analytics`.
+/// Response of `GET /api/monitoring/analytics`.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct AnalyticsView {
-    /// The first day.
+    /// First day.
     #[schema(example = "2026-01-01")]
     pub start: String,
-    /// The last day, itself included.
+    /// Last day, inclusive.
     #[schema(example = "2026-01-31")]
     pub end: String,
-    /// The oldest first, days without anything included.
+    /// Days, oldest first, including empty days.
     pub daily: Vec<DayView>,
     pub totals: DayCounts,
-    /// The ten with the most turns.
+    /// The ten agents with the most turns.
     pub top_agents: Vec<TopAgent>,
-    /// The ten with the most calls.
+    /// The ten tools with the most calls.
     pub top_tools: Vec<ToolUsage>,
 }
 
-/// What happened lately.
+/// Recent event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct RecentEvent {
     pub id: String,
     pub at: Timestamp,
-    /// In a few words.
+    /// Short summary of the event.
     pub summary: String,
 }
 
@@ -182,11 +182,11 @@ pub struct RecentEvent {
 pub struct TypeActivity {
     pub count: u64,
     pub last_at: Timestamp,
-    /// The last five, the newest first.
+    /// The five latest events, newest first.
     pub recent: Vec<RecentEvent>,
 }
 
-/// Answer of `GET /api/monitoring/activity-summary`.
+/// Response of `GET /api/monitoring/activity-summary`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ActivityView {
     pub since: Timestamp,
@@ -194,12 +194,12 @@ pub struct ActivityView {
     pub by_type: BTreeMap<String, TypeActivity>,
 }
 
-/// Fields of an event's data that say to a person what it is about, the best first.
-const TELLING: [&str; 11] =
+/// Fields of event data that describe the event best, in order of preference.
+const SUMMARY_FIELDS: [&str; 11] =
     ["summary", "title", "name", "subject", "goal", "question", "query", "tool", "error", "reason", "content"];
-const MAX_SUMMARY: usize = 160;
+const MAX_SUMMARY_CHARACTERS: usize = 160;
 
-/// An event in a few words: what it is about, or which thing.
+/// Summarizes an event by its subject, or by its id.
 pub(crate) fn summary(event_type: &str, data: &serde_json::Value) -> String {
     let text = |field: &str| data.get(field).and_then(|value| value.as_str()).map(str::trim).filter(|s| !s.is_empty());
     let id = || {
@@ -207,10 +207,10 @@ pub(crate) fn summary(event_type: &str, data: &serde_json::Value) -> String {
         let (_, id) = fields.iter().find(|(name, value)| name.ends_with("_id") && value.is_string())?;
         id.as_str()
     };
-    let about = TELLING.iter().find_map(|field| text(field)).or_else(id);
-    let Some(about) = about else { return event_type.to_owned() };
-    let mut short: String = about.chars().take(MAX_SUMMARY).collect();
-    if about.chars().nth(MAX_SUMMARY).is_some() {
+    let subject = SUMMARY_FIELDS.iter().find_map(|field| text(field)).or_else(id);
+    let Some(subject) = subject else { return event_type.to_owned() };
+    let mut short: String = subject.chars().take(MAX_SUMMARY_CHARACTERS).collect();
+    if subject.chars().nth(MAX_SUMMARY_CHARACTERS).is_some() {
         short.push('…');
     }
     short
@@ -223,10 +223,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_summary_says_what_it_is_about() {
+    fn summary_is_the_most_descriptive_field() {
         assert_eq!(summary("project.created", &json!({"project_id": "p", "name": "Garden"})), "Garden");
         assert_eq!(summary("task.started", &json!({"depth": 1, "session_id": "sess_1"})), "sess_1");
         assert_eq!(summary("task.started", &json!(null)), "task.started");
-        assert_eq!(summary("x", &json!({"name": "ä".repeat(500)})).chars().count(), MAX_SUMMARY + 1);
+        assert_eq!(summary("x", &json!({"name": "ä".repeat(500)})).chars().count(), MAX_SUMMARY_CHARACTERS + 1);
     }
 }

@@ -1,16 +1,16 @@
-//! Background workers, as operators see them.
+//! Background workers.
 
 use agentd_base::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// The background workers of one daemon
+/// Background workers of one daemon.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct WorkerList {
     pub workers: Vec<WorkerView>,
 }
 
-/// A background worker, and what it did since the daemon started.
+/// Background worker and its activity since the daemon started.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct WorkerView {
     pub name: &'static str,
@@ -26,11 +26,11 @@ pub struct WorkerView {
     pub failures_in_a_row: u64,
     #[schema(required)]
     pub last_success_at: Option<Timestamp>,
-    /// What it deletes.
+    /// Data that the worker deletes after some time.
     pub retention: Vec<RetentionView>,
 }
 
-/// Data that is deleted after some time
+/// Data that is deleted after some time.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RetentionView {
     pub what: &'static str,

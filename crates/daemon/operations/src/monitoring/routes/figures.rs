@@ -1,4 +1,4 @@
-//! What was used, and what came of it.
+//! Handlers of usage and activity statistics.
 
 use agentd_base::{Edge, FieldProblem, Problems, Timestamp};
 use agentd_core::rollups::Zoned;
@@ -11,7 +11,9 @@ use utoipa::{IntoParams, ToSchema};
 use crate::monitoring::model::{ActivityView, AnalyticsView, TokensPoint, TokensView, UsageView};
 use crate::monitoring::service::{Monitoring, TokensPeriod};
 
-/// Tokens used, by model and project
+/// Get token usage
+///
+/// Returns usage by model and project, with limits and trend.
 #[utoipa::path(get, path = "/api/monitoring/tokens", tag = "monitoring", responses((status = 200, body = TokensView)))]
 pub(super) async fn get_tokens(State(monitoring): State<Monitoring>) -> ApiResult<Json<TokensView>> {
     Ok(Json(monitoring.tokens().await?))
@@ -29,15 +31,15 @@ enum HistoryOf {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct TokensQuery {
-    /// `day`: 24 hours by the hour; `week`: 7 days; `month`: 30 days. Default: `day`.
+    /// Period: `day` (24 hours by hour), `week` (7 days) or `month` (30 days). Default: `day`.
     #[param(inline)]
     period: Option<HistoryOf>,
 }
 
-/// Tokens used over time
+/// Get token usage history
 ///
-/// The oldest first, hours and days without anything included; the last one is under way. Hours and days are those of
-/// the profile's time zone.
+/// Returns intervals oldest first, including empty ones; the last one is in progress. Hours and days are in the
+/// profile's time zone.
 #[utoipa::path(
     get, path = "/api/monitoring/tokens/history", tag = "monitoring", params(TokensQuery),
     responses((status = 200, body = Vec<TokensPoint>)),
@@ -57,7 +59,7 @@ pub(super) async fn get_tokens_history(
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct UsageQuery {
-    /// Today and the days before it.
+    /// Number of days, including today.
     #[serde(default = "default_days")]
     #[param(minimum = 1, maximum = 365, default = 30)]
     days: u16,
@@ -67,7 +69,9 @@ fn default_days() -> u16 {
     30
 }
 
-/// What agents, tools, sources and API keys used
+/// Get usage by origin
+///
+/// Returns usage by agent, tool, source and API key.
 #[utoipa::path(
     get, path = "/api/monitoring/usage", tag = "monitoring", params(UsageQuery),
     responses((status = 200, body = UsageView)),
@@ -82,7 +86,7 @@ pub(super) async fn get_usage(
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ActivityQuery {
-    /// Events are kept for a week.
+    /// Number of hours; events are retained for a week.
     #[serde(default = "default_hours")]
     #[param(minimum = 1, maximum = 168, default = 24)]
     hours: u16,
@@ -92,7 +96,9 @@ fn default_hours() -> u16 {
     24
 }
 
-/// What happened lately, by the type of the event
+/// Get activity summary
+///
+/// Returns recent events by type.
 #[utoipa::path(
     get, path = "/api/monitoring/activity-summary", tag = "monitoring", params(ActivityQuery),
     responses((status = 200, body = ActivityView)),
@@ -107,11 +113,11 @@ pub(super) async fn get_activity_summary(
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct AnalyticsQuery {
-    /// The first day, of the profile's time zone; of a time, its day. Default: 30 days with `end`. At most 366 days are
-    /// answered.
+    /// First day in the profile's time zone, or a time on it. Default: 30 days up to `end`. At most 366 days are
+    /// returned.
     #[param(example = "2026-01-01")]
     start: Option<String>,
-    /// The last day, itself included. Default: today.
+    /// Last day, inclusive. Default: today.
     #[param(example = "2026-01-31")]
     end: Option<String>,
 }
@@ -138,7 +144,7 @@ impl Validate<Monitoring> for AnalyticsQuery {
     }
 }
 
-/// What happened day by day
+/// Get daily analytics
 #[utoipa::path(
     get, path = "/api/monitoring/analytics", tag = "monitoring", params(AnalyticsQuery),
     responses((status = 200, body = AnalyticsView)),

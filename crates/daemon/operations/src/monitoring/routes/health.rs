@@ -6,16 +6,16 @@ use axum::extract::State;
 use crate::monitoring::model::{ComponentView, ComponentsView};
 use crate::monitoring::service::Monitoring;
 
-/// How the components are
+/// Get component health
 ///
-/// Found out at most once a second. `workers` names those that are late or keep failing; `ai` goes by the calls of the last
-/// five minutes, and is `unknown` without any.
+/// Components are checked at most once a second. `workers` lists workers that are late or keep failing. `ai` reflects
+/// the model calls of the last five minutes and is `unknown` without any.
 #[utoipa::path(get, path = "/api/monitoring/health", tag = "monitoring", responses((status = 200, body = ComponentsView)))]
 pub(super) async fn get_component_health(State(monitoring): State<Monitoring>) -> axum::Json<ComponentsView> {
     axum::Json(monitoring.components().await)
 }
 
-/// How one component is
+/// Get health of a component
 #[utoipa::path(
     get, path = "/api/monitoring/health/components/{id}", tag = "monitoring",
     params(("id" = String, Path, description = "`api`, `db`, `workers`, `memory` or `ai`")),
@@ -28,10 +28,10 @@ pub(super) async fn get_component(
     Ok(Json(monitoring.component(&id).await?))
 }
 
-/// Ask all components now
+/// Check all components
 ///
-/// The default provider, too, for something that costs nothing: a vendor for its models, the model inside for its
-/// state. What it says stands for `ai` as long as no model was called, for five minutes.
+/// Also checks the default provider without cost: a vendor lists its models, the local model reports its state. The
+/// result is used for `ai` for up to five minutes while no model is called.
 #[utoipa::path(post, path = "/api/monitoring/health/check", tag = "monitoring", responses((status = 200, body = ComponentsView)))]
 pub(super) async fn check_components(State(monitoring): State<Monitoring>) -> ApiResult<Json<ComponentsView>> {
     Ok(Json(monitoring.check_components().await?))

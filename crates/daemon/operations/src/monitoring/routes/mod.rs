@@ -1,4 +1,4 @@
-//! The probes, the index and the metrics, which are public; the figures, and what the machine does.
+//! Routes of monitoring: public probes, index and metrics, and protected statistics.
 
 mod figures;
 mod health;
@@ -18,14 +18,14 @@ use http::{HeaderValue, Method, StatusCode};
 
 use super::error::NotReady;
 use super::model::{ApiIndex, HealthView, LivenessView, PublicHealthView, ReadinessView};
-use super::readiness::{Admitted, Readiness};
-use super::service::{Monitoring, health_of};
+use super::readiness::{AdmissionPermit, Readiness};
+use super::service::{Monitoring, health_view};
 use super::system::SystemView;
 
-/// A client that was told to come back should do so after this long.
+/// `Retry-After` of a daemon that is not ready.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// So is one that came in a flood of events.
-const FLOODED_RETRY_AFTER: Duration = Duration::from_secs(5);
+/// `Retry-After` while the event backlog is full.
+const BACKLOG_RETRY_AFTER: Duration = Duration::from_secs(5);
 
 #[must_use]
 pub(super) fn routes() -> Routes<Monitoring> {
@@ -52,33 +52,33 @@ pub(super) fn routes() -> Routes<Monitoring> {
     Routes::new().public(router).protected(figures)
 }
 
-/// The probes of a daemon that is not composed yet.
+/// Returns the probes of a daemon that is still starting.
 pub fn starting_routes(readiness: Readiness) -> axum::Router {
     use axum::routing::get;
     let health = readiness.clone();
     axum::Router::new()
         .route("/health/live", get(async || Json(LivenessView { status: "alive" })))
-        .route("/health", get(async move || Json(health_of(&health, true))))
+        .route("/health", get(async move || Json(health_view(&health, true))))
         .route(
             "/health/ready",
             get(async move || unready(NotReady::from_phase(readiness.phase()).unwrap_or(NotReady::Starting))),
         )
 }
 
-/// What decides whether a request is taken at all.
+/// Admission control of requests.
 #[derive(Debug, Clone)]
 pub struct Gate {
     pub readiness: Readiness,
     pub backlog: EventBacklog,
 }
 
-/// Before everything that works on the data: while a restore replaces it, requests are told to come
-/// back, and the restore waits for those that came before it. Probes and metrics stay. While too
-/// many events wait to be read, what would add to them is told to come back as well.
+/// Runs before everything that accesses data. During a restore, requests are rejected with `Retry-After`, and the
+/// restore waits for admitted ones; probes and metrics still work. While the event backlog is full, requests that
+/// create events are rejected as well.
 impl agentd_web::Gate for Gate {
-    type Pass = Option<Admitted>;
+    type Permit = Option<AdmissionPermit>;
 
-    fn admit(&self, method: &Method, path: &str) -> Result<Self::Pass, ApiError> {
+    fn admit(&self, method: &Method, path: &str) -> Result<Self::Permit, ApiError> {
         if path.starts_with("/health") || path == "/api/metrics/prometheus" {
             return Ok(None);
         }
@@ -86,62 +86,62 @@ impl agentd_web::Gate for Gate {
             return Err(unready(NotReady::from_phase(self.readiness.phase()).unwrap_or(NotReady::Starting)));
         };
         if self.backlog.is_full() && adds_events(method, path) {
-            return Err(flooded());
+            return Err(backlog_full());
         }
         Ok(Some(admitted))
     }
 }
 
-/// The same as a middleware.
-pub async fn refuse_unless_ready(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+/// Admission control as a middleware.
+pub async fn reject_unless_ready(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     match agentd_web::Gate::admit(&gate, request.method(), request.uri().path()) {
         Ok(_pass) => next.run(request).await,
-        Err(refused) => refused.into_response(),
+        Err(rejection) => rejection.into_response(),
     }
 }
 
-/// Whether a request is none of those by which one looks, stops something, or puts an end to a flood.
+/// Returns whether a request may create events. Reads, cancellations and requests that reduce the backlog do not count.
 fn adds_events(method: &Method, path: &str) -> bool {
-    const STILL_ALLOWED: [&str; 3] = ["/api/auth/", "/api/hooks", "/api/settings"];
-    const STOPS: [&str; 2] = ["/cancel", "/pause"];
+    const ALLOWED_PREFIXES: [&str; 3] = ["/api/auth/", "/api/hooks", "/api/settings"];
+    const STOP_ACTIONS: [&str; 2] = ["/cancel", "/pause"];
     matches!(*method, Method::POST | Method::PUT | Method::PATCH)
-        && !STILL_ALLOWED.iter().any(|prefix| path.starts_with(prefix))
-        && !STOPS.iter().any(|end| path.ends_with(end))
+        && !ALLOWED_PREFIXES.iter().any(|prefix| path.starts_with(prefix))
+        && !STOP_ACTIONS.iter().any(|end| path.ends_with(end))
 }
 
-fn flooded() -> ApiError {
+fn backlog_full() -> ApiError {
     ApiError::new(
         StatusCode::SERVICE_UNAVAILABLE,
         "event_backlog",
         "Too many events wait for the hooks that hear them; try again shortly, or look at /api/hooks/deliveries/queue-stats for what holds them up",
     )
-    .with_retry_after(FLOODED_RETRY_AFTER)
+    .with_retry_after(BACKLOG_RETRY_AFTER)
 }
 
 fn unready(reason: NotReady) -> ApiError {
     ApiError::from(reason).with_retry_after(RETRY_AFTER)
 }
 
-/// How the daemon is
+/// Get daemon health
 ///
-/// Answers 200 as long as the process can answer at all, and asks nobody for it.
+/// Returns 200 as long as the process responds. Nothing is checked.
 #[utoipa::path(get, path = "/health", tag = "health", responses((status = 200, body = HealthView)))]
 async fn get_health(State(monitoring): State<Monitoring>) -> Json<HealthView> {
     Json(monitoring.health())
 }
 
-/// Whether the process is alive
+/// Check liveness
 ///
-/// Never touches the database: a daemon whose database is away must not be restarted for it.
+/// Never accesses the database, because a daemon must not be restarted when its database is unavailable.
 #[utoipa::path(get, path = "/health/live", tag = "health", responses((status = 200, body = LivenessView)))]
 async fn get_health_live(State(monitoring): State<Monitoring>) -> Json<LivenessView> {
     Json(monitoring.live())
 }
 
-/// Whether the daemon takes work
+/// Check readiness
 ///
-/// 503 says in `code` what it waits for: `starting`, `draining`, `restoring`,
-/// `database_unavailable` (away, or its disk is full). It comes back by itself.
+/// A 503 response names the reason in `code`: `starting`, `draining`, `restoring` or `database_unavailable`
+/// (unreachable, or its disk is full). The daemon recovers without intervention.
 #[utoipa::path(
     get, path = "/health/ready", tag = "health",
     responses((status = 200, body = ReadinessView), (status = 503, body = ErrorBody)),
@@ -150,7 +150,9 @@ async fn get_health_ready(State(monitoring): State<Monitoring>) -> Result<Json<R
     monitoring.ready().await.map(Json).map_err(unready)
 }
 
-/// How the daemon is, and whether it still waits for its first API key
+/// Get public health
+///
+/// Also reports whether the daemon still waits for its first API key.
 #[utoipa::path(
     get, path = "/api/health", tag = "health",
     responses((status = 200, body = PublicHealthView), (status = 503, body = ErrorBody)),
@@ -159,13 +161,15 @@ async fn get_api_health(State(monitoring): State<Monitoring>) -> Result<Json<Pub
     monitoring.public_health().await.map(Json).map_err(unready)
 }
 
-/// What is here
+/// Get the API index
 #[utoipa::path(get, path = "/api/", tag = "health", responses((status = 200, body = ApiIndex)))]
 async fn get_api_index(State(monitoring): State<Monitoring>) -> Json<ApiIndex> {
     Json(monitoring.index())
 }
 
-/// The figures in Prometheus' text format, at most a second old
+/// Get Prometheus metrics
+///
+/// Returns metrics in the Prometheus text format, at most one second old.
 #[utoipa::path(
     get, path = "/api/metrics/prometheus", tag = "health",
     responses((status = 200, body = String, content_type = "text/plain; version=0.0.4; charset=utf-8")),
@@ -178,9 +182,9 @@ async fn get_metrics(State(monitoring): State<Monitoring>) -> Response {
     response
 }
 
-/// What the machine does, as far as the daemon may use it
+/// Get system resources
 ///
-/// A container's own limits count. What cannot be read is `null`.
+/// Reports what the daemon may use: limits of a container apply. Values that cannot be read are `null`.
 #[utoipa::path(
     get, path = "/api/monitoring/system", tag = "monitoring",
     responses((status = 200, body = SystemView)),

@@ -8,9 +8,10 @@ use utoipa::IntoParams;
 use crate::monitoring::model::{Granularity, HistoryPeriod, PerformanceHistory, PerformanceView};
 use crate::monitoring::service::Monitoring;
 
-/// Response times, throughput and failures of the last five minutes
+/// Get performance statistics
 ///
-/// Of all daemons over one database. Latencies are at most 3.2 % above what was measured.
+/// Covers the last five minutes of all daemons that share the database. Latencies are at most 3.2 % above the measured
+/// values.
 #[utoipa::path(
     get, path = "/api/monitoring/performance", tag = "monitoring",
     responses((status = 200, body = PerformanceView)),
@@ -25,14 +26,15 @@ pub(super) struct PerformanceQuery {
     /// Default: `day`.
     #[param(inline)]
     period: Option<HistoryPeriod>,
-    /// Default: minutes of an hour, hours of a day or week, days of a month. More than 1,500 points are refused.
+    /// Interval of the points. Default: minutes for an hour, hours for a day or week, days for a month. More than 1,500
+    /// points are rejected.
     #[param(inline)]
     granularity: Option<Granularity>,
 }
 
-/// The same over time
+/// Get performance history
 ///
-/// Percentiles are those of all that was measured in a bucket, never averages of percentiles.
+/// Percentiles are computed from all measurements of an interval, never averaged.
 #[utoipa::path(
     get, path = "/api/monitoring/performance/history", tag = "monitoring", params(PerformanceQuery),
     responses((status = 200, body = PerformanceHistory)),

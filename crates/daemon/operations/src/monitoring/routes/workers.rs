@@ -8,7 +8,7 @@ use crate::monitoring::service::Monitoring;
 
 /// List background workers
 ///
-/// Those of the daemon that answers, with what each did since it started.
+/// Returns the workers of the responding daemon with their activity since its start.
 #[utoipa::path(
     get, path = "/api/monitoring/workers", operation_id = "list_workers", tag = "monitoring",
     responses((status = 200, body = WorkerList)),

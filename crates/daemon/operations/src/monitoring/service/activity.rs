@@ -1,4 +1,4 @@
-//! What happened lately.
+//! Recent events.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use crate::monitoring::error::MonitoringError;
 use crate::monitoring::model::{ActivityView, RecentEvent, TypeActivity, summary};
 use crate::monitoring::store;
 
-/// Of each type.
-const RECENT: u32 = 5;
+/// Maximum number of recent events per type.
+const MAX_RECENT_EVENTS: u32 = 5;
 
 impl Monitoring {
-    /// The events of the last hours by their type.
+    /// Returns the events of the last hours by type.
     ///
     /// # Errors
-    /// The database is away.
+    /// The database is unavailable.
     pub async fn activity(&self, hours: u16) -> Result<ActivityView, MonitoringError> {
         let since = self.context.clock.now() - Duration::from_secs(u64::from(hours) * 3_600);
         let mut read = self.context.db.read_snapshot().await?;
         let mut by_type = BTreeMap::new();
         for (event_type, count, last_at) in store::count_events(&mut read, since).await? {
-            let events = store::list_recent_events(&mut read, &event_type, since, RECENT).await?;
+            let events = store::list_recent_events(&mut read, &event_type, since, MAX_RECENT_EVENTS).await?;
             let recent = events.into_iter().map(|event| RecentEvent {
                 summary: summary(&event_type, &event.data),
                 id: event.id,

@@ -1,4 +1,4 @@
-//! What came of it, day by day.
+//! Daily statistics.
 
 use agentd_core::rollups::{Counter, UsageSum};
 use jiff::civil::Date;
@@ -8,13 +8,13 @@ use super::usage::tool_usage;
 use crate::monitoring::error::MonitoringError;
 use crate::monitoring::model::{AnalyticsView, DayCounts, DayView, TopAgent};
 
-/// Days that are answered at most: a year, also one that is a leap year.
+/// Maximum number of days: a leap year.
 const MAX_DAYS: i32 = 366;
 const DEFAULT_DAYS: u16 = 30;
-const TOP: usize = 10;
+const MAX_TOP_ENTRIES: usize = 10;
 
-/// What a day counts, whatever the label.
-const DAILY: [Counter; 9] = [
+/// Counters of a day, independent of the label.
+const DAILY_COUNTERS: [Counter; 9] = [
     Counter::Conversations,
     Counter::Messages,
     Counter::TurnsByOrigin,
@@ -38,7 +38,7 @@ impl DayCounts {
             Counter::Deliveries => &mut self.deliveries,
             Counter::DeadLetters => &mut self.dead_letters,
             Counter::Episodes => &mut self.episodes,
-            // The same things by another label.
+            // The same events with another label.
             Counter::Turns | Counter::FailedTurns | Counter::FailedToolCalls | Counter::ToolCallsByAgent => return,
         } += count;
     }
@@ -51,10 +51,10 @@ impl DayCounts {
 }
 
 impl Monitoring {
-    /// The last 30 days, or the days between the two, both included.
+    /// Returns the last 30 days, or the days from `start` to `end`, inclusive.
     ///
     /// # Errors
-    /// `Invalid` where there are none or too many, or the database is away.
+    /// `Invalid` for an empty or too long range, or the database is unavailable.
     pub async fn analytics(&self, start: Option<Date>, end: Option<Date>) -> Result<AnalyticsView, MonitoringError> {
         let days = self.days_between(start, end)?;
         let zone = self.sources.rollups.days();
@@ -62,12 +62,12 @@ impl Monitoring {
         let mut counts = vec![DayCounts::default(); days.len()];
         let mut sums = vec![UsageSum::default(); days.len()];
         let rollups = &self.sources.rollups;
-        for (at, counter, count) in rollups.counted_over_time(buckets.period(), &DAILY).await? {
+        for (at, counter, count) in rollups.list_counters(buckets.period(), &DAILY_COUNTERS).await? {
             if let Some(day) = buckets.position(at).and_then(|position| counts.get_mut(position)) {
                 day.count(counter, count);
             }
         }
-        for (at, sum) in rollups.usage_over_time(buckets.period()).await? {
+        for (at, sum) in rollups.list_usage(buckets.period()).await? {
             if let Some(day) = buckets.position(at).and_then(|position| sums.get_mut(position)) {
                 day.add(&sum);
             }
@@ -82,7 +82,7 @@ impl Monitoring {
         let mut top =
             self.counts(buckets.period(), &[Counter::Turns, Counter::ToolCalls, Counter::FailedToolCalls]).await?;
         let mut top_tools = tool_usage(&mut top);
-        top_tools.truncate(TOP);
+        top_tools.truncate(MAX_TOP_ENTRIES);
         let day = |(date, counts): (&Date, DayCounts)| DayView { date: date.to_string(), counts };
         Ok(AnalyticsView {
             start: days.first().map(Date::to_string).unwrap_or_default(),
@@ -117,14 +117,14 @@ impl Monitoring {
         let names = self.agent_names().await?;
         let mut turns: Vec<(String, u64)> = turns.into_iter().collect();
         turns.sort_by_key(|(_, turns)| std::cmp::Reverse(*turns));
-        turns.truncate(TOP);
+        turns.truncate(MAX_TOP_ENTRIES);
         let agent = |(id, turns): (String, u64)| TopAgent { svc_name: names.get(&id).cloned(), agent_id: id, turns };
         Ok(turns.into_iter().map(agent).collect())
     }
 }
 
 impl DayCounts {
-    /// All but what calls used, whose cost may be unknown.
+    /// Adds all counts except usage, whose cost may be unknown.
     fn add(&mut self, day: &Self) {
         self.conversations += day.conversations;
         self.messages += day.messages;

@@ -1,4 +1,4 @@
-//! How the components do.
+//! Health of components.
 
 use std::time::Duration;
 
@@ -7,23 +7,23 @@ use agentd_engine::providers::{DefaultCheck, ProviderError};
 use agentd_store::StoreError;
 use tokio::time::Instant;
 
-use super::performance::{WINDOW, merged};
-use super::{Found, Monitoring};
+use super::performance::{WINDOW, merge_by_label};
+use super::{MeasuredHealth, Monitoring};
 use crate::monitoring::error::{MonitoringError, NotReady};
 use crate::monitoring::model::{
-    ComponentView, ComponentsView, VERSION, WorkerState, millis, of_calls, of_requests, of_workers, worst,
+    ComponentView, ComponentsView, VERSION, WorkerState, millis, rate_calls, rate_requests, rate_workers, worst,
 };
 
-/// A component that takes longer is away.
-const TIME_LIMIT: Duration = Duration::from_secs(2);
-/// So is a provider, over a network.
-const PROVIDER_TIME_LIMIT: Duration = Duration::from_secs(10);
+/// Maximum duration of a check; a slower component counts as unavailable.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum duration of a provider's check, which includes the network.
+const PROVIDER_CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Smallest latency that is shown: 0 means that nothing was measured.
+/// Minimum latency that is reported; 0 means that nothing was measured.
 const MIN_LATENCY_MS: f64 = 0.001;
 
 impl Monitoring {
-    /// Every component, at most a second ago.
+    /// Returns all components, checked at most one second ago.
     pub async fn components(&self) -> ComponentsView {
         let mut last = self.components.last.lock().await;
         if let Some(found) = &*last
@@ -31,11 +31,11 @@ impl Monitoring {
         {
             return found.clone();
         }
-        let found = self.find_components().await;
+        let found = self.collect_components().await;
         last.insert(found).clone()
     }
 
-    /// One of them.
+    /// Returns one component.
     ///
     /// # Errors
     /// `UnknownComponent`.
@@ -46,17 +46,17 @@ impl Monitoring {
         found.ok_or_else(|| MonitoringError::UnknownComponent { id: id.chars().take(64).collect(), known })
     }
 
-    /// Asks all of them now, and the default provider for something that costs nothing.
+    /// Checks all components now, and the default provider with a call that costs nothing.
     ///
     /// # Errors
-    /// The database is away while the provider is looked for.
+    /// The database is unavailable while the default provider is resolved.
     pub async fn check_components(&self) -> Result<ComponentsView, MonitoringError> {
         let started = Instant::now();
-        let asked = tokio::time::timeout(PROVIDER_TIME_LIMIT, self.sources.providers.check_default()).await;
+        let asked = tokio::time::timeout(PROVIDER_CHECK_TIMEOUT, self.sources.providers.check_default()).await;
         let elapsed = millis(started.elapsed());
         let found = match asked {
-            Ok(Ok(check)) => of_default(check, elapsed),
-            Ok(Err(error)) if is_away(&error) => (ComponentHealth::unknown(CANNOT_TELL), None),
+            Ok(Ok(check)) => rate_default_check(check, elapsed),
+            Ok(Err(error)) if is_unavailable(&error) => (ComponentHealth::unknown(DATABASE_UNAVAILABLE), None),
             Ok(Err(error)) => return Err(error.into()),
             Err(_) => {
                 let message =
@@ -66,21 +66,21 @@ impl Monitoring {
         };
         *self.components.asked.lock() = Some((self.context.clock.now(), found));
         let mut last = self.components.last.lock().await;
-        let found = self.find_components().await;
+        let found = self.collect_components().await;
         Ok(last.insert(found).clone())
     }
 
-    async fn find_components(&self) -> ComponentsView {
-        let lately = self.sources.rollups.latencies(self.window().0, &[Series::Requests, Series::ModelCall]).await;
+    async fn collect_components(&self) -> ComponentsView {
+        let recent = self.sources.rollups.latencies(self.window().0, &[Series::Requests, Series::ModelCall]).await;
         let mut components = vec![
-            self.view("api", "API", self.api(&lately)),
-            self.ask(&*self.components.database).await,
+            self.view("api", "API", self.api(&recent)),
+            self.run_check(&*self.components.database).await,
             self.view("workers", "Workers", self.workers()),
         ];
         for check in &self.components.checks {
-            components.push(self.ask(&**check).await);
+            components.push(self.run_check(&**check).await);
         }
-        components.push(self.view("ai", "AI providers", self.ai(&lately)));
+        components.push(self.view("ai", "AI providers", self.ai(&recent)));
         ComponentsView {
             overall: worst(components.iter().map(|component| component.status)),
             uptime: self.readiness.uptime().as_secs(),
@@ -90,7 +90,7 @@ impl Monitoring {
         }
     }
 
-    fn view(&self, id: &'static str, name: &'static str, (health, latency): Found) -> ComponentView {
+    fn view(&self, id: &'static str, name: &'static str, (health, latency): MeasuredHealth) -> ComponentView {
         let mut latencies = self.components.latencies.lock();
         if let Some(latency) = latency {
             latencies.insert(id, latency.max(MIN_LATENCY_MS));
@@ -106,40 +106,41 @@ impl Monitoring {
         ComponentView { id, name, status: health.status, latency, message: health.message, last_check }
     }
 
-    async fn ask(&self, check: &dyn HealthCheck) -> ComponentView {
+    async fn run_check(&self, check: &dyn HealthCheck) -> ComponentView {
         let started = Instant::now();
-        let health = tokio::time::timeout(TIME_LIMIT, check.check()).await.unwrap_or_else(|_| {
+        let health = tokio::time::timeout(CHECK_TIMEOUT, check.check()).await.unwrap_or_else(|_| {
             ComponentHealth::unhealthy(format!("{} does not answer within two seconds", check.name()))
         });
         self.view(check.id(), check.name(), (health, Some(millis(started.elapsed()))))
     }
 
-    fn api(&self, lately: &Lately) -> Found {
+    fn api(&self, recent: &RecentLatencies) -> MeasuredHealth {
         if let Some(not_ready) = NotReady::from_phase(self.readiness.phase()) {
             return (ComponentHealth::degraded(not_ready.to_string()), None);
         }
-        let Ok(lately) = lately else { return (ComponentHealth::unknown(CANNOT_TELL), None) };
-        let requests = of_series(lately, Series::Requests);
+        let Ok(recent) = recent else { return (ComponentHealth::unknown(DATABASE_UNAVAILABLE), None) };
+        let requests = of_series(recent, Series::Requests);
         let recorded = requests.into_iter().next().map(|(_, recorded)| recorded).unwrap_or_default();
-        (of_requests(&recorded), recorded.latency.quantile_ms(0.95))
+        (rate_requests(&recorded), recorded.latency.quantile_ms(0.95))
     }
 
-    fn workers(&self) -> Found {
+    fn workers(&self) -> MeasuredHealth {
         let now = Instant::now();
         let states = self.sources.records.all().into_iter().map(|(name, record)| WorkerState {
             name,
             is_late: record.is_late(now),
             failures_in_a_row: record.failures_in_a_row,
         });
-        let health = of_workers(&states.collect::<Vec<_>>());
+        let health = rate_workers(&states.collect::<Vec<_>>());
         (health, Some(millis(now.elapsed())))
     }
 
-    /// By the calls of the last five minutes; without any, by what the default provider said in that time.
-    fn ai(&self, lately: &Lately) -> Found {
-        let Ok(lately) = lately else { return (ComponentHealth::unknown(CANNOT_TELL), None) };
-        let calls = of_series(lately, Series::ModelCall);
-        if let Some(health) = of_calls(&calls) {
+    /// Rates the model calls of the last five minutes; without any, uses the last check of the default provider in that
+    /// time.
+    fn ai(&self, recent: &RecentLatencies) -> MeasuredHealth {
+        let Ok(recent) = recent else { return (ComponentHealth::unknown(DATABASE_UNAVAILABLE), None) };
+        let calls = of_series(recent, Series::ModelCall);
+        if let Some(health) = rate_calls(&calls) {
             let mut all = Recorded::default();
             calls.iter().for_each(|(_, recorded)| all.merge(recorded));
             return (health, all.latency.quantile_ms(0.95));
@@ -155,20 +156,20 @@ impl Monitoring {
     }
 }
 
-const CANNOT_TELL: &str = "It cannot be told while the database is away";
+const DATABASE_UNAVAILABLE: &str = "It cannot be told while the database is away";
 
-type Lately = Result<Vec<agentd_core::rollups::LatencyBucket>, StoreError>;
+type RecentLatencies = Result<Vec<agentd_core::rollups::LatencyBucket>, StoreError>;
 
-fn of_series(lately: &[agentd_core::rollups::LatencyBucket], series: Series) -> Vec<(String, Recorded)> {
-    merged(lately.iter().filter(|bucket| bucket.series == series))
+fn of_series(recent: &[agentd_core::rollups::LatencyBucket], series: Series) -> Vec<(String, Recorded)> {
+    merge_by_label(recent.iter().filter(|bucket| bucket.series == series))
 }
 
-fn is_away(error: &ProviderError) -> bool {
+fn is_unavailable(error: &ProviderError) -> bool {
     matches!(agentd_base::DomainError::kind(error), agentd_base::ErrorKind::Unavailable)
 }
 
-/// `elapsed_ms`: how long the check took.
-fn of_default(check: DefaultCheck, elapsed_ms: f64) -> Found {
+/// Converts the check of the default provider; `elapsed_ms` is its duration.
+fn rate_default_check(check: DefaultCheck, elapsed_ms: f64) -> MeasuredHealth {
     match check {
         DefaultCheck::Answered { latency, .. } => {
             (ComponentHealth::healthy(), Some(latency.map_or(elapsed_ms, millis)))

@@ -1,4 +1,4 @@
-//! The use cases of monitoring.
+//! Operations of monitoring.
 
 mod activity;
 mod analytics;
@@ -39,23 +39,23 @@ use super::store;
 use super::system::{SystemProbe, SystemView};
 pub use tokens::TokensPeriod;
 
-/// The domain that knows credentials says whether bootstrap mode is on.
+/// Reports whether bootstrap mode is active; implemented by the domain that manages credentials.
 pub trait ReportsBootstrap: Send + Sync {
-    /// Asks the database once a second at most: everybody may ask for it.
+    /// Queries the database at most once a second, because the endpoint is public.
     ///
     /// # Errors
-    /// The database is away.
+    /// The database is unavailable.
     fn bootstrap_mode(&self) -> BoxFuture<'_, Result<bool, StoreError>>;
 }
 
-/// A domain with a queue of its own says what waits in it.
+/// Reports the depth of a domain's own queue.
 pub trait ReportsQueue: Send + Sync {
     /// # Errors
-    /// The database is away.
+    /// The database is unavailable.
     fn depth(&self) -> BoxFuture<'_, Result<QueueDepth, StoreError>>;
 }
 
-/// Where figures and the names in them come from.
+/// Sources of statistics and names.
 #[derive(Clone)]
 pub struct FigureSources {
     pub settings: Settings,
@@ -74,18 +74,18 @@ impl std::fmt::Debug for FigureSources {
     }
 }
 
-/// A component's health, and its latency where one was measured.
-type Found = (ComponentHealth, Option<f64>);
+/// Health of a component, and its latency if one was measured.
+type MeasuredHealth = (ComponentHealth, Option<f64>);
 
-/// What is asked, and what was found last.
+/// Components, and their last results.
 struct Components {
     database: Arc<dyn HealthCheck>,
-    /// Of the domains.
+    /// Checks of the domains.
     checks: Vec<Arc<dyn HealthCheck>>,
     last: tokio::sync::Mutex<Option<ComponentsView>>,
-    /// What the default provider said when it was asked.
-    asked: Mutex<Option<(Timestamp, Found)>>,
-    /// The last measured latency of each component.
+    /// Result of the last check of the default provider.
+    asked: Mutex<Option<(Timestamp, MeasuredHealth)>>,
+    /// Last measured latency of each component.
     latencies: Mutex<BTreeMap<&'static str, f64>>,
 }
 
@@ -116,7 +116,7 @@ impl std::fmt::Debug for Monitoring {
 }
 
 impl Monitoring {
-    /// `checks` are the domains' own; the database's comes with monitoring.
+    /// `checks` are those of the domains; the check of the database is added.
     pub fn new(
         context: &AppContext,
         readiness: Readiness,
@@ -136,7 +136,7 @@ impl Monitoring {
         Detached::new(Self { context, readiness, probe, metrics, bootstrap, sources, components, system })
     }
 
-    /// The figures of the daemon.
+    /// Returns the metrics registry.
     #[must_use]
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
@@ -147,13 +147,13 @@ impl Monitoring {
         &self.readiness
     }
 
-    /// The days of the profile's time zone.
+    /// Returns the calendar of the profile's time zone.
     #[must_use]
     pub fn zone(&self) -> Zoned {
         self.sources.rollups.days()
     }
 
-    /// Says that the process answers, and nothing of anything else.
+    /// Reports that the process responds.
     #[must_use]
     pub fn live(&self) -> LivenessView {
         LivenessView { status: "alive" }
@@ -161,13 +161,13 @@ impl Monitoring {
 
     #[must_use]
     pub fn health(&self) -> HealthView {
-        health_of(&self.readiness, self.probe.last_outcome().is_ok())
+        health_view(&self.readiness, self.probe.last_outcome().is_ok())
     }
 
-    /// Whether work may be sent here.
+    /// Returns whether the daemon accepts work.
     ///
     /// # Errors
-    /// What the daemon waits for.
+    /// The reason why the daemon is not ready.
     pub async fn ready(&self) -> Result<ReadinessView, NotReady> {
         if let Some(not_ready) = NotReady::from_phase(self.readiness.phase()) {
             return Err(not_ready);
@@ -177,7 +177,7 @@ impl Monitoring {
     }
 
     /// # Errors
-    /// The database is away.
+    /// The database is unavailable.
     pub async fn public_health(&self) -> Result<PublicHealthView, NotReady> {
         let bootstrap_mode = self.bootstrap.bootstrap_mode().await.map_err(|error| NotReady::Component {
             code: "database_unavailable",
@@ -207,18 +207,18 @@ impl Monitoring {
         }
     }
 
-    /// What the machine does.
+    /// Returns the state of the machine.
     pub async fn system(&self) -> SystemView {
         self.system.view(self.readiness.uptime()).await
     }
 
-    /// The figures in Prometheus' text format, at most a second old.
+    /// Returns the metrics in Prometheus text format, at most one second old.
     pub async fn scrape(&self) -> Bytes {
         self.metrics.scrape().await
     }
 }
 
-pub(super) fn health_of(readiness: &Readiness, is_database_there: bool) -> HealthView {
+pub(super) fn health_view(readiness: &Readiness, is_database_there: bool) -> HealthView {
     let status = match readiness.phase() {
         Phase::Ready if is_database_there => HEALTHY,
         Phase::Ready => DEGRADED,
@@ -230,7 +230,7 @@ pub(super) fn health_of(readiness: &Readiness, is_database_there: bool) -> Healt
 fn queue_depths(db: &Db) -> MetricList {
     let mut metrics = MetricList::default();
     let help =
-        "Items of the durable queues that wait (pending), are worked on (leased) or were given up (dead_letter).";
+        "Items in the durable queues: waiting (pending), in progress (leased) or permanently failed (dead_letter).";
     let family = Family::gauge("svc_queue_depth", help).by(&["queue", "status"]);
     metrics.read(family, db, async |db| {
         let depths = store::list_queue_depths(&mut db.read().await?).await?;

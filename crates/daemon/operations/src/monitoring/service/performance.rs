@@ -1,4 +1,4 @@
-//! Response times, throughput and failures.
+//! Latencies, throughput and failure rates.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,27 +15,27 @@ use crate::monitoring::model::{
 };
 use crate::monitoring::store;
 
-/// What "lately" means.
+/// Length of the window of recent values.
 pub(super) const WINDOW: Duration = Duration::from_secs(300);
 const MINUTE: i64 = 60_000_000;
 const SLOWEST_ROUTES: usize = 20;
-/// What points of the history are made of.
-const HISTORY: [Series; 3] = [Series::Requests, Series::Turn, Series::FirstToken];
-/// Histograms of so many minutes are read at once: a month has megabytes of them.
-const MINUTES_AT_ONCE: usize = 720;
+/// Series of the performance history.
+const HISTORY_SERIES: [Series; 3] = [Series::Requests, Series::Turn, Series::FirstToken];
+/// Maximum number of minutes whose histograms are read at once; a month has megabytes of them.
+const MAX_MINUTES_PER_READ: usize = 720;
 
-/// By label, whenever it was.
-pub(super) fn merged<'b>(buckets: impl Iterator<Item = &'b LatencyBucket>) -> Vec<(String, Recorded)> {
+/// Merges buckets of any time by label.
+pub(super) fn merge_by_label<'b>(buckets: impl Iterator<Item = &'b LatencyBucket>) -> Vec<(String, Recorded)> {
     let mut by_label: BTreeMap<&str, Vec<&LatencyBucket>> = BTreeMap::new();
     for bucket in buckets {
         by_label.entry(&bucket.label).or_default().push(bucket);
     }
     let mut sum = LatencySum::default();
-    let merge = |(label, buckets): (&str, Vec<&LatencyBucket>)| (label.to_owned(), summed(&mut sum, &buckets));
+    let merge = |(label, buckets): (&str, Vec<&LatencyBucket>)| (label.to_owned(), sum_buckets(&mut sum, &buckets));
     by_label.into_iter().map(merge).collect()
 }
 
-fn summed(sum: &mut LatencySum, buckets: &[&LatencyBucket]) -> Recorded {
+fn sum_buckets(sum: &mut LatencySum, buckets: &[&LatencyBucket]) -> Recorded {
     buckets.iter().for_each(|bucket| sum.add(&bucket.histogram));
     Recorded { latency: sum.take(), errors: buckets.iter().map(|bucket| bucket.errors).sum() }
 }
@@ -45,7 +45,7 @@ fn start_of_minute(at: Timestamp) -> Timestamp {
 }
 
 impl Monitoring {
-    /// The last five minutes, whole minutes of them, and how long that is.
+    /// Returns the period of the last five minutes, rounded to whole minutes, and its length.
     pub(super) fn window(&self) -> (Period, Duration) {
         let now = self.context.clock.now();
         let from = start_of_minute(now - WINDOW);
@@ -53,16 +53,16 @@ impl Monitoring {
         (Period { from, to }, now.since(from))
     }
 
-    /// How the daemon did in the last five minutes.
+    /// Returns the performance of the last five minutes.
     ///
     /// # Errors
-    /// The database is away.
+    /// The database is unavailable.
     pub async fn performance(&self) -> Result<PerformanceView, MonitoringError> {
         const ALL: [Series; 6] =
             [Series::Requests, Series::Request, Series::Turn, Series::FirstToken, Series::ModelCall, Series::Tool];
         let (period, elapsed) = self.window();
         let buckets = self.sources.rollups.latencies(period, &ALL).await?;
-        let of = |series| merged(buckets.iter().filter(move |bucket| bucket.series == series));
+        let of = |series| merge_by_label(buckets.iter().filter(move |bucket| bucket.series == series));
         let one = |series| of(series).pop().map(|(_, recorded)| recorded).unwrap_or_default();
         let seconds = elapsed.as_secs_f64();
         let route = |(route, recorded): (String, Recorded)| RouteFigures {
@@ -110,16 +110,16 @@ impl Monitoring {
         Ok(all)
     }
 
-    /// How the daemon did over some time.
+    /// Returns the performance over a period.
     ///
     /// # Errors
-    /// `Invalid` for more points than are answered, or the database is away.
+    /// `Invalid` if there are too many points, or the database is unavailable.
     pub async fn performance_history(
         &self,
         period: HistoryPeriod,
         granularity: Option<Granularity>,
     ) -> Result<PerformanceHistory, MonitoringError> {
-        let granularity = granularity.unwrap_or(Granularity::fitting(period));
+        let granularity = granularity.unwrap_or(Granularity::default_for(period));
         let points = granularity.points(period);
         if points > MAX_POINTS {
             let message = format!(
@@ -132,10 +132,10 @@ impl Monitoring {
         let buckets = self.buckets(granularity, u16::try_from(points).unwrap_or(u16::MAX));
         let periods: Vec<Period> = buckets.each().collect();
         let mut points = Vec::with_capacity(periods.len());
-        let chunks = periods.chunks((MINUTES_AT_ONCE / granularity.minutes()).max(1));
+        let chunks = periods.chunks((MAX_MINUTES_PER_READ / granularity.minutes()).max(1));
         let mut measured: Option<(&[Period], Vec<LatencyBucket>)> = None;
         for periods in chunks.map(Some).chain([None]) {
-            // These are read while those before them are added up.
+            // The next chunk is read while the previous one is aggregated.
             let next = async {
                 let Some(periods) = periods else { return Ok(None) };
                 Ok::<_, MonitoringError>(Some((periods, self.read(periods).await?)))
@@ -151,26 +151,26 @@ impl Monitoring {
         Ok(PerformanceHistory { period, granularity, points })
     }
 
-    /// What was measured in these periods, which follow each other.
+    /// Reads the measurements of consecutive periods.
     async fn read(&self, periods: &[Period]) -> Result<Vec<LatencyBucket>, MonitoringError> {
         let (Some(first), Some(last)) = (periods.first(), periods.last()) else { return Ok(Vec::new()) };
-        Ok(self.sources.rollups.latencies(Period { from: first.from, to: last.to }, &HISTORY).await?)
+        Ok(self.sources.rollups.latencies(Period { from: first.from, to: last.to }, &HISTORY_SERIES).await?)
     }
 
-    /// Adds a point for each of these periods.
+    /// Adds one point per period.
     fn add_points(&self, periods: &[Period], measured: &[LatencyBucket], points: &mut Vec<PerformancePoint>) {
         let mut of_points = vec![[const { Vec::new() }; 3]; periods.len()];
         for bucket in measured {
-            let series = HISTORY.iter().position(|series| *series == bucket.series);
-            let begun = periods.partition_point(|period| period.from <= bucket.at);
-            let point = begun.checked_sub(1).and_then(|position| of_points.get_mut(position));
+            let series = HISTORY_SERIES.iter().position(|series| *series == bucket.series);
+            let started = periods.partition_point(|period| period.from <= bucket.at);
+            let point = started.checked_sub(1).and_then(|position| of_points.get_mut(position));
             if let Some(found) = series.and_then(|series| point?.get_mut(series)) {
                 found.push(bucket);
             }
         }
         let (now, mut sum) = (self.context.clock.now(), LatencySum::default());
         for (period, found) in periods.iter().zip(of_points) {
-            let [requests, turns, first_tokens] = found.map(|found| summed(&mut sum, &found));
+            let [requests, turns, first_tokens] = found.map(|found| sum_buckets(&mut sum, &found));
             let seconds = period.to.min(now).since(period.from).as_secs_f64();
             points.push(PerformancePoint {
                 start: period.from,
@@ -180,7 +180,7 @@ impl Monitoring {
         }
     }
 
-    /// The last of them, the one of now included.
+    /// Returns the last `count` intervals, including the current one.
     fn buckets(&self, granularity: Granularity, count: u16) -> Buckets {
         let (now, zone) = (self.context.clock.now(), self.sources.rollups.days());
         match granularity {

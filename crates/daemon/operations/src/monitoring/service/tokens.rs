@@ -1,4 +1,4 @@
-//! Tokens and what they cost.
+//! Token usage and cost.
 
 use agentd_core::rollups::{Period, UsageDimension, UsageSum};
 
@@ -6,7 +6,7 @@ use super::Monitoring;
 use crate::monitoring::error::MonitoringError;
 use crate::monitoring::model::{ModelTokens, ProjectTokens, TokensPoint, TokensView, Trend, percentage};
 
-/// Of what history is asked for.
+/// Period of a usage history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokensPeriod {
     /// 24 hours.
@@ -17,17 +17,17 @@ pub enum TokensPeriod {
     Month,
 }
 
-const DAYS_OF_TREND: u16 = 7;
+const TREND_DAYS: u16 = 7;
 
-/// From before everything to behind everything.
+/// Covers every possible time.
 const ALL_TIME: Period =
     Period { from: agentd_base::Timestamp::from_micros(i64::MIN), to: agentd_base::Timestamp::from_micros(i64::MAX) };
 
 impl Monitoring {
-    /// What was used of all time, today, and against the limits.
+    /// Returns total usage, today's usage, and the limits.
     ///
     /// # Errors
-    /// The database is away.
+    /// The database is unavailable.
     pub async fn tokens(&self) -> Result<TokensView, MonitoringError> {
         self.sources.settings.refresh().await?;
         let (providers, rollups) = (&self.sources.providers, &self.sources.rollups);
@@ -35,7 +35,7 @@ impl Monitoring {
         let models = providers.model_totals().await?;
         let mut all = UsageSum::default();
         models.iter().for_each(|(_, sum)| all.add(sum));
-        let projects = rollups.usage_by(ALL_TIME, UsageDimension::Project).await?;
+        let projects = rollups.sum_usage_by(ALL_TIME, UsageDimension::Project).await?;
         Ok(TokensView {
             total_used: figures.total_used,
             total_limit: figures.total_limit,
@@ -69,22 +69,22 @@ impl Monitoring {
 
     async fn trend(&self) -> Result<Trend, MonitoringError> {
         let (zone, now) = (self.sources.rollups.days(), self.context.clock.now());
-        let days = zone.last_days(now, 2 * DAYS_OF_TREND);
+        let days = zone.last_days(now, 2 * TREND_DAYS);
         let buckets = zone.days(&days);
         let (mut before, mut lately) = (0, 0);
-        for (at, sum) in self.sources.rollups.usage_over_time(buckets.period()).await? {
+        for (at, sum) in self.sources.rollups.list_usage(buckets.period()).await? {
             match buckets.position(at) {
-                Some(day) if day < usize::from(DAYS_OF_TREND) => before += sum.total_tokens(),
+                Some(day) if day < usize::from(TREND_DAYS) => before += sum.total_tokens(),
                 _ => lately += sum.total_tokens(),
             }
         }
         Ok(Trend::between(before, lately))
     }
 
-    /// What was used over some time, hours and days without anything included.
+    /// Returns usage over a period, including empty hours and days.
     ///
     /// # Errors
-    /// The database is away.
+    /// The database is unavailable.
     pub async fn tokens_history(&self, period: TokensPeriod) -> Result<Vec<TokensPoint>, MonitoringError> {
         self.sources.settings.refresh().await?;
         let (zone, now) = (self.sources.rollups.days(), self.context.clock.now());
@@ -94,7 +94,7 @@ impl Monitoring {
             TokensPeriod::Month => zone.days(&zone.last_days(now, 30)),
         };
         let mut sums = vec![UsageSum::default(); buckets.len()];
-        for (at, sum) in self.sources.rollups.usage_over_time(buckets.period()).await? {
+        for (at, sum) in self.sources.rollups.list_usage(buckets.period()).await? {
             if let Some(bucket) = buckets.position(at).and_then(|position| sums.get_mut(position)) {
                 bucket.add(&sum);
             }

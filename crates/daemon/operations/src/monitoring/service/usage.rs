@@ -1,4 +1,4 @@
-//! Who used what.
+//! Usage by agent, tool, source and key.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,21 +12,21 @@ use crate::monitoring::model::{AgentUsage, KeyUsage, SourceUsage, ToolUsage, Usa
 pub(super) type Counts = HashMap<Counter, BTreeMap<String, u64>>;
 
 impl Monitoring {
-    /// What the last days used, today included, by agent, tool, source and key.
+    /// Returns the usage of the last days, including today, by agent, tool, source and key.
     ///
     /// # Errors
-    /// The database is away.
+    /// The database is unavailable.
     pub async fn usage(&self, days: u16) -> Result<UsageView, MonitoringError> {
         const BY_AGENT: [Counter; 2] = [Counter::Turns, Counter::ToolCallsByAgent];
-        const OTHERS: [Counter; 3] = [Counter::TurnsByOrigin, Counter::ToolCalls, Counter::FailedToolCalls];
+        const TOTALS: [Counter; 3] = [Counter::TurnsByOrigin, Counter::ToolCalls, Counter::FailedToolCalls];
         self.sources.settings.refresh().await?;
         let (zone, now) = (self.sources.rollups.days(), self.context.clock.now());
         let period = zone.days(&zone.last_days(now, days)).period();
         let used = |dimension| self.used(period, dimension);
-        // Each is a query of its own, and of a year some take tens of milliseconds.
+        // Run concurrently, because for a year some of these queries take tens of milliseconds.
         let (mut counts_by_agent, mut counts, agents, sources, keys) = tokio::try_join!(
             self.counts(period, &BY_AGENT),
-            self.counts(period, &OTHERS),
+            self.counts(period, &TOTALS),
             used(UsageDimension::Agent),
             used(UsageDimension::Origin),
             used(UsageDimension::Key),
@@ -46,18 +46,18 @@ impl Monitoring {
     }
 
     async fn used(&self, period: Period, by: UsageDimension) -> Result<Vec<(String, UsageSum)>, MonitoringError> {
-        Ok(self.sources.rollups.usage_by(period, by).await?)
+        Ok(self.sources.rollups.sum_usage_by(period, by).await?)
     }
 
     pub(super) async fn counts(&self, period: Period, counters: &[Counter]) -> Result<Counts, MonitoringError> {
         let mut counts = Counts::new();
-        for (counter, label, count) in self.sources.rollups.counted(period, counters).await? {
+        for (counter, label, count) in self.sources.rollups.sum_counters(period, counters).await? {
             counts.entry(counter).or_default().insert(label, count);
         }
         Ok(counts)
     }
 
-    /// Names of agents that are there, by their ids.
+    /// Returns the names of existing agents by id.
     pub(super) async fn agent_names(&self) -> Result<HashMap<String, String>, MonitoringError> {
         let agents = self.sources.agents.list().await?;
         Ok(agents.iter().map(|agent| (agent.id.to_string(), agent.svc_name.clone())).collect())
@@ -118,7 +118,7 @@ impl Monitoring {
     }
 }
 
-/// With the sums of all of them: every call and every turn has one source.
+/// Returns usage by source with totals: every call and every turn has exactly one source.
 fn source_usage(used: Vec<(String, UsageSum)>, counts: &mut Counts) -> (Vec<SourceUsage>, UsageSum, u64) {
     let mut sources: BTreeMap<String, (UsageSum, u64)> = BTreeMap::new();
     for (source, sum) in used {
@@ -145,13 +145,13 @@ fn source_usage(used: Vec<(String, UsageSum)>, counts: &mut Counts) -> (Vec<Sour
     (sources, all, all_turns)
 }
 
-/// Those that were called most first.
+/// Returns tools by number of calls, highest first.
 pub(super) fn tool_usage(counts: &mut Counts) -> Vec<ToolUsage> {
     let mut failed = counts.remove(&Counter::FailedToolCalls).unwrap_or_default();
-    let called = counts.remove(&Counter::ToolCalls).unwrap_or_default();
+    let tool_calls = counts.remove(&Counter::ToolCalls).unwrap_or_default();
     let usage =
         |(tool, calls): (String, u64)| ToolUsage { failed_calls: failed.remove(&tool).unwrap_or(0), tool, calls };
-    let mut tools: Vec<ToolUsage> = called.into_iter().map(usage).collect();
+    let mut tools: Vec<ToolUsage> = tool_calls.into_iter().map(usage).collect();
     tools.sort_by_key(|tool| std::cmp::Reverse(tool.calls));
     tools
 }

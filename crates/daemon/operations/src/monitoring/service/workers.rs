@@ -1,4 +1,4 @@
-//! The background workers of this daemon.
+//! Background workers of this daemon.
 
 use agentd_core::runtime::WorkerRecord;
 use tokio::time::Instant;
@@ -7,7 +7,7 @@ use super::Monitoring;
 use crate::monitoring::model::{RetentionView, WorkerList, WorkerView};
 
 impl Monitoring {
-    /// Every worker by its name, and what it did since this daemon started.
+    /// Returns all workers by name with their activity since this daemon started.
     #[must_use]
     pub fn list_workers(&self) -> WorkerList {
         let now = Instant::now();

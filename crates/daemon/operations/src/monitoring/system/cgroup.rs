@@ -1,18 +1,19 @@
-//! What a container, or a service of the machine, may use at most: control groups of both versions, as `cgroups(7)`
-//! and the kernel's documentation describe them.
+//! Resource limits of a container or a system service: control groups of both versions, as described in `cgroups(7)`
+//! and the kernel documentation.
 //!
-//! A limit of a group holds for all below it, so the lowest on the way up counts. Where a container does not see the
-//! groups above its own, the path that the kernel tells leads nowhere, and the top of what is mounted is its own group.
+//! A limit of a group applies to all groups below it, so the lowest limit on the path to the root counts. In a
+//! container that does not see its parent groups, the path reported by the kernel does not exist, and the mounted root
+//! is the container's own group.
 
 use std::path::{Path, PathBuf};
 
-/// Reads a file of a folder; `None` where there is none.
+/// Reads a file; returns `None` if it does not exist.
 pub(super) type ReadFile<'r> = &'r dyn Fn(&Path) -> Option<String>;
 
-/// Where the groups are mounted.
+/// Mount point of the control groups.
 const MOUNT: &str = "/sys/fs/cgroup";
 
-/// The folders of this process's group, its own first, the top last.
+/// Folders of the group of this process, from its own to the root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Group {
     folders: Vec<PathBuf>,
@@ -27,13 +28,13 @@ pub(super) struct MemoryLimit {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct CpuLimit {
-    /// As many processors' time.
+    /// Quota as a number of processors.
     pub(super) cores: f64,
-    /// Time used by the group since it was made, in microseconds.
+    /// Processor time used by the group since its creation, in microseconds.
     pub(super) used_micros: u64,
 }
 
-/// The groups of one controller, in the order in which they are to be asked. `table` is `/proc/self/cgroup`.
+/// Returns the groups of a controller in order of precedence. `table` is the content of `/proc/self/cgroup`.
 fn groups(table: &str, controller: &str) -> Vec<Group> {
     let mut found = Vec::new();
     for line in table.lines() {
@@ -47,20 +48,22 @@ fn groups(table: &str, controller: &str) -> Vec<Group> {
         } else {
             continue;
         };
-        found.extend(mounts.into_iter().map(|mount| Group { folders: upwards(Path::new(&mount), path), is_v2 }));
+        found.extend(
+            mounts.into_iter().map(|mount| Group { folders: ancestors_within(Path::new(&mount), path), is_v2 }),
+        );
     }
     found
 }
 
-fn upwards(mount: &Path, path: &str) -> Vec<PathBuf> {
+fn ancestors_within(mount: &Path, path: &str) -> Vec<PathBuf> {
     let own = mount.join(path.trim_start_matches('/'));
-    // What lies above the mount is not the groups' any more.
+    // Paths above the mount point do not belong to the groups.
     let is_below = own.components().all(|part| part != std::path::Component::ParentDir);
     let own = if is_below { own } else { mount.to_path_buf() };
     own.ancestors().take_while(|folder| folder.starts_with(mount)).map(Path::to_path_buf).collect()
 }
 
-/// The lowest limit on memory, with what the group that has it uses; `None` where there is none.
+/// Returns the lowest memory limit and the usage of its group; `None` if there is none.
 pub(super) fn memory_limit(table: &str, read: ReadFile<'_>) -> Option<MemoryLimit> {
     let of_folder = |folder: &PathBuf, is_v2: bool| {
         let (limit, usage, cache) = if is_v2 {
@@ -69,10 +72,10 @@ pub(super) fn memory_limit(table: &str, read: ReadFile<'_>) -> Option<MemoryLimi
             ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
         };
         let number = |name: &str| read(&folder.join(name))?.trim().parse::<u64>().ok();
-        // `max` is no number.
+        // `max` does not parse as a number.
         let limit = number(limit)?;
-        let cache = read(&folder.join("memory.stat")).and_then(|stat| value_of(&stat, cache));
-        // What is only cached goes as soon as somebody needs it.
+        let cache = read(&folder.join("memory.stat")).and_then(|stat| parse_stat(&stat, cache));
+        // Cached pages are reclaimed on demand.
         Some(MemoryLimit { limit, used: number(usage)?.saturating_sub(cache.unwrap_or_default()) })
     };
     let groups = groups(table, "memory");
@@ -80,16 +83,16 @@ pub(super) fn memory_limit(table: &str, read: ReadFile<'_>) -> Option<MemoryLimi
     limits.min_by_key(|limit| limit.limit)
 }
 
-/// The lowest quota of processor time, with what the group that has it used; `None` where there is none.
+/// Returns the lowest processor quota and the time used by its group; `None` if there is none.
 pub(super) fn cpu_limit(table: &str, read: ReadFile<'_>) -> Option<CpuLimit> {
     let mut lowest: Option<CpuLimit> = None;
     for group in groups(table, "cpu") {
         for (place, folder) in group.folders.iter().enumerate() {
             let Some(cores) = quota(folder, group.is_v2, read) else { continue };
             let used_micros = if group.is_v2 {
-                read(&folder.join("cpu.stat")).and_then(|stat| value_of(&stat, "usage_usec"))
+                read(&folder.join("cpu.stat")).and_then(|stat| parse_stat(&stat, "usage_usec"))
             } else {
-                used_v1(table, folder, place, read)
+                used_micros_v1(table, folder, place, read)
             };
             if let Some(used_micros) = used_micros
                 && lowest.is_none_or(|lowest| cores < lowest.cores)
@@ -113,17 +116,17 @@ fn quota(folder: &Path, is_v2: bool, read: ReadFile<'_>) -> Option<f64> {
     (quota > 0.0 && period > 0.0).then_some(quota / period)
 }
 
-/// Of version 1 another controller counts the time, in nanoseconds; it is often mounted together with `cpu`.
-fn used_v1(table: &str, folder: &Path, place: usize, read: ReadFile<'_>) -> Option<u64> {
-    let beside = groups(table, "cpuacct").into_iter().filter(|group| !group.is_v2);
-    let elsewhere = beside.filter_map(|group| group.folders.get(place).cloned());
+/// In version 1 the `cpuacct` controller counts the time in nanoseconds; it is often mounted together with `cpu`.
+fn used_micros_v1(table: &str, folder: &Path, place: usize, read: ReadFile<'_>) -> Option<u64> {
+    let v1_groups = groups(table, "cpuacct").into_iter().filter(|group| !group.is_v2);
+    let elsewhere = v1_groups.filter_map(|group| group.folders.get(place).cloned());
     let mut folders = std::iter::once(folder.to_path_buf()).chain(elsewhere);
     let nanos: u64 = folders.find_map(|folder| read(&folder.join("cpuacct.usage")))?.trim().parse().ok()?;
     Some(nanos / 1_000)
 }
 
-/// The number of a line `name number`.
-fn value_of(stat: &str, name: &str) -> Option<u64> {
+/// Returns the number in a line `name number`.
+fn parse_stat(stat: &str, name: &str) -> Option<u64> {
     stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
@@ -140,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_of_version_2_has_its_own_limits() {
+    fn v2_container_has_its_own_limits() {
         let read = files([
             ("memory.max", "536870912\n"),
             ("memory.current", "300000000\n"),
@@ -154,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_limit_on_the_way_up_counts() {
+    fn lowest_limit_on_the_path_applies() {
         let read = files([
             ("system.slice/agentd.service/memory.max", "max\n"),
             ("system.slice/agentd.service/memory.current", "10\n"),
@@ -170,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_of_version_1_sees_its_group_at_the_top() {
+    fn v1_container_sees_its_group_at_the_root() {
         let read = files([
             ("memory/memory.limit_in_bytes", "1000\n"),
             ("memory/memory.usage_in_bytes", "900\n"),
@@ -192,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn no_limit_is_none() {
+    fn absent_limit_is_none() {
         let read = files([
             ("memory.max", "max\n"),
             ("memory.current", "5\n"),
@@ -204,6 +207,6 @@ mod tests {
             assert_eq!(memory_limit(table, &read), None, "{table}");
             assert_eq!(cpu_limit(table, &read), None, "{table}");
         }
-        assert_eq!(upwards(Path::new(MOUNT), "/../../etc"), [Path::new(MOUNT)]);
+        assert_eq!(ancestors_within(Path::new(MOUNT), "/../../etc"), [Path::new(MOUNT)]);
     }
 }

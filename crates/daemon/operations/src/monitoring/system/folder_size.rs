@@ -1,4 +1,4 @@
-//! How much lies in a folder, counted at most now and then.
+//! Size of a folder, counted at most once in a while.
 
 use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// A count that is younger is not done again.
-const FRESH: Duration = Duration::from_secs(60);
-/// Counting takes at most one part in so many of the time.
-const SHARE: u32 = 50;
-/// Somebody who asks waits as long for the first count.
-const PATIENCE: Duration = Duration::from_millis(250);
-/// A folder with more is not counted to its end, and its size is not known.
+/// Minimum age of a count before it is repeated.
+const COUNT_TTL: Duration = Duration::from_secs(60);
+/// Minimum ratio of the pause to the duration of a count.
+const PAUSE_FACTOR: u32 = 50;
+/// Maximum time to wait for the first count.
+const FIRST_COUNT_TIMEOUT: Duration = Duration::from_millis(250);
+/// Maximum number of entries; the size of a larger folder is unknown.
 const MAX_ENTRIES: u64 = 10_000_000;
 
 #[derive(Debug, Default)]
@@ -37,12 +37,12 @@ impl FolderSize {
         Self { root: root.into(), state: Arc::default() }
     }
 
-    /// As it was counted last. Counts anew beside the answer when that is long ago; `None` until the first count is
-    /// done.
+    /// Returns the last count, and starts another one in the background if it is outdated; `None` until the first count
+    /// is complete.
     pub(super) async fn bytes(&self) -> Option<u64> {
         let is_due = {
             let mut state = self.state.lock();
-            let pause = FRESH.max(state.took.saturating_mul(SHARE));
+            let pause = COUNT_TTL.max(state.took.saturating_mul(PAUSE_FACTOR));
             let is_fresh = state.counted_at.is_some_and(|at| at.elapsed() < pause);
             let is_due = !state.is_counting && !is_fresh;
             state.is_counting |= is_due;
@@ -51,28 +51,28 @@ impl FolderSize {
         if is_due {
             let this = self.clone();
             let counting = tokio::task::spawn_blocking(move || this.count());
-            // The count goes on when nobody waits for it any more.
-            let _ = tokio::time::timeout(PATIENCE, counting).await;
+            // Counting continues after the timeout.
+            let _ = tokio::time::timeout(FIRST_COUNT_TIMEOUT, counting).await;
         }
         self.state.lock().bytes
     }
 
     fn count(&self) {
-        let begun = Instant::now();
-        let bytes = bytes_below(&self.root, MAX_ENTRIES);
+        let started = Instant::now();
+        let bytes = measure_folder(&self.root, MAX_ENTRIES);
         *self.state.lock() =
-            State { bytes, counted_at: Some(Instant::now()), took: begun.elapsed(), is_counting: false };
+            State { bytes, counted_at: Some(Instant::now()), took: started.elapsed(), is_counting: false };
     }
 }
 
-/// What a folder and all in it takes on the disk. Links are not followed, and a file with several names counts once.
-fn bytes_below(root: &Path, limit: u64) -> Option<u64> {
+/// Returns the disk usage of a folder. Symbolic links are not followed, and hard-linked files count once.
+fn measure_folder(root: &Path, limit: u64) -> Option<u64> {
     let (mut bytes, mut entries, mut linked) = (0u64, 0u64, HashSet::new());
     let mut folders: Vec<PathBuf> = vec![root.to_path_buf()];
     while let Some(folder) = folders.pop() {
         let found = match std::fs::read_dir(&folder) {
             Ok(found) => found,
-            // It went while it was looked at, which anything but the root may.
+            // A subfolder may be deleted during the count; the root may not.
             Err(_) if folder != root => continue,
             Err(_) => return None,
         };
@@ -87,7 +87,7 @@ fn bytes_below(root: &Path, limit: u64) -> Option<u64> {
             } else if metadata.nlink() > 1 && !linked.insert((metadata.dev(), metadata.ino())) {
                 continue;
             }
-            // `stat(2)` counts in these, whatever the file system's own blocks are.
+            // `stat(2)` counts blocks of 512 bytes on every file system.
             bytes = bytes.saturating_add(metadata.blocks().saturating_mul(512));
         }
     }
@@ -99,23 +99,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_as_large_as_what_is_in_it() {
+    fn folder_size_counts_hard_links_once_and_skips_symlinks() {
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("inner");
         std::fs::create_dir(&inner).unwrap();
         std::fs::write(inner.join("file"), vec![7u8; 1 << 20]).unwrap();
-        let once = bytes_below(folder.path(), 100).unwrap();
+        let once = measure_folder(folder.path(), 100).unwrap();
         assert!(once >= 1 << 20, "{once}");
         std::fs::hard_link(inner.join("file"), folder.path().join("again")).unwrap();
         std::os::unix::fs::symlink("/", folder.path().join("everything")).unwrap();
-        let twice = bytes_below(folder.path(), 100).unwrap();
+        let twice = measure_folder(folder.path(), 100).unwrap();
         assert!(twice < once + (1 << 19), "{twice} after {once}");
-        assert_eq!(bytes_below(folder.path(), 3), None);
-        assert_eq!(bytes_below(&folder.path().join("gone"), 100), None);
+        assert_eq!(measure_folder(folder.path(), 3), None);
+        assert_eq!(measure_folder(&folder.path().join("gone"), 100), None);
     }
 
     #[tokio::test]
-    async fn what_was_just_counted_is_not_counted_again() {
+    async fn recent_count_is_reused() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("file"), vec![7u8; 4096]).unwrap();
         let size = FolderSize::new(folder.path());

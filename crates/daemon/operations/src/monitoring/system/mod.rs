@@ -1,10 +1,9 @@
-//! What the machine does, as far as this daemon may use it.
+//! Resources of the machine that are available to this daemon.
 //!
-//! Invariants: what cannot be read is unknown and never zero; a limit of a container counts instead of what the machine
-//! has; looking costs some reads of `/proc`, however large the data directory is.
+//! Invariants: a value that cannot be read is unknown, never zero. A container's limit takes precedence over the
+//! machine's resources. A measurement costs a few reads of `/proc`, independent of the size of the data directory.
 //!
-//! Deliberately absent: looking in the background. Who wants to know how busy the processors are over a time of its
-//! own keeps a probe of its own.
+//! Nothing is sampled in the background. Create a separate probe to measure processor load over a separate interval.
 
 mod cgroup;
 mod folder_size;
@@ -22,34 +21,35 @@ use utoipa::ToSchema;
 use folder_size::FolderSize;
 use proc::CpuTime;
 
-/// Two looks that are closer say too little; the last answer is given again.
-const LEAST_APART: Duration = Duration::from_secs(1);
-/// Two looks that are further apart say too little of now.
-const MOST_APART: Duration = Duration::from_secs(60);
-/// Then it is looked twice.
-const BETWEEN_TWO_LOOKS: Duration = Duration::from_millis(100);
-/// Of more descendants the rest is not looked for.
-const MAX_CHILDREN: usize = 4_096;
+/// Minimum interval between two samples; within it the last result is returned.
+const MIN_SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum interval between two samples; a longer one says too little about the present.
+const MAX_SAMPLE_INTERVAL: Duration = Duration::from_secs(60);
+/// Interval between two samples if the last one is too old.
+const SAMPLE_DELAY: Duration = Duration::from_millis(100);
+/// Maximum number of descendant processes that are inspected.
+const MAX_DESCENDANTS: usize = 4_096;
 
 /// Processors.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub struct CpuView {
-    /// How busy they were since this was last asked, a minute at most. Of a container's quota where it has one.
+    /// Utilization since the previous request, at most one minute, in percent; relative to a container's quota if there
+    /// is one.
     #[schema(required)]
     pub percent: Option<f64>,
-    /// As many as the daemon may use: those that it is bound to, or a container's quota, which may be a fraction.
+    /// Number of processors that the daemon may use: its CPU affinity, or a container's quota, which may be fractional.
     pub cores: f64,
-    /// How many tasks of the machine ran or waited to, over the last minute.
+    /// Average number of running and waiting tasks of the machine over the last minute.
     #[schema(required)]
     pub load_1m: Option<f64>,
 }
 
-/// Memory. The total is a container's limit where it has one that is lower than what the machine has.
+/// Memory. The total is the container's limit if it is lower than the memory of the machine.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub struct MemoryView {
     #[schema(required)]
     pub total_bytes: Option<u64>,
-    /// Without what is only cached.
+    /// Used memory without the page cache.
     #[schema(required)]
     pub used_bytes: Option<u64>,
     #[schema(required)]
@@ -57,35 +57,35 @@ pub struct MemoryView {
     /// Resident memory of the daemon.
     #[schema(required)]
     pub process_bytes: Option<u64>,
-    /// Resident memory of the daemon in which pages that several processes share count in proportion (PSS).
+    /// Resident memory of the daemon, with shared pages counted proportionally (PSS).
     #[schema(required)]
     pub process_pss_bytes: Option<u64>,
-    /// Resident memory of the daemon that no file backs: its heap and stacks.
+    /// Anonymous resident memory of the daemon: heap and stacks.
     #[schema(required)]
     pub process_anonymous_bytes: Option<u64>,
-    /// Resident memory of the processes that it started and of those that they started.
+    /// Resident memory of all descendant processes.
     #[schema(required)]
     pub children_bytes: Option<u64>,
 }
 
-/// The file system that the data directory lies on.
+/// File system of the data directory.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct DiskView {
-    /// The data directory.
+    /// Path of the data directory.
     pub path: String,
     #[schema(required)]
     pub total_bytes: Option<u64>,
     #[schema(required)]
     pub used_bytes: Option<u64>,
-    /// Of what the daemon could fill, as `df` shows it.
+    /// Usage in percent of the space available to the daemon, as shown by `df`.
     #[schema(required)]
     pub percent: Option<f64>,
-    /// What the data directory takes of it, as it was counted last; `null` until it was counted once.
+    /// Disk usage of the data directory at the last count; `null` before the first count.
     #[schema(required)]
     pub data_bytes: Option<u64>,
 }
 
-/// The daemon's own process.
+/// Process of the daemon.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub struct ProcessView {
     pub pid: u32,
@@ -94,12 +94,12 @@ pub struct ProcessView {
     pub open_files: Option<u64>,
     #[schema(required)]
     pub threads: Option<u64>,
-    /// Processes that it started, and those that they started.
+    /// Number of descendant processes.
     #[schema(required)]
     pub children: Option<u64>,
 }
 
-/// Answer of `GET /api/monitoring/system`. What cannot be read on this machine is `null`.
+/// Response of `GET /api/monitoring/system`. Values that cannot be read are `null`.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct SystemView {
     pub cpu: CpuView,
@@ -108,7 +108,7 @@ pub struct SystemView {
     pub process: ProcessView,
 }
 
-/// How full and how busy the machine is, each in percent.
+/// Utilization of the machine in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct SystemLoad {
     pub cpu_percent: Option<f64>,
@@ -116,17 +116,17 @@ pub struct SystemLoad {
     pub disk_percent: Option<f64>,
 }
 
-/// What was last seen of the processors.
+/// Sample of processor usage.
 #[derive(Debug, Clone, Copy)]
-struct CpuLook {
+struct CpuSample {
     at: Instant,
-    /// Used by the container's group, in microseconds, or by the machine, in ticks.
-    used: Used,
+    /// Usage by the container's group in microseconds, or by the machine in ticks.
+    used: CpuUsage,
     percent: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Used {
+enum CpuUsage {
     Quota { micros: u64, cores: f64 },
     Machine(CpuTime),
 }
@@ -135,10 +135,10 @@ enum Used {
 struct Inner {
     root: Arc<Path>,
     data: FolderSize,
-    last: Mutex<Option<CpuLook>>,
+    last: Mutex<Option<CpuSample>>,
 }
 
-/// Looks at the machine. Cheap to clone; clones share what was last seen.
+/// Measures the resources of the machine. Clones share their samples. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct SystemProbe(Arc<Inner>);
 
@@ -149,7 +149,7 @@ impl SystemProbe {
         Self(Arc::new(Inner { root: root.into(), data: FolderSize::new(root), last: Mutex::default() }))
     }
 
-    /// How full and how busy the machine is.
+    /// Returns the utilization of the machine.
     pub async fn load(&self) -> SystemLoad {
         let cpu_percent = self.cpu_percent().await;
         let this = self.clone();
@@ -161,15 +161,15 @@ impl SystemProbe {
         }
     }
 
-    /// All that is known of the machine.
+    /// Returns all information about the machine.
     pub async fn view(&self, uptime: Duration) -> SystemView {
         let (cpu_percent, data_bytes) = tokio::join!(self.cpu_percent(), self.0.data.bytes());
         let this = self.clone();
-        let look = move || {
+        let read_all = move || {
             let [status, rollup] = ["/proc/self/status", "/proc/self/smaps_rollup"].map(read);
             (memory(), disk(&this.0.root), status, rollup, descendants(), open_files())
         };
-        let (memory, disk, status, rollup, children, open_files) = blocking(look).await.unwrap_or_default();
+        let (memory, disk, status, rollup, children, open_files) = blocking(read_all).await.unwrap_or_default();
         let load_1m = read("/proc/loadavg").as_deref().and_then(proc::load_1m);
         let of_status = |find: fn(&str) -> Option<u64>| status.as_deref().and_then(find);
         SystemView {
@@ -200,20 +200,20 @@ impl SystemProbe {
         }
     }
 
-    /// Between the last look and this one.
+    /// Returns the utilization since the previous sample.
     async fn cpu_percent(&self) -> Option<f64> {
         let last = *self.0.last.lock();
         match last {
-            Some(last) if last.at.elapsed() < LEAST_APART => return last.percent,
-            Some(last) if last.at.elapsed() <= MOST_APART => {}
+            Some(last) if last.at.elapsed() < MIN_SAMPLE_INTERVAL => return last.percent,
+            Some(last) if last.at.elapsed() <= MAX_SAMPLE_INTERVAL => {}
             _ => {
-                *self.0.last.lock() = look(None);
-                tokio::time::sleep(BETWEEN_TWO_LOOKS).await;
+                *self.0.last.lock() = sample_cpu(None);
+                tokio::time::sleep(SAMPLE_DELAY).await;
             }
         }
         let mut last = self.0.last.lock();
-        *last = look(*last);
-        last.and_then(|look| look.percent)
+        *last = sample_cpu(*last);
+        last.and_then(|sample| sample.percent)
     }
 }
 
@@ -233,14 +233,14 @@ fn groups() -> String {
     read("/proc/self/cgroup").unwrap_or_default()
 }
 
-/// The processors that this process is bound to, by number; `None`: not known.
-fn own_processors() -> Option<rustix::thread::CpuSet> {
+/// Returns the processors that this process may run on; `None` if unknown.
+fn allowed_processors() -> Option<rustix::thread::CpuSet> {
     rustix::thread::sched_getaffinity(None).ok()
 }
 
 #[allow(clippy::cast_precision_loss, reason = "machines have fewer than 2^52 processors")]
 fn cores() -> f64 {
-    let bound_to = match own_processors() {
+    let bound_to = match allowed_processors() {
         Some(own) => own.count() as usize,
         None => std::thread::available_parallelism().map_or(1, usize::from),
     };
@@ -248,45 +248,45 @@ fn cores() -> f64 {
     (bound_to as f64).min(quota.unwrap_or(f64::MAX))
 }
 
-fn look(last: Option<CpuLook>) -> Option<CpuLook> {
+fn sample_cpu(last: Option<CpuSample>) -> Option<CpuSample> {
     let used = match cgroup::cpu_limit(&groups(), &read_file) {
-        Some(limit) => Used::Quota { micros: limit.used_micros, cores: limit.cores },
+        Some(limit) => CpuUsage::Quota { micros: limit.used_micros, cores: limit.cores },
         None => {
-            let own = own_processors();
+            let own = allowed_processors();
             let is_ours = |number| own.is_none_or(|own| number < rustix::thread::CpuSet::MAX_CPU && own.is_set(number));
-            Used::Machine(proc::cpu_time(&read("/proc/stat")?, is_ours)?)
+            CpuUsage::Machine(proc::cpu_time(&read("/proc/stat")?, is_ours)?)
         }
     };
     let at = Instant::now();
     let percent = last.and_then(|last| busy_percent(last.used, used, at.duration_since(last.at)));
-    Some(CpuLook { at, used, percent })
+    Some(CpuSample { at, used, percent })
 }
 
-/// How busy processors were between two looks; `None` where they cannot be compared.
+/// Returns the utilization between two samples; `None` if they are not comparable.
 #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
-fn busy_percent(before: Used, now: Used, elapsed: Duration) -> Option<f64> {
+fn busy_percent(before: CpuUsage, now: CpuUsage, elapsed: Duration) -> Option<f64> {
     let share = match (before, now) {
-        (Used::Quota { micros: before, .. }, Used::Quota { micros, cores }) => {
+        (CpuUsage::Quota { micros: before, .. }, CpuUsage::Quota { micros, cores }) => {
             micros.checked_sub(before)? as f64 / (elapsed.as_secs_f64() * 1e6 * cores)
         }
-        (Used::Machine(before), Used::Machine(now)) => {
+        (CpuUsage::Machine(before), CpuUsage::Machine(now)) => {
             now.busy.checked_sub(before.busy)? as f64 / now.total.checked_sub(before.total)? as f64
         }
         _ => return None,
     };
-    share.is_finite().then(|| rounded(share * 100.0).clamp(0.0, 100.0))
+    share.is_finite().then(|| round_to_hundredths(share * 100.0).clamp(0.0, 100.0))
 }
 
-fn rounded(figure: f64) -> f64 {
+fn round_to_hundredths(figure: f64) -> f64 {
     (figure * 100.0).round() / 100.0
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
 fn percent(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| rounded(part as f64 / whole as f64 * 100.0))
+    (whole > 0).then(|| round_to_hundredths(part as f64 / whole as f64 * 100.0))
 }
 
-/// All of it and what is used.
+/// Returns total and used memory.
 fn memory() -> Option<(u64, u64)> {
     let machine = read("/proc/meminfo").as_deref().and_then(proc::memory);
     let limit = cgroup::memory_limit(&groups(), &read_file);
@@ -307,32 +307,32 @@ fn disk(root: &Path) -> Option<Disk> {
     let stat = rustix::fs::statvfs(root).ok()?;
     let total = stat.f_blocks.saturating_mul(stat.f_frsize);
     let used = stat.f_blocks.saturating_sub(stat.f_bfree).saturating_mul(stat.f_frsize);
-    // Some of what is free is for the machine's owner alone.
+    // Part of the free space is reserved for root.
     let available = stat.f_bavail.saturating_mul(stat.f_frsize);
     Some(Disk { total, used, percent: percent(used, used.saturating_add(available)) })
 }
 
 fn open_files() -> Option<u64> {
-    // One of them is the folder that is being read.
+    // The folder handle of this read is counted as well.
     let count = std::fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1);
     u64::try_from(count).ok()
 }
 
-/// How many processes were started from here, and their resident memory; `None` where the kernel does not tell.
+/// Returns number and resident memory of descendant processes; `None` if the kernel does not support it.
 fn descendants() -> Option<(u64, u64)> {
     let mut seen = BTreeSet::new();
-    let mut open = vec![std::process::id()];
-    let mut tells = false;
-    while let Some(pid) = open.pop() {
+    let mut pending = vec![std::process::id()];
+    let mut is_supported = false;
+    while let Some(pid) = pending.pop() {
         let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { continue };
         for thread in threads.flatten() {
             let Some(text) = read_file(&thread.path().join("children")) else { continue };
-            tells = true;
-            open.extend(proc::children(&text).filter(|child| seen.len() < MAX_CHILDREN && seen.insert(*child)));
+            is_supported = true;
+            pending.extend(proc::children(&text).filter(|child| seen.len() < MAX_DESCENDANTS && seen.insert(*child)));
         }
     }
     let resident = |pid: &u32| proc::kib_of(&read(&format!("/proc/{pid}/status"))?, "VmRSS");
-    tells.then(|| (seen.len() as u64, seen.iter().filter_map(resident).sum()))
+    is_supported.then(|| (seen.len() as u64, seen.iter().filter_map(resident).sum()))
 }
 
 #[cfg(test)]
@@ -340,20 +340,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_busy_is_the_share_between_two_looks() {
+    fn busy_percent_is_the_share_between_two_samples() {
         let second = Duration::from_secs(1);
-        let machine = |busy, total| Used::Machine(CpuTime { busy, total });
+        let machine = |busy, total| CpuUsage::Machine(CpuTime { busy, total });
         assert_eq!(busy_percent(machine(100, 1_000), machine(150, 1_200), second), Some(25.0));
         assert_eq!(busy_percent(machine(100, 1_000), machine(100, 1_000), second), None, "no time passed");
-        assert_eq!(busy_percent(machine(200, 1_000), machine(150, 1_200), second), None, "it went back");
-        let quota = |micros| Used::Quota { micros, cores: 0.5 };
+        assert_eq!(busy_percent(machine(200, 1_000), machine(150, 1_200), second), None, "the counter decreased");
+        let quota = |micros| CpuUsage::Quota { micros, cores: 0.5 };
         assert_eq!(busy_percent(quota(0), quota(250_000), second), Some(50.0));
-        assert_eq!(busy_percent(quota(0), quota(900_000), second), Some(100.0), "a quota may be overrun for a moment");
+        assert_eq!(busy_percent(quota(0), quota(900_000), second), Some(100.0), "a quota may be exceeded briefly");
         assert_eq!(busy_percent(machine(1, 2), quota(5), second), None);
     }
 
     #[tokio::test]
-    async fn this_machine_is_seen() {
+    async fn probe_reads_this_machine() {
         let folder = tempfile::tempdir().unwrap();
         let probe = SystemProbe::new(folder.path());
         let load = probe.load().await;
@@ -361,13 +361,13 @@ mod tests {
             assert!(figure.is_some_and(|percent| (0.0..=100.0).contains(&percent)), "{load:?}");
         }
         let view = probe.view(Duration::from_secs(7)).await;
-        assert_eq!(view.cpu.percent, load.cpu_percent, "asked again within a second");
+        assert_eq!(view.cpu.percent, load.cpu_percent, "requested again within a second");
         assert!(view.cpu.cores > 0.0 && view.process.threads >= Some(1) && view.memory.process_bytes > Some(0));
         assert_eq!((view.process.pid, view.process.uptime_seconds), (std::process::id(), 7));
     }
 
     #[test]
-    fn children_are_found_with_their_memory() {
+    fn descendants_are_counted_with_their_memory() {
         #[allow(clippy::disallowed_methods, reason = "it ends with the test")]
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let (count, bytes) = descendants().unwrap();

@@ -1,13 +1,13 @@
-//! What the kernel tells in `/proc`: texts to numbers, as `proc(5)` describes them.
+//! Parsers of `/proc` files, as described in `proc(5)`.
 
-/// Time that processors spent since the machine started, in ticks.
+/// Processor time since the machine started, in ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct CpuTime {
     pub(super) busy: u64,
     pub(super) total: u64,
 }
 
-/// `/proc/stat`: the sum over the processors that `is_ours` names by number.
+/// Parses `/proc/stat`: the sum over the processors whose numbers satisfy `is_ours`.
 pub(super) fn cpu_time(stat: &str, is_ours: impl Fn(usize) -> bool) -> Option<CpuTime> {
     let mut sum = CpuTime::default();
     for line in stat.lines() {
@@ -16,7 +16,7 @@ pub(super) fn cpu_time(stat: &str, is_ours: impl Fn(usize) -> bool) -> Option<Cp
         if !is_ours(number) {
             continue;
         }
-        // user nice system idle iowait irq softirq steal; what guests used is in user and nice already.
+        // Fields: user nice system idle iowait irq softirq steal. Guest time is included in user and nice.
         let ticks: Vec<u64> = ticks.split_ascii_whitespace().take(8).map_while(|tick| tick.parse().ok()).collect();
         let (total, idle) = (ticks.iter().sum::<u64>(), ticks.get(3)? + ticks.get(4).copied().unwrap_or_default());
         sum.busy = sum.busy.saturating_add(total.saturating_sub(idle));
@@ -25,30 +25,30 @@ pub(super) fn cpu_time(stat: &str, is_ours: impl Fn(usize) -> bool) -> Option<Cp
     (sum.total > 0).then_some(sum)
 }
 
-/// `/proc/meminfo`: all of it, and what is in use and could not be had back at once.
+/// Parses `/proc/meminfo`: total memory, and used memory that is not immediately reclaimable.
 pub(super) fn memory(meminfo: &str) -> Option<(u64, u64)> {
     let total = kib_of(meminfo, "MemTotal")?;
     let available = kib_of(meminfo, "MemAvailable").or_else(|| kib_of(meminfo, "MemFree"))?;
     Some((total, total.saturating_sub(available)))
 }
 
-/// The value of a line `name: number kB` in bytes.
+/// Returns the value of a line `name: number kB` in bytes.
 pub(super) fn kib_of(text: &str, name: &str) -> Option<u64> {
     number_of(text, name).map(|kib| kib.saturating_mul(1024))
 }
 
-/// The number of a line `name: number`.
+/// Returns the number of a line `name: number`.
 pub(super) fn number_of(text: &str, name: &str) -> Option<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     value.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// `/proc/loadavg`: how many tasks ran or waited to, over the last minute.
+/// Parses `/proc/loadavg`: average number of running and waiting tasks over the last minute.
 pub(super) fn load_1m(loadavg: &str) -> Option<f64> {
     loadavg.split_ascii_whitespace().next()?.parse().ok().filter(|load: &f64| load.is_finite())
 }
 
-/// `/proc/<pid>/task/<tid>/children`.
+/// Parses `/proc/<pid>/task/<tid>/children`.
 pub(super) fn children(text: &str) -> impl Iterator<Item = u32> {
     text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok())
 }
@@ -63,7 +63,7 @@ mod tests {
                         intr 1 2 3\nctxt 9\nbtime 1700000000\n";
 
     #[test]
-    fn processor_time_is_that_of_the_processors_it_may_use() {
+    fn cpu_time_sums_only_allowed_processors() {
         assert_eq!(cpu_time(STAT, |_| true), Some(CpuTime { busy: 415, total: 1_465 }));
         assert_eq!(cpu_time(STAT, |number| number == 1), Some(CpuTime { busy: 140, total: 770 }));
         assert_eq!(cpu_time(STAT, |_| false), None);
@@ -73,16 +73,20 @@ mod tests {
     }
 
     #[test]
-    fn memory_in_use_is_what_is_not_available() {
+    fn used_memory_is_total_minus_available() {
         let text = "MemTotal:       16000 kB\nMemFree:         1000 kB\nMemAvailable:   12000 kB\n";
         assert_eq!(memory(text), Some((16_000 * 1024, 4_000 * 1024)));
-        assert_eq!(memory("MemTotal: 16 kB\nMemFree: 4 kB\n"), Some((16 * 1024, 12 * 1024)), "an old kernel");
+        assert_eq!(
+            memory("MemTotal: 16 kB\nMemFree: 4 kB\n"),
+            Some((16 * 1024, 12 * 1024)),
+            "a kernel without MemAvailable"
+        );
         assert_eq!(memory("MemTotal: 16 kB\n"), None);
         assert_eq!(memory("MemTotal: many kB\nMemFree: 4 kB\n"), None);
     }
 
     #[test]
-    fn a_status_says_its_numbers() {
+    fn status_numbers_are_parsed() {
         let status = "Name:\tagentd\nVmRSS:\t   52340 kB\nThreads:\t17\nRssAnon: 3 kB\n";
         assert_eq!(kib_of(status, "VmRSS"), Some(52_340 * 1024));
         assert_eq!(number_of(status, "Threads"), Some(17));
@@ -90,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_is_read_too() {
+    fn load_and_children_are_parsed() {
         assert_eq!(load_1m("0.52 0.58 0.59 1/602 12345\n"), Some(0.52));
         assert_eq!(load_1m("NaN"), None);
         assert_eq!(load_1m(""), None);

@@ -1,23 +1,23 @@
-//! Bodies of responses, which Chromium is asked for.
+//! Response bodies, requested from Chromium.
 
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::cdp::{Connection, SessionId};
 use crate::network::events::RequestId;
-use crate::shared::QUICK;
+use crate::shared::COMMAND_TIMEOUT;
 
 pub(super) const MAX_BODY_BYTES: usize = 1 << 20;
 
-/// A body that Chromium is to be asked for.
+/// Response body to request from Chromium.
 #[derive(Debug)]
-pub(crate) struct WantedBody {
+pub(crate) struct BodyRequest {
     pub(crate) session: SessionId,
     pub(crate) request_id: RequestId,
     pub(super) entry: usize,
 }
 
-/// A body, or why there is none.
+/// Response body, or the reason why it is missing.
 #[derive(Debug)]
 pub(crate) enum Body {
     Text(String),
@@ -27,18 +27,20 @@ pub(crate) enum Body {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
+struct ResponseBody {
     body: String,
     base64_encoded: bool,
 }
 
-impl WantedBody {
+impl BodyRequest {
     pub(crate) async fn fetch(&self, connection: &Connection) -> Body {
         let parameters = json!({"requestId": self.request_id});
-        let answer = connection.call::<Answer>(Some(&self.session), "Network.getResponseBody", parameters, QUICK).await;
+        let answer = connection
+            .call::<ResponseBody>(Some(&self.session), "Network.getResponseBody", parameters, COMMAND_TIMEOUT)
+            .await;
         match answer {
-            Ok(Answer { body, base64_encoded: false }) => Body::Text(body),
-            Ok(Answer { body, base64_encoded: true }) => Body::Base64(body),
+            Ok(ResponseBody { body, base64_encoded: false }) => Body::Text(body),
+            Ok(ResponseBody { body, base64_encoded: true }) => Body::Base64(body),
             Err(_) => Body::LeftOut("left out: the browser does not have it any more".to_owned()),
         }
     }

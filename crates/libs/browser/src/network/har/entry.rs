@@ -1,4 +1,4 @@
-//! One entry of a HAR, and how it is written.
+//! HAR entry and its JSON representation.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use url::Url;
 use super::body::{Body, MAX_BODY_BYTES};
 use super::events::{self, HeaderMap, Response};
 use super::timings::timings;
-use crate::network::cut;
 use crate::network::events::{self as network, RequestId};
+use crate::network::truncate;
 
 pub(super) const MAX_URL_BYTES: usize = 64 << 10;
 
@@ -23,19 +23,19 @@ pub(super) struct Entry {
     pub(super) started: f64,
     pub(super) wall: f64,
     pub(super) request_headers: HeaderMap,
-    /// As they were really sent, with cookies.
+    /// Headers as actually sent, including cookies.
     pub(super) sent_headers: Option<HeaderMap>,
     post: Option<Post>,
-    /// Whether Chromium tells of its real headers.
+    /// Whether Chromium reports the actual headers.
     pub(super) has_extra: Option<bool>,
     response: Option<Response>,
     pub(super) received_headers: Option<HeaderMap>,
     redirected_to: Option<String>,
     answered: Option<f64>,
     ended: Option<f64>,
-    /// Unpacked.
+    /// Size of the decoded body.
     pub(super) data_bytes: u64,
-    /// As they came, with the headers.
+    /// Size as received, including headers.
     pub(super) encoded_bytes: Option<u64>,
     error: Option<String>,
     pub(super) is_mocked: bool,
@@ -49,18 +49,18 @@ struct Post {
     text: Option<String>,
 }
 
-/// What was sent or received at once through a socket.
+/// WebSocket message.
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) kind: &'static str,
-    /// Seconds since 1970.
+    /// Seconds since the Unix epoch.
     pub(super) wall: f64,
-    /// 1 for a text, 2 for bytes, which are in base64.
+    /// 1 for text, 2 for binary data in base64.
     pub(super) opcode: u64,
     pub(super) data: String,
 }
 
-/// Those of one socket.
+/// Messages of one WebSocket.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
     pub(super) kept: Vec<Message>,
@@ -79,9 +79,9 @@ impl Entry {
         Self {
             request_id: Arc::clone(&request_id),
             page,
-            method: cut(method, 50),
-            url: cut(url, MAX_URL_BYTES),
-            kind: cut(kind, 30).to_ascii_lowercase(),
+            method: truncate(method, 50),
+            url: truncate(url, MAX_URL_BYTES),
+            kind: truncate(kind, 30).to_ascii_lowercase(),
             started,
             wall,
             request_headers: HeaderMap::new(),
@@ -114,7 +114,7 @@ impl Entry {
         self.url.len() + post + events::bytes_of(&self.request_headers)
     }
 
-    /// Nothing has come of it yet.
+    /// Whether it has neither a response nor an end.
     pub(super) fn is_open(&self) -> bool {
         self.ended.is_none() && self.response.is_none()
     }
@@ -140,7 +140,7 @@ impl Entry {
         self.error = Some(reason);
     }
 
-    /// Whether its body is a text.
+    /// Whether its response body is text.
     pub(super) fn has_text(&self) -> bool {
         let Some(response) = &self.response else { return false };
         let mime = response.mime_type.to_ascii_lowercase();
@@ -185,11 +185,11 @@ impl Entry {
         entry
     }
 
-    /// What there was no room for, but for its body.
+    /// Lists omitted parts other than the body.
     fn left_out(&self) -> Vec<String> {
-        let is_cut = |headers: &Option<HeaderMap>| headers.as_ref().is_some_and(HeaderMap::is_empty);
+        let is_dropped = |headers: &Option<HeaderMap>| headers.as_ref().is_some_and(HeaderMap::is_empty);
         let is_stripped = self.response.as_ref().is_some_and(|response| response.is_stripped);
-        let has_no_headers = is_stripped || is_cut(&self.sent_headers) || is_cut(&self.received_headers);
+        let has_no_headers = is_stripped || is_dropped(&self.sent_headers) || is_dropped(&self.received_headers);
         let headers = has_no_headers.then(|| "headers".to_owned());
         let messages = self.messages.left_out;
         let messages = (messages > 0).then(|| format!("{messages} messages"));
@@ -206,7 +206,7 @@ impl Entry {
             "url": self.url,
             "httpVersion": self.http_version(),
             "cookies": header(headers, "cookie").map(request_cookies).unwrap_or_default(),
-            "headers": list(headers),
+            "headers": header_list(headers),
             "queryString": query.unwrap_or_default(),
             "headersSize": -1,
             "bodySize": self.post.as_ref().map_or(0, |post| number(post.text.as_ref().map(|text| text.len() as u64))),
@@ -221,9 +221,9 @@ impl Entry {
     }
 
     fn response(&self) -> Value {
-        let none = HeaderMap::new();
+        let empty = HeaderMap::new();
         let response = self.response.as_ref();
-        let headers = self.received_headers.as_ref().or(response.map(|response| &response.headers)).unwrap_or(&none);
+        let headers = self.received_headers.as_ref().or(response.map(|response| &response.headers)).unwrap_or(&empty);
         let mime_type = response.map(|response| response.mime_type.as_str()).filter(|mime| !mime.is_empty());
         let mut content = json!({"size": self.data_bytes, "mimeType": mime_type.unwrap_or("x-unknown")});
         match &self.body {
@@ -243,7 +243,7 @@ impl Entry {
             "statusText": response.map(|response| response.status_text.as_str()).unwrap_or_default(),
             "httpVersion": self.http_version(),
             "cookies": header(headers, "set-cookie").map(response_cookies).unwrap_or_default(),
-            "headers": list(headers),
+            "headers": header_list(headers),
             "content": content,
             "redirectURL": self.redirected_to.as_deref().unwrap_or_default(),
             "headersSize": -1,
@@ -284,26 +284,26 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
 }
 
-/// Several of one name come as lines of one value.
-fn list(headers: &HeaderMap) -> Vec<Value> {
+/// Lists headers; multiple values of one name are separated by line breaks.
+fn header_list(headers: &HeaderMap) -> Vec<Value> {
     let lines = headers.iter().flat_map(|(name, values)| values.split('\n').map(move |value| (name, value)));
     lines.map(|(name, value)| json!({"name": name, "value": value})).collect()
 }
 
-fn pair(text: &str) -> (&str, &str) {
+fn name_and_value(text: &str) -> (&str, &str) {
     let (name, value) = text.split_once('=').unwrap_or(("", text));
     (name.trim(), value.trim())
 }
 
 fn request_cookies(line: &str) -> Vec<Value> {
-    let cookies = line.split(';').map(pair);
+    let cookies = line.split(';').map(name_and_value);
     cookies.map(|(name, value)| json!({"name": name, "value": value})).collect()
 }
 
 fn response_cookies(lines: &str) -> Vec<Value> {
     let cookies = lines.split('\n').map(|line| {
         let mut parts = line.split(';');
-        let (name, value) = pair(parts.next().unwrap_or_default());
+        let (name, value) = name_and_value(parts.next().unwrap_or_default());
         let mut cookie = json!({"name": name, "value": value, "httpOnly": false, "secure": false});
         for part in parts {
             let (attribute, value) = part.split_once('=').unwrap_or((part, ""));
@@ -325,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cookies_are_read_from_their_headers() {
+    fn cookies_are_parsed_from_headers() {
         assert_eq!(
             request_cookies("a=1; b=x=y"),
             [json!({"name": "a", "value": "1"}), json!({"name": "b", "value": "x=y"})]

@@ -1,4 +1,4 @@
-//! The same events with all that a HAR shows.
+//! Events of the `Network` domain with the additional fields of a HAR.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -74,13 +74,13 @@ pub(super) struct Response {
     pub(super) encoded_data_length: f64,
     #[serde(default)]
     pub(super) timing: Option<Timing>,
-    /// Without what did not fit.
+    /// Whether variable-length fields were dropped because of the size limit.
     #[serde(skip)]
     pub(super) is_stripped: bool,
 }
 
 impl Response {
-    /// What a server can make long.
+    /// Size of the fields whose length the server controls.
     pub(super) fn bytes(&self) -> usize {
         bytes_of(&self.headers) + self.status_text.len() + self.mime_type.len()
     }
@@ -90,12 +90,12 @@ impl Response {
         Self { headers, status_text, mime_type, is_stripped: true, ..self }
     }
 
-    pub(super) fn of_socket(status: i64, status_text: String, headers: HeaderMap) -> Self {
+    pub(super) fn from_socket(status: i64, status_text: String, headers: HeaderMap) -> Self {
         Self { status, status_text, headers, ..Self::default() }
     }
 }
 
-/// Milliseconds since `request_time`, which is in seconds; -1 for what did not happen.
+/// Milliseconds since `request_time`, which is in seconds; -1 for phases that did not occur.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Timing {

@@ -1,7 +1,7 @@
-//! A HAR 1.2: what was requested between a start and a stop, with headers, timings, the bodies of texts, and what was
-//! said through sockets.
+//! HAR 1.2 recording: requests between start and stop with headers, timings, text bodies and WebSocket messages.
 //!
-//! Bounded: entries, messages, one body, and all texts together. What is left out is said where it would be.
+//! The numbers of entries and messages, the size of a body and the total size are limited. The HAR states omissions
+//! where they occur.
 
 mod body;
 mod entry;
@@ -14,46 +14,46 @@ mod timings;
 
 use std::sync::Arc;
 
-use super::cut;
 use super::events::{self as network, Failed, RequestId, is_sent};
+use super::truncate;
 use crate::cdp::{Event, SessionId};
-use body::{Body, MAX_BODY_BYTES, WantedBody};
+use body::{Body, BodyRequest, MAX_BODY_BYTES};
 use entry::{Entry, MAX_URL_BYTES};
 use events::{DataReceived, ExtraReceived, ExtraSent, Finished, HeaderMap, Lifecycle, Received, WillBeSent};
 pub(crate) use recorder::HarRecorder;
-use recorder::{Early, longer};
+use recorder::{EarlyInfo, body_too_long};
 
 impl HarRecorder {
-    /// `tab` is the main frame of the page that it came from.
-    pub(crate) fn event(&mut self, event: &Event, tab: Option<&Arc<str>>) -> Option<WantedBody> {
+    /// Processes an event. `tab` is the main frame of its page. Returns a response body to request.
+    pub(crate) fn event(&mut self, event: &Event, tab: Option<&Arc<str>>) -> Option<BodyRequest> {
         match &*event.method {
             "Network.requestWillBeSent" => self.will_be_sent(event.read()?, tab),
             "Network.requestWillBeSentExtraInfo" => {
                 let ExtraSent { request_id, headers } = event.read()?;
-                let headers = self.fitting(headers);
-                self.extra(&request_id, Early::Sent(headers));
+                let headers = self.fit_headers(headers);
+                self.apply_extra(&request_id, EarlyInfo::Sent(headers));
             }
             "Network.responseReceived" => self.received(event.read()?, tab),
             "Network.responseReceivedExtraInfo" => {
                 let ExtraReceived { request_id, headers } = event.read()?;
-                let headers = self.fitting(headers);
-                self.extra(&request_id, Early::Received(headers));
+                let headers = self.fit_headers(headers);
+                self.apply_extra(&request_id, EarlyInfo::Received(headers));
             }
             "Network.dataReceived" => {
-                let it: DataReceived = event.read()?;
-                self.with(&it.request_id, |entry| entry.data_bytes += it.data_length);
+                let params: DataReceived = event.read()?;
+                self.with(&params.request_id, |entry| entry.data_bytes += params.data_length);
             }
             "Network.loadingFinished" => return self.finished(&event.read()?, event.session.clone()?),
             "Network.loadingFailed" => {
-                let it: Failed<'_> = event.read()?;
-                self.with(&it.request_id, |entry| entry.fail(it.timestamp, it.reason()));
+                let params: Failed<'_> = event.read()?;
+                self.with(&params.request_id, |entry| entry.fail(params.timestamp, params.reason()));
             }
             "Page.lifecycleEvent" => {
-                let it: Lifecycle<'_> = event.read()?;
-                let page = self.pages.iter_mut().rev().find(|page| *page.loader == *it.loader_id)?;
-                match &*it.name {
-                    "DOMContentLoaded" => page.content_load = Some(it.timestamp),
-                    "load" => page.load = Some(it.timestamp),
+                let params: Lifecycle<'_> = event.read()?;
+                let page = self.pages.iter_mut().rev().find(|page| *page.loader == *params.loader_id)?;
+                match &*params.name {
+                    "DOMContentLoaded" => page.content_load = Some(params.timestamp),
+                    "load" => page.load = Some(params.timestamp),
                     _ => {}
                 }
             }
@@ -63,74 +63,74 @@ impl HarRecorder {
     }
 
     pub(super) fn mocked(&mut self, request_id: &RequestId) {
-        self.extra(request_id, Early::Mocked);
+        self.apply_extra(request_id, EarlyInfo::Mocked);
     }
 
-    fn will_be_sent(&mut self, it: WillBeSent, tab: Option<&Arc<str>>) {
-        (self.now, self.offset) = (it.timestamp, it.wall_time - it.timestamp);
-        if !is_sent(&it.request.url) {
+    fn will_be_sent(&mut self, params: WillBeSent, tab: Option<&Arc<str>>) {
+        (self.now, self.offset) = (params.timestamp, params.wall_time - params.timestamp);
+        if !is_sent(&params.request.url) {
             return;
         }
-        match it.redirect_response {
+        match params.redirect_response {
             Some(response) => {
-                let has_extra = it.redirect_has_extra_info;
-                let to = cut(&it.request.url, MAX_URL_BYTES);
-                let response = self.fitting_response(response);
-                self.with(&it.request_id, |entry| entry.redirected(response, has_extra, to, it.timestamp));
+                let has_extra = params.redirect_has_extra_info;
+                let to = truncate(&params.request.url, MAX_URL_BYTES);
+                let response = self.fit_response(response);
+                self.with(&params.request_id, |entry| entry.redirected(response, has_extra, to, params.timestamp));
             }
-            // Two processes tell of it.
-            None if self.hops.contains_key(&it.request_id) => return,
+            // Reported by two processes.
+            None if self.hops.contains_key(&params.request_id) => return,
             None => {}
         }
-        let is_document = it.loader_id.as_ref() == Some(&it.request_id) && it.frame_id.as_ref() == tab;
+        let is_document = params.loader_id.as_ref() == Some(&params.request_id) && params.frame_id.as_ref() == tab;
         if let Some(tab) = tab.filter(|_| is_document) {
-            self.page(tab, &it.request_id, &it.request.url, (it.timestamp, it.wall_time));
+            self.page(tab, &params.request_id, &params.request.url, (params.timestamp, params.wall_time));
         }
         let page = tab.and_then(|tab| self.shown.get(tab).copied());
-        let kind = it.kind.unwrap_or_default();
-        let times = (it.timestamp, it.wall_time);
-        let mut entry = Entry::new(it.request_id, &it.request.method, &it.request.url, &kind, times, page);
-        entry.set_post(it.request.post_data, it.request.has_post_data, &it.request.headers);
-        self.add(entry, it.request.headers);
+        let kind = params.kind.unwrap_or_default();
+        let times = (params.timestamp, params.wall_time);
+        let mut entry = Entry::new(params.request_id, &params.request.method, &params.request.url, &kind, times, page);
+        entry.set_post(params.request.post_data, params.request.has_post_data, &params.request.headers);
+        self.add(entry, params.request.headers);
     }
 
-    fn received(&mut self, it: Received, tab: Option<&Arc<str>>) {
-        self.now = it.timestamp;
-        if !is_sent(&it.response.url) {
+    fn received(&mut self, params: Received, tab: Option<&Arc<str>>) {
+        self.now = params.timestamp;
+        if !is_sent(&params.response.url) {
             return;
         }
-        if !self.hops.contains_key(&it.request_id) {
-            // The script of a service worker, which is asked for before anybody listens; or one from before the start.
-            let times = (it.timestamp, it.timestamp + self.offset);
+        if !self.hops.contains_key(&params.request_id) {
+            // A service worker script, requested before events are enabled, or a request from before the start.
+            let times = (params.timestamp, params.timestamp + self.offset);
             let page = tab.and_then(|tab| self.shown.get(tab).copied());
-            let kind = it.kind.unwrap_or_default();
-            let entry = Entry::new(Arc::clone(&it.request_id), "GET", &it.response.url, &kind, times, page);
+            let kind = params.kind.unwrap_or_default();
+            let entry = Entry::new(Arc::clone(&params.request_id), "GET", &params.response.url, &kind, times, page);
             if self.offset == 0.0 {
                 return;
             }
             self.add(entry, HeaderMap::new());
         }
-        let response = self.fitting_response(it.response);
-        self.with(&it.request_id, |entry| {
-            entry.has_extra = Some(it.has_extra_info);
-            entry.answer(response, it.timestamp);
+        let response = self.fit_response(params.response);
+        self.with(&params.request_id, |entry| {
+            entry.has_extra = Some(params.has_extra_info);
+            entry.answer(response, params.timestamp);
         });
     }
 
-    fn finished(&mut self, it: &Finished, session: SessionId) -> Option<WantedBody> {
-        let index = *self.hops.get(&it.request_id)?.last()?;
+    fn finished(&mut self, params: &Finished, session: SessionId) -> Option<BodyRequest> {
+        let index = *self.hops.get(&params.request_id)?.last()?;
         let entry = self.entries.get_mut(index)?;
-        entry.encoded_bytes = Some(network::bytes(it.encoded_data_length));
-        entry.end(it.timestamp);
+        entry.encoded_bytes = Some(network::bytes(params.encoded_data_length));
+        entry.end(params.timestamp);
         if !entry.has_text() {
             return None;
         }
         if entry.data_bytes > MAX_BODY_BYTES as u64 {
-            entry.body = Some(Body::LeftOut(longer()));
+            entry.body = Some(Body::LeftOut(body_too_long()));
             return None;
         }
-        // Until it comes.
+        // Placeholder until params arrives.
         entry.body = Some(Body::LeftOut("left out: it had not come when the recording was stopped".to_owned()));
-        Some(WantedBody { session, request_id: Arc::clone(&it.request_id), entry: index })
+        Some(BodyRequest { session, request_id: Arc::clone(&params.request_id), entry: index })
     }
 }

@@ -1,35 +1,35 @@
-//! Entries and pages of a HAR under way, within its bounds.
+//! Entries and pages of an active HAR recording, within its limits.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::body::{Body, MAX_BODY_BYTES, WantedBody};
+use super::body::{Body, BodyRequest, MAX_BODY_BYTES};
 use super::entry::{Entry, MAX_URL_BYTES, page_id, rfc3339};
 use super::events::{self, HeaderMap, Response};
 use super::timings::round;
-use crate::network::cut;
 use crate::network::events::RequestId;
+use crate::network::truncate;
 
 const MAX_ENTRIES: usize = 5_000;
 const MAX_PAGES: usize = 500;
-/// Addresses, headers, bodies and messages of all entries.
+/// Maximum total size of URLs, headers, bodies and messages.
 pub(super) const MAX_BYTES: usize = 32 << 20;
-/// Headers and marks that come before their request.
+/// Maximum number of buffered headers and mock marks that arrive before their request.
 const MAX_EARLY: usize = 500;
 
 #[derive(Debug, Default)]
 pub(crate) struct HarRecorder {
     pub(super) entries: Vec<Entry>,
-    /// A request, and what it was redirected to.
+    /// Entry indexes of each request, one per redirect hop.
     pub(super) hops: HashMap<RequestId, Vec<usize>>,
-    early: VecDeque<(RequestId, Early)>,
+    early_info: VecDeque<(RequestId, EarlyInfo)>,
     pub(super) pages: Vec<Page>,
-    /// What each tab shows.
+    /// Page index of the document shown in each tab.
     pub(super) shown: HashMap<Arc<str>, usize>,
     pub(super) bytes: usize,
-    /// Of all sockets.
+    /// Number of recorded messages of all sockets.
     pub(super) messages: usize,
     left_out: u64,
     pub(super) now: f64,
@@ -37,7 +37,7 @@ pub(crate) struct HarRecorder {
 }
 
 #[derive(Debug)]
-pub(super) enum Early {
+pub(super) enum EarlyInfo {
     Sent(HeaderMap),
     Received(HeaderMap),
     Mocked,
@@ -54,19 +54,19 @@ pub(super) struct Page {
 }
 
 impl HarRecorder {
-    /// What Chromium keeps for it.
+    /// Returns the buffer settings of Chromium for a recording.
     pub(crate) fn buffers() -> Value {
         json!({
             "maxTotalBufferSize": 64 << 20, "maxResourceBufferSize": MAX_BODY_BYTES, "maxPostDataSize": MAX_BODY_BYTES,
-            // A page that is left takes its bodies along otherwise.
+            // Otherwise bodies are lost when the page navigates away.
             "enableDurableMessages": true,
         })
     }
 
-    /// What was asked for has come.
-    pub(crate) fn body(&mut self, wanted: &WantedBody, body: Body) {
-        let Some(entry) = self.entries.get_mut(wanted.entry) else { return };
-        if entry.request_id != wanted.request_id {
+    /// Stores a requested body.
+    pub(crate) fn body(&mut self, request: &BodyRequest, body: Body) {
+        let Some(entry) = self.entries.get_mut(request.entry) else { return };
+        if entry.request_id != request.request_id {
             return;
         }
         let bytes = match &body {
@@ -74,7 +74,7 @@ impl HarRecorder {
             Body::LeftOut(_) => 0,
         };
         if bytes > MAX_BODY_BYTES * 2 {
-            entry.body = Some(Body::LeftOut(longer()));
+            entry.body = Some(Body::LeftOut(body_too_long()));
         } else if self.bytes + bytes > MAX_BYTES {
             entry.body = Some(Body::LeftOut(format!("left out: this HAR has {MAX_BYTES} bytes of texts already")));
         } else {
@@ -83,7 +83,7 @@ impl HarRecorder {
         }
     }
 
-    /// The document that people and programs read.
+    /// Returns the HAR document.
     pub(crate) fn finish(self, browser: &str) -> Value {
         let (name, version) = browser.split_once('/').unwrap_or((browser, ""));
         let pages: Vec<Value> = self.pages.iter().enumerate().map(|(index, page)| page.json(index)).collect();
@@ -109,7 +109,7 @@ impl HarRecorder {
             return;
         }
         self.shown.insert(Arc::clone(tab), self.pages.len());
-        let (loader, url) = (Arc::clone(loader), cut(url, MAX_URL_BYTES));
+        let (loader, url) = (Arc::clone(loader), truncate(url, MAX_URL_BYTES));
         self.pages.push(Page { loader, url, started, wall, content_load: None, load: None });
     }
 
@@ -124,31 +124,31 @@ impl HarRecorder {
         let id = Arc::clone(&entry.request_id);
         self.hops.entry(Arc::clone(&id)).or_default().push(self.entries.len());
         self.entries.push(entry);
-        let (mine, others) = self.early.drain(..).partition(|(of, _)| *of == id);
-        self.early = others;
-        let mine: VecDeque<_> = mine;
-        for (id, early) in mine {
-            self.extra(&id, early);
+        let (matching, others) = self.early_info.drain(..).partition(|(of, _)| *of == id);
+        self.early_info = others;
+        let matching: VecDeque<_> = matching;
+        for (id, early_info) in matching {
+            self.apply_extra(&id, early_info);
         }
     }
 
-    /// Headers as they were really sent and received, for the first hop that has none. They come in the order of the
-    /// hops, but before or after what they belong to.
-    pub(super) fn extra(&mut self, request_id: &RequestId, extra: Early) {
+    /// Applies actual headers or a mock mark to the first hop without them. They arrive in hop order, but before or
+    /// after the request that they belong to.
+    pub(super) fn apply_extra(&mut self, request_id: &RequestId, extra: EarlyInfo) {
         let hops = self.hops.get(request_id).map(Vec::as_slice).unwrap_or_default();
-        let meant =
+        let index =
             hops.iter().copied().find(|index| self.entries.get(*index).is_some_and(|entry| extra.is_for(entry)));
-        let Some(entry) = meant.and_then(|index| self.entries.get_mut(index)) else {
-            if self.early.len() == MAX_EARLY {
-                self.early.pop_front();
+        let Some(entry) = index.and_then(|index| self.entries.get_mut(index)) else {
+            if self.early_info.len() == MAX_EARLY {
+                self.early_info.pop_front();
             }
-            self.early.push_back((Arc::clone(request_id), extra));
+            self.early_info.push_back((Arc::clone(request_id), extra));
             return;
         };
         match extra {
-            Early::Sent(headers) => entry.sent_headers = Some(headers),
-            Early::Received(headers) => entry.received_headers = Some(headers),
-            Early::Mocked => entry.is_mocked = true,
+            EarlyInfo::Sent(headers) => entry.sent_headers = Some(headers),
+            EarlyInfo::Received(headers) => entry.received_headers = Some(headers),
+            EarlyInfo::Mocked => entry.is_mocked = true,
         }
     }
 
@@ -159,8 +159,8 @@ impl HarRecorder {
         }
     }
 
-    /// Whether so much may still be kept; it is, then.
-    pub(super) fn has_room(&mut self, bytes: usize) -> bool {
+    /// Reserves bytes of the total limit. Returns false if they do not fit.
+    pub(super) fn reserve(&mut self, bytes: usize) -> bool {
         let fits = self.bytes + bytes <= MAX_BYTES;
         if fits {
             self.bytes += bytes;
@@ -168,18 +168,18 @@ impl HarRecorder {
         fits
     }
 
-    /// None of them where they do not fit.
-    pub(super) fn fitting(&mut self, headers: HeaderMap) -> HeaderMap {
-        if self.has_room(events::bytes_of(&headers)) { headers } else { HeaderMap::new() }
+    /// Returns the headers, or none if they exceed the limit.
+    pub(super) fn fit_headers(&mut self, headers: HeaderMap) -> HeaderMap {
+        if self.reserve(events::bytes_of(&headers)) { headers } else { HeaderMap::new() }
     }
 
-    /// Without what a server can make long, where that does not fit.
-    pub(super) fn fitting_response(&mut self, response: Response) -> Response {
-        if self.has_room(response.bytes()) { response } else { response.stripped() }
+    /// Returns the response, without variable-length fields if they exceed the limit.
+    pub(super) fn fit_response(&mut self, response: Response) -> Response {
+        if self.reserve(response.bytes()) { response } else { response.stripped() }
     }
 }
 
-impl Early {
+impl EarlyInfo {
     fn is_for(&self, entry: &Entry) -> bool {
         let may_have = entry.has_extra != Some(false);
         match self {
@@ -202,6 +202,6 @@ impl Page {
     }
 }
 
-pub(super) fn longer() -> String {
+pub(super) fn body_too_long() -> String {
     format!("left out: it is longer than {MAX_BODY_BYTES} bytes")
 }

@@ -1,4 +1,4 @@
-//! What a HAR keeps of what pages and servers make as long as they like.
+//! Size limits of a HAR.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::recorder::MAX_BYTES;
 use super::sockets::MAX_MESSAGES;
 use super::{Event, HarRecorder};
 
-fn hear(har: &mut HarRecorder, method: &str, params: Value) {
+fn dispatch(har: &mut HarRecorder, method: &str, params: Value) {
     let params = serde_json::value::to_raw_value(&params).unwrap();
     har.event(&Event::new(Some("S"), method, Some(&params)), None);
 }
@@ -14,11 +14,11 @@ fn hear(har: &mut HarRecorder, method: &str, params: Value) {
 fn sent(har: &mut HarRecorder, id: &str) {
     let request = json!({"url": format!("http://a/{id}"), "method": "GET", "headers": {}});
     let params = json!({"requestId": id, "timestamp": 1.0, "wallTime": 1e9, "type": "Fetch", "request": request});
-    hear(har, "Network.requestWillBeSent", params);
+    dispatch(har, "Network.requestWillBeSent", params);
 }
 
 #[test]
-fn headers_have_the_room_of_everything_else() {
+fn headers_count_towards_the_size_limit() {
     let mut har = HarRecorder::default();
     let ids: Vec<String> = (0..100).map(|id| id.to_string()).collect();
     ids.iter().for_each(|id| sent(&mut har, id));
@@ -26,10 +26,14 @@ fn headers_have_the_room_of_everything_else() {
     for id in &ids {
         let response = json!({"url": format!("http://a/{id}"), "status": 200, "headers": long});
         let params = json!({"requestId": id, "timestamp": 2.0, "hasExtraInfo": true, "response": response});
-        hear(&mut har, "Network.responseReceived", params);
-        hear(&mut har, "Network.responseReceivedExtraInfo", json!({"requestId": id, "headers": long}));
-        // Of requests that nobody has heard of yet.
-        hear(&mut har, "Network.requestWillBeSentExtraInfo", json!({"requestId": format!("{id}?"), "headers": long}));
+        dispatch(&mut har, "Network.responseReceived", params);
+        dispatch(&mut har, "Network.responseReceivedExtraInfo", json!({"requestId": id, "headers": long}));
+        // Headers of unknown requests.
+        dispatch(
+            &mut har,
+            "Network.requestWillBeSentExtraInfo",
+            json!({"requestId": format!("{id}?"), "headers": long}),
+        );
     }
     assert!(har.bytes <= MAX_BYTES);
     let har = har.finish("Chrome/1");
@@ -43,19 +47,19 @@ fn headers_have_the_room_of_everything_else() {
 }
 
 #[test]
-fn messages_of_sockets_are_kept_as_long_as_there_is_room() {
+fn socket_messages_are_recorded_up_to_the_limit() {
     let mut har = HarRecorder::default();
-    hear(&mut har, "Network.webSocketCreated", json!({"requestId": "1", "url": "ws://a/"}));
+    dispatch(&mut har, "Network.webSocketCreated", json!({"requestId": "1", "url": "ws://a/"}));
     let handshake = json!({"requestId": "1", "timestamp": 5.0, "wallTime": 1e9, "request": {"headers": {}}});
-    hear(&mut har, "Network.webSocketWillSendHandshakeRequest", handshake);
-    let said = |id: &str, at: f64, opcode: u8, data: &str| json!({"requestId": id, "timestamp": at, "response": {"opcode": opcode, "mask": true, "payloadData": data}});
-    hear(&mut har, "Network.webSocketFrameSent", said("1", 6.5, 1, "hello"));
-    hear(&mut har, "Network.webSocketFrameReceived", said("1", 7.0, 2, "AQI="));
-    // It was open before the start.
-    hear(&mut har, "Network.webSocketFrameSent", said("0", 7.0, 1, "unknown"));
-    hear(&mut har, "Network.webSocketFrameSent", said("1", 8.0, 1, &"x".repeat(3 << 20)));
+    dispatch(&mut har, "Network.webSocketWillSendHandshakeRequest", handshake);
+    let message = |id: &str, at: f64, opcode: u8, data: &str| json!({"requestId": id, "timestamp": at, "response": {"opcode": opcode, "mask": true, "payloadData": data}});
+    dispatch(&mut har, "Network.webSocketFrameSent", message("1", 6.5, 1, "hello"));
+    dispatch(&mut har, "Network.webSocketFrameReceived", message("1", 7.0, 2, "AQI="));
+    // A socket from before the start.
+    dispatch(&mut har, "Network.webSocketFrameSent", message("0", 7.0, 1, "unknown"));
+    dispatch(&mut har, "Network.webSocketFrameSent", message("1", 8.0, 1, &"x".repeat(3 << 20)));
     for _ in 0..MAX_MESSAGES {
-        hear(&mut har, "Network.webSocketFrameReceived", said("1", 8.0, 1, "again"));
+        dispatch(&mut har, "Network.webSocketFrameReceived", message("1", 8.0, 1, "again"));
     }
     let har = har.finish("Chrome/1");
     let socket = &har["log"]["entries"][0];

@@ -1,13 +1,13 @@
-//! How long each part of a request took.
+//! Timings of a request by phase.
 
 use serde_json::{Value, json};
 
 use super::events::Timing;
 
-/// The parts, and all of them together; milliseconds.
+/// Returns the phases and their total in milliseconds.
 pub(super) fn timings(started: f64, timing: Option<&Timing>, ended: Option<f64>) -> (Value, f64) {
     let Some(timing) = timing else {
-        // Out of a cache, from a mock, or not answered at all.
+        // Served from a cache or a mock, or not answered.
         let wait = ended.map_or(0.0, |ended| round((ended - started) * 1e3));
         let parts = json!({
             "blocked": -1, "dns": -1, "connect": -1, "ssl": -1, "send": 0, "wait": wait, "receive": 0,
@@ -24,7 +24,7 @@ pub(super) fn timings(started: f64, timing: Option<&Timing>, ended: Option<f64>)
     let wait = round(timing.receive_headers_end - timing.send_end);
     let received = ended.map_or(0.0, |ended| (ended - timing.request_time) * 1e3 - timing.receive_headers_end);
     let receive = round(received);
-    // The encryption is a part of connecting.
+    // TLS is part of connecting.
     let total = [blocked, dns, connect, send, wait, receive].into_iter().filter(|part| *part > 0.0).sum();
     let parts = json!({
         "blocked": blocked, "dns": dns, "connect": connect, "ssl": ssl, "send": send, "wait": wait, "receive": receive,
@@ -32,7 +32,7 @@ pub(super) fn timings(started: f64, timing: Option<&Timing>, ended: Option<f64>)
     (parts, round(total))
 }
 
-/// To microseconds, and never before zero: two clocks are at work.
+/// Rounds to microseconds and clamps at zero, since two clocks are involved.
 pub(super) fn round(milliseconds: f64) -> f64 {
     (milliseconds.max(0.0) * 1e3).round() / 1e3
 }
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parts_make_the_whole() {
+    fn phases_add_up_to_the_total() {
         let timing = Timing {
             request_time: 100.010,
             dns_start: 1.0,

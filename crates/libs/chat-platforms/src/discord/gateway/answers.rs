@@ -1,4 +1,4 @@
-//! First answers to interactions, made concurrently with the session and bounded.
+//! Initial responses to interactions, sent concurrently with the session up to a limit.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use tokio::sync::Semaphore;
 
 /// Maximum number of concurrent requests of one session.
 const MAX_CONCURRENT: usize = 16;
-/// Maximum number of answers that wait for a permit.
+/// Maximum number of responses that wait for a permit.
 const MAX_QUEUED: usize = 64;
 
-/// The answers of one session.
+/// Pending interaction responses of a session.
 pub(super) struct Answers {
-    /// Held from the submission of an answer until its request ends.
+    /// Permits held from submission to the end of the request.
     slots: Arc<Semaphore>,
-    /// Held during a request.
+    /// Permits held during a request.
     permits: Arc<Semaphore>,
     has_logged_drop: bool,
 }
@@ -28,7 +28,7 @@ impl Answers {
         }
     }
 
-    /// Makes the request in the background. Drops it if the queue is full, which is logged once a session.
+    /// Sends a request in the background. Drops it if the queue is full, which is logged once per session.
     pub(super) fn submit(&mut self, request: impl Future<Output = ()> + Send + 'static) {
         let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
             if !self.has_logged_drop {
@@ -39,7 +39,7 @@ impl Answers {
         };
         let permits = Arc::clone(&self.permits);
         tokio::spawn(async move {
-            // Never closed.
+            // The semaphore is never closed.
             if let Ok(_permit) = permits.acquire().await {
                 request.await;
             }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn concurrent_requests_and_queue_are_bounded() {
+    async fn concurrent_requests_and_queue_are_limited() {
         let (release, released) = watch::channel(false);
         let (started, finished) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let mut answers = Answers::new();
@@ -73,7 +73,7 @@ mod tests {
         while started.load(Ordering::SeqCst) < MAX_CONCURRENT {
             tokio::task::yield_now().await;
         }
-        // The runtime has one thread: every task that could start has started after this many turns.
+        // The runtime is single-threaded: after this many yields every runnable task has started.
         for _ in 0..1500 {
             tokio::task::yield_now().await;
         }

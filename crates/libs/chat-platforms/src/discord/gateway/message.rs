@@ -1,4 +1,4 @@
-//! Messages as the Gateway has them (<https://docs.discord.com/developers/resources/message#message-object>).
+//! Gateway messages (<https://docs.discord.com/developers/resources/message#message-object>).
 
 use agentd_base::Timestamp;
 use serde_json::Value;
@@ -6,19 +6,19 @@ use serde_json::Value;
 use super::super::Discord;
 use super::super::contents::{content, unreadable};
 use super::super::details::{Details, is_snowflake};
-use super::super::kinds::is_of_person;
+use super::super::kinds::is_user_message;
 use crate::content::Parts;
 use crate::incoming_text::{first_name, id};
 use crate::message::{Chat, IncomingMessage, Sender};
 use crate::outgoing::Address;
 
 impl Discord {
-    /// The data of an event `MESSAGE_CREATE`; `own_id` is the user that the bot is. `None` for what is no message of a
-    /// person.
+    /// Reads the data of a `MESSAGE_CREATE` event. `own_id` is the user ID of the bot. Returns `None` for anything but
+    /// a user message.
     #[must_use]
     pub fn read_gateway_message(&self, data: &Value, own_id: &str) -> Option<IncomingMessage> {
         let author = &data["author"];
-        let is_kind = is_of_person(data["type"].as_u64().unwrap_or_default());
+        let is_kind = is_user_message(data["type"].as_u64().unwrap_or_default());
         let user = id(&author["id"])?;
         if !is_kind || author["bot"] == true || !data["webhook_id"].is_null() || user == own_id {
             return None;

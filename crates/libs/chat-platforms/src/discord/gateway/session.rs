@@ -1,4 +1,4 @@
-//! One session from its first message to its end.
+//! Gateway session.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -19,13 +19,13 @@ use crate::outgoing::SendError;
 use crate::webhook::Received;
 
 pub(super) const MAX_MESSAGE_BYTES: usize = 1 << 20;
-/// Ends a connection, and no session.
+/// Close code that ends the connection but not the session.
 const CLOSE_AND_RESUME: u16 = 4000;
-/// After the end of a session, Discord wants a pause of one to five seconds before the next.
-const PAUSE: Duration = Duration::from_secs(1);
-const PAUSE_SPREAD: Duration = Duration::from_secs(4);
+/// Minimum delay after an invalidated session; Discord requires one to five seconds.
+const RESTART_DELAY: Duration = Duration::from_secs(1);
+const RESTART_JITTER: Duration = Duration::from_secs(4);
 
-/// Numbers of what is sent and what comes.
+/// Gateway opcodes.
 pub(super) mod op {
     pub(crate) const DISPATCH: u64 = 0;
     pub(crate) const HEARTBEAT: u64 = 1;
@@ -37,47 +37,47 @@ pub(super) mod op {
     pub(crate) const HEARTBEAT_ACK: u64 = 11;
 }
 
-/// A session of the Gateway, as far as it is stored.
+/// Point from which a session is resumed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Place {
+pub(super) struct ResumePoint {
     pub(super) session_id: String,
     pub(super) url: String,
-    /// Of the last event that was stored.
+    /// Sequence number of the last stored event.
     pub(super) sequence: u64,
-    /// The user that the bot is.
+    /// User ID of the bot.
     pub(super) user: String,
-    /// Tells the bot's token from others.
+    /// Digest of the bot token, which detects a changed token.
     pub(super) token: String,
 }
 
-/// As it is kept for later.
-pub(super) fn kept(place: &Place) -> String {
-    serde_json::to_string(place).unwrap_or_default()
+/// Serializes a resume point.
+pub(super) fn serialize_resume_point(resume_point: &ResumePoint) -> String {
+    serde_json::to_string(resume_point).unwrap_or_default()
 }
 
 pub(super) struct Session {
     discord: Arc<Discord>,
     link: Link,
     socket: WebSocket,
-    place: Option<Place>,
-    /// Tells the bot's token from others.
+    resume_point: Option<ResumePoint>,
+    /// Digest of the bot token, which detects a changed token.
     token: String,
     unit: f64,
-    /// The last event that came.
+    /// Sequence number of the last received event.
     received: Option<u64>,
-    waiting: VecDeque<Waiting>,
+    pending: VecDeque<PendingEvent>,
     answers: Answers,
     is_acknowledged: bool,
 }
 
-/// An event that is not stored yet.
-struct Waiting {
+/// Event that is not stored yet.
+struct PendingEvent {
     sequence: Option<u64>,
-    answer: Option<Answer>,
+    answer: Option<InteractionResponse>,
 }
 
-/// What an interaction is answered.
-struct Answer {
+/// Response to an interaction.
+struct InteractionResponse {
     id: String,
     token: String,
     body: Value,
@@ -88,66 +88,66 @@ impl Session {
         discord: Arc<Discord>,
         link: Link,
         socket: WebSocket,
-        place: Option<Place>,
+        resume_point: Option<ResumePoint>,
         token: String,
         unit: f64,
     ) -> Self {
-        let received = place.as_ref().map(|place| place.sequence);
-        let waiting = VecDeque::new();
+        let received = resume_point.as_ref().map(|resume_point| resume_point.sequence);
+        let pending = VecDeque::new();
         let answers = Answers::new();
-        Self { discord, link, socket, place, token, unit, received, waiting, answers, is_acknowledged: true }
+        Self { discord, link, socket, resume_point, token, unit, received, pending, answers, is_acknowledged: true }
     }
 
-    /// Until it ends.
+    /// Runs the session until it ends.
     pub(super) async fn run(mut self, interval: Duration) -> Result<Infallible, Ended> {
-        let ended = match self.keep(interval).await {
+        let ended = match self.process_events(interval).await {
             Ok(never) => match never {},
             Err(ended) => ended,
         };
-        // The session is there for some time still.
+        // The session can be resumed for some time.
         self.socket.close(CLOSE_AND_RESUME).await;
         Err(ended)
     }
 
-    async fn keep(&mut self, interval: Duration) -> Result<Infallible, Ended> {
-        // Spread, so that not all bots beat at once after Discord was away.
-        let mut beat_at = Instant::now() + interval.mul_f64(self.unit);
+    async fn process_events(&mut self, interval: Duration) -> Result<Infallible, Ended> {
+        // Jitter, so that bots do not send heartbeats in step after an outage.
+        let mut heartbeat_at = Instant::now() + interval.mul_f64(self.unit);
         loop {
             tokio::select! {
-                _ = self.link.stored() => self.note_stored(),
-                event = self.socket.next(), if self.link.has_room() => self.take(event?).await?,
-                () = tokio::time::sleep_until(beat_at) => {
+                _ = self.link.stored() => self.record_stored(),
+                event = self.socket.next(), if self.link.has_capacity() => self.handle_event(event?).await?,
+                () = tokio::time::sleep_until(heartbeat_at) => {
                     if !self.is_acknowledged {
                         return Err(Ended::later("Discord acknowledges no heartbeat any more"));
                     }
-                    self.beat().await?;
-                    beat_at = Instant::now() + interval;
+                    self.send_heartbeat().await?;
+                    heartbeat_at = Instant::now() + interval;
                 }
             }
         }
     }
 
-    async fn beat(&mut self) -> Result<(), Ended> {
+    async fn send_heartbeat(&mut self) -> Result<(), Ended> {
         self.is_acknowledged = false;
-        let stored = self.place.as_ref().map(|place| place.sequence);
+        let stored = self.resume_point.as_ref().map(|resume_point| resume_point.sequence);
         Ok(self.socket.send(json!({"op": op::HEARTBEAT, "d": stored}).to_string()).await?)
     }
 
-    async fn take(&mut self, event: WebSocketEvent) -> Result<(), Ended> {
+    async fn handle_event(&mut self, event: WebSocketEvent) -> Result<(), Ended> {
         let text = match event {
             WebSocketEvent::Text(text) => text,
             WebSocketEvent::Alive => return Ok(()),
             WebSocketEvent::TooLarge => {
-                // A resumed session would begin with the same.
-                self.forget();
+                // A resumed session would start with the same event.
+                self.discard_session();
                 return Err(Ended::later(format!("Discord sent more than {MAX_MESSAGE_BYTES} bytes at once")));
             }
-            WebSocketEvent::Closed(code) => return Err(self.closed(code)),
+            WebSocketEvent::Closed(code) => return Err(self.close_reason(code)),
         };
         let Ok(message) = serde_json::from_str::<Value>(&text) else { return Ok(()) };
         match message["op"].as_u64() {
             Some(op::DISPATCH) => self.dispatch(&message).await,
-            Some(op::HEARTBEAT) => self.beat().await,
+            Some(op::HEARTBEAT) => self.send_heartbeat().await,
             Some(op::HEARTBEAT_ACK) => {
                 self.is_acknowledged = true;
                 Ok(())
@@ -155,9 +155,9 @@ impl Session {
             Some(op::RECONNECT) => Err(Ended::expected()),
             Some(op::INVALID_SESSION) => {
                 if message["d"] != true {
-                    self.forget();
+                    self.discard_session();
                 }
-                Err(Ended::expected().waiting(PAUSE + PAUSE_SPREAD.mul_f64(self.unit)))
+                Err(Ended::expected().waiting(RESTART_DELAY + RESTART_JITTER.mul_f64(self.unit)))
             }
             _ => Ok(()),
         }
@@ -167,10 +167,11 @@ impl Session {
         let (data, sequence) = (&message["d"], message["s"].as_u64());
         self.received = sequence.or(self.received);
         match message["t"].as_str() {
-            Some("READY") => self.begin(data).await?,
+            Some("READY") => self.start_session(data).await?,
             Some("RESUMED") => self.link.connected().await,
             Some("MESSAGE_CREATE") => {
-                let user = self.place.as_ref().map(|place| place.user.as_str()).unwrap_or_default();
+                let user =
+                    self.resume_point.as_ref().map(|resume_point| resume_point.user.as_str()).unwrap_or_default();
                 if let Some(message) = self.discord.read_gateway_message(data, user) {
                     self.deliver(sequence, vec![Incoming::Message(message)], None).await;
                 }
@@ -178,22 +179,23 @@ impl Session {
             Some("INTERACTION_CREATE") => {
                 let Received { answer, incoming } = self.discord.read(data, self.discord.clock.now());
                 let body = serde_json::from_slice(&answer.body).unwrap_or_default();
-                let answer = id(&data["id"]).zip(id(&data["token"])).map(|(id, token)| Answer { id, token, body });
+                let answer =
+                    id(&data["id"]).zip(id(&data["token"])).map(|(id, token)| InteractionResponse { id, token, body });
                 if incoming.is_empty() {
-                    self.answer(answer);
+                    self.respond(answer);
                 } else {
                     self.deliver(sequence, incoming, answer).await;
                 }
             }
             _ => {}
         }
-        self.keep_place();
+        self.advance_resume_point();
         Ok(())
     }
 
-    async fn begin(&mut self, ready: &Value) -> Result<(), Ended> {
-        let place = || {
-            Some(Place {
+    async fn start_session(&mut self, ready: &Value) -> Result<(), Ended> {
+        let resume_point = || {
+            Some(ResumePoint {
                 session_id: id(&ready["session_id"])?,
                 url: id(&ready["resume_gateway_url"])?,
                 sequence: self.received?,
@@ -201,48 +203,49 @@ impl Session {
                 token: self.token.clone(),
             })
         };
-        self.place = Some(place().ok_or_else(|| Ended::later("Discord began a session without saying which"))?);
+        self.resume_point =
+            Some(resume_point().ok_or_else(|| Ended::later("Discord began a session without saying which"))?);
         self.link.connected().await;
         Ok(())
     }
 
-    async fn deliver(&mut self, sequence: Option<u64>, incoming: Vec<Incoming>, answer: Option<Answer>) {
-        self.waiting.push_back(Waiting { sequence, answer });
+    async fn deliver(&mut self, sequence: Option<u64>, incoming: Vec<Incoming>, answer: Option<InteractionResponse>) {
+        self.pending.push_back(PendingEvent { sequence, answer });
         self.link.deliver(incoming).await;
     }
 
-    fn note_stored(&mut self) {
-        let Some(stored) = self.waiting.pop_front() else { return };
-        if let (Some(place), Some(sequence)) = (&mut self.place, stored.sequence) {
-            place.sequence = sequence;
+    fn record_stored(&mut self) {
+        let Some(stored) = self.pending.pop_front() else { return };
+        if let (Some(resume_point), Some(sequence)) = (&mut self.resume_point, stored.sequence) {
+            resume_point.sequence = sequence;
         }
-        self.answer(stored.answer);
-        self.keep_place();
+        self.respond(stored.answer);
+        self.advance_resume_point();
     }
 
-    /// What is no message needs no storing, so the place moves on with it when nothing waits.
-    fn keep_place(&mut self) {
-        let Some(place) = &mut self.place else { return };
+    /// Advances the resume point past events that need no storing, if no event is pending.
+    fn advance_resume_point(&mut self) {
+        let Some(resume_point) = &mut self.resume_point else { return };
         if let Some(received) = self.received.filter(|_| self.link.is_idle()) {
-            place.sequence = received;
+            resume_point.sequence = received;
         }
-        self.link.set_resume(Some(kept(place)));
+        self.link.set_resume(Some(serialize_resume_point(resume_point)));
     }
 
-    fn forget(&mut self) {
-        self.place = None;
+    fn discard_session(&mut self) {
+        self.resume_point = None;
         self.link.set_resume(None);
     }
 
-    /// Answers concurrently with the session, so that heartbeats continue.
-    fn answer(&mut self, answer: Option<Answer>) {
+    /// Sends the response concurrently with the session, so that heartbeats continue.
+    fn respond(&mut self, answer: Option<InteractionResponse>) {
         let Some(answer) = answer else { return };
         let discord = Arc::clone(&self.discord);
         self.answers.submit(async move { discord.answer_interaction(&answer.id, &answer.token, &answer.body).await });
     }
 
-    /// What a code of Discord's means (<https://docs.discord.com/developers/topics/opcodes-and-status-codes>).
-    fn closed(&mut self, code: Option<u16>) -> Ended {
+    /// Interprets a close code (<https://docs.discord.com/developers/topics/opcodes-and-status-codes>).
+    fn close_reason(&mut self, code: Option<u16>) -> Ended {
         let refused = |text: &str| Ended::from(SendError::Credentials(text.to_owned()));
         match code {
             Some(4004) => refused("Discord does not know the bot's token; check channels.discord.bot_token"),
@@ -253,9 +256,9 @@ impl Session {
                 "Discord gives the bot no texts of messages; turn on Message Content Intent under Bot on the \
                  application's pages",
             ),
-            // The sequence is none of the session, and the session is over.
+            // Invalid sequence, or the session timed out.
             Some(4007 | 4009) => {
-                self.forget();
+                self.discard_session();
                 Ended::expected()
             }
             Some(4008) => Ended::later("Discord says that too much was sent"),

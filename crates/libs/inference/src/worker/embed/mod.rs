@@ -1,11 +1,11 @@
-//! The process that embeds: one model, texts in, vectors out.
+//! Embedding process: one model, texts in, vectors out.
 //!
-//! One thread embeds queries, some others texts, each with a context of the engine of its own and
-//! nothing to wait for. Threads that share a context would meet at the engine's barriers hundreds of
-//! times a chunk, and be many times slower than one as soon as a neighbour is busy. Those for texts
-//! are less urgent to the system than queries and the daemon.
+//! One thread embeds queries and some others texts, each with its own context of the engine and without
+//! synchronization. Threads that share a context would meet at the engine's barriers hundreds of times per chunk, and
+//! be many times slower than a single thread as soon as another process uses a core. Threads for texts have a lower
+//! priority than queries and the daemon.
 //!
-//! Deliberately absent: choosing among models. The configuration names the only one.
+//! Out of scope: selection of models. The configuration names the only one.
 
 #[cfg_attr(not(any(feature = "local-model", test)), allow(dead_code, reason = "without an engine nothing is embedded"))]
 mod open;
@@ -19,25 +19,25 @@ use std::process::ExitCode;
 
 #[cfg(feature = "local-model")]
 pub(crate) use open::Encoder;
-pub(crate) use open::Open;
+pub(crate) use open::OpenText;
 pub(crate) use queue::{Queue, QueueKind};
 
 use crate::LocalErrorCode;
 use crate::embedder::EmbedderLimits;
 use crate::protocol::{EmbedderConfiguration, FromWorker, ToWorker};
-use crate::worker::pipes::{Misplaced, Outbox};
+use crate::worker::pipes::{Outbox, UnexpectedFrame};
 
-/// A request to the process that embeds.
-pub(super) fn take_in(
+/// Handles a frame of the embedding process.
+pub(super) fn handle_frame(
     frame: ToWorker,
     limits: &EmbedderLimits,
     queue: &Queue,
     outbox: &Outbox,
-) -> Result<(), Misplaced> {
+) -> Result<(), UnexpectedFrame> {
     match frame {
         ToWorker::Embed { id, is_query, text } => {
             let kind = if is_query { QueueKind::Queries } else { QueueKind::Texts };
-            if !queue.push(Open::new(id, text, is_query, limits), kind) {
+            if !queue.push(OpenText::new(id, text, is_query, limits), kind) {
                 outbox.send(&FromWorker::Failed {
                     id,
                     code: LocalErrorCode::Overloaded,
@@ -46,17 +46,17 @@ pub(super) fn take_in(
             }
             Ok(())
         }
-        // What is embedded soon anyway is not cancelled.
+        // Not cancelled, since the embedding takes little time.
         ToWorker::Cancel { .. } => Ok(()),
-        ToWorker::Configure(_) | ToWorker::ConfigureEmbedder(_) => Err(Misplaced("the configuration came twice")),
-        ToWorker::Generate { .. } => Err(Misplaced("this process writes no replies")),
+        ToWorker::Configure(_) | ToWorker::ConfigureEmbedder(_) => Err(UnexpectedFrame("the configuration came twice")),
+        ToWorker::Generate { .. } => Err(UnexpectedFrame("this process writes no replies")),
     }
 }
 
-/// Answers requests for as long as the daemon asks.
+/// Serves requests until the process ends.
 #[cfg(feature = "local-model")]
 pub(super) fn run(configuration: &EmbedderConfiguration, queue: &Queue, outbox: &Outbox) -> ExitCode {
-    use crate::worker::pipes::loading_sign;
+    use crate::worker::pipes::loading_reporter;
     use crate::worker::{llama, missing_cpu_features};
 
     if let Some(missing) = missing_cpu_features() {
@@ -69,7 +69,7 @@ pub(super) fn run(configuration: &EmbedderConfiguration, queue: &Queue, outbox: 
     };
     let path = &configuration.model_path;
     while queue.wait() {
-        match engine.load_encoder(configuration, loading_sign(outbox, path)) {
+        match engine.load_encoder(configuration, loading_reporter(outbox, path)) {
             Ok(model) => {
                 let context_length = u32::try_from(configuration.limits.max_chunk_tokens).unwrap_or(u32::MAX);
                 outbox.send(&FromWorker::Loaded { model_path: path.clone(), context_length });
@@ -87,7 +87,8 @@ pub(super) fn run(configuration: &EmbedderConfiguration, queue: &Queue, outbox: 
     ExitCode::SUCCESS
 }
 
-/// Threads for texts. Those of a small machine may all be busy: they give way to what is urgent.
+/// Returns the number of threads for texts. On a small machine all cores may be used, since these threads have a low
+/// priority.
 #[cfg(feature = "local-model")]
 fn text_threads(configuration: &EmbedderConfiguration) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -106,7 +107,7 @@ pub(super) fn run(_: &EmbedderConfiguration, queue: &Queue, outbox: &Outbox) -> 
     refuse_all(queue, outbox, LocalErrorCode::Unavailable, NOT_BUILT_IN)
 }
 
-/// Answers every request with the same error.
+/// Rejects every request with the same error.
 fn refuse_all(queue: &Queue, outbox: &Outbox, code: LocalErrorCode, message: &str) -> ExitCode {
     while queue.wait() {
         while let Some(waiting) = queue.take_any() {

@@ -1,11 +1,9 @@
-//! A text that is being embedded, chunk by chunk.
+//! Embedding of a text, chunk by chunk.
 //!
-//! Deliberately absent: batches of several chunks. The engine reads a batch as one long row in which
-//! every token is compared with every other, those of other texts only masked, so that 32 sentences
-//! at once take three times as long as one after the other.
+//! Batches of several chunks are not used. The engine treats a batch as one long row in which every token is compared
+//! with every other, with other texts masked. With that, 32 sentences take three times as long as one by one.
 //!
-//! Deliberately absent as well: anything about the engine. [`Encoder`] is its seam, so that order and
-//! cutting are tested without weights.
+//! Independent of the engine: [`Encoder`] is the interface, so that order and splitting are tested without weights.
 
 use std::time::Instant;
 
@@ -15,47 +13,46 @@ use crate::embedder::{EmbeddedChunk, EmbeddedText, EmbedderLimits, NamedSpan};
 use crate::protocol::EmbeddingUsage;
 use crate::tagger;
 
-/// Tokens that the encoder puts around each chunk.
+/// Number of tokens that the encoder adds around each chunk.
 const ADDED_TOKENS: usize = 2;
-/// Steps of reading after which the text goes back into its queue: where chunks are only counted, none
-/// of them is slow.
+/// Maximum number of steps per turn if chunks are only counted; afterwards the text returns to its queue.
 const STEPS_PER_TURN: usize = 32;
 
-/// A sentence encoder, ready to work.
+/// Sentence encoder.
 pub(crate) trait Encoder {
     /// Appends the tokens of a word.
     fn tokenize(&self, word: &str, into: &mut Vec<i32>);
 
-    /// The vector of length 1 of a row of tokens, which has at most as many as a chunk without those
-    /// that the encoder adds.
+    /// Returns the vector of length 1 of a row of tokens, which has at most the size of a chunk without the tokens that
+    /// the encoder adds.
     fn encode(&mut self, row: &[i32]) -> Result<Vec<f32>, LocalError>;
 
-    /// The names in the chunk of `text` whose row was encoded last; `None` if the model has no tagger.
+    /// Returns the names in the chunk of `text` that was encoded last; `None` if the model has no tagger.
     fn names(&mut self, text: &str, chunk: &Chunk) -> Result<Option<Vec<NamedSpan>>, LocalError>;
 }
 
-/// What a turn led to.
+/// Result of a turn.
 pub(crate) enum Progress {
     More,
     Complete(EmbeddedText, EmbeddingUsage),
 }
 
-pub(crate) struct Open {
+pub(crate) struct OpenText {
     pub(crate) id: u64,
     chunker: Chunker,
-    /// Chunks that get a vector. Of a query only the first one counts, and no further ones are sought.
+    /// Maximum number of chunks with a vector. For a query only the first is used, and no further ones are counted.
     max_chunks: usize,
     is_query: bool,
     embedded: EmbeddedText,
     usage: EmbeddingUsage,
 }
 
-impl Open {
+impl OpenText {
     pub(crate) fn new(id: u64, text: String, is_query: bool, limits: &EmbedderLimits) -> Self {
-        let room = limits.max_chunk_tokens.saturating_sub(ADDED_TOKENS);
+        let max_tokens = limits.max_chunk_tokens.saturating_sub(ADDED_TOKENS);
         Self {
             id,
-            chunker: Chunker::new(text, room, limits.overlap_tokens),
+            chunker: Chunker::new(text, max_tokens, limits.overlap_tokens),
             max_chunks: if is_query { 1 } else { limits.max_chunks },
             is_query,
             embedded: EmbeddedText::default(),
@@ -63,7 +60,7 @@ impl Open {
         }
     }
 
-    /// Embeds the next chunk, or counts some.
+    /// Embeds the next chunk, or counts several.
     pub(crate) fn advance(&mut self, encoder: &mut impl Encoder) -> Result<Progress, LocalError> {
         for _ in 0..STEPS_PER_TURN {
             match self.chunker.step(&mut |word, into| encoder.tokenize(word, into)) {

@@ -1,15 +1,14 @@
-//! What waits to be embedded, in two queues: queries and texts.
+//! Two queues of texts to embed: queries and texts.
 //!
-//! A text that is not complete goes back to the end of its queue after each chunk, so that a long one
-//! does not keep short ones waiting.
+//! An incomplete text returns to the end of its queue after each chunk, so that a long text does not block short ones.
 
 use std::collections::VecDeque;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::worker::embed::Open;
+use crate::worker::embed::OpenText;
 
-/// Which threads take a text. Queries have one of their own, so they never wait for texts.
+/// Kind of a text, which determines its threads. Queries have their own thread, so they never wait for texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QueueKind {
     Queries,
@@ -18,13 +17,13 @@ pub(crate) enum QueueKind {
 
 #[derive(Default)]
 struct State {
-    queries: VecDeque<Open>,
-    texts: VecDeque<Open>,
+    queries: VecDeque<OpenText>,
+    texts: VecDeque<OpenText>,
     is_closed: bool,
 }
 
 impl State {
-    fn kind(&mut self, kind: QueueKind) -> &mut VecDeque<Open> {
+    fn kind(&mut self, kind: QueueKind) -> &mut VecDeque<OpenText> {
         match kind {
             QueueKind::Queries => &mut self.queries,
             QueueKind::Texts => &mut self.texts,
@@ -43,8 +42,8 @@ impl Queue {
         Self { state: Mutex::new(State::default()), arrived: Condvar::new(), max }
     }
 
-    /// Takes a text in; false when too many wait.
-    pub(crate) fn push(&self, text: Open, kind: QueueKind) -> bool {
+    /// Queues a text; returns false if the queue is full.
+    pub(crate) fn push(&self, text: OpenText, kind: QueueKind) -> bool {
         let mut state = self.state.lock();
         if state.queries.len() + state.texts.len() >= self.max {
             return false;
@@ -54,16 +53,16 @@ impl Queue {
         true
     }
 
-    /// Takes a text back that was begun. There is always room for it.
+    /// Returns a started text to its queue, regardless of the limit.
     #[cfg(any(feature = "local-model", test))]
-    pub(crate) fn put_back(&self, text: Open, kind: QueueKind) {
+    pub(crate) fn put_back(&self, text: OpenText, kind: QueueKind) {
         self.state.lock().kind(kind).push_back(text);
         self.arrived.notify_all();
     }
 
-    /// Blocks until there is a text in the queue; `None` when there never will be.
+    /// Blocks until the queue contains a text; `None` once the queue is closed.
     #[cfg(any(feature = "local-model", test))]
-    pub(crate) fn take(&self, kind: QueueKind) -> Option<Open> {
+    pub(crate) fn take(&self, kind: QueueKind) -> Option<OpenText> {
         let mut state = self.state.lock();
         loop {
             if let Some(text) = state.kind(kind).pop_front() {
@@ -76,13 +75,13 @@ impl Queue {
         }
     }
 
-    /// Whatever waits, without blocking.
-    pub(crate) fn take_any(&self) -> Option<Open> {
+    /// Returns any queued text without blocking.
+    pub(crate) fn take_any(&self) -> Option<OpenText> {
         let mut state = self.state.lock();
         state.queries.pop_front().or_else(|| state.texts.pop_front())
     }
 
-    /// Blocks until something waits; false when nothing ever will.
+    /// Blocks until a text is queued; false once the queue is closed.
     pub(crate) fn wait(&self) -> bool {
         let mut state = self.state.lock();
         while state.queries.is_empty() && state.texts.is_empty() {
@@ -94,7 +93,7 @@ impl Queue {
         true
     }
 
-    /// Nothing more will come. The process just ends; this is for tests.
+    /// Closes the queue. Only used by tests, since the process just exits.
     #[cfg(test)]
     pub(crate) fn close(&self) {
         self.state.lock().is_closed = true;

@@ -1,18 +1,18 @@
-//! The threads that embed.
+//! Embedding threads.
 
 use std::time::{Duration, Instant};
 
 use crate::LocalError;
 use crate::protocol::FromWorker;
-use crate::worker::embed::open::{Encoder, Open, Progress};
+use crate::worker::embed::open::{Encoder, OpenText, Progress};
 use crate::worker::embed::{Queue, QueueKind};
 
-/// Longest silence while there is work.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
-/// How much less urgent texts are, in the system's steps of "niceness"; see sched(7).
+/// Maximum time between frames while there is work.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(1);
+/// Niceness of the threads for texts, which have a lower priority than queries; see sched(7).
 const TEXT_NICENESS: i32 = 5;
 
-/// Works on both queues until the queue is closed. `open_encoder` makes what one thread works with.
+/// Processes both queues until they are closed. `open_encoder` creates the encoder of one thread.
 pub(crate) fn serve_all<E: Encoder>(
     open_encoder: &(impl Fn() -> Result<E, LocalError> + Sync),
     queue: &Queue,
@@ -22,7 +22,7 @@ pub(crate) fn serve_all<E: Encoder>(
     std::thread::scope(|scope| {
         for _ in 0..text_threads {
             scope.spawn(|| {
-                // Refused only if it is lower already.
+                // Fails only if the priority is already lower.
                 let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), TEXT_NICENESS);
                 serve(open_encoder, queue, QueueKind::Texts, send);
             });
@@ -31,7 +31,7 @@ pub(crate) fn serve_all<E: Encoder>(
     });
 }
 
-/// Works on one queue. The encoder is made when there is something to do: it takes memory.
+/// Processes one queue. The encoder is created on demand, since it uses memory.
 fn serve<E: Encoder>(
     open_encoder: &impl Fn() -> Result<E, LocalError>,
     queue: &Queue,
@@ -39,19 +39,19 @@ fn serve<E: Encoder>(
     send: &impl Fn(&FromWorker),
 ) {
     let mut encoder: Option<E> = None;
-    let mut last_sign = Instant::now();
+    let mut last_frame_at = Instant::now();
     while let Some(mut text) = queue.take(kind) {
         match advance(&mut encoder, open_encoder, &mut text) {
             Ok(Progress::Complete(embedded, usage)) => {
                 send(&FromWorker::Embedded { id: text.id, embedded, usage });
-                last_sign = Instant::now();
+                last_frame_at = Instant::now();
             }
             Ok(Progress::More) => queue.put_back(text, kind),
             Err(error) => send(&FromWorker::Failed { id: text.id, code: error.code, message: error.message }),
         }
-        if last_sign.elapsed() >= SIGN_OF_LIFE {
+        if last_frame_at.elapsed() >= KEEP_ALIVE_INTERVAL {
             send(&FromWorker::Working);
-            last_sign = Instant::now();
+            last_frame_at = Instant::now();
         }
     }
 }
@@ -59,7 +59,7 @@ fn serve<E: Encoder>(
 fn advance<E: Encoder>(
     encoder: &mut Option<E>,
     open_encoder: &impl Fn() -> Result<E, LocalError>,
-    text: &mut Open,
+    text: &mut OpenText,
 ) -> Result<Progress, LocalError> {
     let ready = match encoder {
         Some(ready) => ready,

@@ -1,5 +1,5 @@
-//! The queues over an encoder without weights: a token for each character, and a vector that says of
-//! how many tokens it was made.
+//! Tests of the queues with an encoder without weights: one token per character, and a vector that contains the number
+//! of tokens.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use crate::embedder::{EmbeddedText, EmbedderLimits, NameKind, NamedSpan};
 use crate::protocol::FromWorker;
 use crate::worker::embed::open::Encoder;
 use crate::worker::embed::serve::serve_all;
-use crate::worker::embed::{Open, Queue, QueueKind};
+use crate::worker::embed::{OpenText, Queue, QueueKind};
 use crate::{LocalError, LocalErrorCode};
 
 type BeforeRow = Arc<dyn Fn(&[i32]) + Send + Sync>;
@@ -48,12 +48,12 @@ const LIMITS: EmbedderLimits = EmbedderLimits { max_chunk_tokens: 102, overlap_t
 
 fn push(queue: &Queue, id: u64, text: &str, is_query: bool) {
     let kind = if is_query { QueueKind::Queries } else { QueueKind::Texts };
-    assert!(queue.push(Open::new(id, text.to_owned(), is_query, &LIMITS), kind));
+    assert!(queue.push(OpenText::new(id, text.to_owned(), is_query, &LIMITS), kind));
 }
 
 type Answers = Vec<(u64, Result<EmbeddedText, String>)>;
 
-/// The answers in the order in which they were sent, by one thread a queue.
+/// Returns the results in the order in which they were sent, with one thread per queue.
 fn run(queue: &Queue, before: Option<BeforeRow>) -> Answers {
     let answers = Mutex::new(Vec::new());
     queue.close();
@@ -67,14 +67,14 @@ fn run(queue: &Queue, before: Option<BeforeRow>) -> Answers {
 }
 
 #[test]
-fn a_query_is_answered_while_a_text_is_embedded() {
+fn query_is_answered_while_a_text_is_embedded() {
     let queue = Queue::new(100);
     push(&queue, 1, "text", false);
     push(&queue, 2, "why", true);
     let (answered, wait) = mpsc::channel::<()>();
     let wait = Mutex::new(wait);
     let answered = Mutex::new(answered);
-    // The text is held in the middle until the query was worked on.
+    // The text is blocked in the middle until the query was embedded.
     let before: BeforeRow =
         Arc::new(
             move |row| {
@@ -87,7 +87,7 @@ fn a_query_is_answered_while_a_text_is_embedded() {
 }
 
 #[test]
-fn a_long_text_does_not_keep_short_ones_waiting() {
+fn long_text_does_not_block_short_ones() {
     let queue = Queue::new(100);
     push(&queue, 1, &"word ".repeat(60), false);
     push(&queue, 2, "short", false);
@@ -97,7 +97,7 @@ fn a_long_text_does_not_keep_short_ones_waiting() {
 }
 
 #[test]
-fn chunks_beyond_the_last_are_counted() {
+fn chunks_beyond_the_limit_are_counted() {
     let queue = Queue::new(100);
     push(&queue, 1, &"word ".repeat(125), false);
     let text = run(&queue, None).remove(0).1.unwrap();
@@ -111,7 +111,7 @@ fn chunks_beyond_the_last_are_counted() {
 }
 
 #[test]
-fn what_has_no_token_is_answered_without_a_row() {
+fn text_without_tokens_is_not_encoded() {
     let queue = Queue::new(100);
     for (id, text) in ["", "  \n", "\0\0"].iter().enumerate() {
         push(&queue, u64::try_from(id).unwrap(), text, id == 0);
@@ -124,7 +124,7 @@ fn what_has_no_token_is_answered_without_a_row() {
 }
 
 #[test]
-fn a_text_that_fails_ends_no_others() {
+fn failing_text_does_not_affect_others() {
     let queue = Queue::new(100);
     for (id, text) in ["before", "fails!", "after"].iter().enumerate() {
         push(&queue, u64::try_from(id).unwrap(), text, false);
@@ -135,7 +135,7 @@ fn a_text_that_fails_ends_no_others() {
 }
 
 #[test]
-fn an_encoder_that_cannot_be_made_fails_each_text() {
+fn unavailable_encoder_fails_each_text() {
     let queue = Queue::new(100);
     push(&queue, 1, "text", false);
     push(&queue, 2, "query", true);
@@ -150,11 +150,11 @@ fn an_encoder_that_cannot_be_made_fails_each_text() {
 }
 
 #[test]
-fn a_full_queue_takes_nothing() {
+fn full_queue_rejects_texts() {
     let queue = Queue::new(2);
     push(&queue, 1, "a", true);
     push(&queue, 2, "b", false);
-    assert!(!queue.push(Open::new(3, "c".to_owned(), true, &LIMITS), QueueKind::Queries));
+    assert!(!queue.push(OpenText::new(3, "c".to_owned(), true, &LIMITS), QueueKind::Queries));
 }
 
 proptest! {

@@ -1,4 +1,4 @@
-//! A sentence encoder of the BERT family: a row of tokens in, the mean over what becomes of them out.
+//! Sentence encoder of the BERT family: the mean of the output vectors of a row of tokens.
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
@@ -21,33 +21,33 @@ use crate::worker::llama::pieces::WordPieces;
 use crate::worker::llama::{Engine, log};
 use crate::{LocalError, LocalErrorCode};
 
-/// A model file in memory.
+/// Model loaded into memory.
 pub(crate) struct LoadedEncoder<'e> {
     engine: &'e Engine,
     model: LlamaModel,
-    /// `None`: the tagger was made for another model.
+    /// `None` if the tagger was trained for another model.
     names: Option<NameFinder>,
 }
 
-/// The tagger, and what it needs of the model file.
+/// Tagger, with the vectors that it needs from the model file.
 struct NameFinder {
     tagger: Tagger,
     pieces: WordPieces,
 }
 
-/// The model, ready to work.
+/// Encoder of one thread.
 pub(crate) struct LlamaEncoder<'m> {
     model: &'m LlamaModel,
     names: Option<&'m NameFinder>,
     context: LlamaContext<'m>,
     batch: LlamaBatch<'static>,
-    /// What stands before and after each row.
+    /// Tokens before and after each row.
     begin: LlamaToken,
     end: LlamaToken,
 }
 
 impl Engine {
-    /// Reads the file of a sentence encoder. `progress` is called while that lasts.
+    /// Loads the file of a sentence encoder. `progress` is called repeatedly meanwhile.
     pub(crate) fn load_encoder(
         &self,
         configuration: &EmbedderConfiguration,
@@ -62,13 +62,13 @@ impl Engine {
     }
 }
 
-/// Refuses what the rest of the embedder was not made for.
+/// Rejects models that the rest of the embedder does not support.
 fn check(path: &Path, model: &LlamaModel, configuration: &EmbedderConfiguration) -> Result<(), LocalError> {
     let architecture = model.meta_val_str("general.architecture").unwrap_or_default();
     if !architecture.contains("bert") {
         return Err(unusable(path, &format!("a `{architecture}` model is no sentence encoder of the BERT family")));
     }
-    // Texts are tokenized word by word, which comes to the same only with this kind of vocabulary.
+    // Texts are tokenized word by word, which is only equivalent with this kind of vocabulary.
     if model.meta_val_str("tokenizer.ggml.model").ok().as_deref() != Some("bert") {
         return Err(unusable(path, "its vocabulary is not one of word pieces"));
     }
@@ -85,7 +85,7 @@ fn check(path: &Path, model: &LlamaModel, configuration: &EmbedderConfiguration)
 }
 
 impl LoadedEncoder<'_> {
-    /// The tagger, or `None` if it was trained with another model.
+    /// Returns the tagger, or `None` if it was trained with another model.
     fn name_finder(&self, configuration: &EmbedderConfiguration) -> Result<Option<NameFinder>, LocalError> {
         let (Some(tagger), Ok(pieces)) = (Tagger::new(), WordPieces::open(&configuration.model_path)) else {
             return Ok(None);
@@ -99,7 +99,7 @@ impl LoadedEncoder<'_> {
         Ok(Tagger::fits(&vectors).then_some(NameFinder { tagger, pieces }))
     }
 
-    /// What one thread works with. The model is shared among them.
+    /// Creates the encoder of one thread. The model is shared.
     pub(crate) fn encoder(&self, configuration: &EmbedderConfiguration) -> Result<LlamaEncoder<'_>, LocalError> {
         let row_tokens = configuration.limits.max_chunk_tokens;
         let tokens = u32::try_from(row_tokens).unwrap_or(u32::MAX);
@@ -110,9 +110,9 @@ impl LoadedEncoder<'_> {
             .with_n_threads(1)
             .with_n_threads_batch(1)
             .with_embeddings(true)
-            // The tagger reads the vectors of single tokens, and their mean is quickly computed.
+            // The tagger reads the vectors of single tokens, and their mean is cheap to compute.
             .with_pooling_type(LlamaPoolingType::None)
-            // The other way of attention is slower for rows as short as sentences are.
+            // Flash attention is slower for rows as short as sentences.
             .with_flash_attention_policy(LLAMA_FLASH_ATTN_TYPE_DISABLED)
             .with_no_perf(true);
         log::take_errors();
@@ -134,7 +134,7 @@ impl LoadedEncoder<'_> {
 
 impl Encoder for LlamaEncoder<'_> {
     fn tokenize(&self, word: &str, into: &mut Vec<i32>) {
-        // Names of special tokens are ordinary text here: what is embedded comes from anybody.
+        // Names of special tokens are treated as ordinary text, since the input is untrusted.
         let tokens = self.model.vocab().tokenize(decompose_hangul(word).as_bytes(), false, false);
         into.extend(tokens.into_iter().map(|token| token.0));
     }
@@ -160,7 +160,7 @@ impl Encoder for LlamaEncoder<'_> {
 }
 
 impl LlamaEncoder<'_> {
-    /// Output vector of a token of the row that was encoded last.
+    /// Returns the output vector of a token of the last encoded row.
     fn token_vector(&self, position: usize) -> Result<&[f32], LocalError> {
         let found = i32::try_from(position).ok().and_then(|position| self.context.embeddings_ith(position).ok());
         found
@@ -168,7 +168,7 @@ impl LlamaEncoder<'_> {
             .ok_or_else(|| internal("the engine gave no vector for a token".to_owned()))
     }
 
-    /// The mean over the tokens of the row that was encoded last, brought to length 1.
+    /// Returns the mean over the tokens of the last encoded row, normalized to length 1.
     fn vector(&self, tokens: usize) -> Result<Vec<f32>, LocalError> {
         let mut sum = vec![0.0; DIMENSIONS];
         for position in 0..tokens {
@@ -191,7 +191,7 @@ impl LlamaEncoder<'_> {
         tagger::words(text, &chunk.words, &chunk.tokens, &|word, into| self.tokenize(word, into))
     }
 
-    /// The vectors of words that the tagger reads, of the row that was encoded last.
+    /// Returns the word vectors that the tagger reads, for the last encoded row.
     fn word_vectors(&self, pieces: &WordPieces, words: &[Word], row: &[i32]) -> Result<Vec<f32>, LocalError> {
         let first = pieces.vectors(row).map_err(|error| internal(format!("the model file cannot be read: {error}")))?;
         let mut last = Vec::with_capacity(first.len());
@@ -203,9 +203,8 @@ impl LlamaEncoder<'_> {
     }
 }
 
-/// Parts the syllables of Korean into their letters, as the vocabulary has them. The engine does so
-/// with every other composed character, but not with these. The arithmetic is that of chapter 3.12
-/// of the Unicode standard.
+/// Decomposes Korean syllables into letters, as in the vocabulary. The engine decomposes all other composed characters,
+/// but not these. The arithmetic is from chapter 3.12 of the Unicode standard.
 fn decompose_hangul(word: &str) -> Cow<'_, str> {
     const SYLLABLES: RangeInclusive<char> = '가'..='힣';
     if !word.contains(|character| SYLLABLES.contains(&character)) {
@@ -234,7 +233,7 @@ mod tests {
 
     #[test]
     fn korean_syllables_become_letters() {
-        // "Han-geul" and "ga", as the standard's own decomposition has them.
+        // "Han-geul" and "ga", decomposed as in the standard.
         assert_eq!(decompose_hangul("x한글가"), "x\u{1112}\u{1161}\u{11AB}\u{1100}\u{1173}\u{11AF}\u{1100}\u{1161}");
         assert_eq!(decompose_hangul("힣"), "\u{1112}\u{1175}\u{11C2}");
         assert!(matches!(decompose_hangul("東京 plain é"), Cow::Borrowed(_)));

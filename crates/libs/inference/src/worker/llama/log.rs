@@ -1,16 +1,16 @@
-//! The engine's own log: errors and warnings go to standard error, where the daemon reads them, and
-//! the last errors are kept to explain a failure for which the engine only returns a null pointer.
+//! Log of the engine: errors and warnings are written to standard error, where the daemon reads them. The last errors
+//! are retained to explain failures for which the engine only returns a null pointer.
 
 use std::ffi::{CStr, c_char, c_void};
 
 use llama_cpp_sys_2::{GGML_LOG_LEVEL_ERROR, GGML_LOG_LEVEL_WARN, ggml_log_level};
 use parking_lot::Mutex;
 
-const MAX_KEPT_LINES: usize = 4;
+const MAX_ERROR_LINES: usize = 4;
 
 static ERRORS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Takes over the engine's log.
+/// Redirects the engine's log.
 #[allow(unsafe_code, reason = "the engine takes its log callback by pointer")]
 pub(super) fn redirect() {
     // SAFETY: the callback is a function without captured state, so the null user data is never
@@ -20,7 +20,7 @@ pub(super) fn redirect() {
     }
 }
 
-/// The errors since the last call, as one sentence part.
+/// Returns the errors since the last call, as part of a sentence.
 pub(super) fn take_errors() -> String {
     let lines = std::mem::take(&mut *ERRORS.lock());
     if lines.is_empty() { "the engine gives no reason".to_owned() } else { lines.join("; ") }
@@ -44,7 +44,7 @@ unsafe extern "C" fn on_line(level: ggml_log_level, text: *const c_char, _: *mut
     }
     if level == GGML_LOG_LEVEL_ERROR {
         let mut errors = ERRORS.lock();
-        if errors.len() == MAX_KEPT_LINES {
+        if errors.len() == MAX_ERROR_LINES {
             errors.remove(0);
         }
         errors.push(line.to_owned());

@@ -1,10 +1,9 @@
-//! The engine behind the scheduler's seam: llama.cpp on the processor alone.
+//! llama.cpp as the engine of the scheduler, on the CPU only.
 //!
-//! One thread generates, at most two read prompts: the engine's threads wait for each other by
-//! spinning, so more of them than idle cores make everything many times slower, and the daemon
-//! itself needs a core.
+//! One thread generates, at most two read prompts: the engine's threads synchronize by spinning, so more threads than
+//! idle cores slow everything down many times, and the daemon itself needs a core.
 //!
-//! Deliberately absent: GPUs, batches of several replies, adapters.
+//! Out of scope: GPUs, batches of several replies, adapters.
 
 mod encoder;
 mod log;
@@ -32,23 +31,23 @@ use crate::worker::template::{ChatTemplate, SpecialTokens};
 use crate::worker::tool_calls::ToolFormat;
 use crate::{GenerateRequest, LocalError, LocalErrorCode};
 
-/// Tokens that the engine takes at once; the scheduler never gives it more.
+/// Batch size of the engine in tokens; the scheduler never submits more.
 const BATCH_TOKENS: u32 = 256;
 
 const READ_BLOCK_BYTES: usize = 4 << 20;
 
-/// The engine, initialized. One a process.
+/// Initialized engine, one per process.
 pub(crate) struct Engine {
     backend: LlamaBackend,
 }
 
-/// A model file in memory.
+/// Model loaded into memory.
 pub(crate) struct LoadedModel<'e> {
     engine: &'e Engine,
     model: LlamaModel,
     template: ChatTemplate,
     stop_texts: Vec<String>,
-    /// Control tokens that tool calls stand between, which are shown to whoever reads calls.
+    /// Control tokens that delimit tool calls, which the call reader must see.
     delimiters: HashSet<i32>,
     context_length: u32,
 }
@@ -61,7 +60,7 @@ impl Engine {
         Ok(Self { backend })
     }
 
-    /// Reads the file at `path`. `progress` is called while that lasts.
+    /// Loads the file at `path`. `progress` is called repeatedly meanwhile.
     pub(crate) fn load(
         &self,
         path: &Path,
@@ -92,8 +91,8 @@ impl Engine {
             log::warn("the model file carries no chat template; the ChatML form is used");
             stop_texts.push("<|im_end|>".to_owned());
         }
-        // A model that spells its end token out instead of choosing it is done too. Only tokens in
-        // this form: others, such as `</s>`, also occur in ordinary text.
+        // A model that spells its end token out instead of generating it has finished too. Only tokens of this form are
+        // used: others, such as `</s>`, also occur in ordinary text.
         stop_texts.retain(|text| text.starts_with("<|") && text.ends_with("|>"));
         stop_texts.dedup();
         let template = ChatTemplate::new(source, text(vocabulary.bos()), text(vocabulary.eos()), special, now)
@@ -112,7 +111,7 @@ impl Engine {
         Ok(LoadedModel { engine: self, model, template, stop_texts, delimiters, context_length })
     }
 
-    /// Reads any GGUF file. `unusable` says in a sentence that it is not what was expected.
+    /// Reads any GGUF file. `unusable` is the message for a file of another kind.
     fn read(
         &self,
         path: &Path,
@@ -163,7 +162,7 @@ impl Model for LoadedModel<'_> {
         let vocabulary = self.model.vocab();
         let mut tokens = vocabulary.tokenize(prompt.as_bytes(), false, true);
         let bos = vocabulary.bos();
-        // Many templates write the beginning token themselves; twice it would confuse the model.
+        // Many templates write the beginning token themselves; a second one would confuse the model.
         if vocabulary.should_add_bos() && bos.0 >= 0 && tokens.first() != Some(&bos) {
             tokens.insert(0, bos);
         }
@@ -200,7 +199,7 @@ fn prompt_threads() -> i32 {
     }
 }
 
-/// What the engine would only say in its log, or not at all.
+/// Checks for problems that the engine reports only in its log, or not at all.
 fn check_file(path: &Path) -> Result<(), String> {
     let mut magic = [0; 4];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
@@ -211,8 +210,8 @@ fn check_file(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Reads the file once. The engine maps it, so that otherwise the first prompt would wait for the
-/// disk, in silence, and look hung.
+/// Reads the file once. The engine maps it, so that otherwise the first prompt would wait for the disk without output
+/// and appear hung.
 fn read_through(path: &Path, progress: &mut impl FnMut()) -> std::io::Result<()> {
     let mut file = File::open(path)?;
     let mut block = vec![0; READ_BLOCK_BYTES];

@@ -1,4 +1,4 @@
-//! Input vectors of word pieces, before the first layer. Read from the model file, since the engine does not expose
+//! Input vectors of word pieces before the first layer, read from the model file, since the engine does not expose
 //! them.
 
 use std::collections::HashMap;
@@ -11,19 +11,21 @@ use crate::gguf::tensors::{Table, open_tables};
 /// Epsilon of layer normalization in the model.
 const EPSILON: f64 = 1e-12;
 
-/// The rows of the vocabulary stay in the file: a chunk needs a few hundred of 30,000.
+/// Input vectors of the vocabulary. The rows are read on demand: a chunk needs a few hundred of 30,000.
 #[derive(Debug)]
 pub(super) struct WordPieces {
     table: Table,
-    /// Of the only kind of text there is.
+    /// Vector of the only segment type.
     kind: Vec<f32>,
     scale: Vec<f32>,
     shift: Vec<f32>,
 }
 
 impl WordPieces {
+    /// Opens the model file.
+    ///
     /// # Errors
-    /// The file cannot be read, or is not that of a BERT with [`DIMENSIONS`] dimensions.
+    /// Returns an error if the file is unreadable or is not a BERT model with [`DIMENSIONS`] dimensions.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let names = ["token_embd.weight", "token_types.weight", "token_embd_norm.weight", "token_embd_norm.bias"];
         let [table, kinds, scale, shift] = open_tables(path, names)?;
@@ -37,10 +39,10 @@ impl WordPieces {
         Ok(Self { kind: first(&kinds)?, scale: first(&scale)?, shift: first(&shift)?, table })
     }
 
-    /// [`DIMENSIONS`] numbers for each token: its row, normalized as the model does it, without its position.
+    /// Returns [`DIMENSIONS`] numbers for each token: its row, normalized as in the model, without its position.
     ///
     /// # Errors
-    /// The file cannot be read any more.
+    /// Returns an error if the file is no longer readable.
     pub(super) fn vectors(&self, row: &[i32]) -> io::Result<Vec<f32>> {
         let mut known: HashMap<i32, usize> = HashMap::new();
         let mut vectors = Vec::with_capacity(row.len() * DIMENSIONS);

@@ -1,4 +1,4 @@
-//! How the next token is chosen.
+//! Selection of the next token.
 
 use llama_cpp_2::context::LlamaContext;
 use llama_cpp_2::model::LlamaModel;
@@ -11,8 +11,8 @@ use crate::worker::llama::log;
 use crate::worker::tool_calls::CallGrammar;
 use crate::{GenerateRequest, LocalError, LocalErrorCode};
 
-/// Small models repeat themselves without it; over a recent window, and of the reply alone, so that
-/// words of the question stay usable.
+/// Prevents repetitions of small models. Applies to a recent window of the reply only, so that words of the question
+/// remain usable.
 const REPETITION_PENALTY: f32 = 1.1;
 const REPETITION_WINDOW: i32 = 64;
 const TOP_K: i32 = 40;
@@ -22,7 +22,7 @@ const MIN_P: f32 = 0.05;
 pub(super) struct Sampling {
     settings: Settings,
     chain: LlamaSampler,
-    /// While a tool call is written.
+    /// Set while a tool call is generated.
     grammar: Option<LlamaSampler>,
 }
 
@@ -64,9 +64,9 @@ impl Sampling {
         Self { settings, chain: settings.chain(true), grammar: None }
     }
 
-    /// From here on a tool call is written, of which `written` stands. Where that is no beginning of what the
-    /// grammar allows, or no grammar can be made, the model stays free: what it writes is checked by whoever
-    /// runs the tool.
+    /// Switches to the generation of a tool call that begins with `written`. If `written` does not fit the grammar, or
+    /// no grammar can be created, the model is unconstrained: the arguments are validated by the caller that runs the
+    /// tool.
     pub(super) fn begin_call(&mut self, model: &LlamaModel, call: &CallGrammar, written: &str) {
         if self.grammar.is_some() {
             return;
@@ -76,7 +76,7 @@ impl Sampling {
                 let tokens = model.vocab().tokenize(written.as_bytes(), false, false);
                 if tokens.into_iter().all(|token| grammar.try_accept(token).is_ok()) {
                     self.grammar = Some(grammar);
-                    // The quotes and braces of JSON must repeat.
+                    // Quotes and braces of JSON must be allowed to repeat.
                     self.chain = self.settings.chain(false);
                 }
             }
@@ -90,7 +90,7 @@ impl Sampling {
         }
     }
 
-    /// Chooses by the logits at `index` of the last batch and takes note of the choice.
+    /// Samples from the logits at `index` of the last batch, and records the choice.
     pub(super) fn sample(&mut self, context: &LlamaContext<'_>, index: i32) -> Result<LlamaToken, LocalError> {
         let Some(grammar) = &mut self.grammar else {
             return Ok(self.chain.sample(context, index));
@@ -111,8 +111,8 @@ fn constrained(
     context: &LlamaContext<'_>,
     index: i32,
 ) -> Result<LlamaToken, LocalError> {
-    // The grammar is slow over a whole vocabulary and fast over one token, and the model mostly
-    // chooses what the grammar allows: ask it first, and constrain only when it is wrong.
+    // The grammar is slow for a whole vocabulary and fast for one token, and the model usually chooses an allowed
+    // token: test that first, and constrain only if it is not allowed.
     let mut candidates = context.token_data_array_ith(index);
     candidates.apply_sampler(chain);
     let free = candidates.selected_token().ok_or_else(nothing_allowed)?;
@@ -141,7 +141,7 @@ fn nothing_allowed() -> LocalError {
     LocalError::new(LocalErrorCode::Internal, "the schema allows none of the model's tokens here")
 }
 
-/// A grammar of JSON that satisfies `schema`, and of what follows it, `end`, with blanks before either.
+/// Creates a grammar of JSON that satisfies `schema`, followed by `end`, with blanks before either.
 fn grammar(model: &LlamaModel, schema: &str, end: &str) -> Result<LlamaSampler, LocalError> {
     let invalid = |error: String| {
         LocalError::new(LocalErrorCode::Invalid, format!("the JSON schema cannot be made into a grammar: {error}"))

@@ -1,7 +1,7 @@
-//! One context window of the engine.
+//! Context window of the engine.
 //!
-//! Invariant: `tokens` is what the engine's cache holds, token for token. It grows only after the
-//! engine took a batch, and a failed batch ends the sequence.
+//! Invariant: `tokens` equals the content of the engine's cache. It grows only after the engine accepted a batch, and a
+//! failed batch ends the sequence.
 
 use std::collections::HashSet;
 
@@ -25,7 +25,7 @@ pub(crate) struct LlamaSequence<'m> {
     sampling: Option<Sampling>,
     sampled: Option<LlamaToken>,
     delimiters: &'m HashSet<i32>,
-    /// Whether calls are read out of this reply.
+    /// Whether calls are parsed from this reply.
     reads_calls: bool,
 }
 
@@ -51,7 +51,7 @@ impl<'m> LlamaSequence<'m> {
         }
     }
 
-    /// Gives tokens to the engine; the logits of the last one can be read afterwards.
+    /// Submits tokens to the engine; afterwards, the logits of the last one are available.
     fn decode(&mut self, tokens: &[i32]) -> Result<(), LocalError> {
         let internal = |error: String| LocalError::new(LocalErrorCode::Internal, format!("the engine failed: {error}"));
         self.batch.clear();
@@ -77,11 +77,11 @@ impl Sequence for LlamaSequence<'_> {
         self.sampled = None;
         self.reads_calls = !request.tools.is_empty();
         let shared = self.tokens.iter().zip(&prompt).take_while(|(a, b)| a == b).count();
-        // At least one token must be read for there to be logits to choose by.
+        // At least one token must be read to obtain logits.
         let mut keep = shared.min(prompt.len().saturating_sub(1));
         if keep < self.tokens.len() {
             let from = u32::try_from(keep).unwrap_or(u32::MAX);
-            // Models with a recurrent state cannot forget a part of it.
+            // Models with a recurrent state cannot drop a part of it.
             if keep == 0 || !matches!(self.context.clear_kv_cache_seq(Some(0), Some(from), None), Ok(true)) {
                 self.context.clear_kv_cache();
                 keep = 0;

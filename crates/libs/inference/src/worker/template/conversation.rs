@@ -1,5 +1,5 @@
-//! A conversation in the form that chat templates take: the structures of Hugging Face, their fields in the
-//! order in which templates print them.
+//! Conversation in the structure that chat templates expect: that of Hugging Face, with the fields in the order in
+//! which templates print them.
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -11,7 +11,7 @@ use crate::{ChatMessage, ChatRole, FunctionCall, ToolDefinition};
 pub(super) struct TemplateMessage {
     pub(super) role: &'static str,
     pub(super) content: String,
-    /// Absent and not empty where there are none: templates ask whether it is there.
+    /// Omitted instead of empty: templates test for its presence.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tool_calls: Vec<TemplateCall>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,8 +48,8 @@ struct TemplateToolFunction {
     parameters: Value,
 }
 
-/// Breaks up what a text must not spell out.
-type Defuse<'d> = &'d dyn Fn(&str) -> String;
+/// Escapes texts that a message must not contain.
+type Escape<'d> = &'d dyn Fn(&str) -> String;
 
 impl TemplateMessage {
     pub(super) fn new(role: &'static str, content: String) -> Self {
@@ -61,44 +61,44 @@ impl TemplateMessage {
     }
 }
 
-/// `is_single`: no message may make more than one call.
-pub(super) fn messages(messages: &[ChatMessage], is_single: bool, defuse: Defuse<'_>) -> Vec<TemplateMessage> {
+/// Converts messages. If `is_single` is set, a message may contain only one call.
+pub(super) fn messages(messages: &[ChatMessage], is_single: bool, escape: Escape<'_>) -> Vec<TemplateMessage> {
     let mut ids: Vec<&str> = Vec::new();
-    let mut made: Vec<TemplateMessage> = Vec::new();
+    let mut converted: Vec<TemplateMessage> = Vec::new();
     for message in messages {
-        let mut one = TemplateMessage::new(role_name(message.role), defuse(&message.content));
+        let mut one = TemplateMessage::new(role_name(message.role), escape(&message.content));
         if let Some(answers) = &message.answers {
             one.tool_call_id = Some(short_id(&mut ids, &answers.id));
-            one.name = Some(defuse(&answers.name));
+            one.name = Some(escape(&answers.name));
         }
         one.tool_calls = message
             .tool_calls
             .iter()
-            .map(|call| template_call(short_id(&mut ids, &call.id), &call.function, defuse))
+            .map(|call| template_call(short_id(&mut ids, &call.id), &call.function, escape))
             .collect();
-        made.push(one);
+        converted.push(one);
     }
-    if is_single { one_call_a_message(made) } else { made }
+    if is_single { split_calls(converted) } else { converted }
 }
 
-pub(super) fn tools(tools: &[ToolDefinition], defuse: Defuse<'_>) -> Vec<TemplateTool> {
+pub(super) fn tools(tools: &[ToolDefinition], escape: Escape<'_>) -> Vec<TemplateTool> {
     let tool = |tool: &ToolDefinition| TemplateTool {
         r#type: "function",
         function: TemplateToolFunction {
-            name: defuse(&tool.name),
-            description: defuse(&tool.description),
-            parameters: defuse_all(&tool.input_schema, defuse),
+            name: escape(&tool.name),
+            description: escape(&tool.description),
+            parameters: escape_all(&tool.input_schema, escape),
         },
     };
     tools.iter().map(tool).collect()
 }
 
-fn template_call(id: String, function: &FunctionCall, defuse: Defuse<'_>) -> TemplateCall {
-    let arguments = defuse_all(&function.arguments, defuse);
-    TemplateCall { id, r#type: "function", function: TemplateFunction { name: defuse(&function.name), arguments } }
+fn template_call(id: String, function: &FunctionCall, escape: Escape<'_>) -> TemplateCall {
+    let arguments = escape_all(&function.arguments, escape);
+    TemplateCall { id, r#type: "function", function: TemplateFunction { name: escape(&function.name), arguments } }
 }
 
-/// The same for the same call, in the only form that every template takes: nine letters and digits.
+/// Returns the same id for the same call, in the only form that every template accepts: nine letters and digits.
 fn short_id<'m>(ids: &mut Vec<&'m str>, id: &'m str) -> String {
     let at = ids.iter().position(|known| *known == id).unwrap_or_else(|| {
         ids.push(id);
@@ -107,8 +107,8 @@ fn short_id<'m>(ids: &mut Vec<&'m str>, id: &'m str) -> String {
     format!("call{at:05}")
 }
 
-/// Each call in a message of its own, its answer right behind it.
-fn one_call_a_message(messages: Vec<TemplateMessage>) -> Vec<TemplateMessage> {
+/// Puts each call into a separate message, followed by its result.
+fn split_calls(messages: Vec<TemplateMessage>) -> Vec<TemplateMessage> {
     let mut split = Vec::with_capacity(messages.len());
     let mut rest = messages.into_iter().peekable();
     while let Some(mut message) = rest.next() {
@@ -131,7 +131,7 @@ fn one_call_a_message(messages: Vec<TemplateMessage>) -> Vec<TemplateMessage> {
     split
 }
 
-/// The same conversation without a system role, and with neighbours of one role joined.
+/// Returns the conversation without a system role, with consecutive messages of the same role joined.
 pub(super) fn fold(messages: &[TemplateMessage]) -> Vec<TemplateMessage> {
     let mut folded: Vec<TemplateMessage> = Vec::new();
     for message in messages {
@@ -156,17 +156,17 @@ fn role_name(role: ChatRole) -> &'static str {
     }
 }
 
-/// Everything in `value` that is a text.
-fn defuse_all(value: &Value, defuse: Defuse<'_>) -> Value {
+/// Escapes all strings in `value`.
+fn escape_all(value: &Value, escape: Escape<'_>) -> Value {
     match value {
-        Value::String(text) => defuse(text).into(),
-        Value::Array(items) => items.iter().map(|item| defuse_all(item, defuse)).collect(),
-        Value::Object(fields) => fields.iter().map(|(name, field)| (defuse(name), defuse_all(field, defuse))).collect(),
+        Value::String(text) => escape(text).into(),
+        Value::Array(items) => items.iter().map(|item| escape_all(item, escape)).collect(),
+        Value::Object(fields) => fields.iter().map(|(name, field)| (escape(name), escape_all(field, escape))).collect(),
         other => other.clone(),
     }
 }
 
-/// Our maps are sorted by name; in schemas, models are used to what a thing is before what it is made of.
+/// Serializes a schema. Our maps are sorted by name, but models expect the type and description before the contents.
 fn as_schema<S: Serializer>(value: &Value, serializer: S) -> Result<S::Ok, S::Error> {
     Ordered(value).serialize(serializer)
 }

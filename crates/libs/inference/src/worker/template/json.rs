@@ -1,5 +1,5 @@
-//! `tojson` as Python writes it, which is what models were trained on: a space after each comma and colon,
-//! and none of the escapes for HTML that Jinja's own filter makes.
+//! `tojson` in Python's format, on which models were trained: a space after each comma and colon, and no HTML escapes
+//! as in Jinja's own filter.
 
 use std::io;
 
@@ -10,28 +10,28 @@ use serde_json::ser::{Formatter, PrettyFormatter};
 
 pub(super) fn to_json(value: Value, arguments: Kwargs) -> Result<Value, Error> {
     let indent: Option<usize> = arguments.get("indent")?;
-    // Accepted and without effect: our output never has escapes for other alphabets, nor a reordering.
+    // Accepted without effect: the output never escapes other alphabets, and is never reordered.
     let _: Option<bool> = arguments.get("ensure_ascii")?;
     let _: Option<bool> = arguments.get("sort_keys")?;
     let _: Option<Value> = arguments.get("separators")?;
     arguments.assert_all_used()?;
     let text = match indent {
-        None => written(&value, Spaced),
+        None => serialize(&value, Spaced),
         Some(width) => {
             let spaces = " ".repeat(width.min(16));
-            written(&value, PrettyFormatter::with_indent(spaces.as_bytes()))
+            serialize(&value, PrettyFormatter::with_indent(spaces.as_bytes()))
         }
     };
     text.map(Value::from_safe_string).map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))
 }
 
-fn written(value: &Value, formatter: impl Formatter) -> Result<String, serde_json::Error> {
+fn serialize(value: &Value, formatter: impl Formatter) -> Result<String, serde_json::Error> {
     let mut buffer = Vec::new();
     value.serialize(&mut serde_json::Serializer::with_formatter(&mut buffer, formatter))?;
     Ok(String::from_utf8_lossy(&buffer).into_owned())
 }
 
-/// On one line.
+/// Single-line formatter.
 struct Spaced;
 
 impl Formatter for Spaced {

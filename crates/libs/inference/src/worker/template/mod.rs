@@ -1,13 +1,11 @@
-//! The prompt, by the chat template that the model file carries.
+//! Prompt rendering with the chat template in the model file.
 //!
-//! Templates are written for Python's Jinja; what they use beyond the language itself is provided
-//! here: `raise_exception`, `strftime_now`, `tojson` with `indent`, Python's string and dict
-//! methods, `break` and `continue`. A template comes out of a file that a user put there, so it has
-//! a bounded amount of work.
+//! Templates are written for Python's Jinja. Features beyond the language itself are provided here: `raise_exception`,
+//! `strftime_now`, `tojson` with `indent`, Python's string and dict methods, `break` and `continue`. Templates are
+//! user-supplied, so their amount of work is bounded.
 //!
-//! Invariant: no message can forge a turn. Control tokens spelled out in a message are broken up
-//! before the template sees them, and so are tokens that a file does not call control tokens although
-//! its template, or their form, says that they part turns, and the markers of tool calls.
+//! Invariant: no message can forge a turn. Control tokens in messages are escaped before the template is rendered. The
+//! same applies to turn delimiters that the file does not declare as control tokens, and to the markers of tool calls.
 
 mod conversation;
 mod json;
@@ -24,23 +22,23 @@ use self::conversation::{TemplateMessage, fold};
 use crate::worker::tool_calls::{ToolCallReader, ToolFormat};
 use crate::{ChatMessage, FunctionCall, ToolCall, ToolDefinition};
 
-/// Enough for a conversation of thousands of messages; an endless loop ends within a second.
+/// Instruction limit. Sufficient for a conversation of thousands of messages; an endless loop ends within a second.
 const FUEL: u64 = 5_000_000;
 
-/// Sent when a request names no system prompt.
+/// Used if a request has no system prompt.
 pub(crate) const DEFAULT_SYSTEM_PROMPT: &str = "You are a helpful assistant.";
 
-/// Used for files that carry no template.
+/// Used for files without a template.
 const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n\
                       {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-/// What opens the reasoning of a model whose template writes it into the prompt.
+/// Tag that begins the reasoning of models whose template writes it into the prompt.
 const OPEN_REASONING: &str = "<think>";
-/// What is said when a template is probed.
+/// Messages used to probe a template.
 const PROBE_SYSTEM: &str = "You look up codes.";
 const PROBE_ANSWER: &str = "Code 7431 stands for amber.";
 
-/// Why there is no prompt.
+/// Reason why no prompt could be rendered.
 #[derive(Debug, thiserror::Error)]
 pub enum TemplateError {
     #[error("the model file's chat template is not one that can be read: {0}")]
@@ -49,20 +47,19 @@ pub enum TemplateError {
     Refused(String),
 }
 
-/// Tokens of a vocabulary that are recognized wherever a text spells them out.
+/// Tokens of a vocabulary that are recognized inside texts.
 #[derive(Debug, Default)]
 pub struct SpecialTokens {
-    /// What the file calls control tokens.
+    /// Tokens declared as control tokens.
     pub control: Vec<String>,
-    /// What it calls user-defined: markers of turns in some files, and in the same ones ordinary
-    /// text such as runs of blanks or HTML.
+    /// Tokens declared as user-defined: turn delimiters in some files, but also ordinary text such as blanks or HTML.
     pub user_defined: Vec<String>,
 }
 
 impl SpecialTokens {
-    /// Those that a message must not contain, longest first. Ordinary text among the user-defined
-    /// ones is left alone: breaking it up would only make the model's work harder.
-    fn into_defused(self, template: &str) -> Vec<String> {
+    /// Returns the tokens that a message must not contain, longest first. Ordinary text among the user-defined tokens
+    /// is excluded: escaping it would only make the model's task harder.
+    fn into_escaped(self, template: &str) -> Vec<String> {
         let markers = self.user_defined.into_iter().filter(|token| has_marker_form(token) || template.contains(token));
         let mut tokens: Vec<String> = self.control.into_iter().chain(markers).collect();
         tokens.retain(|token| token.chars().count() > 2 && token.chars().any(|c| !c.is_whitespace()));
@@ -72,28 +69,28 @@ impl SpecialTokens {
     }
 }
 
-/// `<|user|>`, and the same with the wide bars that some families use.
+/// Whether a token looks like `<|user|>`, also with the wide bars that some models use.
 fn has_marker_form(token: &str) -> bool {
     [("<|", "|>"), ("<｜", "｜>")].iter().any(|(begin, end)| token.starts_with(begin) && token.ends_with(end))
 }
 
-/// The template of one model.
+/// Chat template of a model.
 #[derive(Debug)]
 pub struct ChatTemplate {
     environment: Environment<'static>,
     bos_token: String,
     eos_token: String,
-    /// Longest first.
-    to_defuse: Vec<String>,
+    /// Tokens to escape, longest first.
+    to_escape: Vec<String>,
     tool_format: Option<ToolFormat>,
     reply_prefix: &'static str,
 }
 
 impl ChatTemplate {
-    /// Compiles `source`; `None` takes the ChatML form.
+    /// Compiles `source`; `None` selects ChatML.
     ///
     /// # Errors
-    /// When it is not Jinja.
+    /// Returns an error if the source is not valid Jinja.
     pub fn new(
         source: Option<String>,
         bos_token: String,
@@ -120,41 +117,41 @@ impl ChatTemplate {
         });
         environment.add_filter("tojson", json::to_json);
         let source = source.unwrap_or_else(|| {
-            // A model that was never taught these tokens reads them as text, which parts turns all the same.
+            // A model that was not trained on these tokens reads them as text, which still delimits turns.
             tokens.control.extend(["<|im_start|>", "<|im_end|>"].map(str::to_owned));
             CHATML.to_owned()
         });
-        let to_defuse = tokens.into_defused(&source);
+        let to_escape = tokens.into_escaped(&source);
         environment.add_template_owned("chat", source).map_err(|error| TemplateError::Syntax(error.to_string()))?;
-        let mut template = Self { environment, bos_token, eos_token, to_defuse, tool_format: None, reply_prefix: "" };
+        let mut template = Self { environment, bos_token, eos_token, to_escape, tool_format: None, reply_prefix: "" };
         template.tool_format = probe_tool_format(&template);
         template.reply_prefix = probe_reply_prefix(&template);
         let markers = template.tool_format.into_iter().flat_map(ToolFormat::markers);
-        template.to_defuse.extend(markers.map(|&marker| marker.to_owned()));
+        template.to_escape.extend(markers.map(|&marker| marker.to_owned()));
         Ok(template)
     }
 
-    /// How the model calls tools, if its template knows them and the form can be read back.
+    /// Returns the tool call format, if the template supports tools with calls that can be parsed.
     #[must_use]
     pub fn tool_format(&self) -> Option<ToolFormat> {
         self.tool_format
     }
 
-    /// What every reply begins with although the model does not write it, because it ends the prompt: the tag that
-    /// opens the reasoning. Empty for most models.
+    /// Returns the beginning of every reply that the model does not generate because it is part of the prompt: the tag
+    /// that begins the reasoning. Empty for most models.
     #[must_use]
     pub fn reply_prefix(&self) -> &'static str {
         self.reply_prefix
     }
 
-    /// The prompt up to where the model's reply begins. Tools are for templates that have a
-    /// [`Self::tool_format`]; others leave them out.
+    /// Renders the prompt up to the start of the model's reply. Tools are only used by templates that have a
+    /// [`Self::tool_format`].
     ///
-    /// Some templates know no system role, or insist on alternating turns. Then the system prompt
-    /// goes into the first user message, and neighbours of one role are joined.
+    /// Some templates do not support a system role, or require alternating roles. In this case, the system prompt is
+    /// moved to the first user message, and consecutive messages of the same role are joined.
     ///
     /// # Errors
-    /// When the template refuses that form too.
+    /// Returns an error if the template refuses that form too.
     pub fn render(
         &self,
         system: &str,
@@ -171,12 +168,12 @@ impl ChatTemplate {
         tools: &[ToolDefinition],
         is_asked: bool,
     ) -> Result<String, Error> {
-        let defuse = |text: &str| self.defuse(text);
+        let escape = |text: &str| self.escape(text);
         let system = if system.trim().is_empty() { DEFAULT_SYSTEM_PROMPT } else { system };
-        let mut plain = vec![TemplateMessage::new("system", defuse(system))];
+        let mut plain = vec![TemplateMessage::new("system", escape(system))];
         let is_single = self.tool_format.is_some_and(ToolFormat::is_single);
-        plain.extend(conversation::messages(messages, is_single, &defuse));
-        let tools = Value::from(Serde(conversation::tools(tools, &defuse)));
+        plain.extend(conversation::messages(messages, is_single, &escape));
+        let tools = Value::from(Serde(conversation::tools(tools, &escape)));
         match self.render_messages(&plain, &tools, is_asked) {
             // Some templates drop a system role silently instead of refusing it.
             Ok(prompt) if prompt.contains(plain[0].content.trim()) => Ok(prompt),
@@ -185,7 +182,7 @@ impl ChatTemplate {
     }
 
     fn render_messages(&self, messages: &[TemplateMessage], tools: &Value, is_asked: bool) -> Result<String, Error> {
-        // Absent and not empty where there are none: templates ask whether they are there.
+        // Undefined instead of empty: templates test for its presence.
         let tools = if tools.len() == Some(0) { Value::UNDEFINED } else { tools.clone() };
         self.environment.get_template("chat")?.render(context! {
             messages => Value::from(Serde(messages)),
@@ -196,13 +193,13 @@ impl ChatTemplate {
         })
     }
 
-    /// Breaks up every token that `text` must not spell out: `<|im_end|>` becomes `< |im_end|>`.
-    fn defuse(&self, text: &str) -> String {
+    /// Escapes every token that `text` must not contain: `<|im_end|>` becomes `< |im_end|>`.
+    fn escape(&self, text: &str) -> String {
         let mut text = text.to_owned();
-        for token in &self.to_defuse {
+        for token in &self.to_escape {
             let mut characters = token.chars();
             let broken: String = characters.next().into_iter().chain([' ']).chain(characters).collect();
-            // Again, because what overlaps is only found once what it overlapped with is broken.
+            // Repeated, because overlapping tokens are only found after the first one is escaped.
             while text.contains(token.as_str()) && !broken.contains(token.as_str()) {
                 text = text.replace(token.as_str(), &broken);
             }
@@ -215,11 +212,10 @@ fn detail(error: &Error) -> String {
     error.detail().map_or_else(|| error.to_string(), str::to_owned)
 }
 
-/// Whether a template knows tools, found out by using it.
+/// Determines whether a template supports tools, by rendering it.
 ///
-/// Templates are programs; what they do with tools cannot be told from their text. So a small conversation
-/// with a tool, a call and its answer goes through, and only if all of that shows, and the call in a form
-/// that is read back as the same call, can the model be driven by its template.
+/// Templates are programs, so their support for tools cannot be determined from their text. A small conversation with a
+/// tool, a call and its result is rendered. The template is supported if all of it appears, and the call can be parsed.
 fn probe_tool_format(template: &ChatTemplate) -> Option<ToolFormat> {
     let tools = [ToolDefinition {
         name: "look_up_code".to_owned(),
@@ -232,13 +228,13 @@ fn probe_tool_format(template: &ChatTemplate) -> Option<ToolFormat> {
     let called = ChatMessage::assistant("").with_calls(vec![ToolCall { id: id.clone(), function: call.clone() }]);
     let answer = ChatMessage::tool(id, &call.name, PROBE_ANSWER);
 
-    let asked = template.try_render(PROBE_SYSTEM, std::slice::from_ref(&question), &tools, true).ok()?;
-    let shows_tool = [&tools[0].name, &tools[0].description, "code_7431"].iter().all(|text| asked.contains(*text));
+    let rendered = template.try_render(PROBE_SYSTEM, std::slice::from_ref(&question), &tools, true).ok()?;
+    let shows_tool = [&tools[0].name, &tools[0].description, "code_7431"].iter().all(|text| rendered.contains(*text));
     let whole = template.try_render(PROBE_SYSTEM, &[question.clone(), called.clone()], &tools, false).ok()?;
-    let written = whole.strip_prefix(asked.trim_end())?;
+    let written = whole.strip_prefix(rendered.trim_end())?;
     let is_read = |format: &ToolFormat| {
         let mut reader = ToolCallReader::new(*format);
-        // What ends the turn comes after the call, and is not looked at.
+        // The end of the turn follows the call and is ignored.
         reader.push(written.trim_start());
         reader.finish(false).1 == [call.clone()]
     };
@@ -247,8 +243,8 @@ fn probe_tool_format(template: &ChatTemplate) -> Option<ToolFormat> {
     (shows_tool && answered.contains(PROBE_ANSWER)).then_some(format)
 }
 
-/// The beginning of every reply that the template writes into the prompt, and the model therefore leaves out.
+/// Returns the beginning of every reply that the template writes into the prompt, which the model therefore omits.
 fn probe_reply_prefix(template: &ChatTemplate) -> &'static str {
-    let asked = template.try_render(PROBE_SYSTEM, &[ChatMessage::user(PROBE_ANSWER)], &[], true).unwrap_or_default();
-    if asked.trim_end().ends_with(OPEN_REASONING) { OPEN_REASONING } else { "" }
+    let rendered = template.try_render(PROBE_SYSTEM, &[ChatMessage::user(PROBE_ANSWER)], &[], true).unwrap_or_default();
+    if rendered.trim_end().ends_with(OPEN_REASONING) { OPEN_REASONING } else { "" }
 }

@@ -1,9 +1,8 @@
-//! The grammar of a call: one of the offered tools by its name, and arguments in the shape of its schema.
+//! Grammar of a tool call: the name of one of the offered tools, and arguments that match its schema.
 //!
-//! Schemas come from strangers, and the engine makes grammars of them in native code without bounds. So what
-//! goes there is made anew here, from the keywords that are known, and only so much of it. Of what a schema
-//! describes, all that it allows can be written, and more: the finished arguments are held against the schema
-//! by whoever runs the tool.
+//! Schemas are untrusted, and the engine converts them into grammars in native code without limits. Therefore a new,
+//! bounded schema is built from known keywords. It allows everything that the original schema allows, and more: the
+//! caller that runs the tool validates the arguments against the original schema.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +10,7 @@ use super::ToolFormat;
 use crate::ToolDefinition;
 
 const MAX_DEPTH: usize = 8;
-/// Of all tools together. What is beyond may be any object.
+/// Maximum number of schema nodes of all tools. Everything beyond becomes an unconstrained object.
 const MAX_NODES: usize = 2000;
 const MAX_TEXT_BYTES: usize = 32 * 1024;
 const MAX_CHOICES: usize = 256;
@@ -19,12 +18,12 @@ const MAX_PROPERTIES: usize = 64;
 const MAX_WHOLE_NUMBER: u64 = 1_000_000_000_000_000;
 const MAX_CALLS: usize = 8;
 
-/// What must follow the beginning of a call.
+/// Constraint for the rest of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallGrammar {
-    /// A JSON Schema, as text: the order of its properties is that in which they are written.
+    /// JSON Schema as text; its properties are generated in this order.
     pub schema: String,
-    /// What must follow after that.
+    /// Text that must follow the JSON.
     pub end: &'static str,
 }
 
@@ -54,14 +53,14 @@ impl CallGrammar {
     }
 }
 
-/// What may still become part of the grammar.
+/// Remaining size of the grammar.
 struct Budget {
     nodes: usize,
     bytes: usize,
 }
 
 impl Budget {
-    /// What the arguments of a tool with this schema look like: always an object.
+    /// Returns the constrained schema of a tool's arguments: always an object.
     fn arguments(&mut self, schema: &Value) -> Value {
         let (nodes, bytes) = (self.nodes, self.bytes);
         let part = self.part(schema, 0).filter(|part| part["type"] == "object");
@@ -71,7 +70,7 @@ impl Budget {
         })
     }
 
-    /// `None` when the budget is used up.
+    /// Returns the constrained part of a schema; `None` if the budget is exhausted.
     fn part(&mut self, schema: &Value, depth: usize) -> Option<Value> {
         self.nodes = self.nodes.checked_sub(1)?;
         let Some(object) = schema.as_object().filter(|_| depth < MAX_DEPTH) else { return Some(anything()) };
@@ -145,7 +144,7 @@ impl Budget {
     }
 }
 
-/// To the engine, an empty schema is an object.
+/// Schema for any value; the engine treats an empty schema as an object.
 fn anything() -> Value {
     json!({ "type": ["object", "array", "string", "number", "boolean", "null"] })
 }
@@ -158,7 +157,7 @@ mod tests {
         ToolDefinition { name: name.to_owned(), description: String::new(), input_schema }
     }
 
-    /// The arguments' part of the grammar for one tool with this schema.
+    /// Returns the arguments part of the grammar for one tool with this schema.
     fn arguments(schema: Value) -> Value {
         let grammar = CallGrammar::new(ToolFormat::Hermes, &[tool("t", schema)]);
         let whole: Value = serde_json::from_str(&grammar.schema).unwrap();
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_comes_first_and_the_form_decides_on_the_rest() {
+    fn name_comes_first_and_the_format_determines_the_rest() {
         let tools = [tool("a\"b", json!({"type": "object"}))];
         let hermes = CallGrammar::new(ToolFormat::Hermes, &tools);
         let expected = "{\"anyOf\":[{\"type\":\"object\",\"properties\":{\"name\":{\"const\":\"a\\\"b\"},\
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn known_keywords_are_kept_and_others_widen() {
+    fn known_keywords_are_preserved_and_others_relaxed() {
         let schema = json!({"$schema": "x", "type": "object", "description": "d", "required": ["n", "ghost"], "properties": {
             "n": {"type": "integer", "minimum": 1, "maximum": 1e300, "multipleOf": 7},
             "t": {"type": "string", "pattern": "((a+)+)+", "maxLength": 4_000_000_000u64},
@@ -200,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_schemas_end_within_bounds() {
+    fn hostile_schemas_are_bounded() {
         let mut deep = json!({"type": "string"});
         for _ in 0..100 {
             deep = json!({"type": "array", "items": deep});
@@ -210,7 +209,7 @@ mod tests {
         let wide: Map<String, Value> = (0..60).map(|at| (format!("p{at}"), json!({"enum": vec!["x"; 200]}))).collect();
         let wide = json!({"type": "object", "properties": wide});
         assert_eq!(arguments(wide.clone()), json!({"type": "object"}));
-        // One tool that is too large takes nothing from the others.
+        // A tool that is too large does not reduce the budget of the others.
         let small = json!({"type": "object", "properties": {"x": {"type": "string"}}});
         let grammar = CallGrammar::new(ToolFormat::Llama, &[tool("wide", wide), tool("small", small)]);
         assert!(grammar.schema.contains("\"x\":{\"type\":\"string\"}") && grammar.schema.len() < 1000, "{grammar:?}");

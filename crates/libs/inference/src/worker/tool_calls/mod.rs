@@ -1,8 +1,8 @@
-//! Tool calls in the forms that models are trained to write, for models whose chat template knows tools.
+//! Tool call formats that models are trained on, for models whose chat template supports tools.
 //!
-//! A form counts only if it can be read back: what is none of these is left to the rules of whoever asks.
+//! Only formats that can be parsed are supported; for others, the caller's own rules apply.
 //!
-//! Deliberately absent: forms that few models use, and those that are not JSON.
+//! Out of scope: rarely used formats, and formats that are not JSON.
 
 mod grammar;
 mod reader;
@@ -10,10 +10,10 @@ mod reader;
 pub use grammar::CallGrammar;
 pub(crate) use reader::{Change, ToolCallReader};
 
-/// A form of tool calls that can be read out of a reply.
+/// Tool call format that can be parsed from a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolFormat {
-    /// `<tool_call>{"name": …, "arguments": {…}}</tool_call>`, once for each call: Hermes, Qwen.
+    /// `<tool_call>{"name": …, "arguments": {…}}</tool_call>`, once per call: Hermes, Qwen.
     Hermes,
     /// `[TOOL_CALLS] [{"name": …, "arguments": {…}}, …]`, which ends the reply: Mistral.
     Mistral,
@@ -24,7 +24,7 @@ pub enum ToolFormat {
 impl ToolFormat {
     pub(crate) const ALL: [Self; 3] = [Self::Hermes, Self::Mistral, Self::Llama];
 
-    /// What a call stands between. Decoding must show these although they may be control tokens.
+    /// Returns the delimiters of a call. Decoding must output them although they may be control tokens.
     pub(crate) fn delimiters(self) -> &'static [&'static str] {
         match self {
             Self::Hermes => &["<tool_call>", "</tool_call>"],
@@ -33,8 +33,8 @@ impl ToolFormat {
         }
     }
 
-    /// What no message may spell out, so that none can forge a call or an answer to one. In some files these
-    /// are ordinary text to the tokenizer.
+    /// Returns the markers that a message must not contain, so that it cannot forge a call or its result. In some
+    /// files, the tokenizer treats them as ordinary text.
     pub(crate) fn markers(self) -> &'static [&'static str] {
         match self {
             Self::Hermes => {
@@ -53,7 +53,7 @@ impl ToolFormat {
         }
     }
 
-    /// Whether a message makes one call at most.
+    /// Whether a message contains at most one call.
     pub(crate) fn is_single(self) -> bool {
         self == Self::Llama
     }

@@ -1,8 +1,7 @@
-//! Reads calls out of a reply while it is written.
+//! Incremental parser of tool calls in a reply.
 //!
-//! Invariants: however the reply is cut into pieces, the same text and the same calls come out; nothing of a
-//! call that can be read is shown as text, and nothing else is kept back, except for a call that the output
-//! limit cut off.
+//! Invariants: the text and the calls are independent of how the reply is split into pieces; no part of a parsable call
+//! is shown as text, and nothing else is withheld, except for a call that the output limit truncated.
 
 use serde_json::{Deserializer, Map, Value};
 
@@ -10,20 +9,20 @@ use super::ToolFormat;
 use crate::FunctionCall;
 use crate::worker::text::overlap;
 
-/// Of one reply. What a model makes beyond is not a plan any more.
+/// Maximum number of calls per reply.
 const MAX_CALLS: usize = 16;
 
-/// What a piece led to.
+/// Result of adding a piece.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Read {
-    /// To be shown.
+pub(crate) struct ReadResult {
+    /// Text to show.
     pub(crate) text: String,
     pub(crate) change: Option<Change>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// A call has begun, and so much of it is written.
+    /// A call has begun with this text.
     Begun(String),
     /// The reply is text again.
     Ended,
@@ -34,135 +33,136 @@ enum State {
     /// A call may begin.
     Text,
     Call,
-    /// No call can come any more.
-    TextAlone,
+    /// No further call can occur.
+    TextOnly,
 }
 
 #[derive(Debug)]
 pub(crate) struct ToolCallReader {
     format: ToolFormat,
     state: State,
-    /// Text that a call may begin with; in a call, its body.
-    held: String,
+    /// Buffered text that may begin a call; inside a call, its body.
+    buffered: String,
     calls: Vec<FunctionCall>,
 }
 
-/// Where a call begins in a text.
-enum Begin {
-    /// The text before it, and where its body is.
+/// Position of a call in the buffered text.
+enum CallStart {
+    /// The length of the text before the call, and the start of its body.
     At {
         text: usize,
         body: usize,
     },
-    /// Not yet: so much of the text is surely none.
+    /// No call yet; this much of the text certainly does not belong to one.
     After(usize),
     Never,
 }
 
 impl ToolCallReader {
     pub(crate) fn new(format: ToolFormat) -> Self {
-        Self { format, state: State::Text, held: String::new(), calls: Vec::new() }
+        Self { format, state: State::Text, buffered: String::new(), calls: Vec::new() }
     }
 
-    /// Takes more of the reply.
-    pub(crate) fn push(&mut self, piece: &str) -> Read {
+    /// Adds a piece of the reply.
+    pub(crate) fn push(&mut self, piece: &str) -> ReadResult {
         let was_in_call = self.state == State::Call;
         let (mut text, mut has_begun) = (String::new(), false);
-        self.held.push_str(piece);
+        self.buffered.push_str(piece);
         loop {
             match self.state {
-                State::Text => match begin(self.format, &self.held) {
-                    Begin::At { text: before, body } => {
-                        text.push_str(&self.held[..before]);
-                        self.held.drain(..body);
+                State::Text => match find_call_start(self.format, &self.buffered) {
+                    CallStart::At { text: before, body } => {
+                        text.push_str(&self.buffered[..before]);
+                        self.buffered.drain(..body);
                         self.state = State::Call;
                         has_begun = true;
                     }
-                    Begin::After(shown) => {
-                        text.extend(self.held.drain(..shown));
+                    CallStart::After(shown) => {
+                        text.extend(self.buffered.drain(..shown));
                         break;
                     }
-                    Begin::Never => self.state = State::TextAlone,
+                    CallStart::Never => self.state = State::TextOnly,
                 },
                 State::Call => {
-                    let Some((body, after)) = end(self.format, &self.held) else { break };
-                    let whole: String = self.held.drain(..after).collect();
+                    let Some((body, after)) = find_call_end(self.format, &self.buffered) else { break };
+                    let whole: String = self.buffered.drain(..after).collect();
                     text.push_str(&self.take(&whole[..body], &whole[body..]));
                     self.state = State::Text;
                     has_begun = false;
                 }
-                State::TextAlone => {
-                    text.push_str(&std::mem::take(&mut self.held));
+                State::TextOnly => {
+                    text.push_str(&std::mem::take(&mut self.buffered));
                     break;
                 }
             }
         }
         let change = match self.state {
-            State::Call if has_begun => Some(Change::Begun(self.held.clone())),
-            State::Text | State::TextAlone if was_in_call => Some(Change::Ended),
+            State::Call if has_begun => Some(Change::Begun(self.buffered.clone())),
+            State::Text | State::TextOnly if was_in_call => Some(Change::Ended),
             _ => None,
         };
-        Read { text, change }
+        ReadResult { text, change }
     }
 
-    /// The end of the reply: what was held back, and the calls. `is_cut`: it is not the model's own end.
-    pub(crate) fn finish(mut self, is_cut: bool) -> (String, Vec<FunctionCall>) {
-        let held = std::mem::take(&mut self.held);
+    /// Ends the reply and returns the buffered text and the calls. `is_cut` means that the model did not end the reply
+    /// itself.
+    pub(crate) fn finish(mut self, is_truncated: bool) -> (String, Vec<FunctionCall>) {
+        let buffered = std::mem::take(&mut self.buffered);
         let text = match self.state {
             State::Call => {
-                let unread = self.take(&held, "");
-                if is_cut { String::new() } else { unread }
+                let unread = self.take(&buffered, "");
+                if is_truncated { String::new() } else { unread }
             }
-            _ if self.calls.is_empty() => held,
-            // The space between and after calls is theirs.
-            _ => held.trim_end().to_owned(),
+            _ if self.calls.is_empty() => buffered,
+            // White space between and after calls belongs to them.
+            _ => buffered.trim_end().to_owned(),
         };
         (text, self.calls)
     }
 
-    /// Notes the calls in `body`, or gives back as text what cannot be read.
+    /// Records the calls in `body`, or returns the text if it cannot be parsed.
     fn take(&mut self, body: &str, end: &str) -> String {
         let calls = calls(self.format, body);
         if calls.is_empty() {
             let begin = self.format.delimiters().first().copied().unwrap_or_default();
             return format!("{begin}{body}{end}");
         }
-        let room = MAX_CALLS.saturating_sub(self.calls.len());
-        self.calls.extend(calls.into_iter().take(room));
+        let remaining = MAX_CALLS.saturating_sub(self.calls.len());
+        self.calls.extend(calls.into_iter().take(remaining));
         String::new()
     }
 }
 
-fn begin(format: ToolFormat, held: &str) -> Begin {
-    let Some(delimiter) = format.delimiters().first() else { return begin_of_object(held) };
-    match held.find(delimiter) {
-        // The space before a call belongs to it.
-        Some(at) => Begin::At { text: held[..at].trim_end().len(), body: at + delimiter.len() },
-        None => Begin::After(held[..held.len() - overlap(held, delimiter)].trim_end().len()),
+fn find_call_start(format: ToolFormat, buffered: &str) -> CallStart {
+    let Some(delimiter) = format.delimiters().first() else { return find_object_start(buffered) };
+    match buffered.find(delimiter) {
+        // White space before a call belongs to it.
+        Some(at) => CallStart::At { text: buffered[..at].trim_end().len(), body: at + delimiter.len() },
+        None => CallStart::After(buffered[..buffered.len() - overlap(buffered, delimiter)].trim_end().len()),
     }
 }
 
-/// Whether the whole reply is a call, as far as can be said.
-fn begin_of_object(held: &str) -> Begin {
+/// Whether the whole reply is a call, as far as can be determined.
+fn find_object_start(buffered: &str) -> CallStart {
     const BEGINNINGS: [&str; 2] = ["{\"name\":", "{\"type\":\"function\",\"name\":"];
-    let dense: String = held.chars().filter(|character| !character.is_whitespace()).take(40).collect();
+    let dense: String = buffered.chars().filter(|character| !character.is_whitespace()).take(40).collect();
     if BEGINNINGS.iter().any(|begin| dense.starts_with(begin)) {
-        Begin::At { text: 0, body: 0 }
+        CallStart::At { text: 0, body: 0 }
     } else if BEGINNINGS.iter().any(|begin| begin.starts_with(&dense)) {
-        Begin::After(0)
+        CallStart::After(0)
     } else {
-        Begin::Never
+        CallStart::Never
     }
 }
 
-/// Where the body of a call ends, and where what follows begins.
-fn end(format: ToolFormat, held: &str) -> Option<(usize, usize)> {
+/// Returns the end of a call's body, and the start of the following text.
+fn find_call_end(format: ToolFormat, buffered: &str) -> Option<(usize, usize)> {
     let delimiter = format.delimiters().get(1)?;
-    let found = held.match_indices(delimiter).find(|(at, _)| !is_in_string(&held[..*at]));
+    let found = buffered.match_indices(delimiter).find(|(at, _)| !is_in_string(&buffered[..*at]));
     found.map(|(at, _)| (at, at + delimiter.len()))
 }
 
-/// Whether a JSON text stops within a string.
+/// Whether a JSON text ends within a string.
 fn is_in_string(json: &str) -> bool {
     let (mut inside, mut is_escaped) = (false, false);
     for byte in json.bytes() {
@@ -176,7 +176,7 @@ fn is_in_string(json: &str) -> bool {
     inside
 }
 
-/// The calls in the JSON value that `body` begins with; nothing if any of them is none.
+/// Parses the calls in the JSON value at the beginning of `body`; empty if any of them is invalid.
 fn calls(format: ToolFormat, body: &str) -> Vec<FunctionCall> {
     let first = Deserializer::from_str(body).into_iter::<Value>().next();
     let found: Option<Vec<FunctionCall>> = match first {
@@ -194,7 +194,7 @@ fn call(value: Value) -> Option<FunctionCall> {
     let arguments = ["arguments", "parameters"].into_iter().find_map(|field| fields.remove(field));
     let arguments = match arguments {
         None | Some(Value::Null) => Value::Object(Map::new()),
-        // Written as text within the text. What is no JSON stays as it is, and its tool's schema refuses it.
+        // Arguments encoded as a string. Invalid JSON is kept, and rejected by the tool's schema.
         Some(Value::String(text)) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
         Some(arguments) => arguments,
     };
@@ -208,13 +208,13 @@ mod tests {
 
     use super::*;
 
-    fn read(format: ToolFormat, pieces: &[&str], is_cut: bool) -> (String, Vec<FunctionCall>) {
+    fn read(format: ToolFormat, pieces: &[&str], is_truncated: bool) -> (String, Vec<FunctionCall>) {
         let mut reader = ToolCallReader::new(format);
         let mut text = String::new();
         for piece in pieces {
             text.push_str(&reader.push(piece).text);
         }
-        let (rest, calls) = reader.finish(is_cut);
+        let (rest, calls) = reader.finish(is_truncated);
         (text + &rest, calls)
     }
 
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_read_and_never_shown() {
+    fn calls_are_parsed_and_never_shown() {
         use ToolFormat::{Hermes, Llama, Mistral};
         let a = || call("a", json!({"x": 1}));
         let b = || call("b", json!({}));
@@ -236,7 +236,7 @@ mod tests {
                 "Let me look.",
                 vec![a(), b()],
             ),
-            // The end may be forgotten, and its marker may stand in an argument.
+            // The end may be missing, and its marker may occur in an argument.
             (Hermes, "<tool_call>{\"name\":\"a\",\"arguments\":{\"x\":1}}", "", vec![a()]),
             (
                 Hermes,
@@ -264,40 +264,40 @@ mod tests {
     }
 
     #[test]
-    fn what_the_limit_cuts_off_is_neither_text_nor_a_call() {
+    fn truncated_call_is_neither_text_nor_call() {
         let reply = "Wait. <tool_call>{\"name\": \"a\", \"argu";
         assert_eq!(read(ToolFormat::Hermes, &[reply], true), ("Wait.".to_owned(), vec![]));
         assert_eq!(read(ToolFormat::Llama, &["{\"name\": \"a\", \"par"], true), (String::new(), vec![]));
-        // What a model ends there itself is shown as it is.
+        // An incomplete call that the model ended itself is shown as text.
         assert_eq!(read(ToolFormat::Hermes, &["<tool_call>{\"na"], false).0, "<tool_call>{\"na");
     }
 
     #[test]
-    fn the_beginning_and_the_end_of_a_call_are_told_as_they_come() {
+    fn call_start_and_end_are_reported() {
         let mut reader = ToolCallReader::new(ToolFormat::Hermes);
-        assert_eq!(reader.push("Hm <tool"), Read { text: "Hm".to_owned(), change: None });
-        let begun = Read { text: String::new(), change: Some(Change::Begun("\n{".to_owned())) };
+        assert_eq!(reader.push("Hm <tool"), ReadResult { text: "Hm".to_owned(), change: None });
+        let begun = ReadResult { text: String::new(), change: Some(Change::Begun("\n{".to_owned())) };
         assert_eq!(reader.push("_call>\n{"), begun);
-        assert_eq!(reader.push("\"name\":\"a\"}</tool_call"), Read::default());
+        assert_eq!(reader.push("\"name\":\"a\"}</tool_call"), ReadResult::default());
         assert_eq!(reader.push(">\n").change, Some(Change::Ended));
         assert_eq!(reader.push("<tool_call>").change, Some(Change::Begun(String::new())));
     }
 
     #[test]
-    fn a_reply_of_calls_alone_is_bounded() {
+    fn number_of_calls_is_bounded() {
         let reply = "<tool_call>{\"name\":\"a\"}</tool_call>".repeat(100);
         assert_eq!(read(ToolFormat::Hermes, &[&reply], false).1.len(), MAX_CALLS);
     }
 
     proptest! {
         #[test]
-        fn how_a_reply_is_cut_makes_no_difference(
+        fn result_is_independent_of_chunk_boundaries(
             parts in prop::collection::vec(
                 "(<tool_call>|</tool_call>|\\[TOOL_CALLS\\]|\\{\"name\": ?\"a\"(, \"arguments\": \\{\"é\": \"<\\\\\"\"\\})?\\}|\\[|\\]| |\n|[<a\"é]){0,3}",
                 0..6,
             ),
             cuts in prop::collection::vec(1usize..5, 0..60),
-            is_cut in any::<bool>(),
+            is_truncated in any::<bool>(),
         ) {
             let whole = parts.concat();
             let mut pieces = Vec::new();
@@ -310,7 +310,7 @@ mod tests {
             }
             pieces.push(rest);
             for format in ToolFormat::ALL {
-                prop_assert_eq!(read(format, &pieces, is_cut), read(format, &[&whole], is_cut));
+                prop_assert_eq!(read(format, &pieces, is_truncated), read(format, &[&whole], is_truncated));
             }
         }
     }

@@ -1,18 +1,17 @@
-//! The request's body. Rules of the format that the conversation may not follow by itself: the
-//! first message is the user's, no text is empty, and the answers to all calls of a message stand
-//! together in the one that follows.
+//! Body of a request. The format requires the first message to be the user's, no empty text, and the results of all
+//! calls of a message together in the following message.
 
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::stream::THINKING;
-use crate::wire::calls::{as_object, fitting_id};
-use crate::wire::format::OPENING;
-use crate::wire::opaque::sent_back;
+use crate::wire::calls::{sanitize_id, to_object};
+use crate::wire::format::CONVERSATION_START;
+use crate::wire::opaque::replay_field;
 use crate::{ModelMessage, ModelRequest, ToolCall, Vendor};
 
-/// The format demands a limit; every current model takes this much.
+/// The format requires a limit; every current model accepts this value.
 const DEFAULT_MAX_TOKENS: u32 = 8192;
 
 #[derive(Serialize)]
@@ -53,7 +52,7 @@ enum Block<'a> {
         #[serde(skip_serializing_if = "is_false")]
         is_error: bool,
     },
-    /// A thinking block, as it came.
+    /// Thinking block, unchanged.
     #[serde(untagged)]
     Thinking(Value),
 }
@@ -83,7 +82,7 @@ pub(super) fn body(request: &ModelRequest) -> Body<'_> {
             .map(|tool| Tool {
                 name: &tool.name,
                 description: &tool.description,
-                input_schema: tool.input_schema.written(),
+                input_schema: tool.input_schema.raw(),
             })
             .collect(),
         stream: true,
@@ -94,7 +93,7 @@ fn messages(request: &ModelRequest) -> Vec<Message<'_>> {
     let conversation = &request.messages;
     let mut messages: Vec<Message<'_>> = Vec::with_capacity(conversation.len() + 1);
     if matches!(conversation.first(), Some(ModelMessage::Assistant { .. })) {
-        messages.push(Message { role: "user", content: vec![Block::Text { text: OPENING }] });
+        messages.push(Message { role: "user", content: vec![Block::Text { text: CONVERSATION_START }] });
     }
     for one in conversation {
         let (role, blocks) = convert(one, request);
@@ -114,7 +113,7 @@ fn convert<'a>(one: &'a ModelMessage, request: &'a ModelRequest) -> (&'static st
             let calls = tool_calls.iter().map(|call| Block::ToolUse {
                 id: call_id(&call.id),
                 name: &call.name,
-                input: as_object(&call.input),
+                input: to_object(&call.input),
             });
             ("assistant", thinking(tool_calls, request).chain(text(content)).chain(calls).collect())
         }
@@ -125,9 +124,10 @@ fn convert<'a>(one: &'a ModelMessage, request: &'a ModelRequest) -> (&'static st
     }
 }
 
-/// The thinking blocks that came before the text and the calls: the format wants them back, first and unchanged.
+/// Returns the thinking blocks that preceded the text and the calls: the format requires them back, first and
+/// unchanged.
 fn thinking<'a>(calls: &'a [ToolCall], request: &'a ModelRequest) -> impl Iterator<Item = Block<'a>> + use<'a> {
-    let blocks = sent_back(calls, request, Vendor::Anthropic, THINKING).and_then(Value::as_array);
+    let blocks = replay_field(calls, request, Vendor::Anthropic, THINKING).and_then(Value::as_array);
     blocks.into_iter().flatten().map(|block| {
         let mut block = block.clone();
         if let Value::Object(fields) = &mut block {
@@ -142,7 +142,7 @@ fn text(text: &str) -> impl Iterator<Item = Block<'_>> {
     (!text.trim().is_empty()).then_some(Block::Text { text }).into_iter()
 }
 
-/// Ids must match `^[a-zA-Z0-9_-]+$`, and a conversation may have come from another vendor.
+/// Ids must match `^[a-zA-Z0-9_-]+$`, and the conversation may come from another vendor.
 fn call_id(id: &str) -> String {
-    fitting_id(id, 64, 1, |c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+    sanitize_id(id, 64, 1, |c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }

@@ -1,20 +1,22 @@
-//! The events of an answer. Unknown events, blocks and deltas are skipped, as the documentation
-//! asks of clients.
+//! Decoder for the events of an answer. Unknown events, blocks and deltas are skipped, as the documentation requires of
+//! clients.
 
 use std::collections::VecDeque;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::complaint::Complaint;
+use crate::vendor_error::VendorError;
 use crate::wire::calls::Calls;
 use crate::wire::finish::read_finish_reason;
-use crate::wire::format::{Decoder, Progress, lenient, parse, progress, push_reasoning, push_text, reported};
+use crate::wire::format::{
+    Decoder, Progress, classify_progress, deserialize_lenient, parse, parse_error_event, push_reasoning, push_text,
+};
 use crate::wire::opaque::OpaqueReasoning;
 use crate::wire::usage::{Convention, TokenCounts};
 use crate::{Finish, FinishReason, ModelEvent, ModelRequest, Vendor};
 
-/// Where the thinking blocks of an answer are kept.
+/// Field under which the thinking blocks of an answer are stored.
 pub(super) const THINKING: &str = "thinking";
 
 pub(super) struct MessagesDecoder {
@@ -72,10 +74,10 @@ enum Block {
         data: Option<String>,
     },
     ToolUse {
-        #[serde(default, deserialize_with = "lenient")]
+        #[serde(default, deserialize_with = "deserialize_lenient")]
         id: Option<String>,
         name: String,
-        /// `{}`, where the input follows in deltas; some servers send all of it here.
+        /// `{}` if the input follows in deltas; some servers send all of it here.
         input: Option<Value>,
     },
     #[serde(other)]
@@ -99,7 +101,7 @@ enum Delta {
 
 #[derive(Deserialize)]
 struct End {
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "deserialize_lenient")]
     stop_reason: Option<String>,
 }
 
@@ -114,22 +116,22 @@ impl MessagesDecoder {
         }
     }
 
-    /// Keeps a part of a thinking block; `index` tells the blocks apart.
-    fn keep_thinking(&mut self, index: u64, mut part: Value) {
+    /// Stores a part of a thinking block; `index` identifies the block.
+    fn store_thinking(&mut self, index: u64, mut part: Value) {
         part["index"] = index.into();
         self.opaque.push_item(THINKING, part, |last, next| last["index"] == next["index"]);
     }
 
-    fn begin_block(&mut self, index: u64, block: Block, out: &mut VecDeque<ModelEvent>) -> Result<(), Complaint> {
+    fn begin_block(&mut self, index: u64, block: Block, out: &mut VecDeque<ModelEvent>) -> Result<(), VendorError> {
         match block {
             Block::Text { text } => push_text(out, text),
             Block::Thinking { thinking, signature } => {
                 let text = thinking.unwrap_or_default();
-                self.keep_thinking(index, json!({"type": "thinking", "thinking": text, "signature": signature}));
+                self.store_thinking(index, json!({"type": "thinking", "thinking": text, "signature": signature}));
                 push_reasoning(out, Some(text));
             }
             Block::RedactedThinking { data } => {
-                self.keep_thinking(index, json!({"type": "redacted_thinking", "data": data}));
+                self.store_thinking(index, json!({"type": "redacted_thinking", "data": data}));
             }
             Block::ToolUse { id, name, input } => {
                 self.calls.begin(index, &id.unwrap_or_default(), &name, input)?;
@@ -141,7 +143,7 @@ impl MessagesDecoder {
 }
 
 impl Decoder for MessagesDecoder {
-    fn decode(&mut self, data: &str, out: &mut VecDeque<ModelEvent>) -> Result<Progress, Complaint> {
+    fn decode(&mut self, data: &str, out: &mut VecDeque<ModelEvent>) -> Result<Progress, VendorError> {
         if data.trim().is_empty() {
             return Ok(Progress::Metadata);
         }
@@ -154,11 +156,11 @@ impl Decoder for MessagesDecoder {
             Event::ContentBlockDelta { index, delta } => match delta {
                 Delta::Text { text } => push_text(out, Some(text)),
                 Delta::Thinking { thinking } => {
-                    self.keep_thinking(index, json!({"type": "thinking", "thinking": thinking}));
+                    self.store_thinking(index, json!({"type": "thinking", "thinking": thinking}));
                     push_reasoning(out, Some(thinking));
                 }
                 Delta::Signature { signature } => {
-                    self.keep_thinking(index, json!({"type": "thinking", "signature": signature}));
+                    self.store_thinking(index, json!({"type": "thinking", "signature": signature}));
                 }
                 Delta::InputJson { partial_json } => self.calls.extend(index, &partial_json)?,
                 Delta::Unknown => {}
@@ -174,9 +176,9 @@ impl Decoder for MessagesDecoder {
                 self.is_marked_done = true;
                 return Ok(Progress::End);
             }
-            Event::Error { error } => return Err(reported(&error)),
+            Event::Error { error } => return Err(parse_error_event(&error)),
         }
-        Ok(progress(before, (out.len(), self.calls.bytes())))
+        Ok(classify_progress(before, (out.len(), self.calls.bytes())))
     }
 
     fn has_finish_reason(&self) -> bool {

@@ -1,23 +1,23 @@
-//! Tool calls that arrive in fragments, and the ids under which they are sent back.
+//! Assembly of tool calls that arrive in fragments, and the ids that are sent back.
 
 use agentd_base::sha256;
 use serde_json::{Map, Value};
 
 use crate::ToolCall;
-use crate::complaint::Complaint;
+use crate::vendor_error::VendorError;
 
 const MAX_CALLS: usize = 128;
 const MAX_ARGUMENT_BYTES: usize = 4 * 1024 * 1024;
 
-/// The calls of one answer, in the order in which the model began them.
+/// Tool calls of one answer, in the order in which the model began them.
 pub(super) struct Calls {
-    /// Number of messages in the request: makes generated ids unique within the conversation.
+    /// Number of messages in the request; makes generated ids unique within the conversation.
     turn: usize,
     open: Vec<OpenCall>,
     bytes: usize,
 }
 
-/// One piece of a call, as OpenAI's format streams them.
+/// Fragment of a call, as streamed in OpenAI's format.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Fragment<'a> {
     pub(super) index: u64,
@@ -27,18 +27,18 @@ pub(super) struct Fragment<'a> {
 }
 
 struct OpenCall {
-    /// The vendor's index of the call or block.
+    /// Vendor's index of the call or block.
     index: u64,
     id: String,
     name: String,
     arguments: String,
     scan: JsonScan,
-    /// The input that came with the beginning of the call, for when no arguments follow.
+    /// Input sent at the beginning of the call, used if no arguments follow.
     initial: Option<Value>,
     opaque: Map<String, Value>,
 }
 
-/// A call with what the vendor wants back together with it.
+/// Complete call with the opaque data that the vendor requires back.
 pub(super) struct FinishedCall {
     pub(super) call: ToolCall,
     pub(super) opaque: Map<String, Value>,
@@ -53,23 +53,23 @@ impl Calls {
         self.open.is_empty()
     }
 
-    /// Size of what came so far.
+    /// Returns the size received so far, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Begins a call. `initial` is its input where the format sends it whole.
+    /// Begins a call. `initial` is its input if the format sends it as a whole.
     pub(super) fn begin(
         &mut self,
         index: u64,
         id: &str,
         name: &str,
         initial: Option<Value>,
-    ) -> Result<&mut Map<String, Value>, Complaint> {
+    ) -> Result<&mut Map<String, Value>, VendorError> {
         let initial_bytes = initial.as_ref().map_or(0, |input| input.to_string().len());
         self.reserve(id.len() + name.len() + initial_bytes)?;
         if self.open.len() == MAX_CALLS {
-            return Err(Complaint::broken_format("more tool calls at once than any model makes"));
+            return Err(VendorError::broken_format("more tool calls at once than any model makes"));
         }
         let position = self.open.len();
         self.open.push(OpenCall {
@@ -84,8 +84,8 @@ impl Calls {
         Ok(&mut self.open[position].opaque)
     }
 
-    /// Adds a fragment to the call that it continues, or begins a new call. Returns what is kept with that call.
-    pub(super) fn add(&mut self, fragment: Fragment<'_>) -> Result<&mut Map<String, Value>, Complaint> {
+    /// Adds a fragment to the call that it continues, or begins a new call. Returns the opaque data of that call.
+    pub(super) fn add(&mut self, fragment: Fragment<'_>) -> Result<&mut Map<String, Value>, VendorError> {
         let Some(position) = self.open.iter().rposition(|call| call.is_continued_by(&fragment)) else {
             self.begin(fragment.index, fragment.id, fragment.name, None)?;
             let position = self.open.len() - 1;
@@ -103,15 +103,15 @@ impl Calls {
         self.append(position, fragment.arguments)
     }
 
-    /// Adds to the arguments of the call `index`; without effect where no call has that index.
-    pub(super) fn extend(&mut self, index: u64, arguments: &str) -> Result<(), Complaint> {
+    /// Appends to the arguments of the call `index`; no effect if no call has that index.
+    pub(super) fn extend(&mut self, index: u64, arguments: &str) -> Result<(), VendorError> {
         match self.open.iter().rposition(|call| call.index == index) {
             Some(position) => self.append(position, arguments).map(|_| ()),
             None => Ok(()),
         }
     }
 
-    fn append(&mut self, position: usize, arguments: &str) -> Result<&mut Map<String, Value>, Complaint> {
+    fn append(&mut self, position: usize, arguments: &str) -> Result<&mut Map<String, Value>, VendorError> {
         self.reserve(arguments.len())?;
         let call = &mut self.open[position];
         call.arguments.push_str(arguments);
@@ -119,20 +119,20 @@ impl Calls {
         Ok(&mut call.opaque)
     }
 
-    fn reserve(&mut self, bytes: usize) -> Result<(), Complaint> {
+    fn reserve(&mut self, bytes: usize) -> Result<(), VendorError> {
         self.bytes += bytes;
         if self.bytes > MAX_ARGUMENT_BYTES {
-            return Err(Complaint::broken_format("the arguments of the tool calls are too long"));
+            return Err(VendorError::broken_format("the arguments of the tool calls are too long"));
         }
         Ok(())
     }
 
-    /// Hands out the calls, complete.
+    /// Returns the completed calls.
     pub(super) fn take(&mut self) -> Vec<FinishedCall> {
         let mut finished: Vec<FinishedCall> = Vec::with_capacity(self.open.len());
         let mut previous: Option<OpenCall> = None;
         for call in std::mem::take(&mut self.open) {
-            if call.is_void() || previous.as_ref().is_some_and(|previous| call.repeats(previous)) {
+            if call.is_blank() || previous.as_ref().is_some_and(|previous| call.repeats(previous)) {
                 continue;
             }
             let (mut id, mut opaque) = (call.id.clone(), call.opaque.clone());
@@ -143,8 +143,8 @@ impl Calls {
                 if id.is_empty() {
                     id = format!("call_{}_{}", self.turn, finished.len());
                 }
-                let made = ToolCall::new(std::mem::take(&mut id), call.name.as_str(), input);
-                finished.push(FinishedCall { call: made, opaque: std::mem::take(&mut opaque) });
+                let tool_call = ToolCall::new(std::mem::take(&mut id), call.name.as_str(), input);
+                finished.push(FinishedCall { call: tool_call, opaque: std::mem::take(&mut opaque) });
             }
             previous = Some(call);
         }
@@ -153,8 +153,8 @@ impl Calls {
 }
 
 impl OpenCall {
-    /// Whether a fragment belongs to this call. Vendors are known that give all calls the same index, leave ids or
-    /// indices out, repeat the name in each fragment, or give each fragment a new id.
+    /// Whether a fragment belongs to this call. Some vendors give all calls the same index, omit ids or indices, repeat
+    /// the name in each fragment, or give each fragment a new id.
     fn is_continued_by(&self, fragment: &Fragment<'_>) -> bool {
         if self.index != fragment.index {
             return false;
@@ -168,20 +168,20 @@ impl OpenCall {
         self.name == fragment.name && !self.scan.is_complete()
     }
 
-    /// A fragment that said nothing.
-    fn is_void(&self) -> bool {
+    /// Whether the call has no content.
+    fn is_blank(&self) -> bool {
         self.name.is_empty() && self.arguments.is_empty() && self.initial.is_none()
     }
 
-    /// Whether this only closes or repeats the call before it: without an id of its own and without other arguments.
+    /// Whether this call only closes or repeats the previous one: without its own id and without other arguments.
     fn repeats(&self, previous: &Self) -> bool {
-        let is_like = self.index == previous.index && self.name == previous.name && self.id.is_empty();
-        let says_nothing = self.arguments.trim().is_empty() && self.initial.is_none();
+        let is_same_call = self.index == previous.index && self.name == previous.name && self.id.is_empty();
+        let has_no_input = self.arguments.trim().is_empty() && self.initial.is_none();
         let is_repeat = !previous.id.is_empty() && self.arguments == previous.arguments;
-        is_like && previous.scan.is_complete() && (says_nothing || is_repeat)
+        is_same_call && previous.scan.is_complete() && (has_no_input || is_repeat)
     }
 
-    /// The input, or the inputs where the arguments of several calls came as those of one.
+    /// Returns the input, or several inputs if the arguments of several calls arrived as those of one.
     fn inputs(&self) -> Vec<Value> {
         let inputs = read_arguments(&self.arguments);
         match &self.initial {
@@ -191,7 +191,7 @@ impl OpenCall {
     }
 }
 
-/// Follows JSON text, to know when a value is complete.
+/// Incremental scanner that detects when a JSON value is complete.
 #[derive(Debug, Default)]
 struct JsonScan {
     depth: usize,
@@ -215,19 +215,19 @@ impl JsonScan {
         }
     }
 
-    /// Whether the text so far is an array, an object or a string, to its end.
+    /// Whether the text so far is a complete array, object or string.
     fn is_complete(&self) -> bool {
         self.has_begun && self.depth == 0 && !self.is_in_string
     }
 }
 
-/// Reads arguments. Nothing means the empty object, a text that holds an object is that object (some models encode
-/// theirs twice), and what is no JSON stays text. Of several objects behind each other, the empty ones and repetitions
-/// are dropped: some proxies send `{}` first, or all arguments once more at the end.
+/// Parses arguments. Empty text is the empty object, a string that contains an object is that object (some models
+/// encode it twice), and invalid JSON stays text. Of several consecutive objects, empty ones and repetitions are
+/// dropped: some proxies send `{}` first, or repeat all arguments at the end.
 fn read_arguments(arguments: &str) -> Vec<Value> {
     let mut inputs: Vec<Value> = Vec::new();
     for value in serde_json::Deserializer::from_str(arguments).into_iter::<Value>() {
-        let Ok(value) = value.map(decode_twice) else { return vec![Value::String(arguments.to_owned())] };
+        let Ok(value) = value.map(unwrap_double_encoding) else { return vec![Value::String(arguments.to_owned())] };
         match inputs.as_slice() {
             _ if inputs.contains(&value) => {}
             [first] if is_empty_object(first) && value.is_object() => inputs = vec![value],
@@ -242,7 +242,7 @@ fn read_arguments(arguments: &str) -> Vec<Value> {
     if inputs.is_empty() { vec![Value::Object(Map::new())] } else { inputs }
 }
 
-fn decode_twice(value: Value) -> Value {
+fn unwrap_double_encoding(value: Value) -> Value {
     match value {
         Value::String(inner) => match serde_json::from_str(&inner) {
             Ok(object @ Value::Object(_)) => object,
@@ -256,17 +256,17 @@ fn is_empty_object(value: &Value) -> bool {
     value.as_object().is_some_and(Map::is_empty)
 }
 
-/// `input` as the object that vendors demand when it is sent back.
-pub(super) fn as_object(input: &Value) -> Value {
+/// Returns `input` as the object that vendors require when it is sent back.
+pub(super) fn to_object(input: &Value) -> Value {
     match input {
         Value::Object(_) => input.clone(),
         other => serde_json::json!({ "arguments": other }),
     }
 }
 
-/// An id that consists of what `is_allowed` allows and is `shortest..=longest` long: `id` itself if it is one already,
-/// else one derived from it, so that call and result still match.
-pub(super) fn fitting_id(id: &str, longest: usize, shortest: usize, is_allowed: fn(char) -> bool) -> String {
+/// Returns an id that only has characters allowed by `is_allowed` and `shortest..=longest` of them. A valid `id` is
+/// returned unchanged, otherwise the id is derived from it, so that call and result still match.
+pub(super) fn sanitize_id(id: &str, longest: usize, shortest: usize, is_allowed: fn(char) -> bool) -> String {
     if (shortest..=longest).contains(&id.len()) && id.chars().all(is_allowed) {
         return id.to_owned();
     }

@@ -1,11 +1,11 @@
-//! Which fragments belong to which call.
+//! Assignment of fragments to calls.
 
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
 
-/// Index, id, name and arguments of each fragment; name and input of each call.
+/// Takes index, id, name and arguments of each fragment; returns name and input of each call.
 fn read(fragments: &[(u64, &str, &str, &str)]) -> Vec<(String, Value)> {
     let mut calls = Calls::new(1);
     for &(index, id, name, arguments) in fragments {
@@ -14,7 +14,7 @@ fn read(fragments: &[(u64, &str, &str, &str)]) -> Vec<(String, Value)> {
     calls.take().into_iter().map(|finished| (finished.call.name, finished.call.input)).collect()
 }
 
-/// What it is about, the fragments, and the calls that they make up.
+/// Description, fragments and expected calls.
 type Case<'a> = (&'a str, &'a [(u64, &'a str, &'a str, &'a str)], &'a [(&'a str, Value)]);
 
 #[test]
@@ -63,7 +63,7 @@ fn fragments_are_assigned_to_their_calls() {
 }
 
 #[test]
-fn initial_input_counts_where_no_arguments_follow() {
+fn initial_input_is_used_if_no_arguments_follow() {
     for (initial, arguments, expected) in [
         (json!({"city": "Oslo"}), "", json!({"city": "Oslo"})),
         (json!({"city": "Oslo"}), "{}", json!({"city": "Oslo"})),
@@ -90,7 +90,7 @@ fn malformed_arguments_stay_text() {
 }
 
 #[test]
-fn generated_ids_are_unique() {
+fn generated_call_ids_are_unique() {
     let mut calls = Calls::new(4);
     calls.add(Fragment { name: "f", arguments: "{\"a\":1}{\"a\":2}", ..Fragment::default() }).unwrap();
     calls.add(Fragment { index: 1, id: "x", name: "g", arguments: "{}" }).unwrap();
@@ -99,9 +99,9 @@ fn generated_ids_are_unique() {
 }
 
 proptest! {
-    /// However the arguments of a call are cut, and whether or not its name is repeated.
+    /// For any fragmentation of the arguments, whether or not the name is repeated.
     #[test]
-    fn cuts_in_the_arguments_make_no_difference(
+    fn arguments_are_joined_for_any_fragmentation(
         text in "[a-z\"\\\\{}\\[\\]é]{0,12}",
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
         repeats_name in any::<bool>(),

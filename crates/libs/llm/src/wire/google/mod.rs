@@ -1,6 +1,6 @@
-//! Google's `streamGenerateContent?alt=sse` (<https://ai.google.dev/api/generate-content>). There
-//! is no end marker of its own: an answer is complete when a candidate carried a `finishReason`, or
-//! the prompt was blocked, and the body then ended in good order.
+//! Google's `streamGenerateContent?alt=sse` (<https://ai.google.dev/api/generate-content>). The format has no end
+//! marker: an answer is complete when a candidate carried a `finishReason`, or the prompt was blocked, and the body
+//! then ended properly.
 
 mod request;
 mod stream;
@@ -8,9 +8,9 @@ mod stream;
 use crate::ModelRequest;
 use crate::wire::format::Call;
 
-pub(super) fn call(is_vendors_own: bool, request: &ModelRequest) -> Call {
-    // The SDK takes `gemini-…` as well as `models/gemini-…`, `tunedModels/…`. Any other slash
-    // belongs to the name and is encoded: a name must not lead to another endpoint.
+pub(super) fn call(is_official_endpoint: bool, request: &ModelRequest) -> Call {
+    // The SDK accepts `gemini-…` as well as `models/gemini-…` and `tunedModels/…`. Any other slash belongs to the name
+    // and is encoded, so that a name cannot address another endpoint.
     let (collection, name) = match request.model.split_once('/') {
         Some((collection @ ("models" | "tunedModels"), name)) => (collection, name),
         _ => ("models", request.model.as_str()),
@@ -20,6 +20,6 @@ pub(super) fn call(is_vendors_own: bool, request: &ModelRequest) -> Call {
         query: Some(("alt", "sse")),
         body: serde_json::to_vec(&request::body(request)),
         decoder: Box::new(stream::ContentDecoder::new(request)),
-        may_have_think_tags: !is_vendors_own,
+        may_have_think_tags: !is_official_endpoint,
     }
 }

@@ -1,11 +1,11 @@
-//! The request's body.
+//! Body of a request.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::wire::calls::as_object;
-use crate::wire::format::OPENING;
+use crate::wire::calls::to_object;
+use crate::wire::format::CONVERSATION_START;
 use crate::wire::opaque::{NO_SIGNATURE, demands_signatures};
 use crate::{ModelMessage, ModelRequest, ToolCall, Vendor};
 
@@ -68,7 +68,7 @@ struct Tools<'a> {
 struct Declaration<'a> {
     name: &'a str,
     description: &'a str,
-    /// Takes JSON Schema as it is; `parameters` takes a subset of OpenAPI's.
+    /// Accepts JSON Schema; `parameters` accepts only a subset of OpenAPI's.
     parameters_json_schema: &'a RawValue,
 }
 
@@ -88,7 +88,7 @@ pub(super) fn body(request: &ModelRequest) -> Body<'_> {
         .map(|tool| Declaration {
             name: &tool.name,
             description: &tool.description,
-            parameters_json_schema: tool.input_schema.written(),
+            parameters_json_schema: tool.input_schema.raw(),
         })
         .collect();
     let system = request.system.as_deref().filter(|text| !text.is_empty());
@@ -103,12 +103,12 @@ pub(super) fn body(request: &ModelRequest) -> Body<'_> {
     }
 }
 
-/// Begins with the user, and holds the answers to all calls of a turn in one content.
+/// Returns contents that begin with the user's and combine the results of all calls of a turn.
 fn contents(request: &ModelRequest) -> Vec<Content<'_>> {
     let conversation = &request.messages;
     let mut contents: Vec<Content<'_>> = Vec::with_capacity(conversation.len() + 1);
     if matches!(conversation.first(), Some(ModelMessage::Assistant { .. })) {
-        contents.push(Content { role: Some("user"), parts: vec![Part::Text { text: OPENING }] });
+        contents.push(Content { role: Some("user"), parts: vec![Part::Text { text: CONVERSATION_START }] });
     }
     for one in conversation {
         let (role, parts) = convert(one, request);
@@ -136,15 +136,15 @@ fn convert<'a>(one: &'a ModelMessage, request: &'a ModelRequest) -> (&'static st
     }
 }
 
-/// Of parallel calls only the first carries a signature; a first one without it came from elsewhere.
+/// Of parallel calls, only the first carries a signature; a first one without it came from another model.
 fn function_call<'a>(call: &'a ToolCall, request: &'a ModelRequest, is_first: bool) -> Part<'a> {
-    let kept = call.replay_for(Vendor::Google, &request.model);
-    // Version 0.1 stored the signature alone.
-    let signature = kept.and_then(|data| data.get("thought_signature").unwrap_or(data).as_str());
-    let stand_in = is_first && demands_signatures(&request.model);
+    let replay = call.replay_for(Vendor::Google, &request.model);
+    // Version 0.1 stored only the signature.
+    let signature = replay.and_then(|data| data.get("thought_signature").unwrap_or(data).as_str());
+    let needs_placeholder = is_first && demands_signatures(&request.model);
     Part::FunctionCall {
-        function_call: FunctionCall { name: &call.name, args: as_object(&call.input) },
-        thought_signature: signature.or(stand_in.then_some(NO_SIGNATURE)),
+        function_call: FunctionCall { name: &call.name, args: to_object(&call.input) },
+        thought_signature: signature.or(needs_placeholder.then_some(NO_SIGNATURE)),
     }
 }
 

@@ -1,15 +1,17 @@
-//! The chunks of an answer, each a `GenerateContentResponse`.
+//! Decoder for the chunks of an answer, each a `GenerateContentResponse`.
 
 use std::collections::VecDeque;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::complaint::Complaint;
+use crate::vendor_error::VendorError;
 use crate::wire::calls::Calls;
 use crate::wire::finish::read_finish_reason;
-use crate::wire::format::{Decoder, Progress, lenient, parse, progress, push_reasoning, push_text, reported};
-use crate::wire::opaque::{OpaqueReasoning, keep_with_call};
+use crate::wire::format::{
+    Decoder, Progress, classify_progress, deserialize_lenient, parse, parse_error_event, push_reasoning, push_text,
+};
+use crate::wire::opaque::{OpaqueReasoning, insert_field};
 use crate::wire::usage::{Convention, TokenCounts};
 use crate::{Finish, FinishReason, ModelEvent, ModelRequest, Vendor};
 
@@ -34,10 +36,10 @@ struct Chunk {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Candidate {
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "deserialize_lenient")]
     index: Option<u64>,
     content: Option<Content>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "deserialize_lenient")]
     finish_reason: Option<String>,
 }
 
@@ -79,7 +81,7 @@ impl ContentDecoder {
         }
     }
 
-    fn read_part(&mut self, part: Part, response_id: &str, out: &mut VecDeque<ModelEvent>) -> Result<(), Complaint> {
+    fn read_part(&mut self, part: Part, response_id: &str, out: &mut VecDeque<ModelEvent>) -> Result<(), VendorError> {
         if part.thought.unwrap_or(false) {
             push_reasoning(out, part.text);
         } else {
@@ -88,26 +90,26 @@ impl ContentDecoder {
         let Some(call) = part.function_call else { return Ok(()) };
         let id = match call.id {
             Some(id) if !id.is_empty() => id,
-            // The response's id is unique, which numbers alone are not across turns.
+            // The response id is unique, unlike numbers, which repeat across turns.
             _ if !response_id.is_empty() => format!("{response_id}_{}", self.call_count),
             _ => String::new(),
         };
         let opaque = self.calls.begin(self.call_count, &id, &call.name, call.args)?;
-        keep_with_call(opaque, "thought_signature", part.thought_signature);
+        insert_field(opaque, "thought_signature", part.thought_signature);
         self.call_count += 1;
         Ok(())
     }
 }
 
 impl Decoder for ContentDecoder {
-    fn decode(&mut self, data: &str, out: &mut VecDeque<ModelEvent>) -> Result<Progress, Complaint> {
+    fn decode(&mut self, data: &str, out: &mut VecDeque<ModelEvent>) -> Result<Progress, VendorError> {
         if data.trim().is_empty() {
             return Ok(Progress::Metadata);
         }
         let before = (out.len(), self.calls.bytes());
         let chunk: Chunk = parse(data)?;
         if let Some(error) = chunk.error {
-            return Err(reported(&error));
+            return Err(parse_error_event(&error));
         }
         if let Some(usage) = chunk.usage_metadata {
             self.counts.update(&usage);
@@ -124,7 +126,7 @@ impl Decoder for ContentDecoder {
         if chunk.prompt_feedback.is_some_and(|feedback| feedback.block_reason.is_some()) {
             self.reason = Some(FinishReason::ContentFilter);
         }
-        Ok(progress(before, (out.len(), self.calls.bytes())))
+        Ok(classify_progress(before, (out.len(), self.calls.bytes())))
     }
 
     fn has_finish_reason(&self) -> bool {

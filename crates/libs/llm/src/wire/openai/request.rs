@@ -1,4 +1,4 @@
-//! The request's body, with what each vendor takes and does not take.
+//! Body of a request, adapted to the parameters that each vendor accepts.
 
 use std::borrow::Cow;
 
@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::wire::calls::{as_object, fitting_id};
-use crate::wire::opaque::{NO_SIGNATURE, demands_signatures, sent_back};
+use crate::wire::calls::{sanitize_id, to_object};
+use crate::wire::opaque::{NO_SIGNATURE, demands_signatures, replay_field};
 use crate::{ModelMessage, ModelRequest, ToolCall, ToolDefinition, Vendor};
 
 #[derive(Serialize)]
@@ -35,11 +35,11 @@ struct StreamOptions {
 #[derive(Serialize)]
 struct Message<'a> {
     role: &'static str,
-    /// `null` for an assistant that only called tools.
+    /// `null` for an assistant message that only calls tools.
     content: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_content: Option<&'a str>,
-    /// OpenRouter's, as they came.
+    /// OpenRouter's reasoning details, unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_details: Option<Cow<'a, Value>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -81,14 +81,14 @@ struct Declaration<'a> {
     parameters: &'a RawValue,
 }
 
-pub(super) fn body(vendor: Vendor, is_vendors_own: bool, request: &ModelRequest) -> Body<'_> {
-    let new_name = wants_max_completion_tokens(vendor, is_vendors_own, &request.model);
+pub(super) fn body(vendor: Vendor, is_official_endpoint: bool, request: &ModelRequest) -> Body<'_> {
+    let new_name = wants_max_completion_tokens(vendor, is_official_endpoint, &request.model);
     let system = request.system.iter().map(|text| Message { content: Some(text.clone()), ..message("system") });
     Body {
         model: &request.model,
         messages: system.chain(request.messages.iter().map(|one| convert(vendor, request, one))).collect(),
         stream: true,
-        // Mistral reports usage unasked and refuses fields that it does not know.
+        // Mistral reports usage by default and rejects unknown fields.
         stream_options: (vendor != Vendor::Mistral).then_some(StreamOptions { include_usage: true }),
         temperature: request.temperature,
         max_tokens: request.max_output_tokens.filter(|_| !new_name),
@@ -97,13 +97,12 @@ pub(super) fn body(vendor: Vendor, is_vendors_own: bool, request: &ModelRequest)
     }
 }
 
-/// OpenAI's reasoning models refuse `max_tokens`; servers that only follow its format may not know
-/// the newer name.
-fn wants_max_completion_tokens(vendor: Vendor, is_vendors_own: bool, model: &str) -> bool {
+/// OpenAI's reasoning models reject `max_tokens`; compatible servers may not know the newer name.
+fn wants_max_completion_tokens(vendor: Vendor, is_official_endpoint: bool, model: &str) -> bool {
     let starts_with_digit = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
     let is_reasoning = model.strip_prefix('o').is_some_and(starts_with_digit)
         || ["gpt-5", "gpt-6", "gpt-7"].iter().any(|family| model.starts_with(family));
-    vendor == Vendor::Openai && (is_vendors_own || is_reasoning)
+    vendor == Vendor::Openai && (is_official_endpoint || is_reasoning)
 }
 
 fn message<'a>(role: &'static str) -> Message<'a> {
@@ -141,16 +140,16 @@ fn convert<'a>(vendor: Vendor, request: &'a ModelRequest, one: &'a ModelMessage)
     }
 }
 
-/// DeepSeek, and servers of other reasoning models, refuse a call whose reasoning they do not get back.
+/// Returns the reasoning of these calls. DeepSeek, and servers of other reasoning models, reject a call without it.
 fn reasoning_content<'a>(vendor: Vendor, request: &'a ModelRequest, calls: &'a [ToolCall]) -> Option<&'a str> {
-    let by_field = sent_back(calls, request, vendor, "reasoning_content");
-    // As version 0.1 stored it.
+    let by_field = replay_field(calls, request, vendor, "reasoning_content");
+    // Format stored by version 0.1.
     let bare = || calls.iter().find_map(|call| call.replay_for(vendor, &request.model).filter(|data| data.is_string()));
     by_field.or_else(bare)?.as_str()
 }
 
 fn reasoning_details<'a>(vendor: Vendor, request: &'a ModelRequest, calls: &'a [ToolCall]) -> Option<Cow<'a, Value>> {
-    if let Some(details) = sent_back(calls, request, vendor, "reasoning_details") {
+    if let Some(details) = replay_field(calls, request, vendor, "reasoning_details") {
         return Some(Cow::Borrowed(details));
     }
     let first = calls.first()?;
@@ -162,27 +161,27 @@ fn reasoning_details<'a>(vendor: Vendor, request: &'a ModelRequest, calls: &'a [
 }
 
 fn convert_call<'a>(vendor: Vendor, request: &'a ModelRequest, call: &'a ToolCall, is_first: bool) -> Call<'a> {
-    let arguments = as_object(&call.input).to_string();
+    let arguments = to_object(&call.input).to_string();
     let replay = call.replay_for(vendor, &request.model);
-    let kept = |field: &str| replay.and_then(|data| data.get(field));
-    let signature = kept("extra_content").map(Cow::Borrowed);
-    // Of parallel calls only the first carries a signature; a first one without it came from elsewhere.
+    let replayed = |field: &str| replay.and_then(|data| data.get(field));
+    let signature = replayed("extra_content").map(Cow::Borrowed);
+    // Of parallel calls, only the first carries a signature; a first one without it came from another model.
     let is_gemini = vendor == Vendor::Openai && request.model.contains("gemini") && demands_signatures(&request.model);
-    let stand_in = || Cow::Owned(json!({"google": {"thought_signature": NO_SIGNATURE}}));
+    let placeholder = || Cow::Owned(json!({"google": {"thought_signature": NO_SIGNATURE}}));
     Call {
         id: call_id_for(vendor, &call.id),
         r#type: "function",
         function: Function { name: &call.name, arguments },
-        extra_content: signature.or_else(|| (is_gemini && is_first && replay.is_none()).then(stand_in)),
-        provider_specific_fields: kept("provider_specific_fields"),
+        extra_content: signature.or_else(|| (is_gemini && is_first && replay.is_none()).then(placeholder)),
+        provider_specific_fields: replayed("provider_specific_fields"),
     }
 }
 
-/// Mistral takes ids of exactly nine letters and digits, and a conversation may have come from
-/// another vendor.
+/// Returns an id that `vendor` accepts. Mistral requires exactly nine letters and digits, and the conversation may come
+/// from another vendor.
 fn call_id_for(vendor: Vendor, id: &str) -> String {
     match vendor {
-        Vendor::Mistral => fitting_id(id, 9, 9, |c| c.is_ascii_alphanumeric()),
+        Vendor::Mistral => sanitize_id(id, 9, 9, |c| c.is_ascii_alphanumeric()),
         _ => id.to_owned(),
     }
 }
@@ -193,7 +192,7 @@ fn tool(definition: &ToolDefinition) -> Tool<'_> {
         function: Declaration {
             name: &definition.name,
             description: &definition.description,
-            parameters: definition.input_schema.written(),
+            parameters: definition.input_schema.raw(),
         },
     }
 }

@@ -1,28 +1,30 @@
-//! The chunks of an answer, as vendors and servers in their stead really send them. `tests/it/quirks` has a recorded
-//! stream for each deviation from OpenAI's documentation that is read here.
+//! Decoder for the chunks of an answer, as vendors and compatible servers actually send them. `tests/it/quirks` has a
+//! recorded stream for each deviation from OpenAI's documentation that is supported here.
 
 use std::collections::VecDeque;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::complaint::Complaint;
+use crate::vendor_error::VendorError;
 use crate::wire::calls::{Calls, Fragment};
 use crate::wire::finish::read_finish_reason;
-use crate::wire::format::{Decoder, Progress, lenient, parse, progress, push_reasoning, push_text, reported};
-use crate::wire::opaque::{OpaqueReasoning, keep_with_call};
+use crate::wire::format::{
+    Decoder, Progress, classify_progress, deserialize_lenient, parse, parse_error_event, push_reasoning, push_text,
+};
+use crate::wire::opaque::{OpaqueReasoning, insert_field};
 use crate::wire::usage::{Convention, TokenCounts};
 use crate::{Finish, FinishReason, ModelEvent, ModelRequest, Vendor};
 
 pub(super) struct ChatDecoder {
     calls: Calls,
     opaque: OpaqueReasoning,
-    /// Servers that send reasoning in this field refuse tool results without it.
+    /// Servers that send reasoning in this field reject tool results without it.
     wants_reasoning_content: bool,
     reason: Option<FinishReason>,
     counts: TokenCounts,
     has_content: bool,
-    /// A refusal was sent in its own field.
+    /// Whether a refusal was sent in its own field.
     has_refusal: bool,
     is_marked_done: bool,
 }
@@ -32,7 +34,7 @@ struct Chunk {
     choices: Option<Vec<Choice>>,
     usage: Option<Value>,
     error: Option<Value>,
-    /// Groq's own place for usage and errors.
+    /// Groq's location of usage and errors.
     x_groq: Option<GroqPart>,
 }
 
@@ -44,41 +46,41 @@ struct GroqPart {
 
 #[derive(Deserialize)]
 struct Choice {
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "deserialize_lenient")]
     index: Option<u64>,
     delta: Option<Delta>,
-    /// The whole message, from servers that do not stream it.
+    /// Complete message, from servers that do not stream.
     message: Option<Delta>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "deserialize_lenient")]
     finish_reason: Option<String>,
-    /// OpenRouter: the word of the vendor behind it.
-    #[serde(default, deserialize_with = "lenient")]
+    /// OpenRouter: finish reason of the upstream vendor.
+    #[serde(default, deserialize_with = "deserialize_lenient")]
     native_finish_reason: Option<String>,
-    /// Moonshot.
+    /// Moonshot's location of usage.
     usage: Option<Value>,
 }
 
 #[derive(Deserialize)]
 struct Delta {
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "deserialize_lenient")]
     content: Option<Content>,
     /// DeepSeek, xAI, vLLM.
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "deserialize_lenient")]
     reasoning_content: Option<String>,
     /// Groq, OpenRouter, Ollama.
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "deserialize_lenient")]
     reasoning: Option<String>,
-    /// OpenRouter; also what it wants back.
-    #[serde(default, deserialize_with = "lenient")]
+    /// OpenRouter; required back with the calls.
+    #[serde(default, deserialize_with = "deserialize_lenient")]
     reasoning_details: Option<Vec<Value>>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "deserialize_lenient")]
     refusal: Option<String>,
     tool_calls: Option<Vec<WireFragment>>,
-    /// The form that came before `tool_calls`.
+    /// Predecessor of `tool_calls`.
     function_call: Option<FunctionFragment>,
 }
 
-/// Mistral's reasoning models send a list of parts.
+/// Text, or a list of parts from Mistral's reasoning models.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Content {
@@ -94,32 +96,32 @@ struct Part {
 
 #[derive(Deserialize)]
 struct WireFragment {
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "deserialize_lenient")]
     index: Option<u64>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "deserialize_lenient")]
     id: Option<String>,
     function: Option<FunctionFragment>,
     /// Google's signatures in OpenAI's format.
     extra_content: Option<Value>,
-    /// The same behind some proxies.
+    /// Location of the same signatures behind some proxies.
     provider_specific_fields: Option<Value>,
 }
 
 #[derive(Deserialize)]
 struct FunctionFragment {
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "deserialize_lenient")]
     name: Option<String>,
-    /// A piece of JSON text; some servers send the object itself.
+    /// Fragment of JSON text; some servers send the object itself.
     arguments: Option<Value>,
 }
 
 impl ChatDecoder {
-    /// `is_vendors_own` is false where another server answers in the vendor's stead.
-    pub(super) fn new(vendor: Vendor, is_vendors_own: bool, request: &ModelRequest) -> Self {
+    /// Creates a decoder. `is_official_endpoint` is false if a compatible server answers in place of the vendor.
+    pub(super) fn new(vendor: Vendor, is_official_endpoint: bool, request: &ModelRequest) -> Self {
         Self {
             calls: Calls::new(request.messages.len()),
             opaque: OpaqueReasoning::new(vendor, request),
-            wants_reasoning_content: vendor == Vendor::Deepseek || (vendor == Vendor::Openai && !is_vendors_own),
+            wants_reasoning_content: vendor == Vendor::Deepseek || (vendor == Vendor::Openai && !is_official_endpoint),
             reason: None,
             counts: TokenCounts::default(),
             has_content: false,
@@ -128,7 +130,7 @@ impl ChatDecoder {
         }
     }
 
-    fn read_delta(&mut self, delta: Delta, out: &mut VecDeque<ModelEvent>) -> Result<(), Complaint> {
+    fn read_delta(&mut self, delta: Delta, out: &mut VecDeque<ModelEvent>) -> Result<(), VendorError> {
         let queued = out.len();
         self.read_reasoning(delta.reasoning_content, delta.reasoning, delta.reasoning_details, out);
         match delta.content {
@@ -149,8 +151,8 @@ impl ChatDecoder {
             let Some(function) = fragment.function else { continue };
             let (index, id) = (fragment.index.unwrap_or(0), fragment.id.unwrap_or_default());
             let call = add_fragment(&mut self.calls, index, &id, function)?;
-            keep_with_call(call, "extra_content", fragment.extra_content);
-            keep_with_call(call, "provider_specific_fields", fragment.provider_specific_fields);
+            insert_field(call, "extra_content", fragment.extra_content);
+            insert_field(call, "provider_specific_fields", fragment.provider_specific_fields);
         }
         if let Some(function) = delta.function_call {
             add_fragment(&mut self.calls, 0, "", function)?;
@@ -172,15 +174,15 @@ impl ChatDecoder {
         }
         let mut shown = content.or(text).filter(|text| !text.is_empty());
         for detail in details.into_iter().flatten() {
-            let said = ["text", "summary"].iter().find_map(|name| detail.get(name)?.as_str());
-            shown = shown.or_else(|| said.map(str::to_owned));
+            let text = ["text", "summary"].iter().find_map(|name| detail.get(name)?.as_str());
+            shown = shown.or_else(|| text.map(str::to_owned));
             self.opaque.push_item("reasoning_details", detail, is_same_detail);
         }
         push_reasoning(out, shown);
     }
 
-    fn read_finish(&mut self, word: Option<String>, native: Option<String>) -> Result<(), Complaint> {
-        // OpenRouter says `error` or `stop` of calls that the vendor refused.
+    fn read_finish(&mut self, word: Option<String>, native: Option<String>) -> Result<(), VendorError> {
+        // OpenRouter reports `error` or `stop` for calls that the vendor rejected.
         let native = native.and_then(|word| read_finish_reason(&word).ok().flatten());
         if let Some(refused @ (FinishReason::MalformedCall | FinishReason::ContentFilter)) = native {
             self.reason = Some(refused);
@@ -196,7 +198,7 @@ fn add_fragment<'c>(
     index: u64,
     id: &str,
     function: FunctionFragment,
-) -> Result<&'c mut serde_json::Map<String, Value>, Complaint> {
+) -> Result<&'c mut serde_json::Map<String, Value>, VendorError> {
     let arguments = match function.arguments {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text,
@@ -206,14 +208,14 @@ fn add_fragment<'c>(
     calls.add(Fragment { index, id, name: &name, arguments: &arguments })
 }
 
-/// Whether a reasoning detail goes on with the one before it. Encrypted ones come whole.
+/// Whether a reasoning detail continues the previous one. Encrypted details arrive complete.
 fn is_same_detail(last: &Value, next: &Value) -> bool {
     let is_text = matches!(next["type"].as_str(), Some("reasoning.text" | "reasoning.summary"));
     is_text && ["type", "index"].iter().all(|name| last[name] == next[name])
 }
 
 impl Decoder for ChatDecoder {
-    fn decode(&mut self, data: &str, out: &mut VecDeque<ModelEvent>) -> Result<Progress, Complaint> {
+    fn decode(&mut self, data: &str, out: &mut VecDeque<ModelEvent>) -> Result<Progress, VendorError> {
         let data = data.trim();
         if data.is_empty() {
             return Ok(Progress::Metadata);
@@ -226,13 +228,13 @@ impl Decoder for ChatDecoder {
         let chunk: Chunk = parse(data)?;
         let (groq_usage, groq_error) = chunk.x_groq.map_or((None, None), |part| (part.usage, part.error));
         if let Some(error) = chunk.error.or(groq_error) {
-            return Err(reported(&error));
+            return Err(parse_error_event(&error));
         }
         if chunk.choices.is_none()
             && chunk.usage.is_none()
-            && let Some(complaint) = Complaint::from_value(&parse::<Value>(data)?)
+            && let Some(vendor_error) = VendorError::from_value(&parse::<Value>(data)?)
         {
-            return Err(complaint);
+            return Err(vendor_error);
         }
         for choice in chunk.choices.into_iter().flatten().filter(|choice| choice.index.unwrap_or(0) == 0) {
             if let Some(delta) = choice.delta {
@@ -248,7 +250,7 @@ impl Decoder for ChatDecoder {
         for usage in [chunk.usage, groq_usage].into_iter().flatten() {
             self.counts.update(&usage);
         }
-        Ok(progress(before, (out.len(), self.calls.bytes())))
+        Ok(classify_progress(before, (out.len(), self.calls.bytes())))
     }
 
     fn has_finish_reason(&self) -> bool {
@@ -260,7 +262,7 @@ impl Decoder for ChatDecoder {
         let calls = self.opaque.take_calls(&mut self.calls);
         let reason = match reason {
             _ if self.has_refusal => FinishReason::ContentFilter,
-            // Some servers say `stop`, or nothing, after tool calls.
+            // Some servers report `stop`, or nothing, after tool calls.
             FinishReason::Stop | FinishReason::Other if !calls.is_empty() => FinishReason::ToolUse,
             reason => reason,
         };

@@ -1,4 +1,4 @@
-//! An HTTP server on loopback, played by the test.
+//! HTTP server on loopback, implemented by the test.
 
 use std::convert::Infallible;
 use std::io;
@@ -25,18 +25,18 @@ use url::Url;
 type Body = UnsyncBoxBody<Bytes, io::Error>;
 pub(crate) type Answer = Response<Body>;
 
-/// A request as it came.
+/// Received request.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     pub(crate) method: Method,
     pub(crate) headers: HeaderMap,
     /// `null` without a body.
     pub(crate) message: Value,
 }
 
-impl Asked {
-    /// The method of the message; the HTTP method where there is none.
-    pub(crate) fn what(&self) -> &str {
+impl ReceivedRequest {
+    /// Returns the method of the message, or the HTTP method if there is none.
+    pub(crate) fn method_name(&self) -> &str {
         self.message["method"].as_str().unwrap_or(self.method.as_str())
     }
 
@@ -53,18 +53,18 @@ impl Asked {
     }
 }
 
-/// Runs until dropped.
+/// Running server; stopped on drop.
 pub(crate) struct HttpServer {
     pub(crate) address: SocketAddr,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<ReceivedRequest>>>,
     task: JoinHandle<()>,
 }
 
 impl HttpServer {
-    pub(crate) async fn start(answer: impl Fn(Asked) -> Answer + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(answer: impl Fn(ReceivedRequest) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
+        let asked: Arc<Mutex<Vec<ReceivedRequest>>> = Arc::default();
         let (seen, answer) = (Arc::clone(&asked), Arc::new(answer));
         let task = tokio::spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
@@ -92,8 +92,8 @@ impl HttpServer {
         Url::parse(&format!("http://{}/mcp", self.address)).expect("an address")
     }
 
-    /// All requests so far.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    /// Returns all requests so far.
+    pub(crate) fn asked(&self) -> Vec<ReceivedRequest> {
         self.asked.lock().clone()
     }
 
@@ -109,7 +109,7 @@ impl HttpServer {
         Connection::over_http(self.url(), headers, client(), options).await
     }
 
-    /// Goes away, as a killed server does.
+    /// Stops the server abruptly, like a killed one.
     pub(crate) async fn stop(&mut self) {
         self.task.abort();
         let _ = (&mut self.task).await;
@@ -126,13 +126,17 @@ pub(crate) fn client() -> GuardedClient {
     GuardedClient::new(PolicyHandle::new(NetPolicy::default()), Trust::Owner)
 }
 
-async fn read(request: Request<Incoming>) -> Asked {
+async fn read(request: Request<Incoming>) -> ReceivedRequest {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-    Asked { method: head.method, headers: head.headers, message: serde_json::from_slice(&body).unwrap_or_default() }
+    ReceivedRequest {
+        method: head.method,
+        headers: head.headers,
+        message: serde_json::from_slice(&body).unwrap_or_default(),
+    }
 }
 
-pub(crate) fn whole(status: u16, content_type: &str, body: impl Into<Bytes>) -> Answer {
+pub(crate) fn full_response(status: u16, content_type: &str, body: impl Into<Bytes>) -> Answer {
     Response::builder()
         .status(status)
         .header("content-type", content_type)
@@ -141,7 +145,7 @@ pub(crate) fn whole(status: u16, content_type: &str, body: impl Into<Bytes>) -> 
 }
 
 pub(crate) fn json_answer(message: &Value) -> Answer {
-    whole(200, "application/json", message.to_string())
+    full_response(200, "application/json", message.to_string())
 }
 
 pub(crate) fn accepted() -> Answer {
@@ -149,7 +153,7 @@ pub(crate) fn accepted() -> Answer {
 }
 
 pub(crate) fn status(status: u16) -> Answer {
-    let mut answer = whole(200, "text/plain", "");
+    let mut answer = full_response(200, "text/plain", "");
     *answer.status_mut() = StatusCode::from_u16(status).expect("a status");
     answer.headers_mut().clear();
     answer
@@ -159,7 +163,7 @@ pub(crate) fn event(message: &Value) -> String {
     format!("event: message\ndata: {message}\n\n")
 }
 
-/// A stream of events that ends when the sender is dropped.
+/// Returns an event stream that ends when the sender is dropped.
 pub(crate) fn stream() -> (mpsc::UnboundedSender<String>, Answer) {
     let (sender, mut receiver) = mpsc::unbounded_channel::<String>();
     let frames = futures_util::stream::poll_fn(move |cx| {
@@ -169,18 +173,18 @@ pub(crate) fn stream() -> (mpsc::UnboundedSender<String>, Answer) {
     (sender, answer.body(StreamBody::new(frames).boxed_unsync()).expect("an answer"))
 }
 
-/// A stream with these events and then its end.
+/// Returns an event stream with these events that then ends.
 pub(crate) fn events(text: impl Into<String>) -> Answer {
     let (sender, answer) = stream();
     sender.send(text.into()).expect("a receiver");
     answer
 }
 
-/// A stream with these events that then breaks off.
+/// Returns an event stream with these events that then fails.
 pub(crate) fn broken_events(text: impl Into<String>) -> Answer {
     let first = futures_util::stream::iter([Ok(Frame::data(Bytes::from(text.into())))]);
     let last = futures_util::stream::once(async {
-        // What was sent leaves first.
+        // Lets the data already sent leave first.
         for _ in 0..20 {
             tokio::task::yield_now().await;
         }

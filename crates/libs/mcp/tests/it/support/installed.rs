@@ -1,11 +1,11 @@
-//! The real servers that `make tool-servers` installs.
+//! Real servers that `make tool-servers` installs.
 
 use std::path::{Path, PathBuf};
 
 use agentd_mcp::{ConnectError, ConnectOptions, Connection, StdioStreams};
 use agentd_process::{Child, SpawnRequest, Spawner, Stream};
 
-/// The folder with the servers. `None`, loudly, when it is not there and need not be.
+/// Returns the folder with the servers. If it is missing and not required, prints a notice and returns `None`.
 pub(crate) fn folder() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../.tool-servers");
     if folder.join("stamp").is_file() {
@@ -19,7 +19,7 @@ pub(crate) fn folder() -> Option<PathBuf> {
     None
 }
 
-/// What to run.
+/// Program to run.
 #[derive(Debug, Clone)]
 pub(crate) struct Program {
     pub(crate) path: PathBuf,
@@ -32,7 +32,7 @@ impl Program {
         let script = folder.join("node_modules").join(package).join("dist/index.js");
         let arguments = arguments.iter().map(|argument| (*argument).to_owned());
         let arguments = std::iter::once(script.display().to_string()).chain(arguments).collect();
-        Self { path: "/usr/bin/env".into(), arguments, environment: Vec::new() }.behind("node")
+        Self { path: "/usr/bin/env".into(), arguments, environment: Vec::new() }.wrapped_by("node")
     }
 
     pub(crate) fn python(folder: &Path, environment: &str, executable: &str) -> Self {
@@ -45,7 +45,7 @@ impl Program {
         self
     }
 
-    fn behind(mut self, command: &str) -> Self {
+    fn wrapped_by(mut self, command: &str) -> Self {
         self.arguments.insert(0, command.to_owned());
         self
     }

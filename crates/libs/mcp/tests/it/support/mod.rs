@@ -1,4 +1,4 @@
-//! Servers to talk to.
+//! Servers used by the tests.
 
 pub(crate) mod http;
 pub(crate) mod installed;
@@ -6,7 +6,7 @@ pub(crate) mod script;
 
 use serde_json::{Value, json};
 
-/// The result of `initialize` of a server that offers tools.
+/// Result of `initialize` of a server that offers tools.
 pub(crate) fn initialized(version: &str) -> Value {
     json!({
         "protocolVersion": version,
@@ -15,7 +15,7 @@ pub(crate) fn initialized(version: &str) -> Value {
     })
 }
 
-/// The result of `server/discover`.
+/// Result of `server/discover`.
 pub(crate) fn discovered() -> Value {
     json!({
         "resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 0, "cacheScope": "private",

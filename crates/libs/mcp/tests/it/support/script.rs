@@ -1,4 +1,4 @@
-//! A server over a pair of in-memory streams, played by the test.
+//! Scripted server over a pair of in-memory streams.
 
 use agentd_mcp::{CallLimits, ConnectError, ConnectOptions, Connection, McpError, StdioStreams};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use super::initialized;
 
 const PIPE_BYTES: usize = 64 * 1024;
 
-/// The server's end.
+/// Server side of the streams.
 pub(crate) struct Script {
     input: BufReader<ReadHalf<DuplexStream>>,
     output: WriteHalf<DuplexStream>,
@@ -17,16 +17,16 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// The next message of the client; `None` when it has closed the server's input.
+    /// Returns the client's next message; `None` once it has closed the server's input.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         let mut line = String::new();
         self.input.read_line(&mut line).await.expect("the client's message");
         (!line.is_empty()).then(|| serde_json::from_str(&line).expect("JSON of the client"))
     }
 
-    /// The next message, which calls `method`.
+    /// Returns the next message, which must have the method `method`.
     pub(crate) async fn expect(&mut self, method: &str) -> Value {
-        let message = self.next().await.unwrap_or_else(|| panic!("{method} was awaited, and the input ended"));
+        let message = self.next().await.unwrap_or_else(|| panic!("input ended while waiting for {method}"));
         assert_eq!(message["method"], method, "{message}");
         message
     }
@@ -36,11 +36,11 @@ impl Script {
     }
 
     pub(crate) async fn send_raw(&mut self, bytes: &[u8]) {
-        // A client that has gone is for the test's other end to notice.
+        // The other side of the test detects a disconnected client.
         let _ = self.output.write_all(bytes).await;
     }
 
-    /// Closes the output; the input is read on.
+    /// Closes the output; reading continues.
     pub(crate) async fn close_output(&mut self) {
         self.output.shutdown().await.expect("an open output");
     }
@@ -54,20 +54,20 @@ impl Script {
         self.send(&json!({ "jsonrpc": "2.0", "id": request["id"], "error": error })).await;
     }
 
-    /// Plays the older handshake.
+    /// Performs the older handshake.
     pub(crate) async fn initialize(&mut self, version: &str) {
         let request = self.expect("initialize").await;
         self.answer(&request, initialized(version)).await;
         self.expect("notifications/initialized").await;
     }
 
-    /// Plays the end: waits until the client closes the input.
+    /// Waits until the client closes the input.
     pub(crate) async fn wait_for_end(&mut self) {
         while self.next().await.is_some() {}
     }
 }
 
-/// Both ends of the streams.
+/// Returns both sides of the streams.
 pub(crate) fn streams(
     pipe_bytes: usize,
 ) -> (StdioStreams<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>, DuplexStream>, Script) {
@@ -79,7 +79,7 @@ pub(crate) fn streams(
     (StdioStreams { stdout, stdin, stderr: Some(stderr) }, script)
 }
 
-/// Connects to a server that plays `script`.
+/// Connects to a server that runs `script`.
 pub(crate) async fn connect<F>(
     options: ConnectOptions,
     script: impl FnOnce(Script) -> F,
@@ -92,7 +92,7 @@ where
     (Connection::over_stdio(streams, options).await, played)
 }
 
-/// As [`connect`], with a handshake that must succeed and is played for the script.
+/// Connects like [`connect`], after a successful handshake.
 pub(crate) async fn connected<F>(script: impl FnOnce(Script) -> F + Send + 'static) -> (Connection, JoinHandle<()>)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -115,12 +115,12 @@ where
     (connection.expect("a connection"), played)
 }
 
-/// Calls a tool for its text.
+/// Calls a tool and returns its text.
 pub(crate) async fn call(connection: &Connection) -> Result<String, McpError> {
     connection.call_tool("a", json!({}), CallLimits::default()).await.map(|output| output.text)
 }
 
-/// The connection still works: the script answers one more call with `ok`.
+/// Asserts that the connection still works: the script answers one more call with `ok`.
 pub(crate) async fn still_works(connection: &Connection) {
     assert_eq!(call(connection).await.expect("an output"), "ok");
 }

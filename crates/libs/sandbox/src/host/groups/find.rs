@@ -1,4 +1,4 @@
-//! Where groups can be made, or why nowhere.
+//! Detection of the location where groups can be created.
 
 use std::fs;
 use std::io;
@@ -7,23 +7,23 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Groups, Place, Version, set};
+use super::{GroupLocation, Groups, Version, set};
 use crate::plan::Bounds;
 
-/// Where the daemon goes when its own group is to be divided: processes and groups with bounds
-/// cannot be side by side in one group of version 2.
+/// Child group to which the daemon moves if its own group is to be divided: in version 2, a group cannot contain both
+/// processes and limited subgroups.
 const LEAF: &str = "agentd-daemon";
-/// What service managers mark a group with that they leave to the service.
-const MARKS: [&str; 2] = ["user.delegate", "trusted.delegate"];
+/// Attributes with which service managers mark delegated groups.
+const DELEGATION_ATTRIBUTES: [&str; 2] = ["user.delegate", "trusted.delegate"];
 
-/// Why there are no groups.
+/// Reason why groups are unavailable.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Missing {
+pub(crate) struct GroupsUnavailable {
     pub(crate) reason: String,
     pub(crate) remedy: Option<String>,
 }
 
-impl Missing {
+impl GroupsUnavailable {
     pub(crate) fn unwanted() -> Self {
         Self::new("control groups are not wanted", None)
     }
@@ -40,38 +40,43 @@ impl Missing {
 const DELEGATE: &str = "set `Delegate=memory pids` and `DelegateSubgroup=daemon` in the daemon's systemd unit, or start \
                         it by `systemd-run --scope -p Delegate=yes` (a container: give it a writable /sys/fs/cgroup)";
 
-/// Finds the places, tries them, and removes what dead daemons left there.
+/// Detects the locations, tests them, and removes groups left by ended daemons.
 ///
 /// # Errors
-/// Why there are none.
-pub(crate) fn find() -> Result<Arc<Groups>, Missing> {
-    let text = |path: &str| fs::read_to_string(path).map_err(|error| Missing::new(format!("{path}: {error}"), None));
-    let places = places(&text("/proc/self/mountinfo")?, &text("/proc/self/cgroup")?)?;
-    let groups = Arc::new(Groups { places, leftovers: Mutex::new(Vec::new()) });
+/// Returns the reason why groups are unavailable.
+pub(crate) fn find() -> Result<Arc<Groups>, GroupsUnavailable> {
+    let text =
+        |path: &str| fs::read_to_string(path).map_err(|error| GroupsUnavailable::new(format!("{path}: {error}"), None));
+    let locations = locations(&text("/proc/self/mountinfo")?, &text("/proc/self/cgroup")?)?;
+    let groups = Arc::new(Groups { locations, leftovers: Mutex::new(Vec::new()) });
     groups.clear();
-    // With the least that there can be: nothing runs in it.
+    // With minimal limits, since nothing runs in it.
     let bounds = Bounds { memory_bytes: 32 << 20, processes: 1, open_files: 0, file_bytes: 0, disk_bytes: 0, files: 0 };
-    match groups.make(&bounds) {
+    match groups.create(&bounds) {
         Ok(_) => Ok(groups),
         Err(error) => {
-            let directory = groups.places.first().map(|place| place.directory.display().to_string());
+            let directory = groups.locations.first().map(|location| location.directory.display().to_string());
             let reason = format!("no control group can be made in {}: {error}", directory.unwrap_or_default());
-            Err(Missing::new(reason, Some(DELEGATE)))
+            Err(GroupsUnavailable::new(reason, Some(DELEGATE)))
         }
     }
 }
 
-pub(super) fn places(mounts: &str, own: &str) -> Result<Vec<Place>, Missing> {
+pub(super) fn locations(mounts: &str, own: &str) -> Result<Vec<GroupLocation>, GroupsUnavailable> {
     if let Some(own_directory) = version_one(mounts, own, "memory") {
-        let place =
-            |controllers, own: PathBuf| Place { version: Version::One, controllers, directory: own.clone(), own };
-        let mut places = vec![place(&["memory"], own_directory)];
-        // Processes are counted by the init as well.
-        places.extend(version_one(mounts, own, "pids").map(|own| place(&["pids"], own)));
-        return Ok(places);
+        let location = |controllers, own: PathBuf| GroupLocation {
+            version: Version::One,
+            controllers,
+            directory: own.clone(),
+            own,
+        };
+        let mut locations = vec![location(&["memory"], own_directory)];
+        // The init counts processes too.
+        locations.extend(version_one(mounts, own, "pids").map(|own| location(&["pids"], own)));
+        return Ok(locations);
     }
     let Some(own_path) = own.lines().find_map(|line| line.strip_prefix("0::")) else {
-        return Err(Missing::new("this kernel has no control groups that bound memory", None));
+        return Err(GroupsUnavailable::new("this kernel has no control groups that bound memory", None));
     };
     let found = mounts.lines().filter_map(Mount::parse).filter(|mount| mount.kind == "cgroup2");
     let found: Vec<PathBuf> = found.filter_map(|mount| mount.directory(own_path)).collect();
@@ -80,16 +85,16 @@ pub(super) fn places(mounts: &str, own: &str) -> Result<Vec<Place>, Missing> {
             Some(own) => format!("the control group of the daemon, {}, may not bound memory", own.display()),
             None => "control groups are not mounted where the daemon could see its own".to_owned(),
         };
-        return Err(Missing::new(reason, Some(DELEGATE)));
+        return Err(GroupsUnavailable::new(reason, Some(DELEGATE)));
     };
     let directory = divisible(own, own_path == "/")?;
-    // The daemon may have stepped down.
+    // The daemon may already be in its child group.
     let own = if directory == *own && own.join(LEAF).exists() { own.join(LEAF) } else { own.clone() };
-    Ok(vec![Place { version: Version::Two, controllers: &["memory", "pids"], directory, own }])
+    Ok(vec![GroupLocation { version: Version::Two, controllers: &["memory", "pids"], directory, own }])
 }
 
-/// The group of version 2 in which groups with bounds can be made.
-fn divisible(own: &Path, is_outermost: bool) -> Result<PathBuf, Missing> {
+/// Returns the version 2 group in which limited groups can be created.
+fn divisible(own: &Path, is_outermost: bool) -> Result<PathBuf, GroupsUnavailable> {
     if has(own, "cgroup.subtree_control", "memory") {
         return Ok(own.to_owned());
     }
@@ -100,14 +105,14 @@ fn divisible(own: &Path, is_outermost: bool) -> Result<PathBuf, Missing> {
     }
     if !is_outermost && !is_delegated(own) {
         let reason = format!("the control group of the daemon, {}, is not left to it", own.display());
-        return Err(Missing::new(reason, Some(DELEGATE)));
+        return Err(GroupsUnavailable::new(reason, Some(DELEGATE)));
     }
-    step_down(own).map_err(|reason| Missing::new(reason, Some(DELEGATE)))?;
+    move_to_leaf(own).map_err(|reason| GroupsUnavailable::new(reason, Some(DELEGATE)))?;
     Ok(own.to_owned())
 }
 
-/// Moves the daemon, which must be alone with its children, one level down, so that its group can be divided.
-fn step_down(own: &Path) -> Result<(), String> {
+/// Moves the daemon, which must be alone with its children, into a child group, so that its group can be divided.
+fn move_to_leaf(own: &Path) -> Result<(), String> {
     let fault =
         |error: io::Error| format!("the control group of the daemon, {}, cannot be divided: {error}", own.display());
     let processes = fs::read_to_string(own.join("cgroup.procs")).map_err(fault)?;
@@ -123,14 +128,14 @@ fn step_down(own: &Path) -> Result<(), String> {
     let move_all = |to: &Path| processes.iter().try_for_each(|process| set(&to.join("cgroup.procs"), process));
     let controllers = if has(own, "cgroup.controllers", "pids") { "+memory +pids" } else { "+memory" };
     move_all(&leaf).and_then(|()| set(&own.join("cgroup.subtree_control"), &controllers)).map_err(|error| {
-        // Back to how it was, as far as that can be done.
+        // Restores the original state as far as possible.
         let _ = move_all(own);
         let _ = fs::remove_dir(&leaf);
         fault(error)
     })
 }
 
-/// The daemon, or a child of it.
+/// Whether the process is the daemon or one of its children.
 fn is_ours(process: &str) -> bool {
     let own = std::process::id();
     let is_child = || {
@@ -142,7 +147,9 @@ fn is_ours(process: &str) -> bool {
 
 fn is_delegated(group: &Path) -> bool {
     let mut value = [0; 8];
-    MARKS.iter().any(|mark| rustix::fs::getxattr(group, *mark, &mut value).is_ok_and(|length| value[..length] == *b"1"))
+    DELEGATION_ATTRIBUTES
+        .iter()
+        .any(|mark| rustix::fs::getxattr(group, *mark, &mut value).is_ok_and(|length| value[..length] == *b"1"))
 }
 
 fn has(group: &Path, file: &str, controller: &str) -> bool {
@@ -150,7 +157,7 @@ fn has(group: &Path, file: &str, controller: &str) -> bool {
     text.split_ascii_whitespace().any(|word| word == controller)
 }
 
-/// The daemon's own group among those of this controller.
+/// Returns the daemon's own group for this controller.
 fn version_one(mounts: &str, own: &str, controller: &str) -> Option<PathBuf> {
     let path = own.lines().find_map(|line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
@@ -162,9 +169,9 @@ fn version_one(mounts: &str, own: &str, controller: &str) -> Option<PathBuf> {
         .directory(path)
 }
 
-/// A line of /proc/self/mountinfo.
+/// Line of /proc/self/mountinfo.
 struct Mount<'a> {
-    /// What of the file system is mounted.
+    /// Root of the mount within the file system.
     root: &'a str,
     at: &'a str,
     kind: &'a str,
@@ -181,10 +188,10 @@ impl<'a> Mount<'a> {
         Some(Self { root, at, kind, options })
     }
 
-    /// Where the group of this path is seen; `None` when it lies outside of what is mounted.
+    /// Returns the directory of a group; `None` if it is outside the mount.
     fn directory(&self, path: &str) -> Option<PathBuf> {
         let below = Path::new(path).strip_prefix(self.root).ok()?;
-        // Joined with nothing, a path would end in a slash.
+        // Joining an empty path would add a trailing slash.
         let directory = if below.as_os_str().is_empty() { self.at.into() } else { Path::new(self.at).join(below) };
         Path::new(&directory).is_dir().then_some(directory)
     }

@@ -1,13 +1,12 @@
-//! Control groups: what a run takes from the machine, counted and bounded by the kernel itself,
-//! with all that no process shows as its own (buffers of sockets and pipes, files in memory and
-//! their entries, pages that were dropped but are kept by others).
+//! Control groups: the kernel accounts for and limits the resources of a run, including kernel memory that no process
+//! reports (socket and pipe buffers, files in memory and their entries, dropped pages that are retained by others).
 //!
-//! Only the program and what it starts are in the group; the init is not, so that it lives to say
-//! why the program ended. The group is a wall a little above the limit: the init's own meter, which
-//! counts what programs know as their memory, ends most runs before.
+//! The group contains only the program and its children, not the init, which must survive to report why the program
+//! ended. Its limit is slightly higher than the configured one: the init's own meter, which measures memory as programs
+//! see it, ends most runs before.
 //!
-//! Invariants: a group is gone when its run is over, and at the latest when the next daemon starts
-//! in the same place; no group of another living daemon is ever touched.
+//! Invariants: a group is removed when its run has ended, and at the latest when the next daemon starts in the same
+//! place; groups of other running daemons are never touched.
 
 mod find;
 
@@ -20,16 +19,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-pub(crate) use find::{Missing, find};
+pub(crate) use find::{GroupsUnavailable, find};
 
 use crate::plan::Bounds;
 
-/// Starts the name of every group of a run.
+/// Prefix of the name of every group of a run.
 const PREFIX: &str = "agentd-run-";
-/// What the kernel may hold for a run beside the memory that its limit speaks of: page tables,
-/// stacks, buffers.
-const ABOVE_LIMIT: u64 = 8;
-/// Threads of programs that are ending count for a moment longer.
+/// Divisor for the additional kernel memory of a run beyond its limit: page tables, stacks, buffers.
+const HEADROOM_DIVISOR: u64 = 8;
+/// Tolerated number of extra processes, since threads of ending programs still count.
 const PROCESS_SLACK: u64 = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,87 +36,89 @@ enum Version {
     Two,
 }
 
-/// Where groups are made: one place in version 2, one for each controller in version 1.
+/// Location of groups: one in version 2, one per controller in version 1.
 #[derive(Debug)]
-struct Place {
+struct GroupLocation {
     version: Version,
     controllers: &'static [&'static str],
-    /// The daemon is here or beside it; groups are made in here.
+    /// Directory in which groups are created; the daemon is in it or next to it.
     directory: PathBuf,
-    /// Where the daemon itself is.
+    /// Group of the daemon itself.
     own: PathBuf,
 }
 
-/// The places where this daemon makes its groups.
+/// Locations in which this daemon creates its groups.
 #[derive(Debug)]
 pub(crate) struct Groups {
-    places: Vec<Place>,
-    /// What could not be removed yet, because a process in it had not quite ended.
+    locations: Vec<GroupLocation>,
+    /// Groups that could not be removed yet, because a process in them had not fully ended.
     leftovers: Mutex<Vec<PathBuf>>,
 }
 
-/// The group of one run. Dropping it removes it.
+/// Group of one run; removed on drop.
 #[derive(Debug)]
 pub(crate) struct Group {
     groups: Arc<Groups>,
     directories: Vec<PathBuf>,
-    /// Whoever writes `0` to each is in the group.
+    /// Writing `0` to each of them joins the group.
     pub(crate) entrances: Vec<Arc<OwnedFd>>,
-    /// Says how many processes the kernel ended for want of memory.
+    /// Reports the number of processes that the kernel killed for lack of memory.
     pub(crate) events: Arc<OwnedFd>,
-    /// Says how many bytes buffers of TCP have, where the kernel does not count them with the rest.
+    /// Reports the size of TCP buffers, if the kernel counts them separately.
     pub(crate) tcp: Option<Arc<OwnedFd>>,
 }
 
 impl std::fmt::Display for Groups {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Some(place) = self.places.first() else { return f.write_str("none") };
-        let version = match place.version {
+        let Some(location) = self.locations.first() else { return f.write_str("none") };
+        let version = match location.version {
             Version::One => 1,
             Version::Two => 2,
         };
-        write!(f, "each run has a control group of its own (version {version}) in {}", place.directory.display())
+        write!(f, "each run has a control group of its own (version {version}) in {}", location.directory.display())
     }
 }
 
 impl Groups {
+    /// Creates a group.
+    ///
     /// # Errors
-    /// When the kernel refuses one.
-    pub(crate) fn make(self: &Arc<Self>, bounds: &Bounds) -> io::Result<Group> {
+    /// Returns an error if the kernel refuses it.
+    pub(crate) fn create(self: &Arc<Self>, bounds: &Bounds) -> io::Result<Group> {
         self.remove_leftovers();
         let name = name();
-        let mut made = Unfinished { groups: self, directories: Vec::new() };
+        let mut incomplete = Unfinished { groups: self, directories: Vec::new() };
         let (mut entrances, mut events, mut tcp) = (Vec::new(), None, None);
-        for place in &self.places {
-            let directory = place.directory.join(&name);
+        for location in &self.locations {
+            let directory = location.directory.join(&name);
             fs::create_dir(&directory)?;
-            made.directories.push(directory.clone());
-            place.bound(&directory, bounds)?;
+            incomplete.directories.push(directory.clone());
+            location.bound(&directory, bounds)?;
             entrances.push(Arc::new(File::options().write(true).open(directory.join("cgroup.procs"))?.into()));
-            if let Some(file) = place.events() {
+            if let Some(file) = location.events() {
                 events = Some(Arc::new(File::open(directory.join(file))?.into()));
                 tcp =
                     File::open(directory.join("memory.kmem.tcp.usage_in_bytes")).ok().map(|file| Arc::new(file.into()));
             }
         }
         let events = events.ok_or(io::ErrorKind::Unsupported)?;
-        let directories = std::mem::take(&mut made.directories);
+        let directories = std::mem::take(&mut incomplete.directories);
         Ok(Group { groups: Arc::clone(self), directories, entrances, events, tcp })
     }
 
-    /// Begins the wait that the kernel needs before any process changes its group, some
-    /// milliseconds in which a box can be made. The daemon stays where it is.
+    /// Starts the kernel's delay before the first process can change its group, so that the sandbox can be prepared in
+    /// the meantime. The daemon itself does not move.
     pub(crate) fn warm_up(&self) {
-        if let Some(place) = self.places.first() {
-            // Without it the first process that enters waits longer.
-            let _ = fs::write(place.own.join("cgroup.procs"), "0");
+        if let Some(location) = self.locations.first() {
+            // On failure, the first process that joins waits longer.
+            let _ = fs::write(location.own.join("cgroup.procs"), "0");
         }
     }
 
-    /// Beside everything else, because the kernel may have to write files first.
+    /// Removes groups in the background, because the kernel may have to write files first.
     fn remove(self: &Arc<Self>, directories: Vec<PathBuf>) {
         let removal = Removal { groups: Arc::clone(self), directories };
-        // A runtime that ends drops what it has not begun, which removes as well.
+        // A runtime that shuts down drops pending tasks, which removes the groups as well.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn_blocking(|| drop(removal));
         }
@@ -128,13 +128,13 @@ impl Groups {
         self.leftovers.lock().retain(|directory| !is_removed(directory));
     }
 
-    /// Removes what daemons left that ended without being able to.
+    /// Removes groups left by daemons that could not remove them.
     fn clear(&self) {
-        for place in &self.places {
-            for entry in fs::read_dir(&place.directory).into_iter().flatten().flatten() {
+        for location in &self.locations {
+            for entry in fs::read_dir(&location.directory).into_iter().flatten().flatten() {
                 let is_left = entry.file_name().to_str().and_then(owner).is_some_and(|owner| owner.is_gone());
                 if is_left && !is_removed(&entry.path()) {
-                    end(&entry.path());
+                    kill_all(&entry.path());
                     self.leftovers.lock().push(entry.path());
                 }
             }
@@ -148,11 +148,11 @@ impl Drop for Groups {
     }
 }
 
-impl Place {
+impl GroupLocation {
     fn bound(&self, group: &Path, bounds: &Bounds) -> io::Result<()> {
-        let memory = bounds.memory_bytes + bounds.memory_bytes / ABOVE_LIMIT;
+        let memory = bounds.memory_bytes + bounds.memory_bytes / HEADROOM_DIVISOR;
         let needed = |file: &str, value: &dyn std::fmt::Display| set(&group.join(file), value);
-        // Not every kernel has these.
+        // Not every kernel has these files.
         let wanted = |file: &str, value: &dyn std::fmt::Display| match needed(file, value) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             done => done,
@@ -162,7 +162,7 @@ impl Place {
                 ("memory", Version::One) => {
                     needed("memory.limit_in_bytes", &memory)?;
                     wanted("memory.memsw.limit_in_bytes", &memory)?;
-                    // A count of its own beside the first. Connections pass it, so the init looks at it too.
+                    // Separate counter. Many connections can exceed it, so the init checks it too.
                     wanted("memory.kmem.tcp.limit_in_bytes", &(bounds.memory_bytes / 2))?;
                 }
                 ("memory", Version::Two) => {
@@ -176,7 +176,7 @@ impl Place {
         Ok(())
     }
 
-    /// The file with a line `oom_kill N`.
+    /// Returns the file with a line `oom_kill N`.
     fn events(&self) -> Option<&'static str> {
         let file = match self.version {
             Version::One => "memory.oom_control",
@@ -186,12 +186,12 @@ impl Place {
     }
 }
 
-/// These files are there or not; none is ever made.
+/// Writes to a file that must already exist.
 fn set(file: &Path, value: &dyn std::fmt::Display) -> io::Result<()> {
     File::options().write(true).open(file)?.write_all(value.to_string().as_bytes())
 }
 
-/// Removes these groups when it is dropped.
+/// Groups that are removed on drop.
 struct Removal {
     groups: Arc<Groups>,
     directories: Vec<PathBuf>,
@@ -200,15 +200,15 @@ struct Removal {
 impl Drop for Removal {
     fn drop(&mut self) {
         for directory in &self.directories {
-            end(directory);
-            empty(directory);
+            kill_all(directory);
+            release_cache(directory);
         }
         self.directories.retain(|directory| !is_removed(directory));
         self.groups.leftovers.lock().append(&mut self.directories);
     }
 }
 
-/// A group that could not be made whole.
+/// Group whose creation has not been completed.
 struct Unfinished<'a> {
     groups: &'a Arc<Groups>,
     directories: Vec<PathBuf>,
@@ -226,21 +226,20 @@ impl Drop for Group {
     }
 }
 
-/// Ends whatever is still in the group, where the kernel knows how (version 2, Linux 5.14).
-fn end(directory: &Path) {
+/// Kills the remaining processes of the group, if the kernel supports that (version 2, Linux 5.14).
+fn kill_all(directory: &Path) {
     let _ = set(&directory.join("cgroup.kill"), &1);
 }
 
-/// Lets go of what the kernel keeps of files that the run read or wrote: a removed group stays in
-/// the kernel for as long as that is remembered.
-fn empty(directory: &Path) {
-    // Older kernels cannot, and processes may not have ended quite; then it stays a while.
+/// Releases the kernel's cache for files of the run; otherwise, the kernel keeps a removed group in memory.
+fn release_cache(directory: &Path) {
+    // Not supported by older kernels, and processes may not have fully ended; the group is then released later.
     let _ = set(&directory.join("memory.force_empty"), &0);
     let _ = fs::read_to_string(directory.join("memory.current"))
         .and_then(|bytes| set(&directory.join("memory.reclaim"), &bytes.trim()));
 }
 
-/// Whether the group is gone now. Only one without processes can be removed.
+/// Removes the group and returns whether it is gone. Only a group without processes can be removed.
 fn is_removed(directory: &Path) -> bool {
     match fs::remove_dir(directory) {
         Ok(()) => true,
@@ -248,7 +247,7 @@ fn is_removed(directory: &Path) -> bool {
     }
 }
 
-/// Whose group it is. A process number means nothing without its namespace, and may be given again.
+/// Owner of a group. A process id is only meaningful within its namespace, and may be reused.
 #[derive(Debug, PartialEq, Eq)]
 struct Owner {
     namespace: u64,
@@ -262,7 +261,7 @@ impl Owner {
         Self { namespace: namespace(), process, started: started(process).unwrap_or(0) }
     }
 
-    /// Whether it has certainly ended: about processes of other namespaces nothing is known.
+    /// Whether the owner has certainly ended; unknown for processes of other namespaces.
     fn is_gone(&self) -> bool {
         self.namespace == namespace() && started(self.process) != Some(self.started)
     }
@@ -286,7 +285,7 @@ fn namespace() -> u64 {
     fs::metadata("/proc/self/ns/pid").map_or(0, |entry| entry.ino())
 }
 
-/// When a process started, in ticks since the machine did: field 22 of proc(5).
+/// Returns the start time of a process in ticks since boot: field 22 of proc(5).
 fn started(process: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     text.rsplit_once(") ")?.1.split_ascii_whitespace().nth(19)?.parse().ok()

@@ -1,11 +1,10 @@
-//! System calls that code in a box has no business with.
+//! Seccomp filters: system calls that sandboxed code must not use.
 //!
-//! A list of what is refused, not of what is allowed: programs of every kind run here, and the
-//! namespaces or Landlock are the wall. The list takes away the tools with which walls were broken
-//! before (mounting, tracing, keyrings, BPF, io_uring, new namespaces) and, where there are no
-//! namespaces, everything that reaches another process or another's file without opening it.
+//! The list is a denylist, since programs of every kind run here, and the namespaces or Landlock are the actual
+//! barrier. It blocks the means of known escapes (mounting, tracing, keyrings, BPF, io_uring, new namespaces). Without
+//! namespaces it also blocks everything that reaches another process, or another user's file without opening it.
 //!
-//! What looks absent to a program (`ENOSYS`) is what it has another way to do.
+//! Calls that fail with `ENOSYS` are those for which programs have a fallback.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,7 +14,7 @@ use seccompiler::{
     SeccompRule, TargetArch, sock_filter,
 };
 
-/// What else protects the run.
+/// Other protection of the run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Strictness {
     /// Namespaces hide other processes, networks and files.
@@ -26,20 +25,20 @@ pub(crate) enum Strictness {
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Of the kind of a socket, the bits that are no flags (`SOCK_TYPE_MASK`).
+/// Bits of a socket type that are not flags (`SOCK_TYPE_MASK`).
 const SOCKET_KIND: u64 = 0xf;
 
-/// The programs for the kernel, in the order in which they are to be installed. `fixes_buffers`:
-/// sockets keep the sizes that they begin with, because nothing counts what they hold.
+/// Returns the filter programs, in the order of installation. With `fixes_buffers`, sockets keep their initial buffer
+/// sizes, because nothing accounts for their contents.
 pub(crate) fn filters(strictness: Strictness, fixes_buffers: bool) -> io::Result<Vec<BpfProgram>> {
     let mut refused = Rules::new();
     refuse_always(&mut refused)?;
     let mut missing = Rules::new();
     for call in [
-        // Their flags lie in memory, where no filter can look; programs fall back to the old calls.
+        // Their flags are in memory, which filters cannot inspect; programs fall back to the older calls.
         libc::SYS_clone3,
         libc::SYS_openat2,
-        // Memory that no process has mapped would escape the count.
+        // Memory that no process has mapped would not be counted.
         libc::SYS_memfd_create,
         libc::SYS_memfd_secret,
         libc::SYS_shmget,
@@ -49,9 +48,9 @@ pub(crate) fn filters(strictness: Strictness, fixes_buffers: bool) -> io::Result
         libc::SYS_io_uring_setup,
         libc::SYS_io_uring_enter,
         libc::SYS_io_uring_register,
-        // One run could take all contexts that the machine has.
+        // One run could use up all contexts of the machine.
         libc::SYS_io_setup,
-        // One descriptor of it keeps megabytes, and programs do without it.
+        // One such descriptor retains megabytes, and programs work without it.
         libc::SYS_landlock_create_ruleset,
         libc::SYS_landlock_add_rule,
         libc::SYS_landlock_restrict_self,
@@ -59,12 +58,12 @@ pub(crate) fn filters(strictness: Strictness, fixes_buffers: bool) -> io::Result
         missing.insert(call, Vec::new());
     }
     let mut unsupported = Rules::new();
-    // It takes space without writing, so it would escape the count; writing zeros is the fallback.
+    // It allocates space without writing, so it would not be counted; writing zeros is the fallback.
     unsupported.insert(libc::SYS_fallocate, Vec::new());
     let mut no_family = Rules::new();
     match strictness {
         Strictness::Namespaced => {
-            // Only the families that a network namespace holds.
+            // Only the families that a network namespace isolates.
             let other = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6]
                 .into_iter()
                 .map(|family| when(0, Width::Dword, Is::Ne, family))
@@ -72,18 +71,18 @@ pub(crate) fn filters(strictness: Strictness, fixes_buffers: bool) -> io::Result
             add(&mut no_family, libc::SYS_socket, other)?;
         }
         Strictness::Shared { landlock_version, own_user } => {
-            // It tells of files that cannot be opened: their names, and when others use them.
+            // It reveals names and accesses of files that cannot be opened.
             for call in [libc::SYS_inotify_init1, libc::SYS_inotify_add_watch] {
                 missing.insert(call, Vec::new());
             }
             #[cfg(target_arch = "x86_64")]
             missing.insert(libc::SYS_inotify_init, Vec::new());
-            refuse_reaching_others(&mut refused, landlock_version, own_user)?;
+            refuse_access_to_others(&mut refused, landlock_version, own_user)?;
         }
     }
     let mut ignored = Rules::new();
     if fixes_buffers {
-        // The kernel itself grants less than was asked for without a word.
+        // The kernel silently grants less than requested, too.
         for option in [libc::SO_SNDBUF, libc::SO_RCVBUF] {
             let conditions = vec![equals(1, libc::SOL_SOCKET)?, equals(2, option)?];
             add(&mut ignored, libc::SYS_setsockopt, conditions)?;
@@ -106,7 +105,7 @@ pub(crate) fn filters(strictness: Strictness, fixes_buffers: bool) -> io::Result
 
 fn refuse_always(rules: &mut Rules) -> io::Result<()> {
     for call in [
-        // Mounts and roots.
+        // Mounts and root directories.
         libc::SYS_mount,
         libc::SYS_umount2,
         libc::SYS_pivot_root,
@@ -121,7 +120,7 @@ fn refuse_always(rules: &mut Rules) -> io::Result<()> {
         // Namespaces.
         libc::SYS_unshare,
         libc::SYS_setns,
-        // Other processes.
+        // Access to other processes.
         libc::SYS_ptrace,
         libc::SYS_process_vm_readv,
         libc::SYS_process_vm_writev,
@@ -135,7 +134,7 @@ fn refuse_always(rules: &mut Rules) -> io::Result<()> {
         libc::SYS_keyctl,
         libc::SYS_add_key,
         libc::SYS_request_key,
-        // Large parts of the kernel that code here never needs.
+        // Large parts of the kernel that sandboxed code does not need.
         libc::SYS_bpf,
         libc::SYS_userfaultfd,
         libc::SYS_perf_event_open,
@@ -146,7 +145,7 @@ fn refuse_always(rules: &mut Rules) -> io::Result<()> {
         libc::SYS_vmsplice,
         libc::SYS_mbind,
         libc::SYS_set_mempolicy,
-        // The machine.
+        // Machine control.
         libc::SYS_kexec_load,
         libc::SYS_kexec_file_load,
         libc::SYS_init_module,
@@ -193,17 +192,17 @@ fn refuse_always(rules: &mut Rules) -> io::Result<()> {
     ] {
         add(rules, libc::SYS_clone, vec![has(0, flag)?])?;
     }
-    // A thread with descriptors of its own, which `/proc` does not show with those of its process.
+    // A thread with separate descriptors, which `/proc` does not list with those of its process.
     let (thread, with_files) = (libc::CLONE_THREAD as u64, (libc::CLONE_THREAD | libc::CLONE_FILES) as u64);
     add(rules, libc::SYS_clone, vec![condition(0, Width::Dword, Is::MaskedEq(with_files), thread)?])?;
     add(rules, libc::SYS_close_range, vec![has(2, 2 /* CLOSE_RANGE_UNSHARE */)?])?;
-    // Typing into the terminal of others. The kernel looks at 32 bits, so the filter does too.
+    // Injection of terminal input. The kernel checks 32 bits, so the filter does too.
     for request in [libc::TIOCSTI as i64, libc::TIOCLINUX as i64] {
         add(rules, libc::SYS_ioctl, vec![equals(1, request)?])?;
     }
-    // Only the ordinary personality, or the question which one it is.
+    // Only the default personality, or the query for the current one.
     add(rules, libc::SYS_personality, vec![when(0, Width::Dword, Is::Ne, 0)?, when(0, Width::Dword, Is::Ne, -1)?])?;
-    // A file that runs with its owner's rights would be the daemon's on the disk.
+    // A set-user-ID file would run with the daemon's rights outside.
     let set_id = [libc::S_ISUID, libc::S_ISGID];
     for bit in set_id {
         let bit = i32::try_from(bit).map_err(io::Error::other)?;
@@ -225,23 +224,23 @@ fn refuse_always(rules: &mut Rules) -> io::Result<()> {
     Ok(())
 }
 
-/// Without namespaces: what Landlock does not look at.
-fn refuse_reaching_others(rules: &mut Rules, landlock_version: u32, own_user: bool) -> io::Result<()> {
-    // No socket at all: neither the network nor the services of the machine. Pairs of connected sockets stay, which
-    // lead nowhere else; an end of a pair for datagrams (raw sockets become those) sends to any path.
+/// Blocks what Landlock does not cover, for tiers without namespaces.
+fn refuse_access_to_others(rules: &mut Rules, landlock_version: u32, own_user: bool) -> io::Result<()> {
+    // No sockets at all: neither the network nor local services. Connected socket pairs remain possible, since they
+    // lead nowhere else. Datagram pairs (also created by raw sockets) are blocked, since they can send to any path.
     rules.insert(libc::SYS_socket, Vec::new());
     add(rules, libc::SYS_socketpair, vec![when(0, Width::Dword, Is::Ne, libc::AF_UNIX)?])?;
     for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
         add(rules, libc::SYS_socketpair, vec![condition(1, Width::Dword, Is::MaskedEq(SOCKET_KIND), kind as u64)?])?;
     }
-    // Version 3 guards cutting files short; before, opening for reading with this flag cut too.
+    // Version 3 covers truncation; before, opening for reading with this flag truncated as well.
     if landlock_version < 3 {
         rules.insert(libc::SYS_truncate, Vec::new());
-        add(rules, libc::SYS_openat, vec![cutting_while_reading(2)?])?;
+        add(rules, libc::SYS_openat, vec![truncation_while_reading(2)?])?;
         #[cfg(target_arch = "x86_64")]
-        add(rules, libc::SYS_open, vec![cutting_while_reading(1)?])?;
+        add(rules, libc::SYS_open, vec![truncation_while_reading(1)?])?;
     }
-    // Version 6 keeps signals inside. Before, not even its own children can be signalled.
+    // Version 6 restricts signals. Before, not even the program's own children can be signalled.
     if landlock_version < 6 {
         add(rules, libc::SYS_kill, vec![when(0, Width::Dword, Is::Ne, 0)?])?;
         for call in [
@@ -253,7 +252,7 @@ fn refuse_reaching_others(rules: &mut Rules, landlock_version: u32, own_user: bo
         ] {
             rules.insert(call, Vec::new());
         }
-        // A file can signal whom it is told to.
+        // A file can be configured to signal any process.
         for command in [libc::F_SETOWN, 15 /* F_SETOWN_EX */] {
             add(rules, libc::SYS_fcntl, vec![equals(1, command)?])?;
         }
@@ -264,8 +263,7 @@ fn refuse_reaching_others(rules: &mut Rules, landlock_version: u32, own_user: bo
     if own_user {
         return Ok(());
     }
-    // The user has other processes and other files. What takes the number of a process takes 0
-    // alone, which is the caller.
+    // The user has other processes and files. Calls with a process id are only allowed for 0, the caller.
     for (call, process_at) in [
         (libc::SYS_prlimit64, 0),
         (libc::SYS_setpriority, 1),
@@ -277,10 +275,10 @@ fn refuse_reaching_others(rules: &mut Rules, landlock_version: u32, own_user: bo
     ] {
         add(rules, call, vec![when(process_at, Width::Dword, Is::Ne, 0)?])?;
     }
-    // Of all processes of a user.
+    // Applies to all processes of a user.
     add(rules, libc::SYS_setpriority, vec![equals(0, i64::from(libc::PRIO_USER))?])?;
     add(rules, libc::SYS_ioprio_set, vec![equals(0, 3 /* IOPRIO_WHO_USER */)?])?;
-    // What changes a file by its name. By its descriptor it can be changed: that one was opened.
+    // Calls that change a file by name. Changing it by descriptor is allowed, since it was opened.
     for call in [
         libc::SYS_fchmodat,
         libc::SYS_fchmodat2,
@@ -305,8 +303,8 @@ fn refuse_reaching_others(rules: &mut Rules, landlock_version: u32, own_user: bo
     Ok(())
 }
 
-/// `O_TRUNC` together with `O_RDONLY`.
-fn cutting_while_reading(flags_at: u8) -> io::Result<SeccompCondition> {
+/// Matches `O_TRUNC` together with `O_RDONLY`.
+fn truncation_while_reading(flags_at: u8) -> io::Result<SeccompCondition> {
     let mask = (libc::O_TRUNC | libc::O_ACCMODE) as u64;
     condition(flags_at, Width::Dword, Is::MaskedEq(mask), libc::O_TRUNC as u64)
 }
@@ -332,8 +330,8 @@ fn condition(argument: u8, width: Width, is: Is, value: u64) -> io::Result<Secco
     SeccompCondition::new(argument, width, is, value).map_err(io::Error::other)
 }
 
-/// Refuses the call when all conditions hold; further rules for it are alternatives. A call that is
-/// refused altogether stays so.
+/// Refuses the call if all conditions hold; further rules for the call are alternatives. A call that is always refused
+/// stays so.
 fn add(rules: &mut Rules, call: i64, conditions: Vec<SeccompCondition>) -> io::Result<()> {
     let rule = SeccompRule::new(conditions).map_err(io::Error::other)?;
     match rules.get_mut(&call) {
@@ -353,7 +351,7 @@ fn compile(rules: Rules, error: i32) -> io::Result<BpfProgram> {
     BpfProgram::try_from(filter).map_err(io::Error::other)
 }
 
-/// The second numbering of the same calls on x86-64 (`x32`), which would pass a list of numbers.
+/// Refuses the second numbering of the same calls on x86-64 (`x32`), which would bypass a list of numbers.
 fn refuse_foreign_numbers() -> BpfProgram {
     // Classic BPF, see linux/filter.h: load the number, compare, return.
     const LOAD_WORD: u16 = 0x20;

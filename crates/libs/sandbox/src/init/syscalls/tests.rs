@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn every_filter_compiles_and_fits_the_kernel() {
+fn filters_compile_within_kernel_limits() {
     let shared = |landlock_version, own_user| Strictness::Shared { landlock_version, own_user };
     for strictness in [Strictness::Namespaced, shared(1, false), shared(1, true), shared(6, false), shared(7, true)] {
         for program in [true, false].map(|fixes| filters(strictness, fixes).unwrap()).into_iter().flatten() {
@@ -10,11 +10,11 @@ fn every_filter_compiles_and_fits_the_kernel() {
     }
 }
 
-/// What an old kernel's Landlock leaves open is shut by the filter: tried in a thread of its
-/// own, because filters stay for good.
+/// Operations that an old kernel's Landlock permits are blocked by the filter. Tested in a separate thread, because
+/// filters are permanent.
 #[test]
 #[allow(unsafe_code)]
-fn without_help_from_landlock_signals_and_cutting_are_refused() {
+fn signals_and_truncation_are_refused_without_landlock_support() {
     let refused = |result: i64| result == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::EPERM);
     let directory = tempfile::tempdir().unwrap();
     let path = std::ffi::CString::new(directory.path().join("file").to_str().unwrap()).unwrap();
@@ -26,7 +26,7 @@ fn without_help_from_landlock_signals_and_cutting_are_refused() {
             seccompiler::apply_filter(program).unwrap();
         }
         let own = libc::c_long::from(std::process::id());
-        // SAFETY: numbers, and a text that lives through the calls. Signal 0 is a question.
+        // SAFETY: numbers, and a text that lives through the calls. Signal 0 only checks for existence.
         unsafe {
             [
                 ("kill", refused(libc::kill(own as i32, 0).into())),

@@ -1,4 +1,4 @@
-//! Using up the machine.
+//! Resource exhaustion.
 #![allow(unsafe_code, reason = "attackers make system calls as they please")]
 
 use std::fs;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::{Reached, Target, note};
 
-/// Forks children that wait, until it may not; says so when there are too many.
+/// Forks waiting children until that fails; reports if there are too many.
 pub(super) fn fork_bomb(target: &Target) -> Reached {
     let mut reached = Vec::new();
     let mut count = 0;
@@ -50,12 +50,12 @@ pub(super) fn detached_fork_bomb(target: &Target) -> Reached {
     Vec::new()
 }
 
-/// Takes and touches memory, a piece at a time; the sum that it got.
+/// Allocates and touches memory in pieces; returns the total.
 fn take(bytes: usize, flags: i32, drop_pages: bool) -> usize {
     const PIECE: usize = 4 << 20;
     let mut taken = 0;
     while taken < bytes {
-        // SAFETY: fresh memory of this size, which is written within its bounds.
+        // SAFETY: new memory of this size, which is written within its bounds.
         unsafe {
             let piece = libc::mmap(std::ptr::null_mut(), PIECE, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
             if piece == libc::MAP_FAILED {
@@ -82,7 +82,7 @@ pub(super) fn memory_bomb(target: &Target) -> Reached {
 pub(super) fn memory_bomb_of_many(target: &Target) -> Reached {
     let mut children = Vec::new();
     for _ in 0..8 {
-        // SAFETY: the child takes memory and ends.
+        // SAFETY: the child allocates memory and ends.
         match unsafe { libc::fork() } {
             0 => {
                 let taken = take(target.memory_bytes * 9 / 10, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, false);
@@ -113,7 +113,7 @@ pub(super) fn memory_bomb_hidden(target: &Target) -> Reached {
 
 pub(super) fn memory_bomb_in_files(target: &Target) -> Reached {
     let mut reached = Vec::new();
-    // SAFETY: a text that ends with a zero byte.
+    // SAFETY: a zero-terminated text.
     let hidden = unsafe { libc::syscall(libc::SYS_memfd_create, c"x".as_ptr(), 0) };
     note(&mut reached, "memory without a mapping", hidden >= 0);
     for directory in ["/dev/shm", "/tmp", "/dev", "/run", "/"] {
@@ -123,7 +123,7 @@ pub(super) fn memory_bomb_in_files(target: &Target) -> Reached {
     reached
 }
 
-/// Fills a directory with `files` files; how much it could write.
+/// Fills a directory with `files` files; returns the number of bytes written.
 fn fill(directory: &Path, bytes: usize, files: usize, delete: bool) -> usize {
     let piece = vec![7u8; 1 << 20];
     let mut written = 0;
@@ -144,7 +144,7 @@ fn fill(directory: &Path, bytes: usize, files: usize, delete: bool) -> usize {
 }
 
 pub(super) fn disk_filler(target: &Target) -> Reached {
-    // SAFETY: a file that grows over its limit is an error here and not a signal.
+    // SAFETY: a file that exceeds its limit causes an error here instead of a signal.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     let written = fill(&target.workspace, target.disk_bytes * 16, 64, false);
     let mut reached = Vec::new();

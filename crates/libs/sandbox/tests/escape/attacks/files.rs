@@ -1,4 +1,4 @@
-//! Files that are not the program's.
+//! Attacks on files outside.
 #![allow(unsafe_code, reason = "attackers make system calls as they please")]
 
 use std::ffi::CString;
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use super::{Reached, Target, note, text};
 
-/// Names of files that cannot be opened, and when others use them.
+/// Monitors names and accesses of files that cannot be opened.
 pub(super) fn watching(target: &Target) -> Reached {
     let mut reached = Vec::new();
     for directory in [target.outside_directory.as_path(), Path::new("/var/tmp"), Path::new("/etc")] {
         let Ok(path) = CString::new(directory.as_os_str().as_encoded_bytes()) else { continue };
-        // SAFETY: the path lives through the call. Inside a box `/etc` is its own, and so is what is made there.
+        // SAFETY: the path lives through the call. Inside a sandbox `/etc` is private, and so are files created there.
         let is_watched = unsafe {
             let watcher = libc::inotify_init1(libc::IN_CLOEXEC);
             watcher >= 0 && libc::inotify_add_watch(watcher, path.as_ptr(), libc::IN_ALL_EVENTS) >= 0
@@ -68,12 +68,12 @@ pub(super) fn writing_outside(target: &Target) -> Reached {
     let append =
         |path: &Path| fs::OpenOptions::new().append(true).open(path).is_ok_and(|mut file| file.write_all(b"x").is_ok());
     note(&mut reached, "appended to the secret", append(&target.secret_file));
-    // Where a directory of that name is the box's own, nothing outside changes; the suite looks.
+    // If a directory of that name is private to the sandbox, nothing outside changes; the suite checks that.
     let _ = fs::write(target.outside_directory.join("escaped"), "x");
     let _ = fs::remove_file(&target.secret_file);
     let _ = fs::rename(&target.secret_file, target.workspace.join("stolen"));
     let secret = text(&target.secret_file);
-    // SAFETY: a text that ends with a zero byte.
+    // SAFETY: a zero-terminated text.
     note(&mut reached, "truncated the secret", unsafe { libc::truncate(secret.as_ptr(), 0) } == 0);
     for path in [
         "/usr/escaped",
@@ -95,7 +95,7 @@ pub(super) fn changing_attributes(target: &Target) -> Reached {
     let mut reached = Vec::new();
     let secret = text(&target.secret_file);
     let path = secret.as_ptr();
-    // SAFETY: texts that end with a zero byte, and structures that live through the calls.
+    // SAFETY: zero-terminated texts, and structures that live through the calls.
     unsafe {
         note(&mut reached, "chmod", libc::chmod(path, 0o600) == 0);
         note(&mut reached, "fchmodat", libc::fchmodat(libc::AT_FDCWD, path, 0o600, 0) == 0);
@@ -135,7 +135,7 @@ pub(super) fn links(target: &Target) -> Reached {
     let _ = std::os::unix::fs::symlink(&target.outside_directory, &directory);
     note(&mut reached, "read through a linked directory", holds(&directory.join("secret")));
     let _ = fs::write(directory.join("escaped"), "x");
-    // A directory that becomes a link and back, while another thread opens through it.
+    // A directory that alternates with a link, while another thread opens files through it.
     let race = target.workspace.join("race");
     let (real, link) = (target.workspace.join("real"), target.workspace.join("link"));
     let _ = fs::create_dir(&real);
@@ -167,7 +167,7 @@ pub(super) fn remounting(target: &Target) -> Reached {
     let mut reached = Vec::new();
     let none = std::ptr::null::<libc::c_char>();
     let workspace = text(&target.workspace);
-    // SAFETY: texts that end with a zero byte.
+    // SAFETY: zero-terminated texts.
     unsafe {
         for path in [c"/", c"/usr", c"/proc", c"/dev"] {
             let flags = libc::MS_REMOUNT | libc::MS_BIND;

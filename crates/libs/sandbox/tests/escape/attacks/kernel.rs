@@ -1,4 +1,4 @@
-//! Rights, and the doors of the kernel.
+//! Attacks on privileges and kernel interfaces.
 #![allow(unsafe_code, reason = "attackers make system calls as they please")]
 
 use std::fs;
@@ -72,7 +72,7 @@ pub(super) fn namespaces(_: &Target) -> Reached {
         ("network", libc::CLONE_NEWNET),
         ("process", libc::CLONE_NEWPID),
     ] {
-        // SAFETY: with these flags clone is a fork; the child ends at once.
+        // SAFETY: with these flags, clone is a fork; the child ends immediately.
         unsafe {
             note(&mut reached, format!("unshare {name}"), libc::unshare(flag) == 0);
             let child = libc::syscall(libc::SYS_clone, flag | libc::SIGCHLD, 0usize, 0usize, 0usize, 0usize);
@@ -102,10 +102,10 @@ pub(super) fn namespaces(_: &Target) -> Reached {
 pub(super) fn foreign_numbers(_: &Target) -> Reached {
     let mut reached = Vec::new();
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a question without memory.
+    // SAFETY: a query without memory.
     unsafe {
         note(&mut reached, "x32", libc::syscall(0x4000_0000 | libc::SYS_getpid) > 0);
-        // The 32-bit way in; the filter ends who takes it.
+        // The 32-bit entry point; the filter kills the process that uses it.
         let child = libc::fork();
         if child == 0 {
             let answer: i64;
@@ -142,13 +142,13 @@ pub(super) fn dangerous_calls(_: &Target) -> Reached {
         ("landlock_add_rule", libc::SYS_landlock_add_rule),
         ("landlock_restrict_self", libc::SYS_landlock_restrict_self),
     ];
-    // SAFETY: every pointer is null, so that a call that gets through does nothing.
+    // SAFETY: every pointer is null, so that a permitted call does nothing.
     let open = |call: i64| unsafe { libc::syscall(call, 0usize, 0usize, 0usize, 0usize, 0usize) } >= 0
         || !matches!(last_error(), libc::EPERM | libc::ENOSYS);
     calls.into_iter().filter(|(_, call)| open(*call)).map(|(name, _)| name.to_owned()).collect()
 }
 
-/// What a thread keeps to itself is not shown with its process.
+/// A thread's private descriptors are not shown with its process.
 pub(super) fn own_descriptors(_: &Target) -> Reached {
     extern "C" fn end(_: *mut libc::c_void) -> libc::c_int {
         0
@@ -156,7 +156,7 @@ pub(super) fn own_descriptors(_: &Target) -> Reached {
     let mut reached = Vec::new();
     let mut stack = vec![0u128; 4 << 10];
     let flags = libc::CLONE_VM | libc::CLONE_SIGHAND | libc::CLONE_THREAD;
-    // SAFETY: the thread ends at once, on a stack that outlives it: this process ends with its last thread.
+    // SAFETY: the thread ends immediately, on a stack that outlives it: this process ends with its last thread.
     unsafe {
         let thread = libc::clone(end, stack.as_mut_ptr_range().end.cast(), flags, std::ptr::null_mut());
         note(&mut reached, "a thread with descriptors of its own", thread >= 0);

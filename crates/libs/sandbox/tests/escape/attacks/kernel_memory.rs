@@ -1,7 +1,7 @@
-//! Having the kernel keep memory that no process shows as its own.
+//! Attacks that obtain kernel memory which no process reports as its own.
 //!
-//! Every attack stops by itself at [`share`] of [`TIMES`] the limit, so that it harms nothing where
-//! nothing stops it. What it got so far stands in a file, because most attackers are killed.
+//! Every attack stops at [`share`] of [`LIMIT_MULTIPLE`] times the limit, so that it causes no harm if nothing stops
+//! it. The amount obtained so far is written to a file, because most attackers are killed.
 #![allow(unsafe_code, reason = "attackers make system calls as they please")]
 
 use std::fs::{self, File};
@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use super::{Reached, Target, text};
 
-/// How many times the limit all attackers together take at most.
-pub(crate) const TIMES: usize = 8;
-/// Starts the names of the files with what was taken.
+/// Maximum multiple of the limit that all attackers together obtain.
+pub(crate) const LIMIT_MULTIPLE: usize = 8;
+/// Prefix of the names of the files with the amounts.
 pub(crate) const TAKEN: &str = "taken-";
 
-/// What one process got, written where the suite finds it.
+/// Amount obtained by one process, written to a file for the suite.
 pub(super) struct Tally {
     file: File,
     bytes: u64,
@@ -36,7 +36,7 @@ impl Tally {
     }
 }
 
-/// Lets `count` processes take their share, and hold it until all have.
+/// Runs `count` processes that obtain their share, and hold it until all have.
 pub(super) fn together(target: &Target, count: usize, take: impl Fn(&mut Tally)) -> Reached {
     let mut children = Vec::new();
     for number in 0..count {
@@ -44,7 +44,7 @@ pub(super) fn together(target: &Target, count: usize, take: impl Fn(&mut Tally))
         match unsafe { libc::fork() } {
             0 => {
                 let file = File::create(target.workspace.join(format!("{TAKEN}{number}"))).unwrap();
-                let limit = (target.memory_bytes * TIMES / count) as u64;
+                let limit = (target.memory_bytes * LIMIT_MULTIPLE / count) as u64;
                 take(&mut Tally { file, bytes: 0, limit });
                 std::thread::sleep(Duration::from_secs(2));
                 unsafe { libc::_exit(0) };
@@ -54,16 +54,16 @@ pub(super) fn together(target: &Target, count: usize, take: impl Fn(&mut Tally))
         }
     }
     for child in children {
-        // SAFETY: the status is not wanted.
+        // SAFETY: the status is not used.
         unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
     }
     Vec::new()
 }
 
-/// A piece of shared memory, filled.
+/// Maps and fills shared memory.
 fn shared_piece(bytes: usize) -> Option<*mut libc::c_void> {
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-    // SAFETY: fresh memory of this size, which is written within its bounds.
+    // SAFETY: new memory of this size, which is written within its bounds.
     unsafe {
         let piece = libc::mmap(std::ptr::null_mut(), bytes, access, flags, -1, 0);
         if piece == libc::MAP_FAILED {
@@ -74,33 +74,33 @@ fn shared_piece(bytes: usize) -> Option<*mut libc::c_void> {
     }
 }
 
-/// Each process stays below the limit, also in what it maps.
+/// Each process stays below the limit, also in its mappings.
 pub(super) fn dropped_pages_of_many(target: &Target) -> Reached {
     const PIECE: usize = 4 << 20;
     together(target, 20, |tally| {
         while !tally.is_full() {
             let Some(piece) = shared_piece(PIECE) else { break };
-            // SAFETY: the piece that was mapped.
+            // SAFETY: memory that was mapped.
             unsafe { libc::madvise(piece, PIECE, libc::MADV_DONTNEED) };
             tally.add(PIECE);
         }
     })
 }
 
-/// The object keeps its pages while one of them is mapped.
+/// The object retains its pages while one of them is mapped.
 pub(super) fn unmapped_pages(target: &Target) -> Reached {
     const PIECE: usize = 8 << 20;
     together(target, 4, |tally| {
         while !tally.is_full() {
             let Some(piece) = shared_piece(PIECE) else { break };
-            // SAFETY: all of the piece but its first page.
+            // SAFETY: all of the mapping but its first page.
             unsafe { libc::munmap(piece.byte_add(4096), PIECE - 4096) };
             tally.add(PIECE);
         }
     })
 }
 
-/// Writes until nothing more goes in.
+/// Writes until the descriptor is full.
 pub(super) fn fill(descriptor: RawFd, piece: &[u8], tally: &mut Tally) {
     // SAFETY: the piece lives through the call.
     unsafe {
@@ -121,9 +121,9 @@ fn with_large_buffers(socket: RawFd) {
     }
 }
 
-/// Processes that show nobody what they have open.
+/// Processes that hide their descriptors.
 pub(super) fn hidden_socket_pairs(target: &Target) -> Reached {
-    // SAFETY: plain numbers. Children have it from this process.
+    // SAFETY: plain numbers. Children inherit the setting.
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
     socket_pairs(target)
 }
@@ -141,7 +141,7 @@ pub(super) fn filled_pairs(tally: &mut Tally) {
 
 pub(super) fn filled_pair(tally: &mut Tally) -> Option<[OwnedFd; 2]> {
     let mut pair = [-1; 2];
-    // SAFETY: room for two numbers, which are adopted once.
+    // SAFETY: space for two numbers, which are adopted once.
     let owned = unsafe {
         if libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr()) != 0 {
             return None;
@@ -164,7 +164,7 @@ pub(super) fn tcp_buffers(target: &Target) -> Reached {
             let before = tally.bytes;
             let Ok(stream) = TcpStream::connect(listener.local_addr().unwrap()) else { break };
             with_large_buffers(stream.as_raw_fd());
-            // What is acknowledged makes room for more.
+            // Acknowledged data frees space for more.
             for _ in 0..20 {
                 fill(stream.as_raw_fd(), &[7; 64 << 10], tally);
                 std::thread::sleep(Duration::from_millis(1));
@@ -176,7 +176,7 @@ pub(super) fn tcp_buffers(target: &Target) -> Reached {
     })
 }
 
-/// Each gets little, also where all together have what they may.
+/// Each connection gets little, even if all together reach their limit.
 pub(super) fn tcp_connections(target: &Target) -> Reached {
     together(target, 20, |tally| {
         let Ok(listener) = TcpListener::bind(("127.0.0.1", 0)) else { return };
@@ -197,7 +197,7 @@ pub(super) fn pipes(target: &Target) -> Reached {
     together(target, 40, |tally| {
         while !tally.is_full() {
             let mut ends = [-1; 2];
-            // SAFETY: room for two numbers. They stay open.
+            // SAFETY: space for two numbers. They stay open.
             unsafe {
                 if libc::pipe(ends.as_mut_ptr()) != 0 {
                     break;
@@ -209,7 +209,7 @@ pub(super) fn pipes(target: &Target) -> Reached {
     })
 }
 
-/// Where files are made of memory.
+/// Returns directories of in-memory file systems.
 fn memory_directories() -> Vec<PathBuf> {
     const TMPFS: i64 = 0x0102_1994;
     let own = std::env::var_os("TMPDIR").map(PathBuf::from);
@@ -226,7 +226,7 @@ fn memory_directories() -> Vec<PathBuf> {
     directories
 }
 
-/// What an empty file costs.
+/// Memory cost of an empty file.
 const ENTRY: usize = 900;
 
 pub(super) fn empty_files(target: &Target) -> Reached {
@@ -247,7 +247,7 @@ pub(super) fn empty_files(target: &Target) -> Reached {
     })
 }
 
-/// Every instance gets a copy of every event.
+/// Every instance receives a copy of every event.
 pub(super) fn inotify_queues(target: &Target) -> Reached {
     together(target, 4, |tally| {
         let directory = target.workspace.join(format!("events-{}", std::process::id()));
@@ -258,13 +258,13 @@ pub(super) fn inotify_queues(target: &Target) -> Reached {
             instance >= 0 && libc::inotify_add_watch(instance, text(&directory).as_ptr(), libc::IN_ALL_EVENTS) >= 0
         });
         let instances = instances.count();
-        // Two names in turn, or like events become one.
+        // Two alternating names, since identical events are merged.
         let names = ["a", "b"].map(|letter| directory.join(letter.repeat(250)));
         for name in names.iter().cycle().take(8_000) {
             if tally.is_full() || instances == 0 || File::create(name).is_err() {
                 break;
             }
-            // Opened, changed or made, and closed.
+            // Opened, changed or created, and closed.
             tally.add(instances * 2 * 300);
         }
     })
@@ -274,7 +274,7 @@ pub(super) fn epoll_entries(target: &Target) -> Reached {
     const ENTRY: usize = 192;
     together(target, 20, |tally| {
         let mut ends = [-1; 2];
-        // SAFETY: room for two numbers, and events that live through the calls. All stay open.
+        // SAFETY: space for two numbers, and events that live through the calls. All stay open.
         unsafe {
             let mut targets = Vec::new();
             while targets.len() < 500 && libc::pipe(ends.as_mut_ptr()) == 0 {
@@ -297,14 +297,14 @@ pub(super) fn epoll_entries(target: &Target) -> Reached {
     })
 }
 
-/// Pages of nothing need no memory, but their tables do.
+/// Zero pages need no memory, but their page tables do.
 pub(super) fn page_tables(target: &Target) -> Reached {
     const PIECE: usize = 1 << 30;
     const ONE_TABLE: usize = 2 << 20;
     together(target, 4, |tally| {
         while !tally.is_full() {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-            // SAFETY: fresh memory of this size, which is read within its bounds.
+            // SAFETY: new memory of this size, which is read within its bounds.
             unsafe {
                 let piece = libc::mmap(std::ptr::null_mut(), PIECE, libc::PROT_READ, flags, -1, 0);
                 if piece == libc::MAP_FAILED {

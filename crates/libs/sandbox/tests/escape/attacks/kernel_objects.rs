@@ -1,4 +1,4 @@
-//! Having the kernel keep objects that belong to processes or files and are nobody's memory. Bounded like the
+//! Attacks that create kernel objects which belong to processes or files and are charged to none. Bounded like the
 //! attacks of `kernel_memory`.
 #![allow(unsafe_code, reason = "attackers make system calls as they please")]
 
@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use super::kernel_memory::{filled_pair, filled_pairs, together};
 use super::{Reached, Target};
 
-/// What is left of the process shows neither memory nor descriptors under its own number.
+/// The rest of the process shows neither memory nor descriptors under its own number.
 pub(super) fn first_threads_that_end(target: &Target) -> Reached {
     together(target, 40, |tally| {
         std::thread::scope(|scope| {
@@ -19,13 +19,13 @@ pub(super) fn first_threads_that_end(target: &Target) -> Reached {
                 // SAFETY: ends the process with all its threads.
                 unsafe { libc::_exit(0) };
             });
-            // SAFETY: ends this thread alone; what the other borrows lies on a stack that stays.
+            // SAFETY: ends only this thread; the other borrows from a stack that remains.
             unsafe { libc::syscall(libc::SYS_exit, 0) };
         });
     })
 }
 
-/// Filled, sent to a socket of the own, and closed here.
+/// Sockets that are filled, sent to one of the attacker's own sockets, and closed.
 pub(super) fn sockets_on_the_way(target: &Target) -> Reached {
     together(target, 20, |tally| {
         let mut ways: Vec<(UnixStream, UnixStream)> = Vec::new();
@@ -47,12 +47,12 @@ pub(super) fn sockets_on_the_way(target: &Target) -> Reached {
     })
 }
 
-/// One byte, with a descriptor beside it.
+/// Sends one byte with a descriptor.
 fn send(way: RawFd, descriptor: RawFd) -> bool {
     let mut byte = 0u8;
     let mut piece = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
     let mut beside = [0u64; 3];
-    // SAFETY: the message is made of what lives through the call; the header has room for one number.
+    // SAFETY: the message consists of live values; the header has space for one number.
     unsafe {
         let mut message: libc::msghdr = std::mem::zeroed();
         message.msg_iov = &raw mut piece;
@@ -68,7 +68,7 @@ fn send(way: RawFd, descriptor: RawFd) -> bool {
     }
 }
 
-/// Of every second byte of many files: who has many on one file has to go through them for the next.
+/// Locks every second byte of many files; many locks on one file would be slow.
 pub(super) fn locks(target: &Target) -> Reached {
     const LOCK: usize = 192;
     const OF_ONE_FILE: usize = 1_000;
@@ -96,7 +96,7 @@ pub(super) fn locks(target: &Target) -> Reached {
     })
 }
 
-/// One for each port.
+/// Creates one rule for each port.
 pub(super) fn landlock_rules(target: &Target) -> Reached {
     const RULE: usize = 64;
     const BIND: u64 = 1;
@@ -104,7 +104,7 @@ pub(super) fn landlock_rules(target: &Target) -> Reached {
     together(target, 8, |tally| {
         while !tally.is_full() {
             let handled = [0, BIND];
-            // SAFETY: the numbers live through the calls and have the sizes that are passed. The rules stay.
+            // SAFETY: the numbers live through the calls and have the given sizes. The rules remain.
             unsafe {
                 let rules = libc::syscall(libc::SYS_landlock_create_ruleset, handled.as_ptr(), 16usize, 0usize);
                 if rules < 0 {
@@ -126,7 +126,7 @@ pub(super) fn terminals(target: &Target) -> Reached {
     const BOTH_ENDS: usize = 24 << 10;
     together(target, 8, |tally| {
         while !tally.is_full() {
-            // SAFETY: texts that end with a zero byte, and a number that lives through the call. All stay open.
+            // SAFETY: zero-terminated texts, and a number that lives through the call. All stay open.
             unsafe {
                 let master = libc::open(c"/dev/ptmx".as_ptr(), libc::O_RDWR | libc::O_NOCTTY | libc::O_NONBLOCK);
                 let unlocked: libc::c_int = 0;
@@ -143,7 +143,7 @@ pub(super) fn terminals(target: &Target) -> Reached {
     })
 }
 
-/// Each keeps a page for what was read of it.
+/// Each file retains a page for the text that was read.
 pub(super) fn files_of_proc(target: &Target) -> Reached {
     const ONE: usize = 5 << 10;
     together(target, 40, |tally| {
@@ -159,7 +159,7 @@ pub(super) fn files_of_proc(target: &Target) -> Reached {
     })
 }
 
-/// What has a size of its own, or lives longer than who made it.
+/// Objects with their own size, or that outlive their creator.
 pub(super) fn queues_segments_keys(target: &Target) -> Reached {
     const ONE: usize = 1 << 20;
     together(target, 1, |tally| {
@@ -177,7 +177,7 @@ pub(super) fn queues_segments_keys(target: &Target) -> Reached {
             let numbers = [segment, queue, semaphores, messages].map(libc::c_long::from);
             for got in numbers.into_iter().chain([key, memory, secret]) {
                 if got >= 0 {
-                    // Whoever gets one gets any number of them.
+                    // A process that gets one can get any number of them.
                     tally.add(1 << 30);
                 }
             }

@@ -1,4 +1,4 @@
-//! The attacks, as they run inside. Each says what it got through, or nothing.
+//! Attacks, which run inside the sandbox. Each returns what it reached.
 
 mod bombs;
 mod files;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use kernel_memory::TAKEN;
 use serde::{Deserialize, Serialize};
 
-/// What the attacker knows about the outside. A real one would have to guess.
+/// Attacker's knowledge of the outside. A real attacker would have to guess it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Target {
     pub(crate) secret_text: String,
@@ -36,7 +36,7 @@ pub(crate) struct Target {
     pub(crate) disk_bytes: usize,
 }
 
-/// What was reached, in words.
+/// Descriptions of what was reached.
 pub(crate) type Reached = Vec<String>;
 
 pub(crate) type Attack = fn(&Target) -> Reached;

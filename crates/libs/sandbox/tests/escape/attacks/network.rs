@@ -1,4 +1,4 @@
-//! Whatever can be spoken to.
+//! Attacks on network services.
 #![allow(unsafe_code, reason = "attackers make system calls as they please")]
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -26,7 +26,7 @@ pub(super) fn tcp(target: &Target) -> Reached {
 pub(super) fn udp(target: &Target) -> Reached {
     let mut reached = Vec::new();
     if let Ok(socket) = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)) {
-        // The suite looks whether this one arrives; the private loopback takes it as well.
+        // The suite checks whether this datagram arrives; the private loopback accepts it too.
         let _ = socket.send_to(b"escaped", (Ipv4Addr::LOCALHOST, target.udp_port));
         for address in [SocketAddr::from(([8, 8, 8, 8], 53)), SocketAddr::from(([169, 254, 169, 254], 53))] {
             note(&mut reached, address.to_string(), socket.send_to(b"query", address).is_ok());

@@ -1,4 +1,4 @@
-//! Other processes, the daemon first of all.
+//! Attacks on other processes, in particular the daemon.
 #![allow(unsafe_code, reason = "attackers make system calls as they please")]
 
 use std::fs;
@@ -14,7 +14,7 @@ pub(super) fn tracing(target: &Target) -> Reached {
         let mut buffer = [0u8; 8];
         let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
         let remote = libc::iovec { iov_base: 0x400000 as *mut libc::c_void, iov_len: buffer.len() };
-        // SAFETY: the vectors live through the call; addresses of others are only numbers here.
+        // SAFETY: the vectors live through the call; addresses in other processes are only numbers here.
         unsafe {
             note(
                 &mut reached,
@@ -43,8 +43,8 @@ pub(super) fn tracing(target: &Target) -> Reached {
 
 pub(super) fn signals(target: &Target) -> Reached {
     let mut reached = Vec::new();
-    // Inside a process namespace these numbers may be nobody, or the attacker: what counts is that
-    // the victim lives, which the suite checks.
+    // In a process namespace these numbers may be unused, or refer to the attacker; the suite checks that the victim
+    // survives.
     for process in [target.victim, target.daemon] {
         // SAFETY: plain numbers.
         unsafe {
@@ -62,10 +62,10 @@ pub(super) fn signals(target: &Target) -> Reached {
     }
     // SAFETY: plain numbers; the array lives through the call.
     unsafe {
-        // Everyone whom this user can reach; the attacker itself survives what it blocks.
+        // Signals all processes of this user; the attacker ignores the signal.
         libc::signal(libc::SIGTERM, libc::SIG_IGN);
         libc::kill(-1, libc::SIGTERM);
-        // A descriptor that signals its owner when something can be read.
+        // A descriptor that signals its owner when data is available.
         let mut pair = [0; 2];
         if libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr()) == 0 {
             libc::fcntl(pair[0], libc::F_SETOWN, target.victim);
@@ -82,7 +82,7 @@ pub(super) fn signals_to_init(_: &Target) -> Reached {
     // SAFETY: plain numbers.
     let parent = unsafe { libc::getppid() };
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGSTOP, libc::SIGSEGV, libc::SIGKILL] {
-        // SAFETY: plain numbers. Process 1 of a namespace takes none of them, without an error.
+        // SAFETY: plain numbers. Process 1 of a namespace ignores them without an error.
         unsafe { libc::kill(parent, signal) };
     }
     std::thread::sleep(Duration::from_millis(100));
@@ -130,7 +130,7 @@ pub(super) fn secrets_in_proc(target: &Target) -> Reached {
             let length = file.read(&mut bytes).unwrap_or(0);
             let foreign =
                 bytes[..length].windows(target.secret_text.len()).any(|part| part == target.secret_text.as_bytes());
-            // The command line of the box's own first process is no secret.
+            // The command line of the sandbox's first process is not a secret.
             note(&mut reached, path.clone(), foreign || (!path.ends_with("cmdline") && length > 0));
         }
         for link in ["root", "cwd", "exe", "fd/0", "fd/3"] {
@@ -165,7 +165,7 @@ pub(super) fn shared_memory(target: &Target) -> Reached {
 }
 
 pub(super) fn descriptors(_: &Target) -> Reached {
-    // SAFETY: a question about numbers.
+    // SAFETY: a query about numbers.
     (3..4096)
         .filter(|number| unsafe { libc::fcntl(*number, libc::F_GETFD) } >= 0)
         .map(|number| format!("descriptor {number}"))
@@ -176,7 +176,7 @@ pub(super) fn environment(target: &Target) -> Reached {
     std::env::vars().filter(|(_, value)| value.contains(&target.secret_text)).map(|(name, _)| name).collect()
 }
 
-/// Detaches in every way there is, and leaves signs of life in the workspace.
+/// Detaches in every possible way, and periodically writes to the workspace.
 pub(super) fn outlive(target: &Target) -> Reached {
     // SAFETY: children detach and write to a file.
     unsafe {

@@ -1,5 +1,5 @@
-//! What an attack cost the machine: by the attackers' own count, and by the machine's figures, in
-//! which others are seen too.
+//! Memory cost of an attack: by the attackers' own count, and by the machine's statistics, which include other
+//! processes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use crate::attacks::TAKEN;
 
-/// What the attackers wrote that they got.
+/// Returns the amount that the attackers reported.
 pub(super) fn taken(workspace: &Path) -> u64 {
     let entries = std::fs::read_dir(workspace).unwrap().flatten();
     let files = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(TAKEN));
     files.filter_map(|entry| Some(u64::from_ne_bytes(std::fs::read(entry.path()).ok()?.try_into().ok()?))).sum()
 }
 
-/// Looks all the time at how much memory of the machine is in use.
+/// Monitor of the machine's used memory.
 pub(super) struct Loss {
     is_over: Arc<AtomicBool>,
     watcher: std::thread::JoinHandle<u64>,
@@ -43,7 +43,7 @@ impl Loss {
     }
 }
 
-/// All but what is free or only kept from disks.
+/// Returns all memory that is neither free nor disk cache.
 fn used_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap();
     let figure = |name: &str| -> u64 {

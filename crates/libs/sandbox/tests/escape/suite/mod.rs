@@ -1,4 +1,4 @@
-//! The outside: lays out what is to be protected, runs the attacks, and looks at what happened.
+//! Escape suite: sets up protected resources, runs the attacks, and evaluates their effects.
 #![allow(clippy::disallowed_methods, reason = "the suite starts itself and a victim")]
 #![allow(unsafe_code, reason = "a leaked descriptor and a shared segment have no safe names")]
 
@@ -21,14 +21,15 @@ use crate::SECRET_VARIABLE;
 use crate::attacks::{ATTACKS, Target};
 
 pub(crate) const REACHED: &str = "REACHED ";
-pub(crate) const TRIED: &str = "every attempt was made";
-/// An ordinary user without a name, for the second half of the suite.
+pub(crate) const COMPLETED: &str = "every attempt was made";
+/// Ordinary user without a name, for the second half of the suite.
 const ORDINARY_USER: &str = "48123";
 const MEMORY_BYTES: usize = 128 << 20;
 const PROCESSES: u32 = 48;
 const DISK_BYTES: usize = 96 << 20;
 
-/// Copies this binary to where an ordinary user reaches it and runs the suite there, twice.
+/// Copies this binary to a location that is accessible to an ordinary user, and runs the suite there as root and as
+/// that user.
 pub(crate) fn as_root_and_as_user(only: &str) -> ExitCode {
     let directory = tempfile::Builder::new().prefix("escape-").tempdir_in("/var/tmp").unwrap();
     open_to_all(directory.path());
@@ -47,7 +48,7 @@ pub(crate) fn as_root_and_as_user(only: &str) -> ExitCode {
 }
 
 fn is_root() -> bool {
-    // SAFETY: a question without memory.
+    // SAFETY: a query without memory.
     unsafe { libc::geteuid() == 0 }
 }
 
@@ -97,18 +98,18 @@ fn request(name: &str, target: &Target) -> RunRequest {
     request
 }
 
-/// Why an attack counts as having got through; empty when it did not.
+/// Returns the reasons why an attack counts as successful; empty if it does not.
 fn problems_of(name: &str, outcome: &RunOutcome, taken: u64) -> Vec<String> {
     let text = outcome.stdout.to_text();
     let mut reached: Vec<String> =
         text.lines().filter_map(|line| line.strip_prefix(REACHED)).map(str::to_owned).collect();
     let was_ended = match outcome.ended {
-        Ended::Exited { code: 0 } => text.lines().any(|line| line == TRIED),
-        // What thousands of ended processes leave is charged until the kernel has cleared it away.
+        Ended::Exited { code: 0 } => text.lines().any(|line| line == COMPLETED),
+        // Remains of thousands of ended processes are charged until the kernel has cleaned them up.
         Ended::MemoryLimit { .. } => name.starts_with("memory bomb") || name == "fork bomb of detached processes",
         Ended::ProcessLimit => name.starts_with("fork bomb"),
         Ended::DiskLimit | Ended::DiskShort => name.starts_with("disk filler"),
-        // Who counts what it took may have been held up until the end.
+        // An attacker that counts its memory may be delayed until the end.
         Ended::TimeLimit => name == "outliving the time limit" || taken > 0,
         _ => false,
     };
@@ -118,33 +119,33 @@ fn problems_of(name: &str, outcome: &RunOutcome, taken: u64) -> Vec<String> {
     reached
 }
 
-/// A way to run an attack.
+/// Configuration in which an attack runs.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Kind {
     backend: Backend,
     control_groups: bool,
 }
 
-/// What an attack came to.
+/// Result of an attack.
 struct Attempt {
-    /// Why it counts as having got through.
+    /// Reasons why it counts as successful.
     reached: Vec<String>,
-    /// What it had the kernel keep, by its own count.
+    /// Kernel memory it obtained, by its own count.
     taken: u64,
-    /// What the machine had less at the worst moment, whoever took it.
+    /// Maximum loss of memory of the machine, regardless of the cause.
     lost: u64,
 }
 
-/// How often its limit an attack may have.
+/// Returns the multiple of its limit that an attack may reach.
 fn allowed_times(kind: Kind) -> u64 {
-    // The kernel stops at once. The init looks only so often, and what is taken between two looks
-    // depends on the machine; attackers that nothing stops reach eight times the limit.
+    // The kernel enforces the limit immediately. The init measures periodically, and the usage between two measurements
+    // depends on the machine; unlimited attackers reach eight times the limit.
     if kind.control_groups { 2 } else { 5 }
 }
 
-/// Whether an attack is ended by who looks at it now and then: what it takes between two looks depends on the machine,
-/// so it must get through twice. An attack that nothing ends does so each time.
-fn goes_by_looks(name: &str) -> bool {
+/// Whether an attack is ended by periodic measurements. Its usage in between depends on the machine, so it must succeed
+/// twice to count; an unlimited attack succeeds each time.
+fn depends_on_measurement_interval(name: &str) -> bool {
     ["bomb", "disk filler", "outliving"].iter().any(|kind| name.contains(kind))
 }
 
@@ -171,7 +172,7 @@ async fn attempt(name: &str, kind: Kind) -> Attempt {
     Attempt { reached, taken, lost: loss.end() }
 }
 
-/// A daemon that starts a program and is killed.
+/// Runs a daemon that starts a program and is killed.
 async fn outlive_daemon(outside: &Outside, kind: Kind) -> Vec<String> {
     let target = &outside.target;
     let as_text = serde_json::to_string(&kind).unwrap();
@@ -192,7 +193,7 @@ async fn outlive_daemon(outside: &Outside, kind: Kind) -> Vec<String> {
         return vec![format!("the daemon said {line:?}")];
     }
     let mut left = outside.survivors().await;
-    // The next daemon clears up.
+    // The next daemon cleans up.
     let groups = sandbox(target, kind).status().await.control_groups;
     if groups.in_force {
         let place = Path::new(groups.detail.rsplit(' ').next().unwrap());
@@ -203,7 +204,7 @@ async fn outlive_daemon(outside: &Outside, kind: Kind) -> Vec<String> {
     left
 }
 
-/// The daemon of [`outlive_daemon`]: says when its program runs, and waits to be killed.
+/// Daemon of [`outlive_daemon`]: reports that its program is running, and waits to be killed.
 pub(crate) fn daemon(kind: &str, target: &str) -> ExitCode {
     let (kind, target) = (serde_json::from_str(kind).unwrap(), serde_json::from_str(target).unwrap());
     tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -218,8 +219,8 @@ pub(crate) fn daemon(kind: &str, target: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Without a box these attacks must get through, or they prove nothing. Those that would harm the
-/// machine are left out.
+/// Verifies that these attacks succeed without a sandbox; otherwise they prove nothing. Attacks that would harm the
+/// machine are skipped.
 pub(crate) fn control() -> ExitCode {
     const HARMLESS: [&str; 12] = [
         "reading outside",
@@ -268,12 +269,12 @@ pub(crate) fn run(only: &str) -> ExitCode {
         tiers += 1;
         println!("\n{tier}, the daemon as {user} ({}; {})", status.reason, status.control_groups.detail);
         println!("{:<42} {:<12} {:<6} {:<7} {:>9} {:>9}", "attack", "tier", "daemon", "blocked", "taken", "machine");
-        // Groups bound memory and processes; the rest is the same without them.
+        // Groups limit memory and processes; other attacks are the same without them.
         let is_tried =
             |name: &str| name.contains(only) && (status.control_groups.in_force || !is_root() || name.contains("bomb"));
         for (name, _) in ATTACKS.iter().filter(|(name, _)| is_tried(name)) {
             let mut tried = runtime.block_on(attempt(name, kind));
-            if !tried.reached.is_empty() && goes_by_looks(name) {
+            if !tried.reached.is_empty() && depends_on_measurement_interval(name) {
                 println!("{name}: got through once, so it is tried again: {}", tried.reached.join("; "));
                 tried = runtime.block_on(attempt(name, kind));
             }

@@ -1,4 +1,4 @@
-//! What is to be protected.
+//! Protected resources outside the sandbox.
 
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::os::fd::IntoRawFd;
@@ -12,7 +12,7 @@ use super::{DISK_BYTES, MEMORY_BYTES, PROCESSES};
 use crate::SECRET_VARIABLE;
 use crate::attacks::Target;
 
-/// What is outside, for one attack.
+/// Resources outside for one attack.
 pub(super) struct Outside {
     _root: tempfile::TempDir,
     pub(super) target: Target,
@@ -87,7 +87,7 @@ impl Outside {
         Self { _root: root, target, victim, _tcp: (tcp, tcp_v6), udp, _sockets: sockets, binary_bytes }
     }
 
-    /// What of the outside is not as it was.
+    /// Returns the resources that have changed.
     pub(super) fn damage(&mut self) -> Vec<String> {
         let target = &self.target;
         let mut damage = Vec::new();
@@ -119,7 +119,7 @@ impl Outside {
         damage
     }
 
-    /// Processes of the attacker that are still there, after they had time to go.
+    /// Returns the attacker's processes that are still running after a grace period.
     pub(super) async fn survivors(&self) -> Vec<String> {
         let mark = self.target.init_binary.to_string_lossy().into_owned();
         let until = Instant::now() + Duration::from_secs(5);

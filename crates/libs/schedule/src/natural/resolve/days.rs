@@ -1,11 +1,11 @@
-//! What repeats by days, weeks, months and years.
+//! Recurrences by days, weeks, months and years.
 
 use super::super::draft::Week;
-use super::fields::{DAY_SECONDS, ROUGH, Resolver, list};
+use super::fields::{APPROXIMATION_DOUBT, DAY_SECONDS, Resolver, list};
 use crate::spec::ScheduleSpec;
 
 impl Resolver<'_> {
-    /// Weekdays, days of the month, or dates that come again.
+    /// Resolves recurring weekdays, days of the month, or dates.
     pub(super) fn repeated(&mut self) -> Option<ScheduleSpec> {
         let draft = self.draft;
         if draft.relative_day.is_some() || draft.next_period.is_some() || draft.next_weekday {
@@ -46,17 +46,17 @@ impl Resolver<'_> {
         }
         let time = self.time_fields()?;
         if count == 7 {
-            // A week on the weekday of the next such time.
+            // A week starts on the weekday of the next such time.
             let daily = self.cron(&format!("{time} * * *")).check(self.zone).ok()?;
             let weekday = self.zone.wall(daily.next_after(self.now, self.now)?).weekday().to_sunday_zero_offset();
             self.doubt.add(0.05);
             return Some(self.cron(&format!("{time} * * {weekday}")));
         }
-        // Cron counts anew each month: the nearest that keeps the time of the day. The longer the step, the more of
-        // it is wrong where a month ends.
+        // Cron restarts its count each month: use the closest expression that keeps the time of day. The longer the
+        // step, the larger the error at the end of a month.
         match count {
             0..=3 => self.doubt.add(0.15),
-            4..=15 => self.doubt.add(ROUGH),
+            4..=15 => self.doubt.add(APPROXIMATION_DOUBT),
             _ => return None,
         }
         Some(self.cron(&format!("{time} */{count} * *")))
@@ -82,7 +82,7 @@ impl Resolver<'_> {
             }
             return Some(self.cron(&format!("{time} * {} {}", self.months_field(), self.weekdays_field()?)));
         }
-        // The weekday of every other week is nothing that cron or an interval holds.
+        // A weekday in every other week cannot be expressed by cron or an interval.
         let plain = draft.weekdays == 0 && draft.times.is_empty() && draft.part.is_none() && draft.months.is_empty();
         if plain { Some(ScheduleSpec::every(i64::from(count).checked_mul(7 * DAY_SECONDS)?)) } else { None }
     }
@@ -131,7 +131,7 @@ impl Resolver<'_> {
 
     pub(super) fn yearly(&mut self, count: u32) -> Option<ScheduleSpec> {
         let draft = self.draft;
-        // "every year on the second Sunday in May"
+        // "every year on the second Sunday in May".
         if count == 1 && !draft.weeks.is_empty() && !draft.months.is_empty() {
             return self.monthly(1);
         }
@@ -158,7 +158,7 @@ impl Resolver<'_> {
         months.dedup();
         days.sort_unstable();
         days.dedup();
-        // Two dates are one expression only when they share the day or the month.
+        // Two dates fit into one expression only if they share the day or the month.
         if months.len() > 1 && days.len() > 1 {
             return None;
         }

@@ -1,4 +1,4 @@
-//! The fields of a cron expression: times of the day, weekdays and months.
+//! Fields of a cron expression: times of day, weekdays and months.
 
 use agentd_base::Timestamp;
 
@@ -7,13 +7,14 @@ use super::super::token::Part;
 use crate::spec::ScheduleSpec;
 use crate::zone::Zone;
 
-/// When nothing says at what time.
+/// Default hour if no time is specified.
 const DEFAULT_HOUR: u8 = 9;
 pub(super) const DAY_SECONDS: i64 = 86_400;
-/// The doubt of what cron holds only until the month ends: too much to create anything without asking.
-pub(in super::super) const ROUGH: f64 = 0.5;
+/// Doubt for expressions that are only correct until the end of the month: too high to create anything without
+/// confirmation.
+pub(in super::super) const APPROXIMATION_DOUBT: f64 = 0.5;
 
-/// What had to be assumed, as doubt to take off the confidence.
+/// Doubt due to assumptions, subtracted from the confidence.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(in super::super) struct Doubt(pub(in super::super) f64);
 
@@ -31,7 +32,7 @@ pub(super) struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// The times of the day, in minutes and hours of cron.
+    /// Returns the minute and hour fields of the times.
     pub(super) fn time_fields(&mut self) -> Option<String> {
         let draft = self.draft;
         let by_date = !draft.weeks.is_empty()
@@ -39,7 +40,7 @@ impl Resolver<'_> {
             || draft.last_day
             || !draft.dates.is_empty()
             || !draft.months.is_empty();
-        // The day after some date is nothing that cron holds.
+        // Cron cannot express the day after a date.
         if by_date && draft.times.iter().any(|time| time.ends_day) {
             return None;
         }
@@ -62,12 +63,12 @@ impl Resolver<'_> {
         None
     }
 
-    /// The times that were named, else the part of the day, else nine o'clock.
+    /// Returns the named times, else the part of the day, else nine o'clock.
     pub(super) fn times(&mut self, once: bool) -> Vec<ClockTime> {
         let draft = self.draft;
         if draft.times.is_empty() {
             return vec![match draft.part {
-                // "tonight" by itself.
+                // "tonight" on its own.
                 Some(Part::Night) if draft.relative_day == Some(0) => {
                     self.doubt.add(0.05);
                     ClockTime::certain(20, 0)
@@ -88,11 +89,11 @@ impl Resolver<'_> {
             if let Some(part) = draft.part {
                 *time = time.in_part(part);
             }
-            // Alone, any hour may be a morning's or an evening's.
+            // Without further information an hour may be in the morning or in the evening.
             let ambiguous = if once && !draft.has_day() { 1..=11 } else { 1..=6 };
             if !time.certain && ambiguous.contains(&time.hour) {
                 self.doubt.add(0.12);
-                // Who speaks of one day and says "at 3" is hardly up at night.
+                // For a single day, "at 3" hardly means the night.
                 if once && time.hour <= 5 {
                     time.hour += 12;
                 }
@@ -111,7 +112,7 @@ impl Resolver<'_> {
         days &= !draft.except;
         let ends = draft.times.iter().filter(|time| time.ends_day).count();
         if ends > 0 && days != 0x7f {
-            // "every Monday at 24:00" is the beginning of Tuesday; another time besides would stay on Monday.
+            // "every Monday at 24:00" is the start of Tuesday; other times would remain on Monday.
             if ends < draft.times.len() {
                 return None;
             }
@@ -138,7 +139,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Numbers as cron lists them: "1,15", "6-8,11".
+/// Formats numbers as a cron list: "1,15", "6-8,11".
 pub(super) fn list(numbers: &[u8]) -> String {
     let mut numbers = numbers.to_vec();
     numbers.sort_unstable();

@@ -1,5 +1,5 @@
-//! A draft as one schedule, or nothing where it cannot be expressed: in `days` what repeats by days, weeks, months and
-//! years; in `within_day` what repeats within a day, in `once` what comes once.
+//! Resolves a draft to a schedule, or to nothing if it cannot be expressed: `days` handles recurrences by days, weeks,
+//! months and years, `within_day` those within a day, `once` single dates.
 
 mod days;
 mod fields;
@@ -13,10 +13,10 @@ use super::token::Unit;
 use crate::schedule::Schedule;
 use crate::spec::ScheduleSpec;
 use crate::zone::Zone;
-pub(super) use fields::ROUGH;
+pub(super) use fields::APPROXIMATION_DOUBT;
 use fields::{Doubt, Resolver};
 
-/// The schedule, and how much of it was assumed.
+/// Returns the schedule and the doubt due to assumptions.
 pub(super) fn resolve(draft: &Draft, now: Timestamp, zone: &Zone) -> Option<(Schedule, Doubt)> {
     if draft.impossible || draft.is_empty() {
         return None;
@@ -25,7 +25,7 @@ pub(super) fn resolve(draft: &Draft, now: Timestamp, zone: &Zone) -> Option<(Sch
     let mut resolver = Resolver { draft, now, zone, doubt: Doubt::default() };
     let spec = resolver.spec()?;
     let schedule = spec.check(zone).ok()?;
-    // A date that is over is no schedule.
+    // A date in the past is not a schedule.
     schedule.next_after(now, now)?;
     Some((schedule, resolver.doubt))
 }
@@ -38,7 +38,7 @@ impl Resolver<'_> {
             if names_minutes || draft.window.is_some() || !draft.months.is_empty() {
                 return None;
             }
-            // "Monday in two weeks"
+            // "Monday in two weeks".
             if let (Offset::Days(days), false, true) = (offset, draft.repeats, draft.names_one_day())
                 && draft.relative_day != Some(0)
             {
@@ -50,7 +50,7 @@ impl Resolver<'_> {
                 self.after(offset)
             };
         }
-        // Of two lengths that both repeat, one would be passed over.
+        // Two recurring durations would require ignoring one of them.
         let once_or_daily = matches!(draft.interval, None | Some((1, _)));
         if draft.further_days > 0 && draft.repeats
             || (draft.count_per.is_some() || draft.interval_seconds.is_some()) && !once_or_daily
@@ -59,7 +59,7 @@ impl Resolver<'_> {
             return None;
         }
         if names_minutes {
-            return self.within_days(i64::from(self.hours_of_rhythm()?) * 3600);
+            return self.within_days(i64::from(self.step_hours()?) * 3600);
         }
         if let Some((count, unit)) = draft.count_per {
             return self.counted(count, unit);
@@ -67,12 +67,12 @@ impl Resolver<'_> {
         if let Some(seconds) = draft.interval_seconds {
             return self.within_days(seconds);
         }
-        // "daily" as an adjective counts beside a time, where nothing else repeats.
+        // "daily" as an adjective counts only together with a time, if no other part recurs.
         let adjective = draft.adjective.filter(|_| !draft.repeats && (!draft.times.is_empty() || draft.part_repeats));
         match draft.interval.or(adjective) {
             Some((count, Unit::Second)) => self.within_days(i64::from(count)),
             Some((count, Unit::Minute)) => self.within_days(i64::from(count) * 60),
-            // "every 24h at 9am"
+            // "every 24h at 9am".
             Some((count, Unit::Hour)) if count > 0 && count % 24 == 0 && !draft.times.is_empty() => {
                 self.daily(count / 24)
             }

@@ -1,4 +1,4 @@
-//! One date and time to come.
+//! Single date and time in the future.
 
 use agentd_base::Timestamp;
 use jiff::ToSpan;
@@ -10,7 +10,7 @@ use super::fields::Resolver;
 use crate::spec::ScheduleSpec;
 
 impl Resolver<'_> {
-    /// "in 20 minutes", "in three days at 9am".
+    /// Resolves "in 20 minutes", "in three days at 9am".
     pub(super) fn after(&mut self, offset: Offset) -> Option<ScheduleSpec> {
         let draft = self.draft;
         let wall = self.zone.wall(self.now);
@@ -55,7 +55,7 @@ impl Resolver<'_> {
         self.at_wall(DateTime::new(date.year(), date.month(), date.day(), hour, minute, 0, 0).ok()?)
     }
 
-    /// One date and time to come.
+    /// Resolves a single date and time in the future.
     pub(super) fn once(&mut self, further_days: i64) -> Option<ScheduleSpec> {
         let draft = self.draft;
         let today = self.zone.wall(self.now).date();
@@ -67,9 +67,9 @@ impl Resolver<'_> {
             draft.relative_day.is_some(),
             draft.next_period.is_some(),
         ];
-        // "on Friday, March 20", "Friday the 20th": the date says it, the weekday must agree.
+        // "on Friday, March 20", "Friday the 20th": the date decides, the weekday must match.
         let dated_weekday = kinds[0] && (kinds[3] || kinds[2]);
-        // "the 3rd of next month", "Monday next week"
+        // "the 3rd of next month", "Monday next week".
         let of_period = match draft.next_period {
             Some(Unit::Month) => kinds[2] && !kinds[0],
             Some(_) => kinds[0] && !kinds[2] && draft.weekdays.count_ones() == 1 && !draft.next_weekday,
@@ -88,14 +88,14 @@ impl Resolver<'_> {
         if !draft.has_day() {
             return self.next_such_time(today);
         }
-        // "today" alone says nothing about when.
+        // "today" alone does not specify a time.
         let is_today = draft.relative_day == Some(0) && further_days == 0;
         if is_today && draft.times.is_empty() && draft.part.is_none() {
             return None;
         }
         let time = if is_today { self.time_of_today()? } else { self.one_time()? };
         if let Some(days) = draft.relative_day {
-            // "tonight at midnight" ends the day.
+            // "tonight at midnight" is the end of the day.
             let ends_day = is_today && !time.ends_day && (time.hour == 0 || (draft.tonight && time.hour < 5));
             let days = days + i64::from(ends_day) + further_days;
             return self.at_date(today.checked_add(days.days()).ok()?, time);
@@ -124,7 +124,7 @@ impl Resolver<'_> {
             for _ in 0..12 {
                 if let Ok(date) = Date::new(month.year(), month.month(), i8::try_from(*day).ok()?)
                     && (!dated_weekday || self.is_named_weekday(date))
-                    && let Some(spec) = self.at_date(date, time).filter(|spec| self.is_to_come(spec))
+                    && let Some(spec) = self.at_date(date, time).filter(|spec| self.is_future(spec))
                 {
                     return Some(spec);
                 }
@@ -132,12 +132,12 @@ impl Resolver<'_> {
             }
             return None;
         }
-        // Of several days one comes first, and the others would be passed over.
+        // Only one of several days would be used.
         if !draft.dates.is_empty() || !draft.month_days.is_empty() {
             return None;
         }
         if draft.weekdays.count_ones() != 1 {
-            // "this weekend"
+            // "this weekend".
             let saturday = self.coming(6, today)?;
             return if draft.weekdays == 0b100_0001 { self.at_date(saturday, time) } else { None };
         }
@@ -149,11 +149,11 @@ impl Resolver<'_> {
             return self.at_date(date.checked_add(further_days.days()).ok()?, time);
         }
         if draft.next_weekday && date.since(today).ok()?.get_days() < 6 {
-            // "next Friday" on a Tuesday is this week's for some and the week after for others.
+            // "next Friday" on a Tuesday means this week's for some people and the following one for others.
             self.doubt.add(0.1);
         }
         let spec = self.at_date(date, time)?;
-        if self.is_to_come(&spec) { Some(spec) } else { self.at_date(date.checked_add(7.days()).ok()?, time) }
+        if self.is_future(&spec) { Some(spec) } else { self.at_date(date.checked_add(7.days()).ok()?, time) }
     }
 
     fn on_calendar_date(
@@ -174,35 +174,35 @@ impl Resolver<'_> {
             if dated_weekday && !self.is_named_weekday(found) {
                 return None;
             }
-            if let Some(spec) = self.at_date(found, time).filter(|spec| self.is_to_come(spec)) {
+            if let Some(spec) = self.at_date(found, time).filter(|spec| self.is_future(spec)) {
                 return Some(spec);
             }
         }
         None
     }
 
-    /// "at 5pm": today or tomorrow. "at 3": the next three o'clock.
+    /// Resolves "at 5pm" to today or tomorrow, and "at 3" to the next three o'clock.
     fn next_such_time(&mut self, today: Date) -> Option<ScheduleSpec> {
         if self.draft.times.is_empty() {
             return None;
         }
         let time = self.one_time()?;
         let today_spec = self.at_date(today, time)?;
-        if self.is_to_come(&today_spec) {
+        if self.is_future(&today_spec) {
             return Some(today_spec);
         }
         self.at_date(today.tomorrow().ok()?, time)
     }
 
-    /// A time of today that is over but could be an afternoon's is one.
+    /// A time of today that has passed is interpreted as an afternoon if possible.
     fn time_of_today(&mut self) -> Option<ClockTime> {
         let time = self.one_time()?;
         let later = ClockTime { hour: time.hour + 12, ..time };
         if !time.certain && time.hour < 12 {
             let today = self.zone.wall(self.now).date();
-            let over = self.at_date(today, time).is_none_or(|spec| !self.is_to_come(&spec));
+            let over = self.at_date(today, time).is_none_or(|spec| !self.is_future(&spec));
             if over && time.hour > 6 {
-                // That it was meant is as unsure as of any hour that could be a morning's.
+                // Equally uncertain as any hour that could be in the morning.
                 self.doubt.add(0.12);
             }
             return Some(if over { later } else { time });
@@ -219,7 +219,7 @@ impl Resolver<'_> {
         from.checked_add(i64::from((weekday + 7 - today) % 7).days()).ok()
     }
 
-    fn is_to_come(&self, spec: &ScheduleSpec) -> bool {
+    fn is_future(&self, spec: &ScheduleSpec) -> bool {
         spec.check(self.zone).is_ok_and(|schedule| schedule.next_after(self.now, self.now).is_some())
     }
 }

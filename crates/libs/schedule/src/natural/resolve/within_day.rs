@@ -1,11 +1,11 @@
-//! What repeats several times a day, and "twice a week".
+//! Recurrences several times a day, and "twice a week".
 
 use super::super::token::Unit;
 use super::fields::{DAY_SECONDS, Resolver, list};
 use crate::spec::ScheduleSpec;
 
 impl Resolver<'_> {
-    /// "twice a day" and its like, at times that are usual.
+    /// Resolves "twice a day" and similar to common times.
     pub(super) fn counted(&mut self, count: u32, unit: Unit) -> Option<ScheduleSpec> {
         let draft = self.draft;
         if count == 1 || draft.times.len() == usize::try_from(count).ok()? {
@@ -54,7 +54,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// An interval of hours, minutes or seconds, perhaps within a part of the day or on some days.
+    /// Resolves an interval of hours, minutes or seconds, optionally limited to a part of the day or to some days.
     pub(super) fn within_days(&mut self, seconds: i64) -> Option<ScheduleSpec> {
         let draft = self.draft;
         let names_minutes = draft.each_hour || !draft.minutes.is_empty();
@@ -91,7 +91,7 @@ impl Resolver<'_> {
         Some(self.cron(&format!("{minute} {hours} * {} {days}", self.months_field())))
     }
 
-    /// The hours of the window in which all of these minutes, or none of them, lie within it, as cron writes them.
+    /// Returns the hours of the window that contain all of these minutes, in cron notation.
     fn hours_field(&self, minutes: &[u8], step: i64, is_daily: bool) -> Option<String> {
         let Some((start, end)) = self.draft.window else {
             return match step {
@@ -106,7 +106,7 @@ impl Resolver<'_> {
             minute if minute > greatest => start.hour + 1,
             _ => return None,
         };
-        // What comes several times an hour does not come at the full hour with which the window ends.
+        // Slots several times an hour exclude the full hour at which the window ends.
         let ends_before = end.minute < least || (end.minute == 0 && minutes.len() > 1);
         let last = match end.minute {
             _ if ends_before => end.hour.checked_sub(1),
@@ -121,7 +121,7 @@ impl Resolver<'_> {
                 _ => format!("{first}-{last}/{step}"),
             });
         }
-        // Over midnight: on which day the rest would be, only every day says.
+        // Windows over midnight are only unambiguous if they recur daily.
         let is_whole_day = last.is_some_and(|last| last + 1 >= first);
         if is_whole_day || step != 1 || !is_daily {
             return None;
@@ -130,8 +130,8 @@ impl Resolver<'_> {
         Some(list(&hours))
     }
 
-    /// Every how many hours the minutes of the hour are meant.
-    pub(super) fn hours_of_rhythm(&self) -> Option<u32> {
+    /// Returns the step in hours of the recurring minutes.
+    pub(super) fn step_hours(&self) -> Option<u32> {
         let draft = self.draft;
         let is_adjective = draft.adjective == Some((1, Unit::Hour));
         let is_hourly = draft.each_hour || draft.window.is_some() || is_adjective;

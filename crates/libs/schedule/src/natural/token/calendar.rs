@@ -41,7 +41,7 @@ pub(super) fn calendar(word: &str) -> Option<Kind> {
     Some(found)
 }
 
-/// In English and in German, and the abbreviation.
+/// English and German names, and the abbreviation.
 pub(super) const WEEKDAYS: [(&str, &str, &str); 7] = [
     ("sunday", "sonntag", "sun"),
     ("monday", "montag", "mon"),
@@ -93,7 +93,7 @@ fn month(word: &str) -> Option<u8> {
     })
 }
 
-/// "mo", "di": two letters that are a weekday only beside what shows it.
+/// Parses "mo", "di": two letters that are a weekday only in context.
 pub(in super::super) fn short_weekday(word: &str) -> Option<Kind> {
     let day = match word {
         "so" => 0,

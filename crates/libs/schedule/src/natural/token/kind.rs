@@ -1,6 +1,6 @@
-//! What words of time can be.
+//! Kinds of words about time.
 
-/// A unit of time.
+/// Unit of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Unit {
     Second,
@@ -13,7 +13,7 @@ pub(in super::super) enum Unit {
     Year,
 }
 
-/// A part of the day, which turns "at 8" into a morning's or an evening's.
+/// Part of the day, which determines whether "at 8" is in the morning or in the evening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Part {
     Morning,
@@ -24,7 +24,7 @@ pub(in super::super) enum Part {
 }
 
 impl Part {
-    /// The hour that is meant when none is named.
+    /// Default hour if none is named.
     pub(in super::super) const fn hour(self) -> u8 {
         match self {
             Self::Morning => 9,
@@ -35,7 +35,7 @@ impl Part {
         }
     }
 
-    /// Whether nobody calls this hour so: "5pm" is no morning's. Where people disagree, it is not.
+    /// Whether the hour clearly lies outside this part: "5pm" is not in the morning. False if usage varies.
     pub(in super::super) const fn excludes(self, hour: u8) -> bool {
         match self {
             Self::Morning => hour > 12,
@@ -47,17 +47,17 @@ impl Part {
     }
 }
 
-/// What a word can be. Words that can be two things have a kind of their own; the grammar decides by place.
+/// Kind of a word. Ambiguous words have kinds of their own; the grammar decides by position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Kind {
     Every,
     Other,
     Number(u32),
     Ordinal(u32),
-    /// "second": a unit and an ordinal.
+    /// "second": unit and ordinal.
     SecondWord,
     Unit(Unit),
-    /// 0 is Sunday. `repeats` for "Mondays", "montags".
+    /// 0 is Sunday. `repeats` is set for "Mondays", "montags".
     Weekday {
         day: u8,
         repeats: bool,
@@ -74,15 +74,15 @@ pub(in super::super) enum Kind {
         part: Part,
         repeats: bool,
     },
-    /// "morgen": tomorrow, or morning.
+    /// "morgen": tomorrow or morning.
     MorgenWord,
     Midnight,
-    /// "am": before noon, or the German "on the".
+    /// "am": before noon, or the German preposition.
     Am,
     Pm,
     /// Hour and minute with a colon.
     Clock(u8, u8),
-    /// Hour and minute with a dot, which may be something else.
+    /// Hour and minute with a dot, which is ambiguous.
     Dotted(u8, u8),
     /// ":15"
     MinutePast(u8),
@@ -92,7 +92,7 @@ pub(in super::super) enum Kind {
         day: u8,
     },
     Half,
-    /// "halb", which is half an hour before.
+    /// "halb": half an hour before the hour.
     HalfTo,
     Quarter,
     OneAndAHalf,
@@ -133,25 +133,25 @@ pub(in super::super) enum Kind {
     Times,
     Adverb(u32, Unit),
     Except,
-    /// "starting", "until further notice", "when": what no schedule holds.
+    /// "starting", "until further notice", "when": cannot be expressed in a schedule.
     Limit,
-    /// "sunset", "Easter", "public holiday": a time that moves, where a preposition makes it one.
+    /// "sunset", "Easter", "public holiday": a time that varies, if preceded by a preposition.
     Event,
-    /// "perhaps", "sometimes": whatever is said is not meant exactly.
+    /// "perhaps", "sometimes": makes the text imprecise.
     Vague,
-    /// "vorletzter", "-5": a day that no schedule holds, or a number that no time has.
+    /// "vorletzter", "-5": a day that cannot be expressed, or an invalid number.
     BeyondWords,
-    /// "always", "jeweils": what follows comes again.
+    /// "always", "jeweils": the following part recurs.
     Always,
     /// "Europe/London"
     ZoneName,
-    /// "EST", "GMT": a zone where a time stands before it.
+    /// "EST", "GMT": a zone if preceded by a time.
     ZoneWord,
     For,
     OClock,
     End,
     Beginning,
-    /// Says nothing about time and nothing against it.
+    /// Word unrelated to time.
     Filler,
     Unknown,
 }

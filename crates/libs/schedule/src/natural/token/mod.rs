@@ -1,4 +1,4 @@
-//! The words that matter when somebody speaks of time, in English and German.
+//! Vocabulary of time expressions in English and German.
 
 mod calendar;
 mod kind;
@@ -19,7 +19,7 @@ pub(super) fn kind_of(word: &str) -> Kind {
         .unwrap_or(Kind::Unknown)
 }
 
-/// "freitagabend" and "montagmorgens": a weekday and a part of the day in one word.
+/// Splits a weekday and a part of the day written as one word, such as "freitagabend" and "montagmorgens".
 pub(super) fn split_compound(word: &str) -> Option<(&str, &str)> {
     let (german, _) =
         calendar::WEEKDAYS.iter().find_map(|(_, german, _)| word.strip_prefix(german).map(|rest| (german, rest)))?;

@@ -1,4 +1,4 @@
-//! Numbers and ordinals, in digits and in words.
+//! Numbers and ordinals as digits and as words.
 
 const ENGLISH: [&str; 20] = [
     "zero",
@@ -44,10 +44,10 @@ const GERMAN: [&str; 20] = [
     "achtzehn",
     "neunzehn",
 ];
-/// From twenty on.
+/// Tens, starting at twenty.
 const ENGLISH_TENS: [&str; 8] = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
 const GERMAN_TENS: [&str; 8] = ["zwanzig", "dreißig", "vierzig", "fünfzig", "sechzig", "siebzig", "achtzig", "neunzig"];
-/// English ordinals and German stems that are not made from their number.
+/// English ordinals and German stems that are not derived from their number.
 const IRREGULAR: [(&str, u32); 10] = [
     ("first", 1),
     ("third", 3),
@@ -68,7 +68,7 @@ pub(super) fn number(word: &str) -> Option<u32> {
     if word == "couple" {
         return Some(2);
     }
-    // Without an ß on the keyboard.
+    // Spelling without ß.
     let german = word.replace("dreissig", "dreißig");
     place(&ENGLISH, word)
         .or_else(|| place(&GERMAN, word))
@@ -97,7 +97,7 @@ fn one_to_nine(words: &[&str], word: &str) -> Option<u32> {
     place(words, word).filter(|number| (1..=9).contains(number))
 }
 
-/// "dreieinhalb", in hundredths.
+/// Parses "dreieinhalb", in hundredths.
 pub(super) fn and_a_half(word: &str) -> Option<u32> {
     let whole = number(word.strip_suffix("einhalb")?)?;
     Some(whole.min(1000) * 100 + 50)
@@ -116,7 +116,7 @@ pub(super) fn ordinal(word: &str) -> Option<u32> {
     if let Some((_, number)) = IRREGULAR.iter().find(|(known, _)| *known == word || *known == german) {
         return Some(*number);
     }
-    // "twenty-second", "twentieth", "sixth"
+    // "twenty-second", "twentieth", "sixth".
     if let Some((ten, one)) = word.split_once('-') {
         let one = if one == "second" { Some(2) } else { ordinal(one).filter(|one| (1..=9).contains(one)) };
         return Some(tens(&ENGLISH_TENS, ten)? + one?);
@@ -127,7 +127,7 @@ pub(super) fn ordinal(word: &str) -> Option<u32> {
     if let Some(number) = word.strip_suffix("th").and_then(|cardinal| place(&ENGLISH, cardinal)) {
         return Some(number);
     }
-    // "zwanzigste", "zehnte"
+    // "zwanzigste", "zehnte".
     match german.strip_suffix("ste").and_then(number).filter(|number| *number >= 20) {
         None => german.strip_suffix("te").and_then(|cardinal| place(&GERMAN, cardinal)),
         found => found,

@@ -1,8 +1,8 @@
-//! Words as they are typed in a hurry.
+//! Correction of mistyped words.
 
 use super::{Kind, kind_of};
 
-/// Words long enough that a slip of one letter leaves no doubt.
+/// Words long enough that a single typing error is unambiguous.
 const OFTEN_MISTYPED: [&str; 62] = [
     "every",
     "weekday",
@@ -67,13 +67,13 @@ const OFTEN_MISTYPED: [&str; 62] = [
     "februar",
     "dezember",
 ];
-/// Words of their own that are one letter away from one of them.
+/// Words of their own that differ by one letter from a corrected word.
 const NOT_MISTYPED: [&str; 17] = [
     "ever", "jenen", "mourning", "moaning", "minuet", "minuets", "sundry", "montage", "weakly", "studen", "leaving",
     "mooring", "eventing", "dairy", "daisy", "dally", "doily",
 ];
 
-/// The word that was meant, where this one means nothing.
+/// Returns the intended word, if the word has no meaning of its own.
 pub(in super::super) fn corrected(word: &str) -> Option<String> {
     let meant = match word {
         "dayly" | "dailly" | "dialy" | "dailey" => "daily",
@@ -88,7 +88,7 @@ pub(in super::super) fn corrected(word: &str) -> Option<String> {
     if !meant.is_empty() {
         return Some(meant.to_owned());
     }
-    // Without umlauts on the keyboard.
+    // Spelling without umlauts.
     for (typed, letter) in [("ae", "ä"), ("oe", "ö"), ("ue", "ü"), ("a", "ä"), ("o", "ö"), ("u", "ü"), ("ss", "ß")]
     {
         if let Some(place) = word.find(typed) {
@@ -101,12 +101,12 @@ pub(in super::super) fn corrected(word: &str) -> Option<String> {
     if NOT_MISTYPED.contains(&word) || word.chars().count() < 4 {
         return None;
     }
-    let found = OFTEN_MISTYPED.iter().find(|meant| is_one_slip_away(word, meant))?;
+    let found = OFTEN_MISTYPED.iter().find(|meant| differs_by_one_typo(word, meant))?;
     Some((*found).to_owned())
 }
 
-/// One letter too many, too few, another, or two that changed places; the first letter is right.
-fn is_one_slip_away(typed: &str, meant: &str) -> bool {
+/// Whether the words differ by one inserted, missing, replaced or swapped letter; the first letter must match.
+fn differs_by_one_typo(typed: &str, meant: &str) -> bool {
     let (typed, meant): (Vec<char>, Vec<char>) = (typed.chars().collect(), meant.chars().collect());
     if typed.first() != meant.first() || typed.len().abs_diff(meant.len()) > 1 {
         return false;
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_is_put_right_and_another_word_left_alone() {
+    fn typing_errors_are_corrected_and_other_words_unchanged() {
         for (typed, meant) in
             [("evrey", "every"), ("thrusday", "thursday"), ("wednesdy", "wednesday"), ("mornning", "morning")]
         {

@@ -1,4 +1,4 @@
-//! Schedules in plain words: the collection of phrases, confidence, and nonsense.
+//! Plain language schedules: collection of phrases, confidence, and random text.
 
 mod numbers;
 
@@ -22,7 +22,7 @@ fn parse(text: &str) -> Option<Parsed> {
     parse_natural(text, now(), &berlin(), "en")
 }
 
-/// The schedule as the collection writes it.
+/// Formats the schedule as in the collection.
 fn written(schedule: &Schedule) -> String {
     match schedule {
         Schedule::Cron(cron) if *cron.zone() == berlin() => format!("cron {}", cron.expression().as_str()),
@@ -32,7 +32,7 @@ fn written(schedule: &Schedule) -> String {
     }
 }
 
-/// Why a phrase was not understood as it is meant; `None` when it was.
+/// Returns the reason why a phrase was misunderstood, or `None`.
 fn wrong(text: &str, meant: &str) -> Option<String> {
     let parsed = parse(text);
     let found = parsed.as_ref().map(|parsed| (written(&parsed.schedule), parsed.confidence));
@@ -54,46 +54,46 @@ fn phrases(set: &str) -> Vec<(&'static str, &'static str)> {
         .collect()
 }
 
-fn share_right(set: &str) -> (f64, Vec<String>) {
+fn accuracy(set: &str) -> (f64, Vec<String>) {
     let meant: Vec<_> = phrases(set).into_iter().filter(|(meant, _)| !["none", "unsure"].contains(meant)).collect();
     let wrong: Vec<String> = meant.iter().filter_map(|(meant, text)| wrong(text, meant)).collect();
     (1.0 - wrong.len() as f64 / meant.len() as f64, wrong)
 }
 
 #[test]
-fn phrases_that_were_at_hand_are_understood() {
-    let (share, wrong) = share_right("dev");
+fn development_phrases_are_understood() {
+    let (share, wrong) = accuracy("dev");
     assert!(share >= 0.95, "{share}: {wrong:#?}");
 }
 
 #[test]
-fn phrases_that_were_held_out_are_understood() {
-    let (share, wrong) = share_right("held");
+fn held_out_phrases_are_understood() {
+    let (share, wrong) = accuracy("held");
     assert!(share >= 0.95, "{share}: {wrong:#?}");
 }
 
 #[test]
-fn phrases_of_later_are_understood() {
-    let (share, wrong) = share_right("fresh");
+fn later_phrases_are_understood() {
+    let (share, wrong) = accuracy("fresh");
     assert!(share >= 0.95, "{share}: {wrong:#?}");
 }
 
 #[test]
-fn phrases_that_were_once_misread_are_understood() {
-    let (_, wrong) = share_right("reported");
+fn reported_phrases_are_understood() {
+    let (_, wrong) = accuracy("reported");
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]
-fn phrases_as_they_are_typed_in_a_hurry_are_understood() {
+fn informally_typed_phrases_are_understood() {
     for set in ["everyday", "unseen"] {
-        let (share, wrong) = share_right(set);
+        let (share, wrong) = accuracy(set);
         assert!(share >= 0.95, "{set}: {share}: {wrong:#?}");
     }
 }
 
 #[test]
-fn the_collection_is_as_large_as_it_should_be() {
+fn collection_has_the_minimum_size() {
     let all: Vec<_> = SETS.into_iter().flat_map(phrases).collect();
     assert!(all.iter().filter(|(meant, _)| !["none", "unsure"].contains(meant)).count() >= 150);
     assert!(all.iter().filter(|(meant, _)| *meant == "none").count() >= 30);
@@ -101,43 +101,43 @@ fn the_collection_is_as_large_as_it_should_be() {
 }
 
 #[test]
-fn what_is_no_schedule_is_not_claimed() {
+fn text_without_schedule_is_rejected() {
     let all = SETS.into_iter().flat_map(phrases).filter(|(meant, _)| ["none", "unsure"].contains(meant));
     let wrong: Vec<String> = all.filter_map(|(meant, text)| wrong(text, meant)).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]
-fn confidence_is_high_for_whole_sentences_and_lower_for_what_was_assumed_or_passed_over() {
+fn confidence_decreases_with_assumptions_and_unknown_words() {
     let confidence = |text: &str| parse(text).unwrap().confidence;
     for text in ["every weekday at 9", "every 5 minutes", "in 20 minutes", "tomorrow at 5pm", "jeden Tag um 7 Uhr"] {
         assert!(confidence(text) >= 0.9, "{text}: {}", confidence(text));
     }
-    // The time of day was not said.
+    // The time of day is missing.
     assert!(confidence("every Monday") < confidence("every Monday at 9am"));
-    // Morning or afternoon?
+    // The half of the day is ambiguous.
     assert!(confidence("every day at 5") < confidence("every day at 5pm"));
-    // This morning is over; was this evening meant?
+    // 9 in the morning has passed; the evening may be meant.
     assert!(confidence("today at 9") < confidence("today at 9pm"));
-    // Nobody knows which of the two is wrong, or when within the span.
+    // The text is contradictory, or specifies no time within the span.
     for text in ["every morning at 5pm", "every afternoon at 11", "from monday every day at 9", "every day at 8 to 10"]
     {
         assert!(confidence(text) < MIN_CONFIDENCE, "{text}: {}", confidence(text));
     }
-    // Words that were not understood.
+    // Unknown words.
     assert!(confidence("water the plants every day at 9am") < confidence("every day at 9am"));
-    // Every second day of the month is only nearly every other day.
+    // Every second day of the month is only approximately every other day.
     assert!(confidence("every other day at 6pm") < 0.9);
     // A hint of a time among many words.
     assert!(parse("meeting notes from the big room about Friday").is_none_or(|parsed| parsed.confidence < 0.5));
 }
 
 #[test]
-fn what_cron_does_not_hold_beyond_a_month_is_not_certain() {
+fn approximation_beyond_a_month_is_uncertain() {
     for text in ["every 10 days at 9am", "every 5 days at 6pm", "alle 10 Tage um 9 Uhr"] {
         assert!(parse(text).is_some_and(|parsed| parsed.confidence < MIN_CONFIDENCE), "{text}");
     }
-    // Seven days are a week, whose first day is that of the next such time; it is Tuesday, ten in the morning.
+    // Seven days are a week that starts on the day of the next such time; now is Tuesday, ten in the morning.
     for (text, meant) in [
         ("every 7 days at 11am", "cron 0 11 * * 2"),
         ("every 7 days at 9am", "cron 0 9 * * 3"),
@@ -148,14 +148,14 @@ fn what_cron_does_not_hold_beyond_a_month_is_not_certain() {
 }
 
 #[test]
-fn what_was_understood_is_said_in_the_language_that_was_asked_for() {
+fn description_uses_the_requested_language() {
     let text = |language: &str| parse_natural("every weekday at 9", now(), &berlin(), language).unwrap().human_readable;
     assert_eq!(text("en"), "At 09:00, Monday to Friday (Europe/Berlin)");
     assert_eq!(text("de-DE"), "Um 09:00 Uhr, Montag bis Freitag (Europe/Berlin)");
 }
 
 #[test]
-fn letters_and_white_space_do_not_matter() {
+fn letter_case_and_white_space_do_not_matter() {
     for text in ["EVERY WEEKDAY AT 9", "  every\tweekday \n at 9 ", "Every weekday at 9.", "“Every weekday at 9!”"]
     {
         assert_eq!(parse(text).map(|parsed| written(&parsed.schedule)).as_deref(), Some("cron 0 9 * * 1-5"), "{text}");
@@ -163,14 +163,14 @@ fn letters_and_white_space_do_not_matter() {
 }
 
 #[test]
-fn dates_follow_the_clock_and_the_zone() {
+fn dates_depend_on_the_clock_and_the_zone() {
     let at = |text: &str, now: &str, zone: &str| {
         let parsed = parse_natural(text, Timestamp::parse(now).unwrap(), &Zone::parse(zone).unwrap(), "en").unwrap();
         parsed.schedule.next_after(Timestamp::from_micros(0), Timestamp::from_micros(0)).unwrap().to_string()
     };
     assert_eq!(at("at 5pm", "2026-03-10T10:00:00Z", "Asia/Tokyo"), "2026-03-11T08:00:00.000Z");
     assert_eq!(at("tomorrow at 9am", "2026-03-10T16:00:00Z", "Asia/Tokyo"), "2026-03-12T00:00:00.000Z");
-    // A day on, over the change of the clocks: the same time on the wall.
+    // One day later, across a clock change: the same local time.
     assert_eq!(at("in 1 day", "2026-03-28T08:00:00Z", "Europe/Berlin"), "2026-03-29T07:00:00.000Z");
     assert_eq!(at("in 24 hours", "2026-03-28T08:00:00Z", "Europe/Berlin"), "2026-03-29T08:00:00.000Z");
     assert_eq!(at("on the 31st at noon", "2026-04-02T08:00:00Z", "UTC"), "2026-05-31T12:00:00.000Z");
@@ -178,18 +178,18 @@ fn dates_follow_the_clock_and_the_zone() {
 }
 
 #[test]
-fn a_text_that_is_too_long_is_not_looked_at() {
+fn too_long_text_is_rejected() {
     let padded = format!("every weekday at 9{}", " ".repeat(MAX_TEXT_LENGTH));
     assert_eq!(parse(&padded), None);
 }
 
 proptest! {
     #[test]
-    fn no_text_makes_it_panic(text in "\\PC{0,120}") {
+    fn parser_never_panics(text in "\\PC{0,120}") {
         let _ = parse(&text);
     }
 
-    /// Words that it knows, in any order: whatever it makes of them is a schedule that stands, and comes.
+    /// Known words in any order result in a valid schedule with a next slot, or none.
     #[test]
     fn known_words_in_any_order_make_valid_schedules_or_none(
         words in proptest::collection::vec(proptest::sample::select(vec![

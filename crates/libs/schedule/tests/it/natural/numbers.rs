@@ -1,4 +1,4 @@
-//! Numbers that were said: each is in the schedule, or the schedule is not certain.
+//! Every number in a text appears in the schedule, or the schedule is uncertain.
 
 use agentd_schedule::{MIN_CONFIDENCE, Parsed, Schedule};
 use proptest::prelude::*;
@@ -6,14 +6,14 @@ use proptest::sample::select;
 
 use super::{parse, written};
 
-/// Words, and the numbers one of which stands in the schedule for the one in them.
+/// Text with a number, and the numbers of which one must appear in the schedule.
 #[derive(Debug, Clone)]
 struct Said {
     words: String,
     stands_as: Vec<i64>,
 }
 
-/// One of `templates` with one of `numbers` in it, which stands in the schedule as it is or `offset` further.
+/// Generates one of `templates` with one of `numbers`, which must appear in the schedule as is or plus `offset`.
 fn said(
     numbers: impl Strategy<Value = i64> + 'static,
     templates: &'static [&'static str],
@@ -27,7 +27,7 @@ fn said(
         .boxed()
 }
 
-/// No three of them are in a row, which cron would write as a range.
+/// No three of them are consecutive, because cron would write them as a range.
 fn minute() -> impl Strategy<Value = i64> {
     (5..30i64).prop_map(|half| half * 2)
 }
@@ -58,7 +58,7 @@ fn detail() -> impl Strategy<Value = Said> {
         said(4..21i64, &["on day {}", "on the {}th", "am {}.", "am Tag {}", "day {}"], 0),
         said(0..24i64, &["at {}:00", "um {} Uhr", "at {}h"], 0),
         said(1..12i64, &["at {}pm"], 12),
-        // The last slot may come in the hour before.
+        // The last slot may be in the preceding hour.
         said(13..24i64, &["until {}", "bis {} Uhr"], -1),
         said(10..24i64, &["with {}", "plus {}", "and {}", "for {} times", "{}", "at spot {}", "or {}"], 0),
         said(2..9i64, &["and {} minutes", "and {} seconds", "the {}th hour", "x{}"], 0),
@@ -83,14 +83,14 @@ fn sentence() -> impl Strategy<Value = Vec<Said>> {
     })
 }
 
-/// All numbers of the expression and the text, and those of an interval in each of its units.
+/// Returns all numbers of the expression and the text, and those of an interval in each unit.
 fn numbers(parsed: &Parsed) -> Vec<i64> {
     let text = format!("{} {}", written(&parsed.schedule), parsed.human_readable);
     let digits = text.split(|letter: char| !letter.is_ascii_digit()).filter_map(|digits| digits.parse().ok());
     let mut found: Vec<i64> = digits.collect();
     if let Schedule::Every(every) = &parsed.schedule {
         let seconds = every.interval_seconds();
-        // "an hour and 20 minutes", "5 times an hour"
+        // "an hour and 20 minutes", "5 times an hour".
         found.extend([seconds / 60, seconds / 3_600, seconds / 86_400, seconds / 60 % 60, 3_600 / seconds]);
     }
     found
@@ -100,7 +100,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2048))]
 
     #[test]
-    fn every_number_that_is_said_is_in_the_schedule_or_it_is_not_certain(parts in sentence()) {
+    fn every_number_is_in_the_schedule_or_it_is_uncertain(parts in sentence()) {
         let text = parts.iter().map(|part| part.words.as_str()).collect::<Vec<_>>().join(" ");
         if let Some(parsed) = parse(&text).filter(|parsed| parsed.confidence >= MIN_CONFIDENCE) {
             let found = numbers(&parsed);
@@ -118,7 +118,7 @@ proptest! {
 }
 
 #[test]
-fn what_was_said_whole_is_certain_and_what_was_assumed_less_so() {
+fn complete_texts_are_certain_and_assumptions_reduce_confidence() {
     let certain = [
         ("every hour at min 11", "cron 11 * * * *"),
         ("every 12 hours at minute 50", "cron 50 */12 * * *"),

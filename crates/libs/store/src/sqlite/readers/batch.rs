@@ -1,4 +1,4 @@
-//! Rows on their way to whoever streams them.
+//! Batches of streamed rows.
 
 use tokio::sync::mpsc;
 
@@ -6,11 +6,11 @@ use crate::StoreError;
 use crate::row::Row;
 use crate::value::Value;
 
-/// Rows that are handed over at once, and their bytes.
+/// Maximum number of rows and bytes per batch.
 const BATCH_ROWS: usize = 64;
 const BATCH_BYTES: usize = 256 * 1024;
 
-/// Rows on their way from the thread that reads them.
+/// Batch of rows collected by the reading thread.
 pub(super) struct Batch {
     rows: Vec<Result<Row, StoreError>>,
     bytes: usize,
@@ -22,7 +22,7 @@ impl Batch {
         Self { rows: Vec::new(), bytes: 0, sender }
     }
 
-    /// Whether somebody still wants more.
+    /// Adds a row; returns whether the receiver still wants more.
     pub(super) fn push(&mut self, row: Row) -> bool {
         self.bytes += row.values.iter().map(Value::size).sum::<usize>();
         self.rows.push(Ok(row));
@@ -36,7 +36,7 @@ impl Batch {
     pub(super) fn end(mut self, read: Result<(), StoreError>) {
         self.rows.extend(read.err().map(Err));
         if !self.rows.is_empty() {
-            // An error means that nobody wants them.
+            // An error means that the receiver is gone.
             let _ = self.sender.blocking_send(self.rows);
         }
     }

@@ -1,10 +1,9 @@
-//! Connections that only read.
+//! Read-only connections.
 //!
-//! A statement runs on the thread that asks, because nearly all of them take less time than a hop to another
-//! thread and back. One that takes longer is interrupted, and asked again on a thread that may be kept waiting,
-//! so that no request holds up the others for long: reading changes nothing, so asking twice does no harm. What
-//! was too long once begins there, and so does everything for a while when the disk is slow, because SQLite does
-//! not look at the clock while it waits for a page.
+//! A statement runs on the calling thread, because nearly all of them take less time than a switch to another thread
+//! and back. One that takes longer is interrupted and rerun on a blocking thread, so that no request delays others;
+//! this is safe because statements only read. A statement that was interrupted once starts on a blocking thread. While
+//! the disk is slow all statements do, because SQLite does not check the time while it waits for a page.
 
 mod batch;
 mod time_limit;
@@ -32,34 +31,34 @@ use crate::value::Value;
 use crate::{Args, Sql, StoreError};
 
 const READERS: u32 = 4;
-const ACQUIRED_IN: Duration = Duration::from_secs(30);
-/// A reader that was idle this long gives its memory back when another one is let go, or when the daemon rests.
-const IDLE: Duration = Duration::from_secs(30);
-const STATEMENTS: usize = 128;
-/// Its cache stays small, nothing is mapped.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Idle time after which a reader is closed, when another one is returned or when the daemon is idle.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+const STATEMENT_CACHE_CAPACITY: usize = 128;
+/// Keeps the cache small and disables memory mapping.
 const SETTINGS: &str = "PRAGMA cache_size = -512; PRAGMA mmap_size = 0; PRAGMA query_only = ON;";
-/// Steps of SQLite's machine between two looks at the clock: some ten microseconds.
-const STEPS_A_LOOK: i32 = 500;
-/// Nothing takes that long but waiting for the disk.
-const SLOW: Duration = Duration::from_millis(20);
-/// For how long nobody is asked to wait for the disk then.
-const SLOW_FOR: Duration = Duration::from_secs(2);
-/// After so much work on the threads of others they have their turn.
+/// SQLite virtual machine steps between two time checks: about ten microseconds.
+const STEPS_PER_TIME_CHECK: i32 = 500;
+/// Time on the calling thread that only a slow disk explains.
+const SLOW_THRESHOLD: Duration = Duration::from_millis(20);
+/// Time for which all statements then run on blocking threads.
+const SLOW_PERIOD: Duration = Duration::from_secs(2);
+/// Total time on calling threads after which the task yields.
 const YIELD_AFTER: Duration = Duration::from_millis(2);
-/// Statements of which is known that they take long, and after how many times one may show that it no longer does.
-const LONG_ONES: usize = 256;
-const LONG_TIMES: u32 = 64;
-/// Batches of a stream that may wait.
-const BATCHES: usize = 2;
+/// Maximum number of remembered long statements, and number of runs after which one is tried inline again.
+const MAX_LONG_STATEMENTS: usize = 256;
+const LONG_STATEMENT_RUNS: u32 = 64;
+/// Maximum number of buffered batches of a stream.
+const STREAM_BUFFER_BATCHES: usize = 2;
 
 #[derive(Debug)]
 struct Inner {
     path: PathBuf,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     idle: Mutex<Vec<Idle>>,
     is_closed: AtomicBool,
     slow_until: Mutex<Option<Instant>>,
-    /// Statements run on the thread that asks, however long they take.
+    /// Statements run on the calling thread regardless of their duration.
     is_simulated: bool,
 }
 
@@ -73,52 +72,52 @@ struct Idle {
 struct Open {
     connection: Connection,
     limit: Arc<TimeLimit>,
-    /// By the hash of their text, how often they were asked elsewhere.
-    long_ones: HashMap<u64, u32>,
-    /// On the threads of those who asked, since they last had their turn.
+    /// Number of runs on blocking threads, by hash of the statement text.
+    long_statements: HashMap<u64, u32>,
+    /// Time spent on calling threads since the last yield.
     spent: Duration,
 }
 
-/// Cheap to clone.
+/// Pool of reader connections. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Readers(Arc<Inner>);
 
-/// A connection, for as long as somebody reads with it.
+/// Connection checked out of the pool.
 pub(crate) struct Reader {
     readers: Readers,
-    /// Away while a thread works with it; lost if nobody waited for that thread.
-    held: Option<Held>,
+    /// Absent while a blocking thread uses it; lost if the caller did not wait for that thread.
+    checked_out: Option<CheckedOut>,
     is_snapshot: bool,
-    /// Not to be used by others after this.
+    /// The connection is not returned to the pool.
     is_suspect: bool,
 }
 
-/// What is asked of a connection: a statement and its values.
-type Ask<T> = fn(&Connection, &str, &[Value]) -> Result<T, StoreError>;
+/// Operation on a connection with a statement and its values.
+type Operation<T> = fn(&Connection, &str, &[Value]) -> Result<T, StoreError>;
 
-struct Held {
+struct CheckedOut {
     open: Open,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Readers {
     pub(super) fn new(path: PathBuf, is_simulated: bool) -> Self {
-        let places = Arc::new(Semaphore::new(READERS as usize));
+        let permits = Arc::new(Semaphore::new(READERS as usize));
         let is_closed = AtomicBool::new(false);
         let (idle, slow_until) = (Mutex::default(), Mutex::default());
-        Self(Arc::new(Inner { path, places, idle, is_closed, slow_until, is_simulated }))
+        Self(Arc::new(Inner { path, permits, idle, is_closed, slow_until, is_simulated }))
     }
 
     pub(crate) async fn acquire(&self) -> Result<Reader, StoreError> {
         if self.0.is_closed.load(Ordering::Acquire) {
             return Err(StoreError::Closed);
         }
-        let place = match Arc::clone(&self.0.places).try_acquire_owned() {
-            Ok(place) => place,
+        let permit = match Arc::clone(&self.0.permits).try_acquire_owned() {
+            Ok(permit) => permit,
             Err(TryAcquireError::Closed) => return Err(StoreError::Closed),
             Err(TryAcquireError::NoPermits) => {
-                let waiting = Arc::clone(&self.0.places).acquire_owned();
-                tokio::time::timeout(ACQUIRED_IN, waiting)
+                let waiting = Arc::clone(&self.0.permits).acquire_owned();
+                tokio::time::timeout(ACQUIRE_TIMEOUT, waiting)
                     .await
                     .map_err(|_| StoreError::Unavailable {
                         reason: "no connection became free in time".to_owned(),
@@ -128,39 +127,39 @@ impl Readers {
             }
         };
         let idle = self.0.idle.lock().pop();
-        let held = match idle {
-            Some(idle) => Held { open: idle.open, _place: place },
-            None if self.0.is_simulated => Held { open: Open::new(&self.0.path)?, _place: place },
+        let checked_out = match idle {
+            Some(idle) => CheckedOut { open: idle.open, _permit: permit },
+            None if self.0.is_simulated => CheckedOut { open: Open::new(&self.0.path)?, _permit: permit },
             None => {
                 let path = self.0.path.clone();
-                // The place goes along: whoever closes waits for a file that is being opened, too.
-                let open = move || Ok::<_, StoreError>(Held { open: Open::new(&path)?, _place: place });
+                // The permit moves along: closing waits for files that are being opened as well.
+                let open = move || Ok::<_, StoreError>(CheckedOut { open: Open::new(&path)?, _permit: permit });
                 spawn_blocking(open).await.map_err(|_| StoreError::Closed)??
             }
         };
-        Ok(Reader { readers: self.clone(), held: Some(held), is_snapshot: false, is_suspect: false })
+        Ok(Reader { readers: self.clone(), checked_out: Some(checked_out), is_snapshot: false, is_suspect: false })
     }
 
-    /// A transaction that sees one state.
+    /// Begins a transaction that sees one consistent state.
     pub(crate) async fn begin(&self) -> Result<Reader, StoreError> {
         let mut reader = self.acquire().await?;
-        reader.held()?.open.connection.execute_batch("BEGIN")?;
+        reader.checked_out()?.open.connection.execute_batch("BEGIN")?;
         reader.is_snapshot = true;
         Ok(reader)
     }
 
     pub(super) fn release_idle(&self) {
-        // Closed after the lock is let go.
+        // Closed after the lock is released.
         let idle = std::mem::take(&mut *self.0.idle.lock());
         drop(idle);
     }
 
-    /// Waits for whoever reads.
+    /// Waits for all readers and closes the pool.
     pub(super) async fn close(&self) {
         self.0.is_closed.store(true, Ordering::Release);
-        // An error means that it was closed before.
-        let all = self.0.places.acquire_many(READERS).await;
-        self.0.places.close();
+        // An error means that the pool is closed already.
+        let all = self.0.permits.acquire_many(READERS).await;
+        self.0.permits.close();
         self.release_idle();
         drop(all);
     }
@@ -174,14 +173,14 @@ impl Readers {
         is_slow
     }
 
-    fn give_back(&self, held: Held) {
+    fn return_idle(&self, checked_out: CheckedOut) {
         let now = Instant::now();
         let mut stale = Vec::new();
         {
             let mut idle = self.0.idle.lock();
-            idle.push(Idle { open: held.open, since: now });
-            // The one that was used last is used next, so the others grow old at the beginning.
-            let old = idle.iter().take_while(|idle| now.duration_since(idle.since) >= IDLE).count();
+            idle.push(Idle { open: checked_out.open, since: now });
+            // The most recently used connection is reused first, so stale ones are at the front.
+            let old = idle.iter().take_while(|idle| now.duration_since(idle.since) >= IDLE_TIMEOUT).count();
             stale.extend(idle.drain(..old));
         }
         if self.0.is_closed.load(Ordering::Acquire) {
@@ -194,26 +193,26 @@ impl Open {
     fn new(path: &Path) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;
-        // Nobody waits for a lock on the thread of others; that is done elsewhere.
+        // Never waits for a lock on the calling thread; blocking threads do that.
         connection.busy_timeout(Duration::ZERO)?;
-        direct::keep_plans(&connection)?;
-        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        direct::enable_stable_plans(&connection)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENT_CACHE_CAPACITY);
         connection.execute_batch(SETTINGS)?;
         let limit = Arc::new(TimeLimit::new());
         let watched = Arc::clone(&limit);
-        connection.progress_handler(STEPS_A_LOOK, Some(move || watched.is_over()))?;
-        // Reads the schema here, where nobody else waits for the thread.
+        connection.progress_handler(STEPS_PER_TIME_CHECK, Some(move || watched.is_over()))?;
+        // Loads the schema here, where no other task waits for the thread.
         direct::fetch(&connection, "SELECT 1 FROM sqlite_schema LIMIT 1", &[])?;
-        Ok(Self { connection, limit, long_ones: HashMap::new(), spent: Duration::ZERO })
+        Ok(Self { connection, limit, long_statements: HashMap::new(), spent: Duration::ZERO })
     }
 }
 
 impl Open {
-    /// Asks here and now; `None` when that takes too long, or when another program holds a lock.
-    fn try_ask<T>(&mut self, sql: &Sql, values: &[Value], ask: Ask<T>) -> Option<Result<T, StoreError>> {
+    /// Runs a statement inline; returns `None` if it takes too long or another process holds a lock.
+    fn try_run_inline<T>(&mut self, sql: &Sql, values: &[Value], run: Operation<T>) -> Option<Result<T, StoreError>> {
         let began = Instant::now();
         self.limit.begin();
-        let answer = ask(&self.connection, &sql.0, values);
+        let answer = run(&self.connection, &sql.0, values);
         let was_over = self.limit.end();
         self.spent += began.elapsed();
         match &answer {
@@ -227,24 +226,24 @@ impl Open {
     }
 
     fn is_long(&mut self, sql: &Sql) -> bool {
-        if self.long_ones.is_empty() {
+        if self.long_statements.is_empty() {
             return false;
         }
         let key = hash(sql);
-        let Some(times) = self.long_ones.get_mut(&key) else { return false };
+        let Some(times) = self.long_statements.get_mut(&key) else { return false };
         *times += 1;
-        if *times < LONG_TIMES {
+        if *times < LONG_STATEMENT_RUNS {
             return true;
         }
-        self.long_ones.remove(&key);
+        self.long_statements.remove(&key);
         false
     }
 
     fn note_long(&mut self, sql: &Sql) {
-        if self.long_ones.len() >= LONG_ONES {
-            self.long_ones.clear();
+        if self.long_statements.len() >= MAX_LONG_STATEMENTS {
+            self.long_statements.clear();
         }
-        self.long_ones.insert(hash(sql), 0);
+        self.long_statements.insert(hash(sql), 0);
     }
 }
 
@@ -256,91 +255,91 @@ fn hash(sql: &Sql) -> u64 {
 
 impl Reader {
     pub(crate) async fn fetch(&mut self, sql: Sql, args: Args) -> Result<Vec<Row>, StoreError> {
-        self.ask(sql, args, direct::fetch).await
+        self.run(sql, args, direct::fetch).await
     }
 
     pub(crate) async fn execute(&mut self, sql: Sql, args: Args) -> Result<u64, StoreError> {
-        self.ask(sql, args, direct::execute).await
+        self.run(sql, args, direct::execute).await
     }
 
     pub(crate) fn script(&mut self, text: &str) -> Result<(), StoreError> {
-        Ok(self.held()?.open.connection.execute_batch(text)?)
+        Ok(self.checked_out()?.open.connection.execute_batch(text)?)
     }
 
-    fn held(&mut self) -> Result<&mut Held, StoreError> {
-        let held = self.held.as_mut().ok_or(StoreError::Closed)?;
-        if self.is_snapshot && held.open.connection.is_autocommit() {
-            // SQLite gave the transaction up when reading failed: what comes next would be of another state.
+    fn checked_out(&mut self) -> Result<&mut CheckedOut, StoreError> {
+        let checked_out = self.checked_out.as_mut().ok_or(StoreError::Closed)?;
+        if self.is_snapshot && checked_out.open.connection.is_autocommit() {
+            // SQLite rolled back after a failed read: further reads would see another state.
             return Err(StoreError::Closed);
         }
-        Ok(held)
+        Ok(checked_out)
     }
 
-    async fn ask<T: Send + 'static>(&mut self, sql: Sql, args: Args, ask: Ask<T>) -> Result<T, StoreError> {
+    async fn run<T: Send + 'static>(&mut self, sql: Sql, args: Args, run: Operation<T>) -> Result<T, StoreError> {
         let values = args.into_values()?;
         if self.readers.0.is_simulated {
-            return ask(&self.held()?.open.connection, &sql.0, &values);
+            return run(&self.checked_out()?.open.connection, &sql.0, &values);
         }
         let is_slow = self.readers.is_slow();
-        let open = &mut self.held()?.open;
+        let open = &mut self.checked_out()?.open;
         if open.spent >= YIELD_AFTER {
             open.spent = Duration::ZERO;
             tokio::task::yield_now().await;
         }
-        let open = &mut self.held()?.open;
-        let inline = if is_slow || open.is_long(&sql) { None } else { open.try_ask(&sql, &values, ask) };
-        if open.spent >= SLOW {
-            *self.readers.0.slow_until.lock() = Some(Instant::now() + SLOW_FOR);
+        let open = &mut self.checked_out()?.open;
+        let inline = if is_slow || open.is_long(&sql) { None } else { open.try_run_inline(&sql, &values, run) };
+        if open.spent >= SLOW_THRESHOLD {
+            *self.readers.0.slow_until.lock() = Some(Instant::now() + SLOW_PERIOD);
         }
         let answer = match inline {
             Some(answer) => answer,
-            None => self.ask_elsewhere(sql, values, ask).await,
+            None => self.run_blocking(sql, values, run).await,
         };
         self.is_suspect |= answer.as_ref().is_err_and(StoreError::is_unavailable);
         answer
     }
 
-    async fn ask_elsewhere<T: Send + 'static>(
+    async fn run_blocking<T: Send + 'static>(
         &mut self,
         sql: Sql,
         values: Vec<Value>,
-        ask: Ask<T>,
+        run: Operation<T>,
     ) -> Result<T, StoreError> {
-        let held = self.held.take().ok_or(StoreError::Closed)?;
-        let mut awaited = Awaited(Some(Arc::clone(&held.open.limit)));
+        let checked_out = self.checked_out.take().ok_or(StoreError::Closed)?;
+        let mut awaited = InterruptOnDrop(Some(Arc::clone(&checked_out.open.limit)));
         let asked = spawn_blocking(move || {
-            let connection = &held.open.connection;
+            let connection = &checked_out.open.connection;
             let answer = connection
                 .busy_timeout(direct::BUSY_TIMEOUT)
                 .map_err(StoreError::from)
-                .and_then(|()| ask(connection, &sql.0, &values));
+                .and_then(|()| run(connection, &sql.0, &values));
             let calm = connection.busy_timeout(Duration::ZERO);
-            (held, answer.and_then(|answer| calm.map(|()| answer).map_err(StoreError::from)))
+            (checked_out, answer.and_then(|answer| calm.map(|()| answer).map_err(StoreError::from)))
         });
         let asked = asked.await;
         awaited.0 = None;
-        let (held, answer) = asked.map_err(|_| StoreError::Closed)?;
-        self.held = Some(held);
+        let (checked_out, answer) = asked.map_err(|_| StoreError::Closed)?;
+        self.checked_out = Some(checked_out);
         answer
     }
 
-    /// Rows as they come, read by a thread that waits while nobody takes them. Who does not take all of them
-    /// cannot go on with this reader.
+    /// Returns a stream of rows, read by a thread that waits while the receiver does not take them. A reader whose
+    /// stream was not consumed completely cannot be used again.
     pub(crate) fn stream(
         &mut self,
         sql: Sql,
         args: Args,
     ) -> Result<BoxStream<'_, Result<Row, StoreError>>, StoreError> {
         let values = args.into_values()?;
-        self.held()?;
-        let held = self.held.take().ok_or(StoreError::Closed)?;
-        let awaited = Awaited(Some(Arc::clone(&held.open.limit)));
-        let (sender, batches) = mpsc::channel(BATCHES);
+        self.checked_out()?;
+        let checked_out = self.checked_out.take().ok_or(StoreError::Closed)?;
+        let awaited = InterruptOnDrop(Some(Arc::clone(&checked_out.open.limit)));
+        let (sender, batches) = mpsc::channel(STREAM_BUFFER_BATCHES);
         let reading = spawn_blocking(move || {
             let mut batch = Batch::new(sender);
-            let read = direct::each(&held.open.connection, &sql.0, &values, |row| batch.push(row));
+            let read = direct::each(&checked_out.open.connection, &sql.0, &values, |row| batch.push(row));
             batch.end(read);
-            held
+            checked_out
         });
         let state = Streaming { reader: self, reading: Some(reading), batches, awaited };
         Ok(stream::unfold(state, Streaming::next).flat_map(stream::iter).boxed())
@@ -349,9 +348,9 @@ impl Reader {
 
 struct Streaming<'r> {
     reader: &'r mut Reader,
-    reading: Option<tokio::task::JoinHandle<Held>>,
+    reading: Option<tokio::task::JoinHandle<CheckedOut>>,
     batches: mpsc::Receiver<Vec<Result<Row, StoreError>>>,
-    awaited: Awaited,
+    awaited: InterruptOnDrop,
 }
 
 impl Streaming<'_> {
@@ -360,11 +359,11 @@ impl Streaming<'_> {
             self.reader.is_suspect |= batch.iter().any(Result::is_err);
             return Some((batch, self));
         }
-        self.reader.held = self.reading.take()?.await.ok();
+        self.reader.checked_out = self.reading.take()?.await.ok();
         self.awaited.0 = None;
-        match self.reader.held {
+        match self.reader.checked_out {
             Some(_) => None,
-            // The thread panicked: what came is not all.
+            // The thread panicked, so the rows are incomplete.
             None => Some((vec![Err(StoreError::Closed)], self)),
         }
     }
@@ -372,19 +371,19 @@ impl Streaming<'_> {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        let Some(held) = self.held.take() else { return };
-        held.open.limit.end();
-        let is_over = !self.is_snapshot || held.open.connection.execute_batch("ROLLBACK").is_ok();
+        let Some(checked_out) = self.checked_out.take() else { return };
+        checked_out.open.limit.end();
+        let is_over = !self.is_snapshot || checked_out.open.connection.execute_batch("ROLLBACK").is_ok();
         if is_over && !self.is_suspect {
-            self.readers.give_back(held);
+            self.readers.return_idle(checked_out);
         }
     }
 }
 
-/// Somebody waits for what another thread reads. When nobody does any more, it stops.
-struct Awaited(Option<Arc<TimeLimit>>);
+/// Interrupts the read of another thread when the caller no longer waits for it.
+struct InterruptOnDrop(Option<Arc<TimeLimit>>);
 
-impl Drop for Awaited {
+impl Drop for InterruptOnDrop {
     fn drop(&mut self) {
         if let Some(limit) = self.0.take() {
             limit.is_abandoned.store(true, Ordering::Relaxed);

@@ -1,19 +1,19 @@
-//! How long a statement may hold the thread that asked it.
+//! Time limit of statements on the calling thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a statement may take from whoever else is waiting for the thread.
-const INLINE: Duration = Duration::from_millis(1);
+/// Maximum time of a statement on the calling thread.
+const INLINE_LIMIT: Duration = Duration::from_millis(1);
 
-/// How long a statement may hold the thread that it runs on.
+/// Time limit checked by SQLite's progress handler.
 #[derive(Debug)]
 pub(super) struct TimeLimit {
     epoch: Instant,
-    /// Nanoseconds after `epoch`; [`NEVER`] while nothing is limited.
+    /// Nanoseconds after `epoch`; [`NEVER`] if there is no limit.
     until: AtomicU64,
     was_over: AtomicBool,
-    /// Nobody waits any more; the connection is not used again.
+    /// The caller is gone; the connection is not used again.
     pub(super) is_abandoned: AtomicBool,
 }
 
@@ -35,10 +35,10 @@ impl TimeLimit {
 
     pub(super) fn begin(&self) {
         self.was_over.store(false, Ordering::Relaxed);
-        self.until.store(self.now() + INLINE.as_nanos() as u64, Ordering::Relaxed);
+        self.until.store(self.now() + INLINE_LIMIT.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Asked by SQLite as it goes.
+    /// Whether to interrupt the statement; called by SQLite's progress handler.
     pub(super) fn is_over(&self) -> bool {
         if self.is_abandoned.load(Ordering::Relaxed) {
             return true;
@@ -51,7 +51,7 @@ impl TimeLimit {
         is_over
     }
 
-    /// Lifts the limit; answers whether it was met.
+    /// Lifts the limit; returns whether it was exceeded.
     pub(super) fn end(&self) -> bool {
         self.until.store(NEVER, Ordering::Relaxed);
         self.was_over.load(Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! What must be there, and what must not, after whatever happened.
+//! Invariants that must hold after every fault.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use agentd_store::{Db, Dialect, Read, StoreError, args};
 
 use super::load::{CONSUMER, CREDENTIAL, Ledger, PARTS, QUEUE, write_again};
 
-/// After what.
+/// Event that precedes the check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum After {
-    /// The relaxed class survives it.
+    /// Writes of the relaxed class survive it.
     Kill,
     PowerCut,
 }
@@ -22,8 +22,8 @@ async fn number(read: &mut Read, sql: String) -> Result<i64, StoreError> {
     read.fetch_one(sql, args![]).await?.first()
 }
 
-/// Looks at a database that was just opened; answers what is wrong with it.
-pub(super) async fn look(db: &Db, ledger: &Ledger, after: After) -> Result<Vec<String>, StoreError> {
+/// Checks a freshly opened database and returns the violations.
+pub(super) async fn check(db: &Db, ledger: &Ledger, after: After) -> Result<Vec<String>, StoreError> {
     let mut read = db.read().await?;
     let mut wrong = Vec::new();
     let checks: &[&str] = match db.dialect() {
@@ -84,7 +84,7 @@ pub(super) async fn look(db: &Db, ledger: &Ledger, after: After) -> Result<Vec<S
     Ok(wrong)
 }
 
-/// As one number: thousands of parts, hundreds of events, tens of items, answers.
+/// Condenses the expected rows to one number: thousands of parts, hundreds of events, tens of items, answers.
 fn counts(key: &str) -> String {
     format!(
         "SELECT (SELECT COUNT(*) FROM parts WHERE write_key = '{key}') * 1000 \
@@ -94,11 +94,11 @@ fn counts(key: &str) -> String {
     )
 }
 
-/// Everybody who got no answer asks again; then all is there once.
-pub(super) async fn repeat(db: &Db, ledger: &mut Ledger) -> Result<Vec<String>, StoreError> {
+/// Repeats all unanswered requests, after which everything exists exactly once.
+pub(super) async fn repeat_unanswered(db: &Db, ledger: &mut Ledger) -> Result<Vec<String>, StoreError> {
     for key in ledger.asked.clone() {
         write_again(db, &key).await?;
         ledger.written.insert(key);
     }
-    look(db, ledger, After::PowerCut).await
+    check(db, ledger, After::PowerCut).await
 }

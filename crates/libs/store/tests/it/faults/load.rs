@@ -1,5 +1,5 @@
-//! What the store is asked for meanwhile: transactions of many requests, tokens of streams, a reader of the outbox,
-//! workers of a queue; and what it said that it did.
+//! Load on the store: transactions of many requests, stream tokens, an outbox reader and queue workers; and a ledger of
+//! acknowledged results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,17 +20,17 @@ pub(super) const TABLES: &[&str] = &[
 pub(super) const CONSUMER: &str = "reader";
 pub(super) const QUEUE: &str = "work";
 pub(super) const CREDENTIAL: &str = "key_1";
-/// Rows that a write has in its table.
+/// Number of rows of a write in its table.
 pub(super) const PARTS: i64 = 3;
 
 const ROUNDS: u32 = 6;
-const WRITES_A_ROUND: u32 = 8;
-const TOKENS_A_ROUND: u32 = 3;
+const WRITES_PER_ROUND: u32 = 8;
+const TOKENS_PER_ROUND: u32 = 3;
 const LEASE: Duration = Duration::from_secs(30);
-/// So many that the log is copied back beside the commits.
+/// Enough bytes to start a concurrent checkpoint.
 const LARGE_BYTES: usize = 9 << 20;
 
-/// What was asked, and what was answered with success.
+/// Ledger of requests and of results that were acknowledged.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     pub(super) asked: BTreeSet<String>,
@@ -39,16 +39,16 @@ pub(super) struct Ledger {
     pub(super) tokens: BTreeSet<String>,
     pub(super) heard: BTreeSet<String>,
     pub(super) finished: BTreeSet<String>,
-    /// Answers that no caller should get.
+    /// Responses that no caller should receive.
     pub(super) violations: Vec<String>,
-    /// Errors that were answered, by their code.
+    /// Reported errors, by code.
     pub(super) errors: BTreeMap<String, u32>,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Load {
     pub(super) ledger: Arc<Mutex<Ledger>>,
-    /// What no daemon does: for the proof that it would be seen.
+    /// Deliberate misbehaviour, to prove that it would be detected.
     answers_before_commit: bool,
     writes_much: bool,
 }
@@ -58,7 +58,7 @@ fn recorder(key: &str) -> Recorder<String> {
     Recorder::new(CREDENTIAL, key, "POST /writes", [7; 32], render)
 }
 
-/// All that one request does, in one transaction.
+/// Performs all work of one request in one transaction.
 async fn write(tx: &mut Tx, key: &str) -> Result<(), StoreError> {
     for part in 0..PARTS {
         let filler = format!("{key} {part} ").repeat(60);
@@ -77,25 +77,25 @@ impl Load {
         Self { ledger: Arc::default(), answers_before_commit, writes_much }
     }
 
-    /// A part of the load; the database is closed and opened again between the parts.
-    pub(super) async fn carry_out(&self, db: &Db, part: u32) {
+    /// Runs a part of the load; the database is reopened between the parts.
+    pub(super) async fn run_part(&self, db: &Db, part: u32) {
         for round in 0..ROUNDS {
             let name = format!("{part}.{round}");
-            let tokens = (0..TOKENS_A_ROUND).map(|token| self.token(db, format!("{name}.before.{token}")));
+            let tokens = (0..TOKENS_PER_ROUND).map(|token| self.token(db, format!("{name}.before.{token}")));
             join_all(tokens).await;
-            let writes = (0..WRITES_A_ROUND).map(|write| self.write(db, format!("{name}.{write}"), write % 4 == 3));
+            let writes = (0..WRITES_PER_ROUND).map(|write| self.write(db, format!("{name}.{write}"), write % 4 == 3));
             join_all(writes).await;
             self.read(db).await;
-            self.hear(db).await;
+            self.read_outbox(db).await;
             self.work(db).await;
             if self.writes_much && (part, round) == (1, 2) {
                 self.write_much(db).await;
             }
-            join_all((0..TOKENS_A_ROUND).map(|token| self.token(db, format!("{name}.after.{token}")))).await;
+            join_all((0..TOKENS_PER_ROUND).map(|token| self.token(db, format!("{name}.after.{token}")))).await;
         }
     }
 
-    /// A request with a key of its own. Some change their mind at the end, and leave nothing.
+    /// Performs a request with its own key. Some roll back at the end and leave nothing.
     async fn write(&self, db: &Db, key: String, gives_up: bool) {
         {
             let mut ledger = self.ledger.lock();
@@ -134,7 +134,7 @@ impl Load {
         self.note(answer.map(|_| token), |ledger| &mut ledger.tokens);
     }
 
-    /// What was acknowledged can be read at once.
+    /// Checks that acknowledged writes are immediately readable.
     async fn read(&self, db: &Db) {
         let known = self.ledger.lock().written.clone();
         let read = async {
@@ -154,8 +154,8 @@ impl Load {
         }
     }
 
-    /// Reads the outbox, notes each event, and moves on, in one transaction.
-    async fn hear(&self, db: &Db) {
+    /// Reads the outbox, records each event and advances the cursor in one transaction.
+    async fn read_outbox(&self, db: &Db) {
         let heard: Result<Vec<Event>, StoreError> = db
             .write(async |tx: &mut Tx| {
                 let events = tx.read_outbox(CONSUMER, 10).await?;
@@ -172,7 +172,7 @@ impl Load {
         }
     }
 
-    /// Claims, and ends each item together with what it was for.
+    /// Claims items and completes each together with its work.
     async fn work(&self, db: &Db) {
         let leases = match db.claim(QUEUE, "worker", 4, LEASE).await {
             Ok(leases) => leases,
@@ -207,7 +207,7 @@ impl Load {
         }
     }
 
-    /// A success is what was promised; an error may only be the one that says that the database is away.
+    /// Checks the outcome: the only permitted error is that the database is unavailable.
     fn note<T: Into<String>>(&self, answer: Result<T, StoreError>, of: fn(&mut Ledger) -> &mut BTreeSet<String>) {
         use agentd_base::DomainError as _;
         let mut ledger = self.ledger.lock();
@@ -217,7 +217,7 @@ impl Load {
             }
             Err(error) => {
                 *ledger.errors.entry(error.code().to_owned()).or_default() += 1;
-                // PostgreSQL may tell that too much collided.
+                // PostgreSQL may also report a conflict.
                 if !error.is_unavailable() && !matches!(error, StoreError::Contended) {
                     ledger.violations.push(format!("the answer was {error:?}"));
                 }
@@ -226,7 +226,7 @@ impl Load {
     }
 }
 
-/// What a client does that got no answer: it asks again with the same key.
+/// Repeats an unanswered request with the same key.
 pub(super) async fn write_again(db: &Db, key: &str) -> Result<(), StoreError> {
     if db.read().await?.find_answer(CREDENTIAL, key).await?.is_some() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Faults while a database is made, migrated and closed.
+//! Faults while a database is created, migrated and closed.
 
 use agentd_store::{Db, StoreError, args};
 use agentd_testing_store::faults::{Fault, FaultKind, FaultyDisk, Unsynced};
@@ -6,13 +6,13 @@ use agentd_testing_store::faults::{Fault, FaultKind, FaultyDisk, Unsynced};
 use super::{runtime, seed, steps};
 use crate::support::options;
 
-/// A database of which the beginning was cut off is finished by the next start.
+/// A partially created database is completed by the next start.
 #[test]
-fn a_start_that_a_fault_cut_off_is_made_good_by_the_next() {
+fn start_interrupted_by_a_fault_is_completed_by_the_next() {
     let (runtime, seed) = (runtime(), seed());
     let first_start = async |fault: Option<Fault>| {
         let folder = tempfile::tempdir().unwrap();
-        let disk = FaultyDisk::under(folder.path(), Unsynced::Lost).unwrap();
+        let disk = FaultyDisk::watch(folder.path(), Unsynced::Lost).unwrap();
         if let Some(fault) = fault {
             disk.plan(fault);
         }
@@ -25,7 +25,7 @@ fn a_start_that_a_fault_cut_off_is_made_good_by_the_next() {
     let (_, clean) = runtime.block_on(first_start(None));
     let mut tried = 0;
     for kind in [FaultKind::PowerCut, FaultKind::WriteError, FaultKind::SyncError, FaultKind::NoSpace] {
-        for first in steps(clean.operations().that_meet(kind), 8, seed) {
+        for first in steps(clean.operations().matching(kind), 8, seed) {
             let (folder, disk) = runtime.block_on(first_start(Some(Fault { kind, first, times: 1 })));
             let left = [
                 (kind != FaultKind::PowerCut).then_some(None),

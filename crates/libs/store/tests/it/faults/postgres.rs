@@ -1,4 +1,4 @@
-//! PostgreSQL behind a proxy that breaks connections: in the middle of a commit, at any byte, all at once; or hangs.
+//! PostgreSQL behind a proxy that breaks connections (during a commit, at any byte, all at once) or hangs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use agentd_store::{DatabaseUrl, Db, DbOptions, Dialect, OWN_MIGRATIONS, StoreErr
 use agentd_testing_store::TestDb;
 use agentd_testing_store::faults::{Break, Commit, Proxy};
 
-use super::check::{After, look, repeat};
+use super::check::{After, check, repeat_unanswered};
 use super::load::{Load, PARTS, TABLES, write_again, write_once};
 use super::{runtime, seed, spread, tries_all};
 use crate::support::dialects;
 
 const BOUND: Duration = Duration::from_secs(30);
-/// So that what hangs is given up after two seconds, not after 35.
+/// Shortens the time limit for hanging connections from 35 to two seconds.
 const SHORT: &str = "options[statement_timeout]=1s";
 
-/// A database with the tables of the load, a proxy in front of it, and a store that goes through that.
+/// Database with the tables of the load, a proxy in front of it, and a store that uses the proxy.
 struct Behind {
     direct: TestDb,
     proxy: Arc<Proxy>,
@@ -40,27 +40,27 @@ impl Behind {
             made.unwrap();
         }
         let DatabaseUrl::Postgres(url) = &direct.options().url else { panic!("another database") };
-        let (proxy, url) = Proxy::before(url.expose()).unwrap();
+        let (proxy, url) = Proxy::start(url.expose()).unwrap();
         let db = Db::open(another(direct.options(), format!("{url}&{SHORT}"))).await.unwrap();
         Self { direct, proxy: Arc::new(proxy), db }
     }
 
-    /// Nobody does anything about it.
+    /// Waits until the store has recovered by itself.
     async fn ready_again(&self) {
         let ready = async {
             while self.db.check().await.is_err() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(BOUND, ready).await.expect("ready again by itself");
+        tokio::time::timeout(BOUND, ready).await.expect("store recovers by itself");
     }
 
-    /// What is wrong with what the load left, and with what is there when all who got no answer ask again.
+    /// Returns the violations after the load, and after unanswered requests were repeated.
     async fn violations(&self, load: &Load) -> Vec<String> {
         let mut ledger = std::mem::take(&mut *load.ledger.lock());
         let mut found = std::mem::take(&mut ledger.violations);
-        found.extend(look(&self.direct.db, &ledger, After::Kill).await.unwrap());
-        found.extend(repeat(&self.db, &mut ledger).await.unwrap());
+        found.extend(check(&self.direct.db, &ledger, After::Kill).await.unwrap());
+        found.extend(repeat_unanswered(&self.db, &mut ledger).await.unwrap());
         found
     }
 
@@ -75,13 +75,13 @@ impl Behind {
     }
 }
 
-fn is_there() -> bool {
+fn is_available() -> bool {
     dialects().contains(&Dialect::Postgres)
 }
 
 #[test]
-fn a_commit_without_an_answer_is_never_called_a_success_and_is_safe_to_repeat() {
-    if !is_there() {
+fn unanswered_commit_is_reported_as_failure_and_safe_to_repeat() {
+    if !is_available() {
         return;
     }
     runtime().block_on(async {
@@ -89,9 +89,9 @@ fn a_commit_without_an_answer_is_never_called_a_success_and_is_safe_to_repeat() 
         for (number, commit) in Commit::ALL.into_iter().enumerate() {
             let key = format!("{number}.cut");
             behind.proxy.plan(Break::Commit(commit));
-            let error = write_once(&behind.db, &key).await.expect_err("nobody knows what came of it");
+            let error = write_once(&behind.db, &key).await.expect_err("outcome is unknown");
             assert!(error.is_unavailable(), "{commit:?}: {error:?}");
-            assert_eq!(behind.parts(&key).await, if commit.is_carried_out() { PARTS } else { 0 }, "{commit:?}");
+            assert_eq!(behind.parts(&key).await, if commit.is_committed() { PARTS } else { 0 }, "{commit:?}");
             write_again(&behind.db, &key).await.unwrap();
             assert_eq!(behind.parts(&key).await, PARTS, "{commit:?}");
             behind.ready_again().await;
@@ -102,17 +102,17 @@ fn a_commit_without_an_answer_is_never_called_a_success_and_is_safe_to_repeat() 
     });
 }
 
-/// Those who wait for what such a commit did are woken: it may be there.
+/// Watchers are woken after such a commit, because it may have taken effect.
 #[test]
-fn a_commit_without_an_answer_wakes_those_who_wait_for_it() {
+fn unanswered_commit_wakes_watchers() {
     const THINGS: Topic = Topic::new("things");
-    if !is_there() {
+    if !is_available() {
         return;
     }
     runtime().block_on(async {
         let behind = Behind::start().await;
         let mut changed = behind.db.watch(THINGS);
-        // The listener's beginning counts as a change of everything.
+        // The start of the listener counts as a change of everything.
         behind.db.count_other_daemons().await.unwrap();
         changed.mark_unchanged();
         behind.proxy.plan(Break::Commit(Commit::NotAnswered));
@@ -130,16 +130,16 @@ fn a_commit_without_an_answer_wakes_those_who_wait_for_it() {
 }
 
 fn at_bytes(name: &str, plan: fn(u64) -> Break, a_few: u64, many: u64) {
-    if !is_there() {
+    if !is_available() {
         return;
     }
     let seed = seed();
     runtime().block_on(async {
-        let carry_out = async |at: u64| {
+        let run_part = async |at: u64| {
             let behind = Behind::start().await;
             behind.proxy.plan(plan(at));
             let load = Load::new(false, false);
-            load.carry_out(&behind.db, 0).await;
+            load.run_part(&behind.db, 0).await;
             let bytes = behind.proxy.bytes();
             behind.proxy.clear();
             behind.ready_again().await;
@@ -148,11 +148,11 @@ fn at_bytes(name: &str, plan: fn(u64) -> Break, a_few: u64, many: u64) {
             behind.end().await;
             (bytes, broken, found)
         };
-        let (count, _, found) = carry_out(u64::MAX).await;
+        let (count, _, found) = run_part(u64::MAX).await;
         assert_eq!(found, Vec::<String>::new(), "without a fault");
         let (mut tried, mut injected) = (0, 0);
         for byte in spread(count, if tries_all() { many } else { a_few }, seed) {
-            let (_, broken, found) = carry_out(byte).await;
+            let (_, broken, found) = run_part(byte).await;
             (tried, injected) = (tried + 1, injected + broken);
             assert_eq!(found, Vec::<String>::new(), "at byte {byte}, seed {seed}");
         }
@@ -162,12 +162,12 @@ fn at_bytes(name: &str, plan: fn(u64) -> Break, a_few: u64, many: u64) {
 }
 
 #[test]
-fn connections_that_end_at_any_byte_lose_nothing() {
+fn connections_closed_at_any_byte_lose_nothing() {
     at_bytes("connection ends at a byte", Break::EndAtByte, 6, 300);
 }
 
 #[test]
-fn connections_that_hang_at_any_byte_are_given_up_and_lose_nothing() {
+fn connections_hanging_at_any_byte_are_abandoned_and_lose_nothing() {
     at_bytes("connection hangs at a byte", Break::HangAtByte, 3, 100);
 }
 
@@ -179,10 +179,10 @@ enum Fault {
     Slow,
 }
 
-/// Each in the middle of a load, until somebody was told of it.
+/// Each fault occurs during a load and lasts until a caller got an error.
 #[test]
-fn a_server_that_restarts_fails_over_hangs_or_is_slow_loses_nothing() {
-    if !is_there() {
+fn restarting_failing_over_hanging_or_slow_server_loses_nothing() {
+    if !is_available() {
         return;
     }
     let seed = seed();
@@ -217,8 +217,8 @@ fn a_server_that_restarts_fails_over_hangs_or_is_slow_loses_nothing() {
                     behind.proxy.clear();
                 };
                 let loading = async {
-                    load.carry_out(&behind.db, 0).await;
-                    load.carry_out(&behind.db, 1).await;
+                    load.run_part(&behind.db, 0).await;
+                    load.run_part(&behind.db, 1).await;
                 };
                 let both = async { tokio::join!(loading, breaking) };
                 tokio::time::timeout(3 * BOUND, both).await.unwrap_or_else(|_| panic!("{fault:?} does not end"));
@@ -235,10 +235,10 @@ fn a_server_that_restarts_fails_over_hangs_or_is_slow_loses_nothing() {
     });
 }
 
-/// Nobody tells a listener that its server is gone.
+/// The listener is not told that its server is gone.
 #[test]
-fn a_listener_that_hears_nothing_any_more_listens_anew() {
-    if !is_there() {
+fn silent_listener_reconnects() {
+    if !is_available() {
         return;
     }
     runtime().block_on(async {
@@ -252,20 +252,20 @@ fn a_listener_that_hears_nothing_any_more_listens_anew() {
                 _ => behind.proxy.fail_over(),
             }
             behind.proxy.clear();
-            // Who listens again counts everything as changed.
-            tokio::time::timeout(BOUND, heard.changed()).await.expect("listens again").unwrap();
+            // After a reconnect of the listener everything counts as changed.
+            tokio::time::timeout(BOUND, heard.changed()).await.expect("listener reconnects").unwrap();
             behind.ready_again().await;
         }
         behind.end().await;
     });
 }
 
-/// Longer than the server may work on a statement, and than its answer is waited for.
+/// Longer than both the server's statement timeout and the client's time limit.
 const LONG: &str = "SELECT CAST(pg_sleep(2.5) AS TEXT)";
 
 #[test]
-fn a_statement_is_limited_and_what_takes_long_by_nature_is_not() {
-    if !is_there() {
+fn statements_are_time_limited_except_long_operations() {
+    if !is_available() {
         return;
     }
     runtime().block_on(async {

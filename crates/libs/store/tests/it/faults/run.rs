@@ -1,4 +1,4 @@
-//! One run: a load with a fault in it, and a look at what is left.
+//! Single run: a load with a fault, followed by a check.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -7,20 +7,20 @@ use std::time::Duration;
 use agentd_store::{Db, StoreError, Tx, args};
 use agentd_testing_store::faults::{Fault, FaultKind, FaultyDisk, Image, Operations, Unsynced};
 
-use super::check::{After, look, repeat};
+use super::check::{After, check, repeat_unanswered};
 use super::load::{Ledger, Load, TABLES};
 use crate::support::options;
 
-/// How often a store may be asked before it is ready again.
-const READY_WITHIN: u32 = 20;
+/// Attempts within which a store must recover.
+const MAX_READY_ATTEMPTS: u32 = 20;
 
 pub(super) struct Run {
     pub(super) fault: Option<Fault>,
     pub(super) seed: u64,
-    /// Of what a failed sync was to write, this gets to the disk.
+    /// Share of the data of a failed sync that reaches the disk.
     pub(super) failed_syncs: Unsynced,
     pub(super) writes_much: bool,
-    /// What is wrong on purpose: for the proof that it would be seen.
+    /// Deliberate misbehaviour, to prove that it would be detected.
     pub(super) answers_before_commit: bool,
     pub(super) ignores_rewriting: bool,
 }
@@ -31,7 +31,7 @@ pub(super) struct Outcome {
     pub(super) operations: Operations,
 }
 
-/// A database with all tables and nothing in them.
+/// Database with all tables but no rows.
 static TEMPLATE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     std::thread::spawn(|| {
         let folder = tempfile::tempdir().unwrap();
@@ -56,10 +56,10 @@ impl Run {
         Self { fault, seed, failed_syncs, writes_much, answers_before_commit: false, ignores_rewriting: false }
     }
 
-    pub(super) async fn carry_out(&self) -> Outcome {
+    pub(super) async fn execute(&self) -> Outcome {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("agentd.db"), &*TEMPLATE).unwrap();
-        let disk = FaultyDisk::under(folder.path(), self.failed_syncs).unwrap();
+        let disk = FaultyDisk::watch(folder.path(), self.failed_syncs).unwrap();
         if let Some(fault) = self.fault {
             disk.plan(fault);
         }
@@ -71,7 +71,7 @@ impl Run {
         let mut ledger = std::mem::take(&mut *load.ledger.lock());
         let mut violations = std::mem::take(&mut ledger.violations);
         match &open {
-            // The power stays away; what was answered before counts.
+            // The power stays off; only what was acknowledged before counts.
             _ if self.is_cut() => {}
             Ok(db) => violations.extend(self.after_fault(db, &disk, &mut ledger).await),
             Err(error) => violations.push(format!("the store does not open any more: {error:?}")),
@@ -87,7 +87,7 @@ impl Run {
             db.close().await;
         }
         for (after, image) in images {
-            let found = look_at_image(&image, &mut ledger, after, self.is_cut()).await;
+            let found = check_image(&image, &mut ledger, after, self.is_cut()).await;
             let found = found.unwrap_or_else(|error| vec![format!("it cannot be used: {error:?}")]);
             violations.extend(found.into_iter().map(|found| format!("after {after:?}: {found}")));
         }
@@ -98,7 +98,7 @@ impl Run {
         self.fault.is_some_and(|fault| fault.kind == FaultKind::PowerCut)
     }
 
-    /// Two lives of a daemon. One that cannot start is started again, as it would be; the fault is gone by then.
+    /// Runs two daemon lifetimes. A daemon that cannot start is restarted, when the fault is gone.
     async fn load(&self, disk: &FaultyDisk, folder: &Path, load: &Load) -> Result<Db, StoreError> {
         let open = async || match Db::open(options(folder)).await {
             Err(_) if !self.is_cut() => {
@@ -108,21 +108,21 @@ impl Run {
             opened => opened,
         };
         let db = open().await?;
-        load.carry_out(&db, 0).await;
+        load.run_part(&db, 0).await;
         db.close().await;
         let db = open().await?;
-        load.carry_out(&db, 1).await;
+        load.run_part(&db, 1).await;
         Ok(db)
     }
 
-    /// The fault ends, and nobody does anything about it.
+    /// Ends the fault and checks that the store recovers by itself.
     async fn after_fault(&self, db: &Db, disk: &FaultyDisk, ledger: &mut Ledger) -> Vec<String> {
         let is_lying = self.fault.is_some_and(|fault| fault.kind == FaultKind::NoSync);
         if !is_lying {
             disk.clear();
         }
         let mut last = Ok(());
-        for _ in 0..READY_WITHIN {
+        for _ in 0..MAX_READY_ATTEMPTS {
             last = db.check().await;
             if last.is_ok() {
                 break;
@@ -132,14 +132,14 @@ impl Run {
         if let Err(error) = last {
             return vec![format!("it is not ready again by itself: {error:?}")];
         }
-        match repeat(db, ledger).await {
+        match repeat_unanswered(db, ledger).await {
             Ok(found) => found.into_iter().map(|found| format!("while it runs: {found}")).collect(),
             Err(error) => vec![format!("it does not write again by itself: {error:?}")],
         }
     }
 }
 
-async fn look_at_image(
+async fn check_image(
     image: &Image,
     ledger: &mut Ledger,
     after: After,
@@ -148,11 +148,11 @@ async fn look_at_image(
     let folder = tempfile::tempdir()?;
     image.write_to(folder.path())?;
     let db = Db::open(options(folder.path())).await?;
-    let mut found = look(&db, ledger, after).await?;
+    let mut found = check(&db, ledger, after).await?;
     if repeats && found.is_empty() {
         let mut again = Ledger { asked: ledger.asked.clone(), refused: ledger.refused.clone(), ..Ledger::default() };
         again.written.clone_from(&ledger.written);
-        found = repeat(&db, &mut again).await?;
+        found = repeat_unanswered(&db, &mut again).await?;
     }
     db.close().await;
     Ok(found)

@@ -1,20 +1,20 @@
-//! What nobody but the owner can do, and the owner only with what the chat shows: the same on every platform.
+//! Attacks on approvals: only the owner decides, and only on input that the chat shows. Tested on every platform.
 
 use agentd_chat_platforms::Platform;
 use serde_json::{Value, json};
 
-use super::{Bench, MEMBER, OWNER, STRANGER, says, writes};
+use super::{Bench, MEMBER, OWNER, UNKNOWN_SENDER, says, writes};
 use crate::support::Eventually;
 
 const ONLY_OWNER: &str = "Only the owner of this channel";
-const ELSEWHERE: &str = "not requested in this conversation";
+const NOT_REQUESTED_HERE: &str = "not requested in this conversation";
 
-/// Whether somebody else than its person can write in a direct chat of the fake, as in a group.
+/// Whether someone other than the recipient can write in a direct chat of the fake, as in a group.
 fn shares_chats(platform: Platform) -> bool {
     platform != Platform::Whatsapp
 }
 
-/// Starts a turn in the web UI that waits for approval; returns the approval.
+/// Starts a turn in the web UI that waits for approval; returns the approval's id.
 async fn ask_in_web_ui(bench: &Bench) -> Value {
     let known = bench.pending().await;
     let conversation = json!({"execution_mode": "approval_required"});
@@ -27,7 +27,7 @@ async fn ask_in_web_ui(bench: &Bench) -> Value {
         if let Some(approval) = pending.into_iter().find(|approval| !known.contains(approval)) {
             return approval["id"].clone();
         }
-        eventually.look_again().await;
+        eventually.retry().await;
     }
 }
 
@@ -43,15 +43,15 @@ async fn only_the_owner_decides_on_the_message_that_asked(platform: Platform) {
         assert_eq!(pending.len(), 2, "{platform:?}: {pending:#?}");
     };
 
-    // A stranger, and an approved sender who is not the owner.
-    for sender in [STRANGER, MEMBER, MEMBER] {
+    // An unknown sender, and an approved sender who is not the owner.
+    for sender in [UNKNOWN_SENDER, MEMBER, MEMBER] {
         bench.press(sender, OWNER, &question.message_id, &approve).await;
         bench.press(sender, OWNER, &question.message_id, &reject).await;
         is_waiting().await;
     }
-    let told = if shares_chats(platform) { 2 } else { 0 };
-    bench.expect_sent(ONLY_OWNER, told).await;
-    // The owner, in another chat, on another message, and for what the web UI asked.
+    let expected = if shares_chats(platform) { 2 } else { 0 };
+    bench.expect_sent(ONLY_OWNER, expected).await;
+    // The owner in another chat, on another message, and for an approval requested in the web UI.
     if shares_chats(platform) {
         bench.press(OWNER, MEMBER, &question.message_id, &approve).await;
         is_waiting().await;
@@ -66,14 +66,14 @@ async fn only_the_owner_decides_on_the_message_that_asked(platform: Platform) {
     let foreign = format!("approve:{}", of_web_ui.as_str().unwrap());
     bench.press(OWNER, OWNER, &question.message_id, &foreign).await;
     is_waiting().await;
-    bench.expect_sent(ELSEWHERE, 2).await;
+    bench.expect_sent(NOT_REQUESTED_HERE, 2).await;
     assert_eq!((bench.written(), bench.talk.vendor.requests().len()), (None, 2));
 
     bench.press(OWNER, OWNER, &question.message_id, &approve).await;
     assert_eq!(bench.pending().await.len(), 1);
     assert_eq!(bench.written().as_deref(), Some("exactly this"));
     bench.expect_sent("Done.", 1).await;
-    // The same press again, and the other button.
+    // A repeated press, and the other button.
     for data in [&approve, &reject] {
         bench.press(OWNER, OWNER, &question.message_id, data).await;
     }
@@ -89,9 +89,9 @@ async fn only_the_owner_decides_by_code_in_the_conversation_that_asked(platform:
     let question = bench.ask().await;
     let approve = format!("approve {}", question.code);
     if shares_chats(platform) {
-        bench.say(STRANGER, OWNER, &approve).await;
+        bench.say(UNKNOWN_SENDER, OWNER, &approve).await;
         bench.say(MEMBER, OWNER, &approve).await;
-        // Strangers get a pairing code instead.
+        // Unknown senders get a pairing code instead.
         bench.expect_sent(ONLY_OWNER, 1).await;
         bench.say(OWNER, MEMBER, &approve).await;
         bench.expect_sent("No approval with the code", 1).await;
@@ -121,7 +121,7 @@ async fn input_that_is_not_shown_completely_is_only_rejected(platform: Platform)
     assert_eq!((bench.pending().await.len(), bench.written()), (1, None), "{platform:?}");
     bench.press(OWNER, OWNER, &question.message_id, &question.reject()).await;
     assert_eq!((bench.pending().await.len(), bench.written()), (0, None), "{platform:?}");
-    assert!(bench.asked().contains("Rejected by "), "{}", bench.asked());
+    assert!(bench.last_model_request().contains("Rejected by "), "{}", bench.last_model_request());
 }
 
 async fn characters_without_a_visible_form_are_shown(platform: Platform) {
@@ -139,12 +139,12 @@ async fn characters_without_a_visible_form_are_shown(platform: Platform) {
     assert_eq!(question.text.matches("```").count(), 2, "{}", question.text);
     assert!(shown.contains("u0060"), "{platform:?}: {shown}");
     bench.press(OWNER, OWNER, &question.message_id, &question.approve()).await;
-    assert_eq!(bench.written(), Some(content), "{platform:?}: it runs exactly as it was asked for");
+    assert_eq!(bench.written(), Some(content), "{platform:?}: the approved input runs unchanged");
 }
 
 async fn tool_that_changed_since_the_question_does_not_run(platform: Platform) {
     let call = agentd_llm::ToolCall::new("v1", "greet", json!({}));
-    let call = agentd_testing_llm::Reply::tool_calls(vec![call], crate::support::talk::COUNTED);
+    let call = agentd_testing_llm::Reply::tool_calls(vec![call], crate::support::talk::TEST_USAGE);
     let bench = Bench::start(platform, [call, says("Then not.")]).await;
     bench.app().put("/api/sandbox/config").json(&json!({"backend": "none"})).send().await.expect_status(200);
     let custom = "/api/settings/skills/custom";
@@ -155,7 +155,11 @@ async fn tool_that_changed_since_the_question_does_not_run(platform: Platform) {
     bench.app().put(&path).json(&json!({"source_code": "echo evil > a.txt"})).send().await.expect_status(200);
     bench.press(OWNER, OWNER, &question.message_id, &question.approve()).await;
     assert_eq!((bench.pending().await.len(), bench.written()), (0, None), "{platform:?}");
-    assert!(bench.asked().contains("the tool was changed"), "{platform:?}: {}", bench.asked());
+    assert!(
+        bench.last_model_request().contains("the tool was changed"),
+        "{platform:?}: {}",
+        bench.last_model_request()
+    );
 }
 
 macro_rules! on_every_platform {

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use super::{Bench, OWNER, Question, says, writes};
 use crate::channels::{hook, settle};
 
-async fn asked() -> (Bench, Question) {
+async fn start_with_question() -> (Bench, Question) {
     let bench = Bench::start(Platform::Discord, [writes("exactly this"), says("Done.")]).await;
     let question = bench.ask().await;
     (bench, question)
 }
 
-/// The owner's press of a button, with another body, signed by the application's key.
+/// Sends the owner's press of a button with a changed body, signed with the application's key.
 async fn press_changed(bench: &Bench, question: &Question, change: impl FnOnce(&mut Value)) -> Value {
     let FakePlatform::Discord(fake) = &bench.fake else { panic!("another platform") };
     let data = question.approve();
@@ -31,7 +31,7 @@ async fn press_changed(bench: &Bench, question: &Question, change: impl FnOnce(&
 
 #[tokio::test]
 async fn interaction_of_another_application_decides_nothing() {
-    let (bench, question) = asked().await;
+    let (bench, question) = start_with_question().await;
     for application in ["1", "999999999999999999"] {
         let answer = press_changed(&bench, &question, |body| body["application_id"] = json!(application)).await;
         assert_eq!(answer, json!({"type": 6}));
@@ -43,7 +43,7 @@ async fn interaction_of_another_application_decides_nothing() {
 
 #[tokio::test]
 async fn component_with_a_foreign_custom_id_decides_nothing() {
-    let (bench, question) = asked().await;
+    let (bench, question) = start_with_question().await;
     let id = &question.approval_id;
     let foreign = [
         json!("approve:appr_unknown"),
@@ -59,7 +59,7 @@ async fn component_with_a_foreign_custom_id_decides_nothing() {
         press_changed(&bench, &question, |body| body["data"]["custom_id"] = custom_id.clone()).await;
         assert_eq!((bench.pending().await.len(), bench.written()), (1, None), "{custom_id}");
     }
-    // A menu instead of a button, and somebody whom the body names besides the one who pressed.
+    // A menu instead of a button, and a body that also names another user.
     press_changed(&bench, &question, |body| body["data"]["component_type"] = json!(3)).await;
     press_changed(&bench, &question, |body| {
         body["member"] = json!({"user": {"id": "9", "username": "mallory"}});
@@ -71,7 +71,7 @@ async fn component_with_a_foreign_custom_id_decides_nothing() {
 
 #[tokio::test]
 async fn forged_and_replayed_presses_are_refused() {
-    let (bench, question) = asked().await;
+    let (bench, question) = start_with_question().await;
     let data = question.approve();
     let number = bench.next_number();
     let press = FakePress { chat: OWNER, sender: OWNER, number, message_id: &question.message_id, data: &data };
@@ -86,7 +86,7 @@ async fn forged_and_replayed_presses_are_refused() {
     send(request).await.expect_error(401, "bad_signature");
     assert_eq!((bench.pending().await.len(), bench.written()), (1, None));
 
-    // Within the window the same press counts once.
+    // Within the time window, a repeated press counts once.
     let request = bench.fake.press(&press, bench.app().clock.clock().now());
     for _ in 0..3 {
         send(request.clone()).await.expect_status(200);

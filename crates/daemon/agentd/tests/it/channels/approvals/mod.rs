@@ -1,4 +1,4 @@
-//! Approvals in chats: who may decide them, where, and what is shown of them.
+//! Approvals in chats: who may decide them, where, and how they are shown.
 
 mod attacks;
 mod discord;
@@ -15,22 +15,22 @@ use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{hook, settle};
-use crate::support::talk::{COUNTED, Talk};
+use crate::support::talk::{TEST_USAGE, Talk};
 use crate::support::{Eventually, TestApp, TestResponse};
 
-pub use telegram::{let_in, pending};
+pub use telegram::{approve_sender, pending};
 
-/// Numbers of direct chats.
+/// Chat ids of direct chats.
 const OWNER: u32 = 7;
-/// Approved after the owner.
+/// Approved sender who is not the owner.
 const MEMBER: u32 = 8;
-const STRANGER: u32 = 9;
+const UNKNOWN_SENDER: u32 = 9;
 
-/// After which nothing more is expected to be sent.
-const MAX_LOOKS: usize = 200;
+/// Maximum number of attempts before a message counts as not sent.
+const MAX_ATTEMPTS: usize = 200;
 const PUBLIC_URL: &str = "https://agents.example";
 
-/// A daemon with one chat platform, whose agent asks before it writes a file.
+/// A daemon with one chat platform and an agent that requires approval to write a file.
 struct Bench {
     talk: Talk,
     fake: FakePlatform,
@@ -39,15 +39,15 @@ struct Bench {
 
 fn writes(content: &str) -> Reply {
     let call = ToolCall::new("v1", "write_file", json!({"path": "a.txt", "content": content}));
-    Reply::tool_calls(vec![call], COUNTED)
+    Reply::tool_calls(vec![call], TEST_USAGE)
 }
 
 fn says(text: &str) -> Reply {
-    Reply::text([text], COUNTED)
+    Reply::text([text], TEST_USAGE)
 }
 
 impl Bench {
-    /// The owner and a member are approved, in this order.
+    /// Starts the daemon and approves the owner and a member, in this order.
     async fn start(platform: Platform, replies: impl IntoIterator<Item = Reply>) -> Self {
         let bench = Self::unpaired(platform, replies).await;
         for chat in [OWNER, MEMBER] {
@@ -90,13 +90,13 @@ impl Bench {
         hook(self.app(), self.platform(), request).send().await.expect_status(200);
     }
 
-    /// Sends a message to the daemon, whatever comes of it.
+    /// Sends a message to the daemon.
     async fn write(&self, sender: u32, chat: u32, text: &str) {
         let message = FakeMessage { chat, number: self.next_number(), text };
         self.receive(&self.fake.message_by(sender, &message, self.app().clock.clock().now())).await;
     }
 
-    /// Sends a message, and waits until the daemon has nothing left to do.
+    /// Sends a message and waits until the daemon is idle.
     async fn say(&self, sender: u32, chat: u32, text: &str) {
         self.write(sender, chat, text).await;
         settle(self.app()).await;
@@ -127,7 +127,7 @@ impl Bench {
         all["approvals"].as_array().unwrap().clone()
     }
 
-    /// Has the owner ask for something that needs approval.
+    /// Sends a message as the owner that leads to a call requiring approval; returns the question.
     async fn ask(&self) -> Question {
         self.write(OWNER, OWNER, "Write it down.").await;
         let mut eventually = Eventually::new();
@@ -136,11 +136,11 @@ impl Bench {
             if let Some(question) = self.question().await {
                 return question;
             }
-            eventually.look_again().await;
+            eventually.retry().await;
         }
     }
 
-    /// The newest question that was sent.
+    /// Returns the newest question that was sent.
     async fn question(&self) -> Option<Question> {
         let path = format!("/api/notifications?status=sent&platform={}", self.platform());
         let sent = self.app().get(&path).send().await.expect_status(200).json();
@@ -151,23 +151,23 @@ impl Bench {
             if text.starts_with("May I use") {
                 let message_id = whole["reference"].as_str().unwrap().to_owned();
                 let approval_id = self.pending().await[0]["id"].as_str().unwrap().to_owned();
-                let (_, behind) = text.split_once("`reject ").unwrap();
-                let code = behind[..6].to_owned();
+                let (_, rest) = text.split_once("`reject ").unwrap();
+                let code = rest[..6].to_owned();
                 return Some(Question { approval_id, message_id, code, text });
             }
         }
         None
     }
 
-    /// What was sent to the platform, each as JSON text.
+    /// Returns the messages sent to the platform, each as JSON text.
     fn sent(&self) -> Vec<String> {
         self.fake.sent().iter().map(Value::to_string).collect()
     }
 
-    /// Waits until this was sent so many times. A delivery may still be under way when the daemon has settled.
+    /// Waits until a message was sent this many times. Deliveries may still be running when the daemon has settled.
     async fn expect_sent(&self, text: &str, times: usize) {
         let count = || self.sent().iter().filter(|sent| sent.contains(text)).count();
-        for _ in 0..MAX_LOOKS {
+        for _ in 0..MAX_ATTEMPTS {
             if count() >= times {
                 break;
             }
@@ -186,18 +186,18 @@ impl Bench {
         std::fs::read_to_string(self.app().data_dir().join("agents/scout/a.txt")).ok()
     }
 
-    /// The last request to the model, as JSON text.
-    fn asked(&self) -> String {
+    /// Returns the last request to the model as JSON text.
+    fn last_model_request(&self) -> String {
         self.talk.vendor.requests().last().unwrap().body.to_string()
     }
 }
 
-/// An approval as it was requested in a chat.
+/// An approval requested in a chat.
 struct Question {
     approval_id: String,
     message_id: String,
     code: String,
-    /// In Markdown.
+    /// Text of the question in Markdown.
     text: String,
 }
 

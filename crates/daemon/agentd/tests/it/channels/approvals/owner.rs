@@ -1,10 +1,10 @@
-//! The owner of a platform: who becomes it, and who can be made it.
+//! The owner of a platform: assignment, change, and removal.
 
 use agentd_chat_platforms::Platform;
 use agentd_testing_chat_platforms::FakePress;
 use serde_json::{Value, json};
 
-use super::{Bench, MEMBER, OWNER, STRANGER, says, writes};
+use super::{Bench, MEMBER, OWNER, UNKNOWN_SENDER, says, writes};
 use crate::channels::settle;
 
 async fn senders(bench: &Bench) -> Value {
@@ -12,7 +12,7 @@ async fn senders(bench: &Bench) -> Value {
     bench.app().get(&path).send().await.expect_status(200).json()
 }
 
-/// Ids of the listed senders with whether they are the owner, and the owner.
+/// Returns the ids of the listed senders, each with whether it is the owner, and the id of the owner.
 async fn owners(bench: &Bench) -> (Vec<(String, bool)>, Value) {
     let all = senders(bench).await;
     let sender = |view: &Value| (view["id"].as_str().unwrap().to_owned(), view["is_owner"].as_bool().unwrap());
@@ -24,7 +24,7 @@ fn id(number: u32) -> Value {
 }
 
 #[tokio::test]
-async fn first_approved_sender_becomes_the_owner_and_is_told() {
+async fn first_approved_sender_becomes_the_owner_and_is_notified() {
     let bench = Bench::start(Platform::Telegram, []).await;
     assert_eq!(owners(&bench).await, (vec![("7".to_owned(), true), ("8".to_owned(), false)], id(OWNER)));
     bench.expect_sent("You are the owner of this channel", 1).await;
@@ -38,7 +38,7 @@ async fn owner_can_be_changed_and_cleared() {
     let changed = bench.set_owner(&id(MEMBER)).await.expect_status(200).json();
     assert_eq!(changed, json!({"platform": "telegram", "owner_id": "8"}));
     assert_eq!(owners(&bench).await, (vec![("7".to_owned(), false), ("8".to_owned(), true)], id(MEMBER)));
-    bench.set_owner(&id(STRANGER)).await.expect_error(404, "sender_not_found");
+    bench.set_owner(&id(UNKNOWN_SENDER)).await.expect_error(404, "sender_not_found");
     assert_eq!(senders(&bench).await["owner_id"], id(MEMBER));
     let cleared = bench.set_owner(&Value::Null).await.expect_status(200).json();
     assert_eq!(cleared, json!({"platform": "telegram", "owner_id": null}));
@@ -46,9 +46,9 @@ async fn owner_can_be_changed_and_cleared() {
         bench.press(sender, OWNER, &question.message_id, &question.approve()).await;
         bench.say(sender, OWNER, &format!("approve {}", question.code)).await;
     }
-    assert_eq!((bench.pending().await.len(), bench.written()), (1, None), "without an owner nobody decides");
-    // Another pairing makes nobody the owner again.
-    bench.pair(STRANGER).await;
+    assert_eq!((bench.pending().await.len(), bench.written()), (1, None), "no sender decides without an owner");
+    // Approving another sender does not assign a new owner.
+    bench.pair(UNKNOWN_SENDER).await;
     assert_eq!(senders(&bench).await["owner_id"], Value::Null);
     bench.set_owner(&id(MEMBER)).await.expect_status(200);
     bench.press(MEMBER, OWNER, &question.message_id, &question.approve()).await;
@@ -56,34 +56,38 @@ async fn owner_can_be_changed_and_cleared() {
 }
 
 #[tokio::test]
-async fn removed_owner_decides_nothing() {
+async fn removed_owner_cannot_decide() {
     let bench = Bench::start(Platform::Telegram, [writes("x"), says("Done.")]).await;
     let question = bench.ask().await;
     bench.app().delete("/api/channels/telegram/senders/7").send().await.expect_status(200);
     assert_eq!(owners(&bench).await, (vec![("8".to_owned(), false)], Value::Null));
     bench.press(OWNER, OWNER, &question.message_id, &question.approve()).await;
     assert_eq!(bench.pending().await.len(), 1);
-    // Approved again, the sender is one of several.
+    // A sender that is approved again does not become the owner again.
     bench.pair(OWNER).await;
     assert_eq!(senders(&bench).await["owner_id"], Value::Null);
     for sender in [OWNER, MEMBER] {
         bench.app().delete(&format!("/api/channels/telegram/senders/{sender}")).send().await.expect_status(200);
     }
-    bench.pair(STRANGER).await;
-    assert_eq!(senders(&bench).await["owner_id"], id(STRANGER), "the first one after all were removed");
+    bench.pair(UNKNOWN_SENDER).await;
+    assert_eq!(
+        senders(&bench).await["owner_id"],
+        id(UNKNOWN_SENDER),
+        "the first sender approved after all were removed"
+    );
 }
 
 #[tokio::test]
-async fn allowed_sender_is_the_owner_as_long_as_the_sender_is_allowed() {
+async fn allowed_sender_can_be_the_owner_while_allowed() {
     for policy in ["allowlist", "open"] {
         let bench = Bench::unpaired(Platform::Telegram, [writes("x"), says("Done.")]).await;
         bench.set(json!({"sender_policy": policy, "allowed_senders": ["7", "8"]})).await;
-        assert_eq!(owners(&bench).await, (vec![], Value::Null), "{policy}: nobody is the owner by itself");
-        bench.set_owner(&id(STRANGER)).await.expect_error(404, "sender_not_found");
+        assert_eq!(owners(&bench).await, (vec![], Value::Null), "{policy}: no owner is assigned automatically");
+        bench.set_owner(&id(UNKNOWN_SENDER)).await.expect_error(404, "sender_not_found");
         bench.set_owner(&id(OWNER)).await.expect_status(200);
         assert_eq!(owners(&bench).await, (vec![], id(OWNER)), "{policy}");
         let question = bench.ask().await;
-        for sender in [MEMBER, STRANGER] {
+        for sender in [MEMBER, UNKNOWN_SENDER] {
             bench.press(sender, OWNER, &question.message_id, &question.approve()).await;
         }
         bench.set(json!({"allowed_senders": ["8"]})).await;
@@ -111,7 +115,7 @@ async fn owner_request_is_validated() {
 }
 
 #[tokio::test]
-async fn presses_of_a_sender_are_bounded() {
+async fn button_presses_of_a_sender_are_rate_limited() {
     let bench = Bench::start(Platform::Telegram, [writes("x"), says("Done.")]).await;
     let question = bench.ask().await;
     bench.app().clock.advance(std::time::Duration::from_secs(60));

@@ -1,20 +1,20 @@
-//! The way of an approval from the question to what it says in the end, on Telegram.
+//! An approval on Telegram, from the question to the edited message.
 
 use agentd_llm::ToolCall;
 use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
-use crate::channels::{Channel, STRANGER};
+use crate::channels::{Channel, UNKNOWN_SENDER};
 use crate::support::Eventually;
-use crate::support::talk::COUNTED;
+use crate::support::talk::TEST_USAGE;
 
-/// Writes a file when it may, and says so.
-fn writes() -> Script {
+/// Replies with a call that writes a file, then with "Done.".
+fn write_file_script() -> Script {
     let call = ToolCall::new("v1", "write_file", json!({"path": "a.txt", "content": "x"}));
-    Script::queue([Reply::tool_calls(vec![call], COUNTED), Reply::text(["Done."], COUNTED)])
+    Script::queue([Reply::tool_calls(vec![call], TEST_USAGE), Reply::text(["Done."], TEST_USAGE)])
 }
 
-pub async fn let_in(channel: &Channel, sender: i64) {
+pub async fn approve_sender(channel: &Channel, sender: i64) {
     channel.say(900 + sender, sender, "Let me in.").await;
     let open = channel.app().get("/api/channels/pairings").send().await.expect_status(200).json();
     let code = open["pairings"][0]["code"].as_str().unwrap().to_owned();
@@ -28,15 +28,15 @@ pub async fn pending(channel: &Channel) -> Vec<Value> {
     all["approvals"].as_array().unwrap().clone()
 }
 
-/// Has a turn ask somebody who was let in; answers the question.
+/// Starts a turn of an approved sender that requires approval; returns the question.
 async fn ask(channel: &Channel) -> Value {
     channel.set(json!({"tools": ["write_file"]})).await;
-    let_in(channel, STRANGER).await;
-    channel.post(&channel.telegram.message(1, STRANGER, "Write it down.")).await.expect_status(200);
+    approve_sender(channel, UNKNOWN_SENDER).await;
+    channel.post(&channel.telegram.message(1, UNKNOWN_SENDER, "Write it down.")).await.expect_status(200);
     let mut eventually = Eventually::new();
     while pending(channel).await.is_empty() {
         channel.app().run_workers().await;
-        eventually.look_again().await;
+        eventually.retry().await;
     }
     channel.app().run_workers().await;
     channel.app().run_workers().await;
@@ -45,20 +45,20 @@ async fn ask(channel: &Channel) -> Value {
     asked
 }
 
-/// The fake numbers what it is sent.
-fn last_message(channel: &Channel) -> i64 {
+/// Returns the id of the last message: the fake numbers the messages that it receives.
+fn last_message_id(channel: &Channel) -> i64 {
     channel.telegram.sent().len().try_into().unwrap()
 }
 
 #[tokio::test]
 async fn owner_approves_with_a_button() {
-    let channel = Channel::closed(writes()).await;
+    let channel = Channel::closed(write_file_script()).await;
     let asked = ask(&channel).await;
-    let message = last_message(&channel);
+    let message = last_message_id(&channel);
     let buttons = asked["reply_markup"]["inline_keyboard"].to_string();
     let id = pending(&channel).await[0]["id"].as_str().unwrap().to_owned();
     assert!(buttons.contains(&format!("approve:{id}")) && buttons.contains(&format!("reject:{id}")), "{buttons}");
-    let press = channel.telegram.press(3, STRANGER, STRANGER, message, &format!("approve:{id}"));
+    let press = channel.telegram.press(3, UNKNOWN_SENDER, UNKNOWN_SENDER, message, &format!("approve:{id}"));
     channel.post(&press).await.expect_status(200);
     assert_eq!(pending(&channel).await.len(), 0);
     channel.settle().await;
@@ -66,16 +66,16 @@ async fn owner_approves_with_a_button() {
 }
 
 #[tokio::test]
-async fn what_was_decided_is_said_though_what_came_with_it_is_stored_later() {
-    let channel = Channel::closed(writes()).await;
+async fn decision_is_shown_although_the_rest_of_its_batch_is_stored_later() {
+    let channel = Channel::closed(write_file_script()).await;
     ask(&channel).await;
-    let message = last_message(&channel);
+    let message = last_message_id(&channel);
     let id = pending(&channel).await[0]["id"].as_str().unwrap().to_owned();
-    channel.refuse("And then?").await;
-    // One batch, which is taken again until all of it is stored.
+    channel.fail_inserts("And then?").await;
+    // One batch of updates, which is fetched again until all of it is stored.
     for request in [
-        channel.telegram.press(2, STRANGER, STRANGER, message, &format!("approve:{id}")),
-        channel.telegram.message(3, STRANGER, "And then?"),
+        channel.telegram.press(2, UNKNOWN_SENDER, UNKNOWN_SENDER, message, &format!("approve:{id}")),
+        channel.telegram.message(3, UNKNOWN_SENDER, "And then?"),
     ] {
         channel.telegram.queue_update(serde_json::from_slice(&request.body).unwrap());
     }
@@ -84,17 +84,17 @@ async fn what_was_decided_is_said_though_what_came_with_it_is_stored_later() {
     let mut failures = 0;
     while failures < 3 {
         failures += usize::from(channel.app().running().daemon.workers.run_until_idle().await.is_err());
-        eventually.look_again().await;
+        eventually.retry().await;
     }
-    channel.accept().await;
-    let said = || {
-        let edits = channel.telegram.requests().into_iter().filter(|request| request.path == "editMessageText");
-        edits.map(|request| request.body["text"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    channel.restore_inserts().await;
+    let edits = || {
+        let requests = channel.telegram.requests().into_iter().filter(|request| request.path == "editMessageText");
+        requests.map(|request| request.body["text"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    while !said().iter().any(|text| text.contains("Approved by Ada")) {
+    while !edits().iter().any(|text| text.contains("Approved by Ada")) {
         channel.app().run_workers().await;
-        eventually.look_again().await;
+        eventually.retry().await;
     }
-    assert!(!said().iter().any(|text| text.contains("already")), "{:?}", said());
+    assert!(!edits().iter().any(|text| text.contains("already")), "{:?}", edits());
     assert_eq!(pending(&channel).await.len(), 0);
 }

@@ -1,4 +1,4 @@
-//! Discord by the Gateway.
+//! Discord Gateway connections.
 
 use std::time::Duration;
 
@@ -39,17 +39,17 @@ impl Daemon {
         self.discord.push_message(&id, "7", CHANNEL, None, &format!("Number {number}."));
     }
 
-    async fn work_until(&self, what: &str, holds: impl Fn(&FakeDiscord) -> bool) {
+    async fn work_until(&self, what: &str, is_done: impl Fn(&FakeDiscord) -> bool) {
         work_until(&self.talk.app, what, async || {
             self.talk.app.clock.advance(Duration::from_millis(20));
-            holds(&self.discord)
+            is_done(&self.discord)
         })
         .await;
     }
 }
 
 #[tokio::test]
-async fn a_session_outlives_connections_and_daemons() {
+async fn session_survives_reconnects_and_restarts() {
     let mut daemon = Daemon::start().await;
     daemon.connect().await;
     daemon.push(1);
@@ -62,8 +62,8 @@ async fn a_session_outlives_connections_and_daemons() {
     daemon.push(3);
     daemon.talk.app.try_start().await.expect("the daemon starts");
     daemon.work_until("the third answer", |discord| discord.sent().len() == 3).await;
-    assert_eq!(daemon.discord.sessions(), (true, 1, 2), "it was resumed");
-    // Discord ends the session: another one is begun after a pause.
+    assert_eq!(daemon.discord.sessions(), (true, 1, 2), "the session was resumed");
+    // Discord ends the session; a new one starts after a pause.
     daemon.discord.gateway_fault(GatewayFault::InvalidSession { can_resume: false });
     daemon.work_until("another session", |discord| discord.sessions() == (true, 2, 2)).await;
     daemon.connect().await;
@@ -73,7 +73,7 @@ async fn a_session_outlives_connections_and_daemons() {
 }
 
 #[tokio::test]
-async fn a_command_is_answered_in_its_place() {
+async fn command_is_answered_in_its_interaction() {
     let daemon = Daemon::start().await;
     daemon.connect().await;
     let now = daemon.talk.app.clock.clock().now();
@@ -84,7 +84,7 @@ async fn a_command_is_answered_in_its_place() {
 }
 
 #[tokio::test]
-async fn what_the_owner_has_to_switch_on_is_said() {
+async fn missing_message_content_intent_is_reported() {
     let daemon = Daemon::start().await;
     daemon.discord.set_message_content(false);
     let app = &daemon.talk.app;
@@ -92,13 +92,13 @@ async fn what_the_owner_has_to_switch_on_is_said() {
     let error = status(app, "discord").await.1;
     assert!(error.contains("Message Content Intent"), "{error}");
     daemon.discord.set_message_content(true);
-    // Saved again, it is tried at once.
+    // Saving the settings triggers an immediate attempt.
     set(app, "discord", json!({"groups": "always"})).await;
     daemon.connect().await;
 }
 
 #[tokio::test]
-async fn another_replica_goes_on_where_the_first_one_was() {
+async fn another_replica_resumes_the_session() {
     let mut daemon = Daemon::start().await;
     let Some(replica) = daemon.talk.app.replica().await else { return };
     daemon.connect().await;
@@ -111,6 +111,6 @@ async fn another_replica_goes_on_where_the_first_one_was() {
         daemon.discord.sent().len() == 2
     })
     .await;
-    assert_eq!(daemon.discord.sessions(), (true, 1, 1), "it was resumed");
+    assert_eq!(daemon.discord.sessions(), (true, 1, 1), "the session was resumed");
     assert_eq!(daemon.talk.vendor.requests().len(), 2);
 }

@@ -1,4 +1,4 @@
-//! Messages that come by connections which the daemon opens itself.
+//! Messages received over connections that the daemon opens.
 
 mod discord;
 mod slack;
@@ -10,23 +10,23 @@ use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{ADA, Channel};
-use crate::support::talk::COUNTED;
+use crate::support::talk::TEST_USAGE;
 use crate::support::{Eventually, TestApp};
 
 fn hello() -> Script {
-    Script::always(Reply::text(["Hello."], COUNTED))
+    Script::always(Reply::text(["Hello."], TEST_USAGE))
 }
 
-/// Works until something holds; time does not pass meanwhile.
-pub(super) async fn work_until(app: &TestApp, what: &str, mut holds: impl AsyncFnMut() -> bool) {
+/// Runs the workers until a condition is_done, without advancing the clock.
+pub(super) async fn work_until(app: &TestApp, what: &str, mut is_done: impl AsyncFnMut() -> bool) {
     let mut eventually = Eventually::new();
-    while !holds().await {
+    while !is_done().await {
         app.run_workers().await;
-        eventually.look_again_at(&what).await;
+        eventually.retry_with(&what).await;
     }
 }
 
-/// `[mode, status]`, and the last error.
+/// Returns `[mode, status]` and the last error.
 async fn status(app: &TestApp, platform: &str) -> (Value, String) {
     let list = app.get("/api/channels").send().await.expect_status(200).json();
     let of = list["channels"].as_array().unwrap().iter().find(|of| of["platform"] == platform).unwrap().clone();
@@ -55,7 +55,7 @@ async fn connecting() -> Channel {
 }
 
 #[tokio::test]
-async fn what_telegram_keeps_is_fetched_and_answered_once() {
+async fn queued_telegram_updates_are_fetched_and_answered_once() {
     let mut channel = connecting().await;
     channel.telegram.queue_update(update(1, "One."));
     channel.telegram.queue_update(update(2, "Two."));
@@ -66,7 +66,7 @@ async fn what_telegram_keeps_is_fetched_and_answered_once() {
     })
     .await;
     assert!(is_status(app, "telegram", "connected").await);
-    // A daemon that begins anew asks for what was not taken, and knows the rest.
+    // After a restart, unconfirmed updates are fetched again; known ones are ignored.
     channel.talk.app.restart().await;
     channel.telegram.queue_update(update(2, "Two."));
     channel.telegram.queue_update(update(3, "Three."));
@@ -77,9 +77,9 @@ async fn what_telegram_keeps_is_fetched_and_answered_once() {
 }
 
 #[tokio::test]
-async fn a_platform_that_is_away_is_asked_again() {
+async fn unavailable_platform_is_retried() {
     let channel = Channel::with(hello()).await;
-    // The first try, and the one that follows at once.
+    // The first attempt and its immediate retry fail.
     channel.telegram.misbehave(Behaviour::ServerError);
     channel.telegram.misbehave(Behaviour::ServerError);
     channel.set(json!({"mode": "connect"})).await;
@@ -98,17 +98,17 @@ async fn a_platform_that_is_away_is_asked_again() {
 }
 
 #[tokio::test]
-async fn nobody_waits_for_a_poll() {
+async fn open_poll_does_not_block_workers() {
     let channel = connecting().await;
     let app = channel.app();
     work_until(app, "a connection", async || is_status(app, "telegram", "connected").await).await;
-    // The poll is held open, and a round of the workers is over all the same.
+    // The poll stays open while a round of the workers completes.
     let round = tokio::time::timeout(Duration::from_secs(5), app.run_workers());
-    round.await.expect("a round that waits for nothing");
+    round.await.expect("the round completes");
 }
 
 #[tokio::test]
-async fn what_cannot_connect_is_refused_when_it_is_saved() {
+async fn incomplete_connection_settings_are_rejected() {
     let app = TestApp::with_owner().await;
     for (platform, fields) in [
         ("telegram", vec!["telegram.bot_token"]),

@@ -1,4 +1,4 @@
-//! Slack by Socket Mode.
+//! Slack Socket Mode connections.
 
 use agentd_llm::ToolCall;
 use agentd_testing_chat_platforms::slack::{FakeSlack, SocketFault};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{hello, is_status, set, status, work_until};
 use crate::support::TestApp;
-use crate::support::talk::{COUNTED, Talk};
+use crate::support::talk::{TEST_USAGE, Talk};
 
 struct Daemon {
     talk: Talk,
@@ -41,8 +41,8 @@ impl Daemon {
         self.slack.push(&self.slack.message(&ts, "U7", &format!("Number {number}."), now));
     }
 
-    async fn work_until(&self, what: &str, holds: impl Fn(&FakeSlack) -> bool) {
-        work_until(&self.talk.app, what, async || holds(&self.slack)).await;
+    async fn work_until(&self, what: &str, is_done: impl Fn(&FakeSlack) -> bool) {
+        work_until(&self.talk.app, what, async || is_done(&self.slack)).await;
     }
 }
 
@@ -52,18 +52,18 @@ async fn pending(app: &TestApp) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_message_is_answered_once_whatever_happens_to_the_socket() {
+async fn message_is_answered_once_despite_socket_faults() {
     let mut daemon = Daemon::with(hello()).await;
     daemon.push(1);
     daemon.work_until("an answer", |slack| slack.sent().len() == 1).await;
     assert!(is_status(&daemon.talk.app, "slack", "connected").await);
     daemon.work_until("the acknowledgement", |slack| slack.acknowledged().len() == 1).await;
-    // In the middle: it was sent, and the socket ends before anything was stored.
+    // The socket closes after the message was sent and before it is stored.
     daemon.push(2);
     daemon.slack.socket_fault(SocketFault::Repeat);
     daemon.slack.socket_fault(SocketFault::Drop);
     daemon.work_until("another answer", |slack| slack.sent().len() == 2 && slack.acknowledged().len() == 2).await;
-    // Another socket takes the place before the first one ends.
+    // A new socket opens before the first one closes.
     daemon.slack.socket_fault(SocketFault::Leave);
     daemon.work_until("another socket", |slack| slack.open_sockets() == (1, 2)).await;
     daemon.push(3);
@@ -76,10 +76,11 @@ async fn a_message_is_answered_once_whatever_happens_to_the_socket() {
 }
 
 #[tokio::test]
-async fn a_button_decides_over_the_socket() {
+async fn button_decides_over_the_socket() {
     let call = ToolCall::new("v1", "write_file", json!({"path": "a.txt", "content": "x"}));
     let daemon =
-        Daemon::with(Script::queue([Reply::tool_calls(vec![call], COUNTED), Reply::text(["Done."], COUNTED)])).await;
+        Daemon::with(Script::queue([Reply::tool_calls(vec![call], TEST_USAGE), Reply::text(["Done."], TEST_USAGE)]))
+            .await;
     daemon.set(json!({"tools": ["write_file"], "sender_policy": "pairing"})).await;
     let app = &daemon.talk.app;
     daemon.push(1);
@@ -102,7 +103,7 @@ async fn a_button_decides_over_the_socket() {
 }
 
 #[tokio::test]
-async fn a_wrong_token_is_said() {
+async fn wrong_token_is_reported() {
     let daemon = Daemon::with(hello()).await;
     daemon.set(json!({"app_token": "xapp-2"})).await;
     let app = &daemon.talk.app;
@@ -123,8 +124,8 @@ async fn another_replica_takes_over() {
     work_until(app, "a connection", async || is_status(app, "slack", "connected").await).await;
     replica.run_workers().await;
     replica.run_workers().await;
-    assert_eq!(daemon.slack.open_sockets(), (1, 1), "one of them connects");
-    assert!(is_status(&replica, "slack", "connected").await, "both say so");
+    assert_eq!(daemon.slack.open_sockets(), (1, 1), "one daemon connects");
+    assert!(is_status(&replica, "slack", "connected").await, "both report the connection");
     daemon.talk.app.stop().await;
     daemon.push(1);
     work_until(&replica, "an answer", async || {

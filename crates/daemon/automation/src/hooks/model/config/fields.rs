@@ -1,4 +1,4 @@
-//! The fields of a configuration, read one after the other; each fault is kept under its field.
+//! Field-by-field reader of a config that collects a problem for each invalid field.
 
 use agentd_base::Problems;
 use serde_json::{Map, Value, json};
@@ -13,7 +13,7 @@ pub(super) struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    pub(super) fn refuse(&mut self, name: &str, message: impl Into<String>) {
+    pub(super) fn reject(&mut self, name: &str, message: impl Into<String>) {
         self.problems.add(format!("config.{name}"), message);
     }
 
@@ -21,18 +21,18 @@ impl Fields<'_> {
         self.given.get(name).filter(|value| !value.is_null()).cloned()
     }
 
-    pub(super) fn keep(&mut self, name: &str, value: impl Into<Value>) {
+    pub(super) fn store(&mut self, name: &str, value: impl Into<Value>) {
         self.kept.insert(name.to_owned(), value.into());
     }
 
     pub(super) fn text(&mut self, name: &str) -> Option<String> {
         match self.value(name)? {
             Value::String(text) if !text.trim().is_empty() => {
-                self.keep(name, text.clone());
+                self.store(name, text.clone());
                 Some(text)
             }
             _ => {
-                self.refuse(name, "must be a text");
+                self.reject(name, "must be a text");
                 None
             }
         }
@@ -40,7 +40,7 @@ impl Fields<'_> {
 
     pub(super) fn required_text(&mut self, name: &str) -> Option<String> {
         if self.value(name).is_none() {
-            self.refuse(name, "is required");
+            self.reject(name, "is required");
             return None;
         }
         self.text(name)
@@ -48,22 +48,22 @@ impl Fields<'_> {
 
     pub(super) fn template(&mut self, name: &str) -> Option<Template> {
         let text = self.required_text(name)?;
-        Template::parse(&text).map_err(|message| self.refuse(name, message)).ok()
+        Template::parse(&text).map_err(|message| self.reject(name, message)).ok()
     }
 
-    pub(super) fn number(&mut self, name: &str, default: f64, least: f64, most: f64) -> Option<f64> {
+    pub(super) fn number(&mut self, name: &str, default: f64, min: f64, max: f64) -> Option<f64> {
         let number = match self.value(name) {
             None => Some(default),
-            Some(value) => value.as_f64().filter(|number| (least..=most).contains(number)),
+            Some(value) => value.as_f64().filter(|number| (min..=max).contains(number)),
         };
         match number {
             Some(number) => {
-                // A whole number is shown as one.
-                #[allow(clippy::cast_possible_truncation, reason = "bounded by `most`, and whole")]
+                // A whole number is stored without a fraction.
+                #[allow(clippy::cast_possible_truncation, reason = "bounded by `max`, and whole")]
                 let shown = if number.fract() == 0.0 { json!(number as i64) } else { json!(number) };
-                self.keep(name, shown);
+                self.store(name, shown);
             }
-            None => self.refuse(name, format!("must be a number from {least} to {most}")),
+            None => self.reject(name, format!("must be a number from {min} to {max}")),
         }
         number
     }
@@ -71,11 +71,11 @@ impl Fields<'_> {
     pub(super) fn boolean(&mut self, name: &str, default: bool) -> Option<bool> {
         match self.value(name).unwrap_or(Value::Bool(default)) {
             Value::Bool(value) => {
-                self.keep(name, value);
+                self.store(name, value);
                 Some(value)
             }
             _ => {
-                self.refuse(name, "must be true or false");
+                self.reject(name, "must be true or false");
                 None
             }
         }

@@ -1,5 +1,5 @@
-//! What a hook does, as its `config` says. A config is checked once, when it is saved, and kept in the form in which
-//! it is shown: with every default written out, and without its secret.
+//! Actions of hooks and their `config`. A config is validated when it is saved, and stored in its displayed form: with
+//! all defaults and without its secret.
 
 mod fields;
 
@@ -18,7 +18,7 @@ use super::template::Template;
 use super::{HookId, stored_enum};
 use crate::notify::Target;
 
-/// Where a config's write-only value stands.
+/// Config member with the write-only signing secret.
 pub(crate) const SECRET: &str = "secret";
 const MAX_CONFIG_BYTES: usize = 64 * 1024;
 const MAX_URL: usize = 4096;
@@ -29,7 +29,7 @@ const DEFAULT_PYTHON_SECONDS: u64 = 30;
 const MAX_PYTHON_SECONDS: u64 = 300;
 const MAX_TOPICS: usize = 32;
 
-/// Each attempt's delay may move by this share either way.
+/// Relative jitter of each retry delay, in both directions.
 const JITTER: f64 = 0.2;
 
 stored_enum!(
@@ -38,23 +38,23 @@ stored_enum!(
         Http = "http",
         /// Runs Python code in the sandbox.
         Python = "python",
-        /// Does something that the daemon knows how to do.
+        /// Performs a built-in action.
         Builtin = "builtin",
     }
 );
 
-/// What a hook does.
+/// Action of a hook.
 #[derive(Debug, Clone)]
 pub enum Action {
     Http(HttpAction),
     Python(PythonAction),
     Builtin(BuiltinAction),
-    /// What is stored cannot be read, which only an archive from elsewhere can bring about.
+    /// The stored config is invalid, which only a restored archive can cause.
     Broken(String),
 }
 
 impl Action {
-    /// The server that events are sent to.
+    /// Returns the origin of the server that receives the events.
     pub(super) fn server(&self) -> Option<Origin> {
         match self {
             Self::Http(http) => Some(http.url.origin()),
@@ -66,14 +66,14 @@ impl Action {
 /// Sends the event to a URL.
 #[derive(Debug, Clone)]
 pub struct HttpAction {
-    /// Without its credentials.
+    /// Target URL without credentials.
     pub url: Url,
     pub headers: HeaderMap,
     pub queued: bool,
     pub backoff: Backoff,
 }
 
-/// Runs code.
+/// Runs Python code in the sandbox.
 #[derive(Debug, Clone)]
 pub struct PythonAction {
     pub timeout: Duration,
@@ -81,7 +81,7 @@ pub struct PythonAction {
 
 #[derive(Debug, Clone)]
 pub enum BuiltinAction {
-    /// `target` is without the credentials in its url.
+    /// Sends a message. The URL of `target` holds no credentials.
     SendToChannel {
         target: Target,
         template: Template,
@@ -96,7 +96,7 @@ pub enum BuiltinAction {
     StartAgent {
         agent: String,
         template: Template,
-        /// Tools besides those that change nothing.
+        /// Permitted tools in addition to the read-only ones.
         tools: Vec<String>,
     },
     CallHook {
@@ -104,7 +104,7 @@ pub enum BuiltinAction {
     },
 }
 
-/// The form in which a config is kept, and what it means; or every problem, under `config.`.
+/// Parses a config. Returns its stored form and the action, or `None` after adding all problems under `config.`.
 pub(crate) fn parse(
     kind: HookType,
     given: &Map<String, Value>,
@@ -123,7 +123,7 @@ pub(crate) fn parse(
     Some((fields.kept, action))
 }
 
-/// Returns what a stored config means.
+/// Parses a stored config. An invalid one becomes [`Action::Broken`].
 #[must_use]
 pub(crate) fn stored_action(hook_type: HookType, stored: &Map<String, Value>) -> Action {
     let mut problems = Problems::new();
@@ -166,7 +166,7 @@ fn url(fields: &mut Fields<'_>) -> Option<Url> {
             _ => "must be an http or https url",
         }
     };
-    fields.refuse("url", problem);
+    fields.reject("url", problem);
     None
 }
 
@@ -174,7 +174,7 @@ fn headers(fields: &mut Fields<'_>) -> Option<HeaderMap> {
     let given = match fields.value("headers").unwrap_or_else(|| json!({})) {
         Value::Object(given) if given.len() <= MAX_HEADERS => given,
         _ => {
-            fields.refuse("headers", format!("must be an object of at most {MAX_HEADERS} names with their values"));
+            fields.reject("headers", format!("must be an object of at most {MAX_HEADERS} names with their values"));
             return None;
         }
     };
@@ -186,16 +186,16 @@ fn headers(fields: &mut Fields<'_>) -> Option<HeaderMap> {
                 headers.append(name, value);
             }
             Err(problem) => {
-                fields.refuse(&format!("headers.{}", name.chars().take(64).collect::<String>()), problem);
+                fields.reject(&format!("headers.{}", name.chars().take(64).collect::<String>()), problem);
                 is_good = false;
             }
         }
     }
-    fields.keep("headers", given);
+    fields.store("headers", given);
     is_good.then_some(headers)
 }
 
-/// Whether the value of a header lies in the vault.
+/// Whether the value of a header is stored in the vault.
 pub(super) fn is_sealed(name: &str, value: &Value) -> bool {
     carries_credential(name) && value.get("set").is_some_and(Value::is_boolean)
 }
@@ -203,7 +203,7 @@ pub(super) fn is_sealed(name: &str, value: &Value) -> bool {
 fn header(name: &str, value: &Value) -> Result<(HeaderName, HeaderValue), &'static str> {
     let value = value.as_str().ok_or("must be a text")?;
     let name: HeaderName = name.parse().map_err(|_| "is no name of a header")?;
-    if is_ours(&name) {
+    if is_reserved_header(&name) {
         return Err("is set by the daemon itself");
     }
     if value.contains("{{") {
@@ -213,9 +213,9 @@ fn header(name: &str, value: &Value) -> Result<(HeaderName, HeaderValue), &'stat
     Ok((name, value.ok_or("is no valid value of a header, or too long")?))
 }
 
-/// Headers of the connection, of the body, and those that say who sent it.
-fn is_ours(name: &HeaderName) -> bool {
-    const OURS: [&str; 13] = [
+/// Whether the daemon sets the header itself: connection, body and sender identification headers.
+fn is_reserved_header(name: &HeaderName) -> bool {
+    const RESERVED: [&str; 13] = [
         "host",
         "content-length",
         "connection",
@@ -231,31 +231,31 @@ fn is_ours(name: &HeaderName) -> bool {
         "upgrade",
     ];
     let name = name.as_str();
-    OURS.contains(&name) || name.starts_with("x-svc-") || name.starts_with("webhook-")
+    RESERVED.contains(&name) || name.starts_with("x-svc-") || name.starts_with("webhook-")
 }
 
-/// `5.0` is a whole number, too.
-fn whole(value: &Value) -> Option<u64> {
+/// Parses a whole number; `5.0` is accepted.
+fn whole_number(value: &Value) -> Option<u64> {
     let float = || value.as_f64().filter(|float| float.fract() == 0.0 && (0.0..=1e9).contains(float));
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, and bounded on both sides")]
     value.as_u64().or_else(|| float().map(|float| float as u64))
 }
 
-/// Everything in it is handed to the code.
+/// Parses the config of a Python hook. All members are passed to the code.
 fn python(fields: &mut Fields<'_>) -> Option<PythonAction> {
     fields.kept = fields.given.clone();
     fields.kept.remove(SECRET);
     let seconds = match fields.value("timeout_seconds") {
         None => Some(DEFAULT_PYTHON_SECONDS),
-        Some(value) => whole(&value).filter(|seconds| (1..=MAX_PYTHON_SECONDS).contains(seconds)),
+        Some(value) => whole_number(&value).filter(|seconds| (1..=MAX_PYTHON_SECONDS).contains(seconds)),
     };
     match seconds {
         Some(seconds) => {
-            fields.keep("timeout_seconds", seconds);
+            fields.store("timeout_seconds", seconds);
             Some(PythonAction { timeout: Duration::from_secs(seconds) })
         }
         None => {
-            fields.refuse("timeout_seconds", format!("must be a whole number from 1 to {MAX_PYTHON_SECONDS}"));
+            fields.reject("timeout_seconds", format!("must be a whole number from 1 to {MAX_PYTHON_SECONDS}"));
             None
         }
     }
@@ -268,7 +268,7 @@ fn builtin(fields: &mut Fields<'_>) -> Option<BuiltinAction> {
         None if fields.value("channel").is_some() => "send_to_channel".to_owned(),
         _ => String::new(),
     };
-    fields.keep("action", action.clone());
+    fields.store("action", action.clone());
     match action.as_str() {
         "send_to_channel" => {
             let channel = fields.required_text("channel");
@@ -277,7 +277,7 @@ fn builtin(fields: &mut Fields<'_>) -> Option<BuiltinAction> {
                 None => Some(None),
                 Some(_) => fields.template("subject").map(Some),
             };
-            let target = channel?.parse::<Target>().map_err(|error| fields.refuse("channel", error.to_string())).ok();
+            let target = channel?.parse::<Target>().map_err(|error| fields.reject("channel", error.to_string())).ok();
             Some(BuiltinAction::SendToChannel { target: target?, template: template?, subject: subject? })
         }
         "store_memory" => {
@@ -301,7 +301,7 @@ fn builtin(fields: &mut Fields<'_>) -> Option<BuiltinAction> {
             Some(BuiltinAction::CallHook { hook_id: HookId::from(hook_id) })
         }
         _ => {
-            fields.refuse("action", "must be send_to_channel, store_memory, start_agent or call_hook");
+            fields.reject("action", "must be send_to_channel, store_memory, start_agent or call_hook");
             None
         }
     }
@@ -311,32 +311,32 @@ fn topics(fields: &mut Fields<'_>) -> Option<Vec<String>> {
     let Some(given) = fields.value("topics") else { return Some(Vec::new()) };
     match texts(&given).filter(|topics| topics.len() <= MAX_TOPICS) {
         Some(topics) => {
-            fields.keep("topics", topics.clone());
+            fields.store("topics", topics.clone());
             Some(topics)
         }
         None => {
-            fields.refuse("topics", format!("must be a list of at most {MAX_TOPICS} texts"));
+            fields.reject("topics", format!("must be a list of at most {MAX_TOPICS} texts"));
             None
         }
     }
 }
 
-/// As those of an inbound webhook.
+/// Parses tool names by the rules of inbound webhooks.
 fn tools(fields: &mut Fields<'_>) -> Option<Vec<String>> {
     let Some(named) = texts(&fields.value("tools").unwrap_or_else(|| json!([]))) else {
-        fields.refuse("tools", "must be a list of names of tools");
+        fields.reject("tools", "must be a list of names of tools");
         return None;
     };
     let mut problems = Problems::new();
     check_tools("tools", &named, &mut problems);
     if let Err(problems) = problems.into_result() {
         for problem in problems {
-            fields.refuse(&problem.field, problem.message);
+            fields.reject(&problem.field, problem.message);
         }
         return None;
     }
     let tools = distinct_tools(&named);
-    fields.keep("tools", tools.clone());
+    fields.store("tools", tools.clone());
     Some(tools)
 }
 
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_written_out_and_the_secret_is_not_kept() {
+    fn stored_config_includes_defaults_and_omits_the_secret() {
         let kept = parsed(HookType::Http, json!({"url": "https://x.example/a", "secret": "s"})).unwrap();
         let expected = json!({
             "url": "https://x.example/a", "headers": {}, "queued": false, "retry_delay_s": 10,
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bad_field_is_named() {
+    fn every_invalid_field_is_reported() {
         let bad = json!({
             "url": "https://{{data.host}}/", "headers": {"Host": "x", "X-Svc-Event": "y", "ok": 1, "b c": "d"}, "queued": "yes",
             "retry_delay_s": -1, "retry_multiplier": 0.5, "max_delay_s": "long",

@@ -1,9 +1,9 @@
-//! Filters: which events of its type a hook reacts to.
+//! Filters that select the events a hook reacts to.
 //!
-//! A filter is `{"field", "op", "value"}`, or `{"all": […]}`, `{"any": […]}`, `{"not": …}` of filters. A field
-//! is a dotted path into the event (`data.agent_id`, `type`); a path that begins with none of `data`, `type`, `id`
-//! and `timestamp` is looked up under `data`. Numbers lead into arrays. What is not there equals null, is
-//! neither greater nor less than anything, and contains nothing.
+//! A filter is `{"field", "op", "value"}`, or `{"all": […]}`, `{"any": […]}`, `{"not": …}` of filters. A field is a
+//! dotted path into the event (`data.agent_id`, `type`). A path that does not start with `data`, `type`, `id` or
+//! `timestamp` is resolved under `data`. Numbers index arrays. A missing value equals null, compares neither greater
+//! nor less than any value, and contains nothing.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,19 +12,20 @@ use agentd_base::template::lookup;
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
-/// What an event offers at its top.
+/// Top-level fields of an event.
 pub(super) const ROOTS: [&str; 4] = ["data", "type", "id", "timestamp"];
 const MAX_DEPTH: usize = 8;
 const MAX_PARTS: usize = 100;
 const MAX_BYTES: usize = 16 * 1024;
 const MAX_PATH: usize = 200;
 const MAX_PATTERN: usize = 500;
-/// What a compiled pattern may take.
-const PATTERN_BYTES: usize = 64 * 1024;
-/// A pattern is looked for in the beginning of a longer text: filters run where everything else waits for them.
-const MATCHED_BYTES: usize = 64 * 1024;
+/// Maximum size of a compiled pattern, in bytes.
+const MAX_PATTERN_BYTES: usize = 64 * 1024;
+/// Maximum number of bytes that a pattern is matched against. Filters run in the event reader, which must not be
+/// blocked.
+const MAX_MATCHED_BYTES: usize = 64 * 1024;
 
-/// How a value is compared.
+/// Comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Op {
     Eq,
@@ -58,15 +59,15 @@ impl Op {
     ];
 }
 
-/// Where something is wrong in a filter, and what.
+/// An invalid part of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterProblem {
-    /// A dotted path below the filter; empty for the filter itself.
+    /// Dotted path within the filter; empty for the filter itself.
     pub path: String,
     pub message: String,
 }
 
-/// A filter that was checked. It keeps what it was made from.
+/// A validated filter together with its source.
 #[derive(Clone)]
 pub struct Filter {
     source: Value,
@@ -95,7 +96,7 @@ impl PartialEq for Filter {
 
 impl Filter {
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first invalid part.
     pub fn parse(source: &Value) -> Result<Self, FilterProblem> {
         if source.to_string().len() > MAX_BYTES {
             return Err(problem("", format!("may have at most {MAX_BYTES} bytes")));
@@ -105,13 +106,13 @@ impl Filter {
         Ok(Self { source: source.clone(), rule })
     }
 
-    /// What it was made from.
+    /// Returns the JSON source.
     #[must_use]
     pub fn source(&self) -> &Value {
         &self.source
     }
 
-    /// Whether an event `{id, type, timestamp, data}` passes.
+    /// Whether an event `{id, type, timestamp, data}` matches.
     #[must_use]
     pub fn passes(&self, event: &Value) -> bool {
         self.rule.passes(event)
@@ -122,7 +123,7 @@ fn problem(path: &str, message: impl Into<String>) -> FilterProblem {
     FilterProblem { path: path.to_owned(), message: message.into() }
 }
 
-fn below(path: &str, name: &str) -> String {
+fn join_path(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
@@ -138,7 +139,7 @@ fn parse_rule(source: &Value, path: &str, depth: usize, parts: &mut usize) -> Re
     }
     let mut entries = object.iter();
     let (Some((name, inner)), None) = (entries.next(), entries.next()) else { return Err(problem(path, shape)) };
-    let inner_path = below(path, name);
+    let inner_path = join_path(path, name);
     match name.as_str() {
         "not" => Ok(Rule::Not(Box::new(parse_rule(inner, &inner_path, depth + 1, parts)?))),
         "all" | "any" => {
@@ -156,17 +157,17 @@ fn parse_rule(source: &Value, path: &str, depth: usize, parts: &mut usize) -> Re
 
 fn parse_comparison(object: &Map<String, Value>, path: &str) -> Result<Rule, FilterProblem> {
     if let Some(other) = object.keys().find(|key| !matches!(key.as_str(), "field" | "op" | "value")) {
-        return Err(problem(&below(path, other), "is not known here; a comparison has field, op and value"));
+        return Err(problem(&join_path(path, other), "is not known here; a comparison has field, op and value"));
     }
     let field = object.get("field").and_then(Value::as_str).unwrap_or_default();
-    let names = parse_path(field).map_err(|message| problem(&below(path, "field"), message))?;
+    let names = parse_path(field).map_err(|message| problem(&join_path(path, "field"), message))?;
     let op_name = object.get("op").and_then(Value::as_str).unwrap_or_default();
     let op = Op::ALL.into_iter().find(|(_, name)| *name == op_name).map(|(op, _)| op);
     let op = op.ok_or_else(|| {
         let known: Vec<&str> = Op::ALL.iter().map(|(_, name)| *name).collect();
-        problem(&below(path, "op"), format!("must be one of {}", known.join(", ")))
+        problem(&join_path(path, "op"), format!("must be one of {}", known.join(", ")))
     })?;
-    let value_path = below(path, "value");
+    let value_path = join_path(path, "value");
     let value = match (object.get("value"), op) {
         (Some(value), _) => value.clone(),
         (None, Op::Exists) => Value::Bool(true),
@@ -189,7 +190,7 @@ fn parse_comparison(object: &Map<String, Value>, path: &str) -> Result<Rule, Fil
     Ok(Rule::Compare { path: names, op, value, pattern })
 }
 
-/// A dotted path into an event as the names that lead to the value.
+/// Parses a dotted path into an event as a list of names.
 pub(super) fn parse_path(text: &str) -> Result<Vec<String>, &'static str> {
     let names: Vec<&str> = text.split('.').collect();
     if text.len() > MAX_PATH || names.iter().any(|name| name.is_empty() || name.chars().any(char::is_control)) {
@@ -204,10 +205,10 @@ fn compile(text: &str) -> Result<Regex, String> {
     if text.len() > MAX_PATTERN {
         return Err(format!("may have at most {MAX_PATTERN} bytes"));
     }
-    let built = RegexBuilder::new(text).size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES).build();
+    let built = RegexBuilder::new(text).size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES).build();
     built.map_err(|error| match error {
         regex::Error::CompiledTooBig(_) => "is a pattern that takes too much memory; make it simpler".to_owned(),
-        // The library draws a picture of the pattern; its last line says what is wrong.
+        // The error of the regex crate includes an annotated pattern; its last line is the message.
         other => format!(
             "is no regular expression: {}",
             other.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ")
@@ -227,41 +228,42 @@ impl Rule {
 }
 
 fn compare(found: Option<&Value>, op: Op, value: &Value, pattern: Option<&Regex>) -> bool {
-    let there = found.unwrap_or(&Value::Null);
-    let is = |holds: fn(Ordering) -> bool| order(there, value).is_some_and(holds);
+    let actual = found.unwrap_or(&Value::Null);
+    let is = |predicate: fn(Ordering) -> bool| order(actual, value).is_some_and(predicate);
     match op {
-        Op::Eq => equals(there, value),
-        Op::Ne => !equals(there, value),
+        Op::Eq => equals(actual, value),
+        Op::Ne => !equals(actual, value),
         Op::Gt => is(Ordering::is_gt),
         Op::Gte => is(Ordering::is_ge),
         Op::Lt => is(Ordering::is_lt),
         Op::Lte => is(Ordering::is_le),
-        Op::Contains => match there {
+        Op::Contains => match actual {
             Value::String(text) => value.as_str().is_some_and(|part| text.contains(part)),
             Value::Array(list) => list.iter().any(|item| equals(item, value)),
             Value::Object(object) => value.as_str().is_some_and(|name| object.contains_key(name)),
             _ => false,
         },
-        Op::StartsWith => both(there, value, |text, part| text.starts_with(part)),
-        Op::EndsWith => both(there, value, |text, part| text.ends_with(part)),
-        Op::In => value.as_array().is_some_and(|list| list.iter().any(|item| equals(there, item))),
+        Op::StartsWith => both_strings(actual, value, |text, part| text.starts_with(part)),
+        Op::EndsWith => both_strings(actual, value, |text, part| text.ends_with(part)),
+        Op::In => value.as_array().is_some_and(|list| list.iter().any(|item| equals(actual, item))),
         Op::Exists => found.is_some() == value.as_bool().unwrap_or(true),
-        Op::Matches => there.as_str().is_some_and(|text| {
-            pattern.is_some_and(|pattern| pattern.is_match(&text[..text.floor_char_boundary(MATCHED_BYTES)]))
+        Op::Matches => actual.as_str().is_some_and(|text| {
+            pattern.is_some_and(|pattern| pattern.is_match(&text[..text.floor_char_boundary(MAX_MATCHED_BYTES)]))
         }),
     }
 }
 
-fn both(a: &Value, b: &Value, holds: impl Fn(&str, &str) -> bool) -> bool {
-    a.as_str().zip(b.as_str()).is_some_and(|(a, b)| holds(a, b))
+/// Whether both values are strings that satisfy the predicate.
+fn both_strings(a: &Value, b: &Value, predicate: impl Fn(&str, &str) -> bool) -> bool {
+    a.as_str().zip(b.as_str()).is_some_and(|(a, b)| predicate(a, b))
 }
 
-/// 1 and 1.0 are the same number.
+/// Compares values for equality; 1 equals 1.0.
 fn equals(a: &Value, b: &Value) -> bool {
     a == b || (a.is_number() && b.is_number() && order(a, b) == Some(Ordering::Equal))
 }
 
-/// Numbers with numbers, texts with texts.
+/// Compares two numbers or two strings. Values of different types have no order.
 fn order(a: &Value, b: &Value) -> Option<Ordering> {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => match (a.as_i64(), b.as_i64()) {

@@ -15,14 +15,14 @@ fn passes(filter: &Value) -> bool {
 }
 
 #[test]
-fn a_pattern_is_looked_for_in_the_beginning_of_a_long_text() {
+fn pattern_matches_only_the_prefix_of_a_long_text() {
     let filter = Filter::parse(&json!({"field": "data.text", "op": "matches", "value": "x"})).unwrap();
     let event = |before: usize| json!({"data": {"text": format!("{}x", "é".repeat(before))}});
-    assert!(filter.passes(&event(MATCHED_BYTES / 2 - 1)) && !filter.passes(&event(MATCHED_BYTES / 2)));
+    assert!(filter.passes(&event(MAX_MATCHED_BYTES / 2 - 1)) && !filter.passes(&event(MAX_MATCHED_BYTES / 2)));
 }
 
 #[test]
-fn operators_do_what_they_say() {
+fn operators_compare_as_documented() {
     for (field, op, value) in [
         ("data.agent_id", "eq", json!("a")),
         ("agent_id", "eq", json!("a")),
@@ -63,7 +63,7 @@ fn operators_do_what_they_say() {
 }
 
 #[test]
-fn filters_are_put_together() {
+fn filters_combine_with_all_any_and_not() {
     let (yes, no) =
         (json!({"field": "data.n", "op": "eq", "value": 3}), json!({"field": "data.n", "op": "eq", "value": 4}));
     assert!(passes(&json!({"any": [no, yes]})));
@@ -72,7 +72,7 @@ fn filters_are_put_together() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_place() {
+fn invalid_filters_are_reported_with_their_path() {
     let deep = (0..9).fold(json!({"field": "data.n", "op": "exists"}), |inner, _| json!({"not": inner}));
     let wide = json!({"all": vec![json!({"field": "data.n", "op": "exists"}); 101]});
     for (filter, path) in [
@@ -129,14 +129,14 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn nothing_panics(filter in any_json(), event in any_json()) {
+    fn parse_and_match_never_panic(filter in any_json(), event in any_json()) {
         if let Ok(filter) = Filter::parse(&filter) {
             let _ = filter.passes(&event);
         }
     }
 
     #[test]
-    fn every_comparison_holds_or_its_opposite(
+    fn negated_comparison_has_the_opposite_result(
         at in 0..Op::ALL.len(), value in any_json(), there in any_json(), field in "[a-z]{1,3}(\\.[a-z0-9]{1,2}){0,2}",
     ) {
         let comparison = json!({"field": field, "op": Op::ALL[at].1, "value": value});
@@ -149,7 +149,7 @@ proptest! {
     }
 
     #[test]
-    fn an_equal_value_is_equal(value in any_json()) {
+    fn value_equals_itself(value in any_json()) {
         let filter = json!({"field": "data.x", "op": "eq", "value": value});
         if let Ok(filter) = Filter::parse(&filter) {
             let passes = filter.passes(&json!({"data": {"x": value}}));

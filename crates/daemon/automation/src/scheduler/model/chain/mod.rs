@@ -1,13 +1,12 @@
-//! Jobs that follow each other: which step of a chain may begin, and when the whole is over.
+//! Chains of jobs, as directed acyclic graphs: which steps are ready, and when a chain run is complete.
 //!
-//! The rule: a job of a chain begins when each job that an edge comes from has had its say, all its
-//! `on_success` and `on_complete` edges hold, and, if it has `on_failure` edges, at least one of those holds.
-//! Edges from jobs that take no part count as not there. What can no longer begin has had its say, too, and
-//! none of its edges hold.
+//! A job is ready when all predecessors are settled and all its `on_success` and `on_complete` edges are satisfied. If
+//! it has `on_failure` edges, at least one of them must be satisfied too. Edges from jobs that do not participate are
+//! ignored. An unreachable job is settled, and satisfies none of its edges.
 //!
-//! Where branches join again, edges from what was left out count as not there, as long as another edge holds: from
-//! jobs that were skipped, and from jobs that never began because another branch was taken. A failure keeps the
-//! join from beginning unless the branch that was taken leads on from that very failure.
+//! At a join, edges from omitted jobs are ignored as long as another edge is satisfied. Omitted jobs were skipped, or
+//! did not start because another branch was taken. A failure blocks the join unless the branch taken continues from
+//! that same failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,44 +15,45 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::run::{RunId, RunStatus};
-use super::{JobId, named};
+use super::{JobId, string_enum};
 
 agentd_base::typed_id!(
-    /// The id of a chain.
+    /// Id of a chain.
     ChainId,
     "chain"
 );
 agentd_base::typed_id!(
-    /// The id of a run of a chain.
+    /// Id of a chain run.
     ChainRunId,
     "crun"
 );
 agentd_store::stored_ids!(ChainId, ChainRunId);
 
-pub(crate) const MOST_JOBS: usize = 50;
-const MOST_EDGES: usize = 200;
+pub(crate) const MAX_JOBS: usize = 50;
+const MAX_EDGES: usize = 200;
 
-named!(ChainEdgeType {
+string_enum!(ChainEdgeType {
     OnSuccess = "on_success",
     OnFailure = "on_failure",
-    /// However it ended.
+    /// Satisfied by any result.
     OnComplete = "on_complete",
 });
 
-named!(ChainCause {
-    /// Somebody triggered the chain.
+string_enum!(ChainCause {
+    /// The chain was triggered manually.
     Manual = "manual",
-    /// A root job's own run ended.
+    /// A run of a root job ended.
     Job = "job",
 });
 
-named!(ChainRunStatus {
+string_enum!(ChainRunStatus {
     Running = "running",
     Success = "success",
-    /// A step failed, and no edge was there to take care of that.
+    /// A step failed, and no edge handled the failure.
     Failed = "failed",
 });
 
+/// Dependency between two jobs of a chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChainEdge {
     #[schema(value_type = String)]
@@ -64,12 +64,12 @@ pub struct ChainEdge {
     pub kind: ChainEdgeType,
 }
 
-/// A chain as it is kept.
+/// A stored chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
     pub id: ChainId,
     pub name: String,
-    /// In the order in which they were given.
+    /// Jobs in the order of the request.
     pub jobs: Vec<JobId>,
     pub edges: Vec<ChainEdge>,
     pub created_at: Timestamp,
@@ -84,11 +84,11 @@ pub struct ChainRun {
     pub started_at: Timestamp,
     pub completed_at: Option<Timestamp>,
     pub steps: Vec<ChainStep>,
-    /// Jobs that nothing leads to any more, as far as that is known.
-    pub left_out: Vec<JobId>,
+    /// Jobs that can no longer start.
+    pub unreachable: Vec<JobId>,
 }
 
-/// A job's part in a run of a chain.
+/// Step of a chain run: the run of one job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainStep {
     pub job_id: JobId,
@@ -96,27 +96,27 @@ pub struct ChainStep {
     pub status: RunStatus,
 }
 
-/// What is to be done about a run of a chain.
+/// Next action for a chain run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Advance {
-    /// These begin; none may, while others are under way.
+    /// Starts these jobs. Empty while the chain run waits for running steps.
     Begin(Vec<JobId>),
     Over(ChainRunStatus),
 }
 
 impl Chain {
-    /// Jobs that no edge leads to.
+    /// Returns the jobs without incoming edges.
     pub(crate) fn roots(&self) -> Vec<&JobId> {
         self.jobs.iter().filter(|job| self.edges.iter().all(|edge| edge.to != **job)).collect()
     }
 
-    /// Checks the shape; whether the jobs are there is for the store to say.
+    /// Validates the structure. The store checks that the jobs exist.
     pub(crate) fn check(&self, problems: &mut Problems) {
         let known: BTreeSet<&JobId> = self.jobs.iter().collect();
         problems.require(!self.name.trim().is_empty(), "name", "is required and must not be blank");
         problems.require(!self.jobs.is_empty(), "jobs", "names at least one job");
-        problems.require(self.jobs.len() <= MOST_JOBS, "jobs", format!("has {MOST_JOBS} jobs at most"));
-        problems.require(self.edges.len() <= MOST_EDGES, "edges", format!("has {MOST_EDGES} edges at most"));
+        problems.require(self.jobs.len() <= MAX_JOBS, "jobs", format!("has {MAX_JOBS} jobs at most"));
+        problems.require(self.edges.len() <= MAX_EDGES, "edges", format!("has {MAX_EDGES} edges at most"));
         problems.require(known.len() == self.jobs.len(), "jobs", "names each job once");
         let mut pairs = BTreeSet::new();
         for (position, edge) in self.edges.iter().enumerate() {
@@ -134,7 +134,7 @@ impl Chain {
         }
     }
 
-    /// A job that leads back to itself.
+    /// Returns a job that is part of a cycle, or reachable from one.
     fn find_cycle(&self) -> Option<&JobId> {
         let mut left: BTreeSet<&JobId> = self.jobs.iter().collect();
         loop {
@@ -155,58 +155,58 @@ impl Chain {
         }
     }
 
-    /// The chain without these jobs; `None` when nothing is left. A job that only they led to goes with them: as a
-    /// root it would begin unbidden.
-    pub(crate) fn without(&self, gone: &[JobId]) -> Option<Self> {
+    /// Returns the chain without the given jobs, or `None` if it is empty then. Jobs reachable only through them are
+    /// removed too, because they would otherwise become roots and start on their own.
+    pub(crate) fn without(&self, removed: &[JobId]) -> Option<Self> {
         let roots: Vec<JobId> = self.roots().into_iter().cloned().collect();
         let mut left = self.clone();
-        left.jobs.retain(|job| !gone.contains(job));
-        // As many rounds as a chain is long: each takes at least one job out, or is the last.
+        left.jobs.retain(|job| !removed.contains(job));
+        // Each iteration removes at least one job or changes nothing, so the number of jobs bounds the iterations.
         for _ in 0..=self.jobs.len() {
             let jobs = left.jobs.clone();
             left.edges.retain(|edge| jobs.contains(&edge.from) && jobs.contains(&edge.to));
-            let is_led_to = |job: &JobId| roots.contains(job) || left.edges.iter().any(|edge| edge.to == *job);
-            left.jobs = jobs.into_iter().filter(is_led_to).collect();
+            let is_reachable_job = |job: &JobId| roots.contains(job) || left.edges.iter().any(|edge| edge.to == *job);
+            left.jobs = jobs.into_iter().filter(is_reachable_job).collect();
         }
         (!left.jobs.is_empty()).then_some(left)
     }
 
-    /// What follows from the steps so far. Roots without a step take no part.
+    /// Decides what follows from the steps so far. Roots without a step do not participate.
     pub(crate) fn advance(&self, steps: &[ChainStep]) -> Advance {
         let runs = by_job(steps);
-        let progress = self.say(&runs);
+        let progress = self.job_progress(&runs);
         let begin: Vec<JobId> =
-            self.jobs.iter().filter(|job| progress.get(job) == Some(&JobProgress::MayBegin)).cloned().collect();
-        let is_under_way = progress.values().any(|progress| *progress == JobProgress::UnderWay);
-        if begin.is_empty() && !is_under_way {
-            return Advance::Over(self.verdict(&runs));
+            self.jobs.iter().filter(|job| progress.get(job) == Some(&JobProgress::Ready)).cloned().collect();
+        let is_running = progress.values().any(|progress| *progress == JobProgress::Running);
+        if begin.is_empty() && !is_running {
+            return Advance::Over(self.final_status(&runs));
         }
         Advance::Begin(begin)
     }
 
-    /// The jobs that can no longer begin after the steps so far.
-    pub(crate) fn left_out(&self, steps: &[ChainStep]) -> Vec<JobId> {
-        let progress = self.say(&by_job(steps));
-        self.jobs.iter().filter(|job| progress.get(job) == Some(&JobProgress::Never)).cloned().collect()
+    /// Returns the jobs that can no longer start after the steps so far.
+    pub(crate) fn unreachable_jobs(&self, steps: &[ChainStep]) -> Vec<JobId> {
+        let progress = self.job_progress(&by_job(steps));
+        self.jobs.iter().filter(|job| progress.get(job) == Some(&JobProgress::Unreachable)).cloned().collect()
     }
 
-    /// How far each job is; those that are not there wait for others.
-    fn say(&self, runs: &BTreeMap<&JobId, RunStatus>) -> BTreeMap<&JobId, JobProgress> {
+    /// Returns the progress of each job. Jobs without an entry wait for undecided predecessors.
+    fn job_progress(&self, runs: &BTreeMap<&JobId, RunStatus>) -> BTreeMap<&JobId, JobProgress> {
         let mut progress: BTreeMap<&JobId, JobProgress> = BTreeMap::new();
-        // As many rounds as a chain is long: each settles at least one more job.
+        // Each iteration settles at least one more job, so the number of jobs bounds the iterations.
         for _ in 0..self.jobs.len() {
             for job in &self.jobs {
                 if progress.contains_key(job) {
                     continue;
                 }
                 if let Some(status) = runs.get(job) {
-                    let now = if status.is_over() { JobProgress::Ended(*status) } else { JobProgress::UnderWay };
+                    let now = if status.is_over() { JobProgress::Ended(*status) } else { JobProgress::Running };
                     progress.insert(job, now);
                     continue;
                 }
                 let incoming: Vec<&ChainEdge> = self.edges.iter().filter(|edge| edge.to == *job).collect();
                 if incoming.is_empty() {
-                    progress.insert(job, JobProgress::NoPart);
+                    progress.insert(job, JobProgress::NotParticipating);
                     continue;
                 }
                 let Some(sources) = incoming
@@ -216,8 +216,8 @@ impl Chain {
                 else {
                     continue;
                 };
-                let verdict = self.evaluate(&sources, runs);
-                progress.insert(job, verdict);
+                let decided = self.evaluate(&sources, runs);
+                progress.insert(job, decided);
             }
         }
         progress
@@ -225,33 +225,37 @@ impl Chain {
 
     fn evaluate(&self, sources: &[(&ChainEdge, JobProgress)], runs: &BTreeMap<&JobId, RunStatus>) -> JobProgress {
         let taking_part: Vec<_> =
-            sources.iter().copied().filter(|(_, progress)| *progress != JobProgress::NoPart).collect();
+            sources.iter().copied().filter(|(_, progress)| *progress != JobProgress::NotParticipating).collect();
         if taking_part.is_empty() {
-            return JobProgress::NoPart;
+            return JobProgress::NotParticipating;
         }
         if taking_part
             .iter()
-            .any(|(_, progress)| matches!(progress, JobProgress::UnderWay | JobProgress::MayBegin | JobProgress::Waits))
+            .any(|(_, progress)| matches!(progress, JobProgress::Running | JobProgress::Ready | JobProgress::Waiting))
         {
-            return JobProgress::Waits;
+            return JobProgress::Waiting;
         }
         let (taken, missed): (Vec<_>, Vec<_>) =
-            taking_part.into_iter().partition(|(edge, progress)| holds(edge.kind, *progress));
-        let of_failure = |(edge, _): &(&ChainEdge, JobProgress)| edge.kind == ChainEdgeType::OnFailure;
-        let is_called_for = taken.iter().any(of_failure) || !missed.iter().any(of_failure);
-        let is_passed_over = |source: &(&ChainEdge, JobProgress)| match source.1 {
+            taking_part.into_iter().partition(|(edge, progress)| is_satisfied(edge.kind, *progress));
+        let is_failure_edge = |(edge, _): &(&ChainEdge, JobProgress)| edge.kind == ChainEdgeType::OnFailure;
+        let has_satisfied_failure_edges = taken.iter().any(is_failure_edge) || !missed.iter().any(is_failure_edge);
+        let is_omitted = |source: &(&ChainEdge, JobProgress)| match source.1 {
             JobProgress::Ended(status) => status == RunStatus::Skipped,
-            JobProgress::Never => self
+            JobProgress::Unreachable => self
                 .failures_before(&source.0.from, runs)
                 .into_iter()
-                .all(|failed| taken.iter().any(|(edge, _)| self.leads(failed, &edge.from))),
+                .all(|failed| taken.iter().any(|(edge, _)| self.is_reachable(failed, &edge.from))),
             _ => false,
         };
-        let is_free = missed.iter().all(|source| of_failure(source) || is_passed_over(source));
-        if !taken.is_empty() && is_called_for && is_free { JobProgress::MayBegin } else { JobProgress::Never }
+        let is_unblocked = missed.iter().all(|source| is_failure_edge(source) || is_omitted(source));
+        if !taken.is_empty() && has_satisfied_failure_edges && is_unblocked {
+            JobProgress::Ready
+        } else {
+            JobProgress::Unreachable
+        }
     }
 
-    /// The jobs whose failure kept this one, which never began, from beginning.
+    /// Returns the jobs whose failure prevented the given job from starting.
     fn failures_before<'c>(&'c self, job: &'c JobId, runs: &BTreeMap<&JobId, RunStatus>) -> BTreeSet<&'c JobId> {
         let (mut failures, mut seen, mut open) = (BTreeSet::new(), BTreeSet::new(), vec![job]);
         while let Some(job) = open.pop() {
@@ -271,8 +275,8 @@ impl Chain {
         failures
     }
 
-    /// Whether there is a way along the edges, or both are the same.
-    fn leads(&self, from: &JobId, to: &JobId) -> bool {
+    /// Whether `to` is reachable from `from`. Each job is reachable from itself.
+    fn is_reachable(&self, from: &JobId, to: &JobId) -> bool {
         let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
         while let Some(job) = open.pop() {
             if job == to {
@@ -285,29 +289,30 @@ impl Chain {
         false
     }
 
-    fn verdict(&self, runs: &BTreeMap<&JobId, RunStatus>) -> ChainRunStatus {
-        let is_unattended = |job: &JobId| {
+    fn final_status(&self, runs: &BTreeMap<&JobId, RunStatus>) -> ChainRunStatus {
+        let is_unhandled = |job: &JobId| {
             !self
                 .edges
                 .iter()
                 .any(|edge| edge.from == *job && edge.kind != ChainEdgeType::OnSuccess && runs.contains_key(&edge.to))
         };
-        let has_failed = runs.iter().any(|(job, status)| is_failure(*status) && is_unattended(job));
+        let has_failed = runs.iter().any(|(job, status)| is_failure(*status) && is_unhandled(job));
         if has_failed { ChainRunStatus::Failed } else { ChainRunStatus::Success }
     }
 }
 
-/// How far a job of a chain is.
+/// Progress of a job in a chain run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum JobProgress {
     Ended(RunStatus),
-    UnderWay,
-    MayBegin,
-    /// Something that it waits for is not over.
-    Waits,
-    /// It can no longer begin.
-    Never,
-    NoPart,
+    Running,
+    Ready,
+    /// A predecessor is not settled.
+    Waiting,
+    /// The job can no longer start.
+    Unreachable,
+    /// The job is a root without a step, or reachable only from such roots.
+    NotParticipating,
 }
 
 fn is_failure(status: RunStatus) -> bool {
@@ -318,7 +323,7 @@ fn by_job(steps: &[ChainStep]) -> BTreeMap<&JobId, RunStatus> {
     steps.iter().map(|step| (&step.job_id, step.status)).collect()
 }
 
-fn holds(kind: ChainEdgeType, progress: JobProgress) -> bool {
+fn is_satisfied(kind: ChainEdgeType, progress: JobProgress) -> bool {
     match (kind, progress) {
         (ChainEdgeType::OnSuccess, JobProgress::Ended(status)) => status == RunStatus::Success,
         (ChainEdgeType::OnFailure, JobProgress::Ended(status)) => is_failure(status),

@@ -35,7 +35,7 @@ use ChainEdgeType::{OnComplete, OnFailure, OnSuccess};
 use RunStatus::{Failed, Running, Skipped, Success};
 
 #[test]
-fn a_diamond_waits_for_both_sides() {
+fn join_waits_for_all_branches() {
     let diamond =
         chain("abcd", &[("a", "b", OnSuccess), ("a", "c", OnSuccess), ("b", "d", OnSuccess), ("c", "d", OnSuccess)]);
     assert_eq!(begins(&diamond, &[("a", Running)]), [""; 0]);
@@ -48,25 +48,25 @@ fn a_diamond_waits_for_both_sides() {
 }
 
 #[test]
-fn one_failure_calls_for_the_handler_once() {
+fn failure_handler_starts_once() {
     let handled = chain("abh", &[("a", "h", OnFailure), ("b", "h", OnFailure)]);
     assert_eq!(begins(&handled, &[("a", Failed), ("b", Running)]), [""; 0]);
     assert_eq!(begins(&handled, &[("a", Failed), ("b", Success)]), ["h"]);
     assert_eq!(begins(&handled, &[("a", Failed), ("b", Success), ("h", Success)]), ["over success"]);
     assert_eq!(begins(&handled, &[("a", Success), ("b", Success)]), ["over success"]);
-    // Started by its root alone, `b` takes no part.
+    // The chain run was started by `a` alone, so `b` does not participate.
     assert_eq!(begins(&handled, &[("a", Failed)]), ["h"]);
 }
 
 #[test]
-fn what_can_no_longer_begin_holds_nobody_up() {
+fn unreachable_job_does_not_block_others() {
     let line = chain("abcd", &[("a", "b", OnSuccess), ("b", "c", OnComplete), ("a", "d", OnComplete)]);
     assert_eq!(begins(&line, &[("a", Failed)]), ["d"]);
     assert_eq!(begins(&line, &[("a", Skipped), ("d", Success)]), ["over success"]);
 }
 
 #[test]
-fn a_join_begins_behind_the_branch_that_was_taken() {
+fn join_starts_after_the_taken_branch() {
     let edges = [("a", "b", OnSuccess), ("a", "h", OnFailure), ("b", "d", OnSuccess), ("h", "d", OnSuccess)];
     let branches = chain("abhd", &edges);
     assert_eq!(begins(&branches, &[("a", Success)]), ["b"]);
@@ -81,37 +81,37 @@ fn a_join_begins_behind_the_branch_that_was_taken() {
 }
 
 #[test]
-fn a_failure_on_one_side_keeps_the_join_from_beginning() {
+fn failure_on_one_branch_blocks_the_join() {
     let edges = [("a", "x", OnSuccess), ("a", "h", OnFailure), ("x", "d", OnSuccess), ("c", "d", OnSuccess)];
     let sides = chain("acxhd", &edges);
     let failed = [("a", Failed), ("c", Success), ("h", Success)];
-    assert_eq!(begins(&sides, &failed), ["over success"], "what was done about it does not lead to the join");
-    assert_eq!(sides.left_out(&steps(&failed)), [JobId::from("x"), JobId::from("d")]);
+    assert_eq!(begins(&sides, &failed), ["over success"], "the failure handler does not lead to the join");
+    assert_eq!(sides.unreachable_jobs(&steps(&failed)), [JobId::from("x"), JobId::from("d")]);
 }
 
 #[test]
-fn what_is_left_out_is_known_as_soon_as_it_is_decided() {
+fn unreachable_jobs_are_reported_once_decided() {
     let line =
         chain("abcde", &[("a", "b", OnSuccess), ("b", "c", OnSuccess), ("a", "d", OnFailure), ("e", "d", OnFailure)]);
-    assert!(line.left_out(&steps(&[("a", Running)])).is_empty());
-    assert_eq!(line.left_out(&steps(&[("a", Success), ("b", Running)])), [JobId::from("d")]);
-    assert_eq!(line.left_out(&steps(&[("a", Failed), ("d", Running)])), [JobId::from("b"), JobId::from("c")]);
+    assert!(line.unreachable_jobs(&steps(&[("a", Running)])).is_empty());
+    assert_eq!(line.unreachable_jobs(&steps(&[("a", Success), ("b", Running)])), [JobId::from("d")]);
+    assert_eq!(line.unreachable_jobs(&steps(&[("a", Failed), ("d", Running)])), [JobId::from("b"), JobId::from("c")]);
 }
 
 #[test]
-fn a_chain_goes_on_without_jobs_and_nothing_in_it_begins_unbidden() {
+fn removing_jobs_keeps_the_chain_without_new_roots() {
     let line = chain("abcd", &[("a", "b", OnSuccess), ("b", "c", OnSuccess), ("a", "d", OnFailure)]);
     let left = line.without(&["b".into()]).unwrap();
     assert_eq!((left.jobs.len(), left.edges.len()), (2, 1), "{left:?}");
     assert_eq!(left.jobs, [JobId::from("a"), JobId::from("d")]);
-    assert_eq!(line.without(&["a".into()]), None, "everything followed it");
+    assert_eq!(line.without(&["a".into()]), None, "all jobs depended on it");
     let joined = chain("abc", &[("a", "c", OnSuccess), ("b", "c", OnSuccess)]).without(&["a".into()]).unwrap();
     assert_eq!(joined.jobs, [JobId::from("b"), JobId::from("c")]);
     assert_eq!(line.without(&[]), Some(line.clone()));
 }
 
 #[test]
-fn circles_and_strangers_are_refused() {
+fn cycles_and_unknown_jobs_are_rejected() {
     let problems = |chain: &Chain| {
         let mut problems = Problems::new();
         chain.check(&mut problems);
@@ -126,9 +126,9 @@ fn circles_and_strangers_are_refused() {
 }
 
 proptest! {
-    /// However the jobs end, a chain comes to its end, and no job begins twice.
+    /// With any results of the jobs, a chain run ends and no job starts twice.
     #[test]
-    fn a_chain_ends(
+    fn every_chain_run_ends(
         edges in prop::collection::vec((0_usize..6, 0_usize..6, 0_usize..3), 0..15),
         ends in prop::collection::vec(0_usize..4, 6),
     ) {
@@ -148,7 +148,7 @@ proptest! {
             chain.roots().iter().map(|root| (root.to_string(), Running)).collect();
         let ways = [Success, Failed, Skipped, RunStatus::Timeout];
         for round in 0.. {
-            prop_assert!(round < 20, "it does not end");
+            prop_assert!(round < 20, "the chain run does not end");
             for (job, status) in &mut run {
                 let place = names.iter().position(|name| name == job).unwrap_or_default();
                 *status = ways[ends[place]];

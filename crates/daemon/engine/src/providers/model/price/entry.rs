@@ -1,17 +1,17 @@
-//! One line of a price table, and what makes it valid.
+//! Entry of a price table and its validation.
 
 use agentd_base::Problems;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
-/// In US dollars per million tokens. Nobody charges nearly as much.
+/// Maximum valid price in US dollars per million tokens.
 const MAX_PRICE: f64 = 100_000.0;
-/// More tokens than any window has.
+/// Upper bound for token counts in a table.
 const MAX_TOKENS: u64 = 1_000_000_000;
 const MAX_MODEL_CHARACTERS: usize = 200;
 const MAX_SOURCE_CHARACTERS: usize = 500;
 
-/// What the tokens of a model cost: US dollars per million, which is micro-dollars per token.
+/// Price of a model's tokens in US dollars per million, which equals micro-dollars per token.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
@@ -19,25 +19,25 @@ pub struct Price {
     pub model: String,
     pub input: f64,
     pub output: f64,
-    /// Where left out, reading from the cache costs what input costs.
+    /// Default: the price of input.
     pub cache_read: Option<f64>,
-    /// Where left out, writing to the cache costs what input costs.
+    /// Default: the price of input.
     pub cache_write: Option<f64>,
-    /// Where left out, reasoning costs what output costs.
+    /// Default: the price of output.
     pub reasoning: Option<f64>,
-    /// Longer prompts cost something else.
+    /// Different prices for long prompts.
     pub long_prompt: Option<LongPrompt>,
-    /// In tokens.
+    /// Context window in tokens.
     pub context_window: Option<u64>,
-    /// The most tokens that the model writes in one call.
+    /// Maximum output of the model in one call, in tokens.
     pub max_output_tokens: Option<u64>,
-    /// The day on which the source said so.
+    /// Date of the source.
     pub as_of: Option<Date>,
-    /// Where it was read.
+    /// Source of the price.
     pub source: Option<String>,
 }
 
-/// What every token of a call costs whose prompt has more than `above` tokens.
+/// Prices of calls whose prompt exceeds `above` tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LongPrompt {
@@ -48,7 +48,7 @@ pub struct LongPrompt {
     pub cache_write: Option<f64>,
 }
 
-/// What each kind of token costs in one call.
+/// Rates per kind of token for one call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Rates {
     pub(super) input: f64,
@@ -59,7 +59,7 @@ pub(super) struct Rates {
 }
 
 impl Price {
-    /// For a prompt of so many tokens.
+    /// Returns the rates for a prompt of `prompt_tokens` tokens.
     pub(super) fn rates(&self, prompt_tokens: u64) -> Rates {
         match self.long_prompt.filter(|long| prompt_tokens > long.above) {
             Some(long) => Rates {
@@ -79,12 +79,12 @@ impl Price {
         }
     }
 
-    /// Whether it stands for the same models as the other.
-    pub(crate) fn names_the_same(&self, other: &Self) -> bool {
+    /// Whether both entries apply to the same models.
+    pub(crate) fn has_same_key(&self, other: &Self) -> bool {
         self.provider == other.provider && self.model == other.model
     }
 
-    /// Adds what is wrong with it, each under the field's name.
+    /// Validates the entry; adds problems under the names of the fields.
     pub(crate) fn check(&self, problems: &mut Problems) {
         if !super::super::is_provider(&self.provider) {
             problems.add("provider", format!("must be one of {}", super::super::known_ids()));

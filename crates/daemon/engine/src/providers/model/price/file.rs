@@ -1,4 +1,4 @@
-//! Price tables as files.
+//! Price table files.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::entry::Price;
 
 const SHIPPED: &str = include_str!("../../prices.toml");
 
-/// Why a price table cannot be used.
+/// Error of a price table.
 #[derive(Debug, thiserror::Error)]
 pub enum PriceTableError {
     #[error("the price table {file} is not valid: {reason}")]
@@ -22,9 +22,9 @@ pub enum PriceTableError {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// Of the entries that have no day of their own.
+    /// Date of entries without their own.
     as_of: Option<Date>,
-    /// The same.
+    /// Source of entries without their own.
     source: Option<String>,
     #[serde(default, rename = "price")]
     prices: Vec<Price>,
@@ -34,7 +34,7 @@ pub(super) fn shipped() -> Result<Vec<Price>, PriceTableError> {
     parse(SHIPPED, "that ships with the daemon")
 }
 
-/// The table in a file; none where there is no such file.
+/// Reads a table from a file; empty if the file does not exist.
 pub(super) fn read(path: &Path) -> Result<Vec<Price>, PriceTableError> {
     let file = path.display().to_string();
     match std::fs::read_to_string(path) {
@@ -47,18 +47,18 @@ pub(super) fn read(path: &Path) -> Result<Vec<Price>, PriceTableError> {
 fn parse(text: &str, file: &str) -> Result<Vec<Price>, PriceTableError> {
     let invalid = |reason: String| PriceTableError::Invalid { file: file.to_owned(), reason };
     let table: File = toml::from_str(text).map_err(|error| invalid(error.to_string().trim().replace('\n', " ")))?;
-    let (mut prices, mut wrong) = (table.prices, Vec::new());
+    let (mut prices, mut messages) = (table.prices, Vec::new());
     for (index, price) in prices.iter_mut().enumerate() {
         price.as_of = price.as_of.or(table.as_of);
         price.source = price.source.take().or_else(|| table.source.clone());
         let mut problems = Problems::new();
         price.check(&mut problems);
         let problems = problems.into_result().err().unwrap_or_default();
-        wrong.extend(problems.into_iter().map(|problem| {
+        messages.extend(problems.into_iter().map(|problem| {
             format!("entry {} ({} {}): {} {}", index + 1, price.provider, price.model, problem.field, problem.message)
         }));
     }
-    if wrong.is_empty() { Ok(prices) } else { Err(invalid(wrong.join("; "))) }
+    if messages.is_empty() { Ok(prices) } else { Err(invalid(messages.join("; "))) }
 }
 
 #[cfg(test)]
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bad_table_says_where() {
+    fn invalid_table_error_names_the_entry() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("prices.toml");
         for (text, part) in [
@@ -86,12 +86,12 @@ mod tests {
     }
 
     #[test]
-    fn what_ships_is_valid_and_says_when_and_where_it_was_read() {
+    fn shipped_table_is_valid_and_has_sources() {
         let shipped = shipped().unwrap();
         assert!(shipped.len() > 20);
         for (index, price) in shipped.iter().enumerate() {
             assert!(price.as_of.is_some() && price.source.is_some(), "{price:?}");
-            assert!(!shipped[..index].iter().any(|other| other.names_the_same(price)), "twice: {price:?}");
+            assert!(!shipped[..index].iter().any(|other| other.has_same_key(price)), "twice: {price:?}");
         }
     }
 }

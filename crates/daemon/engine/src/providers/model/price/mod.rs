@@ -1,10 +1,9 @@
-//! What tokens cost. The table is a file that ships with the daemon; `prices.toml` in the data
-//! directory goes before it, and what was set over HTTP before both.
+//! Token prices. The default table is shipped with the daemon; `prices.toml` in the data directory overrides it, and
+//! prices set through the API override both.
 //!
-//! A wrong price is worse than none: an entry stands for the model it names and for dated or
-//! numbered snapshots of it (`-20250929`, `-2025-08-07`, `-001`, `-latest`), not for whatever
-//! begins alike. An entry that ends in `*` stands for every name that begins so. The longest entry
-//! that fits counts.
+//! A wrong price is worse than none: an entry applies to the model it names and to dated or numbered snapshots of it
+//! (`-20250929`, `-2025-08-07`, `-001`, `-latest`), not to other names with the same prefix. An entry that ends in `*`
+//! applies to all names with that prefix. The longest matching entry wins.
 
 mod entry;
 mod file;
@@ -17,11 +16,11 @@ use agentd_llm::{Usage, UsageSource};
 pub use entry::{LongPrompt, Price};
 pub use file::PriceTableError;
 
-/// Who set a price.
+/// Origin of a price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PriceOrigin {
-    /// It ships with the daemon.
+    /// Shipped with the daemon.
     Shipped,
     /// `prices.toml` in the data directory.
     File,
@@ -32,30 +31,29 @@ pub enum PriceOrigin {
 /// Prices, context windows and output limits by provider and model. Cheap to clone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PriceTable {
-    /// What goes before comes first.
+    /// Tables in descending precedence.
     tables: Vec<(PriceOrigin, Arc<[Price]>)>,
 }
 
 impl PriceTable {
-    /// The table that ships with the daemon, behind the file at `overrides` if there is one.
+    /// Loads the shipped table, overridden by the file at `overrides` if it exists.
     ///
     /// # Errors
-    /// What is wrong with the file, and where.
+    /// The file is invalid or unreadable.
     pub fn load(overrides: &Path) -> Result<Self, PriceTableError> {
         let tables =
             vec![(PriceOrigin::File, file::read(overrides)?.into()), (PriceOrigin::Shipped, file::shipped()?.into())];
         Ok(Self { tables })
     }
 
-    /// The same behind what was set over HTTP.
-    pub(crate) fn behind(&self, overrides: Vec<Price>) -> Self {
+    /// Returns the table overridden by prices set through the API.
+    pub(crate) fn with_overrides(&self, overrides: Vec<Price>) -> Self {
         let mut tables = vec![(PriceOrigin::Override, overrides.into())];
         tables.extend(self.tables.iter().cloned());
         Self { tables }
     }
 
-    /// What a call cost, in millionths of a US dollar; `None` when its price is not known, or its
-    /// tokens are not.
+    /// Returns the cost of a call in micro-dollars; `None` if its price or its tokens are unknown.
     #[must_use]
     pub fn cost_micro_usd(&self, provider: &str, model: &str, usage: &Usage) -> Option<u64> {
         if usage.source == UsageSource::Missing {
@@ -64,35 +62,35 @@ impl PriceTable {
         let rates = self.find(provider, model)?.rates(usage.input_tokens);
         let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
         let plain = usage.input_tokens.saturating_sub(cached);
-        let thought = usage.reasoning_tokens.min(usage.output_tokens);
+        let reasoning = usage.reasoning_tokens.min(usage.output_tokens);
         let cost = tokens(plain) * rates.input
             + tokens(usage.cache_read_tokens) * rates.cache_read
             + tokens(usage.cache_write_tokens) * rates.cache_write
-            + tokens(usage.output_tokens - thought) * rates.output
-            + tokens(thought) * rates.reasoning;
-        // The store's integers are signed.
+            + tokens(usage.output_tokens - reasoning) * rates.output
+            + tokens(reasoning) * rates.reasoning;
+        // Integers in the database are signed.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the limits given here")]
         Some(cost.round().clamp(0.0, 9e18) as u64)
     }
 
-    /// The context window of a model in tokens, where the table says it.
+    /// Returns the context window of a model in tokens, if known.
     #[must_use]
     pub fn context_window(&self, provider: &str, model: &str) -> Option<u64> {
         self.find(provider, model)?.context_window
     }
 
-    /// The most tokens that a model writes in one call, where the table says it.
+    /// Returns the maximum output of a model in one call in tokens, if known.
     #[must_use]
     pub fn max_output_tokens(&self, provider: &str, model: &str) -> Option<u64> {
         self.find(provider, model)?.max_output_tokens
     }
 
-    /// Every price in force, each once, in the order of provider and model.
+    /// Returns all effective prices, ordered by provider and model.
     pub(crate) fn list(&self) -> Vec<(PriceOrigin, Price)> {
         let mut listed: Vec<(PriceOrigin, Price)> = Vec::new();
         for (origin, table) in &self.tables {
             let hidden = listed.len();
-            let is_new = |price: &&Price| !listed[..hidden].iter().any(|(_, other)| other.names_the_same(price));
+            let is_new = |price: &&Price| !listed[..hidden].iter().any(|(_, other)| other.has_same_key(price));
             let new: Vec<(PriceOrigin, Price)> =
                 table.iter().filter(is_new).map(|price| (*origin, price.clone())).collect();
             listed.extend(new);
@@ -101,15 +99,15 @@ impl PriceTable {
         listed
     }
 
-    /// Whether these very prices hold without any override.
-    pub(crate) fn has(&self, price: &Price) -> bool {
+    /// Whether exactly this price is effective without overrides.
+    pub(crate) fn contains(&self, price: &Price) -> bool {
         let mut own = self.tables.iter().flat_map(|(_, table)| table.iter());
-        own.find(|other| other.names_the_same(price)).is_some_and(|other| other == price)
+        own.find(|other| other.has_same_key(price)).is_some_and(|other| other == price)
     }
 
     fn find(&self, provider: &str, model: &str) -> Option<&Price> {
         self.tables.iter().find_map(|(_, table)| {
-            let fitting = table.iter().filter(|price| price.provider == provider && fits(&price.model, model));
+            let fitting = table.iter().filter(|price| price.provider == provider && matches(&price.model, model));
             fitting.max_by_key(|price| price.model.trim_end_matches('*').len())
         })
     }
@@ -120,14 +118,14 @@ fn tokens(count: u64) -> f64 {
     count as f64
 }
 
-fn fits(pattern: &str, model: &str) -> bool {
+fn matches(pattern: &str, model: &str) -> bool {
     if let Some(prefix) = pattern.strip_suffix('*') {
         return model.starts_with(prefix);
     }
     model.strip_prefix(pattern).is_some_and(is_snapshot)
 }
 
-/// Whether this rest of a name says which snapshot of a model is meant.
+/// Whether the rest of a name identifies a snapshot of a model.
 fn is_snapshot(rest: &str) -> bool {
     let Some(rest) = rest.strip_prefix(['-', '@']) else { return rest.is_empty() };
     let digits =
@@ -159,18 +157,18 @@ mod tests {
     }
 
     #[test]
-    fn the_shipped_table_prices_a_call() {
+    fn shipped_table_prices_a_call() {
         let million = usage(1_000_000, 1_000_000, 0, 0);
         let cost = |model| shipped().cost_micro_usd("anthropic", model, &million);
         assert_eq!(cost("claude-sonnet-4-5"), Some(18_000_000));
         assert_eq!(cost("claude-sonnet-4-5-20250929"), Some(18_000_000));
-        // 700 plain at 3.00, 200 read at 0.30, 100 written at 3.75, 10 out at 15.00.
+        // 700 input at 3.00, 200 cache reads at 0.30, 100 cache writes at 3.75, 10 output at 15.00.
         let cached = usage(1000, 10, 200, 100);
         assert_eq!(shipped().cost_micro_usd("anthropic", "claude-sonnet-4-5", &cached), Some(2100 + 60 + 375 + 150));
     }
 
     #[test]
-    fn an_unknown_price_is_none_and_a_known_nothing_is_zero() {
+    fn unknown_price_is_none_and_free_is_zero() {
         let some = usage(10, 10, 0, 0);
         assert_eq!(shipped().cost_micro_usd("anthropic", "claude-sonnet-4-7", &some), None);
         assert_eq!(shipped().cost_micro_usd("openai", "gpt-5.9-mini", &some), None);
@@ -181,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_entry_counts_and_the_owners_goes_first() {
+    fn longest_entry_wins_and_overrides_take_precedence() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("prices.toml");
         std::fs::write(
@@ -214,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_prompt_and_reasoning_have_prices_of_their_own() {
+    fn long_prompts_and_reasoning_have_separate_prices() {
         let price = Price {
             provider: "openai".to_owned(),
             model: "thinker".to_owned(),
@@ -235,11 +233,11 @@ mod tests {
             as_of: None,
             source: None,
         };
-        let table = shipped().behind(vec![price]);
-        let thought = |input, cache_read| Usage { reasoning_tokens: 30, ..usage(input, 100, cache_read, 0) };
+        let table = shipped().with_overrides(vec![price]);
+        let reasoning = |input, cache_read| Usage { reasoning_tokens: 30, ..usage(input, 100, cache_read, 0) };
         let cost = |usage: Usage| table.cost_micro_usd("openai", "thinker", &usage);
-        assert_eq!(cost(thought(1_000, 0)), Some(1_000 + 700 + 120));
-        assert_eq!(cost(thought(1_001, 1)), Some(2_000 + 1 + 2_000));
+        assert_eq!(cost(reasoning(1_000, 0)), Some(1_000 + 700 + 120));
+        assert_eq!(cost(reasoning(1_001, 1)), Some(2_000 + 1 + 2_000));
         assert_eq!(table.max_output_tokens("openai", "thinker"), Some(500));
         let listed = table.list();
         assert_eq!(listed.iter().filter(|(origin, _)| *origin == PriceOrigin::Override).count(), 1);
@@ -247,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn snapshots_are_told_from_other_models() {
+    fn snapshots_are_distinguished_from_other_models() {
         for snapshot in ["", "-20250929", "-2025-08-07", "-001", "-2512", "-latest", "@20250929"] {
             assert!(is_snapshot(snapshot), "{snapshot}");
         }

@@ -1,4 +1,4 @@
-//! `edit_file`: one text in place of another.
+//! The tool `edit_file`: replaces text in a file.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use super::write::MAX_BYTES;
 use super::{CALL_LIMIT, Files, blocking, tool};
 use crate::tools::builtin::input::describe;
 use crate::tools::tool::{Effect, Tool, ToolCallContext, ToolError, ToolOutput};
-use crate::workspaces::{RelativePath, Room, Workspace};
+use crate::workspaces::{RelativePath, Workspace, WorkspaceQuota};
 
-/// Places of a text that is not unique, of which so many are named.
-const SHOWN_PLACES: usize = 5;
+/// Maximum number of positions listed for text that is not unique.
+const MAX_LISTED_POSITIONS: usize = 5;
 
 #[derive(Deserialize)]
 struct Input {
@@ -42,9 +42,10 @@ pub(crate) fn edit_file(files: &Files) -> Arc<dyn Tool> {
         let files = files.clone();
         async move {
             let path = RelativePath::parse_file(&input.path)?;
-            let _turn = files.turn(&context, &path).await;
-            let (mark, shown, room) = (files.mark(), path.to_string(), files.room());
-            let replaced = blocking(&context, move |workspace, _| edit(workspace, &path, &input, &mark, &room)).await?;
+            let _lock = files.lock(&context, &path).await;
+            let (mark, shown, quota) = (files.mark(), path.to_string(), files.quota());
+            let replaced =
+                blocking(&context, move |workspace, _| edit(workspace, &path, &input, &mark, &quota)).await?;
             Ok(ToolOutput::json(json!({"path": shown, "replacements": replaced})))
         }
     })
@@ -55,7 +56,7 @@ fn edit(
     path: &RelativePath,
     input: &Input,
     mark: &str,
-    room: &Room,
+    quota: &WorkspaceQuota,
 ) -> Result<usize, ToolError> {
     let invalid = |message: String| Err(ToolError::Invalid(message));
     if input.old_text == input.new_text {
@@ -65,33 +66,36 @@ fn edit(
     let Ok(content) = String::from_utf8(content) else {
         return invalid(format!("`{path}` is no text in UTF-8; change it with `shell` or `python`"));
     };
-    let (old_text, new_text) = with_line_ends_of(&content, input);
-    let places: Vec<usize> = content.match_indices(&old_text).map(|(place, _)| place).collect();
-    match places.len() {
+    let (old_text, new_text) = with_line_endings_of(&content, input);
+    let positions: Vec<usize> = content.match_indices(&old_text).map(|(position, _)| position).collect();
+    match positions.len() {
         0 => {
             return invalid(format!("old_text does not occur in `{path}`; read the file and copy the text exactly"));
         }
         1 => {}
         _ if input.replace_all => {}
         count => {
-            let lines = places.iter().take(SHOWN_PLACES).map(|place| line_number(&content, *place).to_string());
+            let lines = positions
+                .iter()
+                .take(MAX_LISTED_POSITIONS)
+                .map(|position| line_number(&content, *position).to_string());
             let lines = lines.collect::<Vec<_>>().join(", ");
             return invalid(format!(
                 "old_text occurs {count} times in `{path}` (first in lines {lines}); give more of the text around it, or set replace_all"
             ));
         }
     }
-    let grown = places.len().saturating_mul(new_text.len());
-    if content.len().saturating_sub(places.len() * old_text.len()).saturating_add(grown) > MAX_BYTES {
+    let grown = positions.len().saturating_mul(new_text.len());
+    if content.len().saturating_sub(positions.len() * old_text.len()).saturating_add(grown) > MAX_BYTES {
         return invalid(format!("the file would be longer than {MAX_BYTES} bytes"));
     }
-    workspace.write(path, content.replace(&old_text, &new_text).as_bytes(), mark, room)?;
-    Ok(places.len())
+    workspace.write(path, content.replace(&old_text, &new_text).as_bytes(), mark, quota)?;
+    Ok(positions.len())
 }
 
-/// The text to be replaced, and what takes its place. A model reads lines without their ends, and writes line feeds
-/// alone, also where the file has carriage returns before them.
-fn with_line_ends_of(content: &str, input: &Input) -> (String, String) {
+/// Returns the old and the new text with the line endings of the file. Models read lines without their endings and
+/// write line feeds only, also for files with CRLF.
+fn with_line_endings_of(content: &str, input: &Input) -> (String, String) {
     if content.contains(&input.old_text) || !content.contains("\r\n") {
         return (input.old_text.clone(), input.new_text.clone());
     }
@@ -99,6 +103,6 @@ fn with_line_ends_of(content: &str, input: &Input) -> (String, String) {
     (with_returns(&input.old_text), with_returns(&input.new_text))
 }
 
-fn line_number(content: &str, place: usize) -> usize {
-    content.as_bytes()[..place].iter().filter(|byte| **byte == b'\n').count() + 1
+fn line_number(content: &str, position: usize) -> usize {
+    content.as_bytes()[..position].iter().filter(|byte| **byte == b'\n').count() + 1
 }

@@ -1,4 +1,4 @@
-//! `list_files`: what lies in a folder.
+//! The tool `list_files`: lists the contents of a folder.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{CALL_LIMIT, Patience, blocking, tool};
+use super::{CALL_LIMIT, Deadline, blocking, tool};
 use crate::tools::builtin::input::describe;
 use crate::tools::tool::{Effect, Tool, ToolCallContext, ToolError, ToolOutput};
 use crate::workspaces::{Entry, EntryKind, RelativePath, UntrustedSource, Workspace, record_path};
@@ -37,7 +37,7 @@ pub(crate) fn list_files() -> Arc<dyn Tool> {
         let path = RelativePath::parse(&input.path)?;
         let depth = input.depth.unwrap_or(DEFAULT_DEPTH);
         let source = context.untrusted.clone();
-        blocking(&context, move |workspace, patience| list(workspace, &path, depth, patience, &source)).await
+        blocking(&context, move |workspace, deadline| list(workspace, &path, depth, deadline, &source)).await
     })
 }
 
@@ -45,17 +45,17 @@ fn list(
     workspace: &Workspace,
     path: &RelativePath,
     depth: usize,
-    patience: &Patience,
+    deadline: &Deadline,
     source: &UntrustedSource,
 ) -> Result<ToolOutput, ToolError> {
     let mut found: Vec<Entry> = Vec::new();
     let mut is_cut = false;
-    // Level by level, so that the upper ones are there whole if not all fits.
+    // Breadth-first, so that upper levels are complete if the limit is reached.
     let mut folders = VecDeque::from([(path.clone(), 1)]);
     while let Some((folder, level)) = folders.pop_front() {
         let listing = match workspace.list(&folder) {
             Ok(listing) => listing,
-            // Gone, or closed to us; the rest is worth showing all the same.
+            // Deleted or unreadable; the rest is still listed.
             Err(_) if level > 1 => {
                 is_cut = true;
                 continue;
@@ -64,7 +64,7 @@ fn list(
         };
         is_cut |= listing.left_out > 0;
         for entry in listing.entries {
-            if found.len() == MAX_ENTRIES || patience.is_over() {
+            if found.len() == MAX_ENTRIES || deadline.is_over() {
                 is_cut = true;
                 folders.clear();
                 break;
@@ -80,14 +80,14 @@ fn list(
         return Ok(ToolOutput::text(format!("[`{path}` is empty]")));
     }
     found.sort_by_cached_key(|entry| entry.path.to_string().replace('/', "\0"));
-    let mut lines: Vec<String> = found.iter().map(line).collect();
+    let mut lines: Vec<String> = found.iter().map(format_entry).collect();
     if is_cut {
         lines.push("[not everything is shown; list a folder below, or fewer levels]".to_owned());
     }
     Ok(ToolOutput::text(lines.join("\n")))
 }
 
-fn line(entry: &Entry) -> String {
+fn format_entry(entry: &Entry) -> String {
     let path = &entry.path;
     match &entry.kind {
         EntryKind::Folder => format!("{path}/"),

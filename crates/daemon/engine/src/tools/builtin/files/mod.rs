@@ -1,4 +1,4 @@
-//! The tools for files in an agent's workspace.
+//! Tools for files in an agent's workspace.
 
 mod edit;
 mod list;
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agents::Agent;
 use crate::tools::builtin::input::parse;
 use crate::tools::tool::{Author, Consequence, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput};
-use crate::workspaces::{RelativePath, Room, Workspace};
+use crate::workspaces::{RelativePath, Workspace, WorkspaceQuota};
 
 pub(super) use edit::edit_file;
 pub(super) use list::list_files;
@@ -28,52 +28,52 @@ pub(super) use read::read_file;
 pub(super) use search::search_files;
 pub(super) use write::write_file;
 
-/// More of a tree or of a file than fits into this is not looked at.
+/// Time limit for walking a tree or reading a file; the rest is skipped.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
-/// What the engine waits for: longer, so that a tool can say itself how far it got.
+/// Time limit of the engine. It is longer, so that a tool can report how far it got.
 const CALL_LIMIT: Duration = Duration::from_secs(30);
-/// Turns of writers; a few more than there are threads for them.
-const TURNS: usize = 64;
+/// Number of lock stripes for writers; slightly more than there are blocking threads.
+const LOCK_STRIPES: usize = 64;
 
-/// What the file tools share. Cheap to clone.
+/// State shared by the file tools. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Files(Arc<Inner>);
 
 struct Inner {
     entropy: Entropy,
-    room: Room,
-    /// Calls run side by side; two that change one file must not.
-    turns: [tokio::sync::Mutex<()>; TURNS],
+    quota: WorkspaceQuota,
+    /// Calls run concurrently, but two calls must not modify the same file at once.
+    locks: [tokio::sync::Mutex<()>; LOCK_STRIPES],
 }
 
 impl Files {
-    pub(super) fn new(entropy: Entropy, room: Room) -> Self {
-        Self(Arc::new(Inner { entropy, room, turns: std::array::from_fn(|_| tokio::sync::Mutex::new(())) }))
+    pub(super) fn new(entropy: Entropy, quota: WorkspaceQuota) -> Self {
+        Self(Arc::new(Inner { entropy, quota, locks: std::array::from_fn(|_| tokio::sync::Mutex::new(())) }))
     }
 
-    /// Waits until nobody else changes this file.
-    async fn turn(&self, context: &ToolCallContext, path: &RelativePath) -> tokio::sync::MutexGuard<'_, ()> {
+    /// Waits until no other call modifies this file.
+    async fn lock(&self, context: &ToolCallContext, path: &RelativePath) -> tokio::sync::MutexGuard<'_, ()> {
         let mut hasher = DefaultHasher::new();
         (&context.workspace, path.to_string()).hash(&mut hasher);
-        let turn = usize::try_from(hasher.finish() % TURNS as u64).unwrap_or(0);
-        match self.0.turns.get(turn) {
-            Some(turn) => turn.lock().await,
-            None => self.0.turns[0].lock().await,
+        let lock = usize::try_from(hasher.finish() % LOCK_STRIPES as u64).unwrap_or(0);
+        match self.0.locks.get(lock) {
+            Some(lock) => lock.lock().await,
+            None => self.0.locks[0].lock().await,
         }
     }
 
-    /// What workspaces hold and may hold.
-    fn room(&self) -> Room {
-        self.0.room.clone()
+    /// Returns the quota of workspaces.
+    fn quota(&self) -> WorkspaceQuota {
+        self.0.quota.clone()
     }
 
-    /// A name for a temporary file that nobody has had.
+    /// Returns a unique name for a temporary file.
     fn mark(&self) -> String {
         hex::encode(self.0.entropy.bytes::<12>())
     }
 }
 
-/// One of the tools: what it says of itself, and what it does.
+/// A file tool: its description and its function.
 struct FileTool<F> {
     description: ToolDescription,
     run: F,
@@ -101,7 +101,7 @@ where
         Author::Trusted
     }
 
-    /// Whether it reads or writes: the workspace is the agent's own.
+    /// Reads and writes stay within the agent's own workspace.
     fn consequence<'a>(&'a self, _input: &'a Map<String, Value>, _agent: &'a Agent) -> BoxFuture<'a, Consequence> {
         std::future::ready(Consequence::Contained).boxed()
     }
@@ -115,7 +115,7 @@ where
     }
 }
 
-/// A tool out of a description and an async function.
+/// Creates a tool from a description and an async function.
 fn tool<I, F, R>(description: ToolDescription, run: F) -> Arc<dyn Tool>
 where
     I: DeserializeOwned + Send + 'static,
@@ -129,24 +129,24 @@ where
     Arc::new(FileTool { description, run })
 }
 
-/// Works on the workspace, on a thread that may block.
+/// Runs work on the workspace on a blocking thread.
 async fn blocking<T, W>(context: &ToolCallContext, work: W) -> Result<T, ToolError>
 where
     T: Send + 'static,
-    W: FnOnce(&Workspace, &Patience) -> Result<T, ToolError> + Send + 'static,
+    W: FnOnce(&Workspace, &Deadline) -> Result<T, ToolError> + Send + 'static,
 {
-    let (folder, patience) = (context.workspace.clone(), Patience::new(context.cancelled.clone()));
-    let done = tokio::task::spawn_blocking(move || work(&Workspace::open(&folder)?, &patience)).await;
+    let (folder, deadline) = (context.workspace.clone(), Deadline::new(context.cancelled.clone()));
+    let done = tokio::task::spawn_blocking(move || work(&Workspace::open(&folder)?, &deadline)).await;
     done.map_err(|_| ToolError::Failed("the tool broke off".to_owned()))?
 }
 
-/// How long work that may be endless goes on.
-struct Patience {
+/// Time limit and cancellation of potentially long work.
+struct Deadline {
     until: Instant,
     cancelled: CancellationToken,
 }
 
-impl Patience {
+impl Deadline {
     #[allow(clippy::disallowed_methods, reason = "how long real work takes, which no test moves")]
     fn new(cancelled: CancellationToken) -> Self {
         Self { until: Instant::now() + TIME_LIMIT, cancelled }
@@ -158,8 +158,8 @@ impl Patience {
     }
 }
 
-/// `1 line`, `2 lines`.
-fn counted(count: usize, what: &str) -> String {
+/// Formats a count with its noun: `1 line`, `2 lines`.
+fn format_count(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 

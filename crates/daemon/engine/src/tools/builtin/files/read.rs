@@ -1,4 +1,4 @@
-//! `read_file`: lines with their numbers.
+//! The tool `read_file`: returns lines with their numbers.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead};
@@ -7,34 +7,34 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{CALL_LIMIT, blocking, counted, tool};
+use super::{CALL_LIMIT, blocking, format_count, tool};
 use crate::tools::builtin::input::describe;
 use crate::tools::tool::{Effect, MAX_READ_CHARACTERS, Tool, ToolCallContext, ToolError, ToolOutput};
 use crate::workspaces::{RelativePath, Workspace, record_path};
 
-/// Longer files are no reading matter.
+/// Maximum size of a file.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 const MAX_LINES: usize = 2_000;
 const MAX_LINE_BYTES: usize = 8_000;
-/// A page is read in one piece, with what is said at its end.
+/// Maximum length of a page. It fits into one tool result together with the notes at its end.
 const MAX_PAGE_CHARACTERS: usize = MAX_READ_CHARACTERS - 2_000;
-/// The number and what follows it.
+/// Width of the line number and its separator.
 const NUMBER_CHARACTERS: usize = 8;
 
 #[derive(Deserialize)]
 struct Input {
     path: String,
-    #[serde(default = "one")]
+    #[serde(default = "default_first_line")]
     first_line: usize,
-    #[serde(default = "most_lines")]
+    #[serde(default = "default_max_lines")]
     max_lines: usize,
 }
 
-fn one() -> usize {
+fn default_first_line() -> usize {
     1
 }
 
-fn most_lines() -> usize {
+fn default_max_lines() -> usize {
     MAX_LINES
 }
 
@@ -80,15 +80,15 @@ fn read(
     let mut page = Page::new(first_line, max_lines);
     let mut left = MAX_FILE_BYTES;
     while let Some(line) = next_line(&mut reader, &mut left).map_err(failed)? {
-        page.take(&line);
+        page.add_line(&line);
     }
     page.finish(path)
 }
 
-/// A line without its end, as far as it is kept.
+/// A line without its ending, possibly truncated.
 struct Line {
     text: Vec<u8>,
-    /// Whether it is longer.
+    /// Whether the line was truncated.
     is_cut: bool,
 }
 
@@ -118,7 +118,7 @@ fn next_line(reader: &mut impl BufRead, left: &mut u64) -> io::Result<Option<Lin
     }
 }
 
-/// The part that is shown.
+/// The returned part of a file.
 struct Page {
     first_line: usize,
     max_lines: usize,
@@ -147,7 +147,7 @@ impl Page {
         }
     }
 
-    fn take(&mut self, line: &Line) {
+    fn add_line(&mut self, line: &Line) {
         self.total += 1;
         if self.total < self.first_line || self.is_full {
             return;
@@ -159,7 +159,7 @@ impl Page {
             return;
         }
         self.characters = characters;
-        // A character that was cut through is no wrong encoding.
+        // A truncated character is no encoding error.
         self.is_lossy |= !line.is_cut && matches!(text, std::borrow::Cow::Owned(_));
         let mark = if line.is_cut { " […]" } else { "" };
         let _ = writeln!(self.text, "{:>6}\t{text}{mark}", self.total);
@@ -172,7 +172,7 @@ impl Page {
             return Ok(ToolOutput::text(format!("[`{path}` is empty]")));
         }
         if self.shown == 0 {
-            return Err(ToolError::Invalid(format!("`{path}` has only {}", counted(self.total, "line"))));
+            return Err(ToolError::Invalid(format!("`{path}` has only {}", format_count(self.total, "line"))));
         }
         let last = self.first_line + self.shown - 1;
         if last < self.total || self.first_line > 1 {
@@ -187,7 +187,7 @@ impl Page {
             let _ = write!(
                 self.text,
                 "[{} cut at {MAX_LINE_BYTES} bytes; see the rest with `shell` or `python`]",
-                counted(self.cut_lines, "line")
+                format_count(self.cut_lines, "line")
             );
         }
         if self.is_lossy {

@@ -1,4 +1,4 @@
-//! `search_files`: lines that match a pattern.
+//! The tool `search_files`: finds lines that match a pattern.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{CALL_LIMIT, Patience, blocking, counted, tool};
+use super::{CALL_LIMIT, Deadline, blocking, format_count, tool};
 use crate::tools::builtin::input::describe;
 use crate::tools::tool::{Effect, Tool, ToolCallContext, ToolError, ToolOutput};
 use crate::workspaces::{EntryKind, RelativePath, UntrustedSource, Workspace, record_path};
@@ -16,20 +16,20 @@ use crate::workspaces::{EntryKind, RelativePath, UntrustedSource, Workspace, rec
 const DEFAULT_RESULTS: usize = 100;
 const MAX_RESULTS: usize = 1_000;
 const MAX_PATTERN_BYTES: usize = 1_000;
-/// Of a compiled pattern: what it may need, and with that how long a byte can take.
+/// Maximum size of a compiled pattern; it also bounds the time per byte.
 const MAX_PATTERN_SIZE: usize = 256 * 1024;
-/// Longer files are passed over.
+/// Maximum size of a file; larger files are skipped.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 const MAX_TOTAL_BYTES: u64 = 256 << 20;
 const MAX_FILES: usize = 20_000;
-/// The rest of a longer line is not searched.
+/// Maximum number of bytes of a line that are searched.
 const MAX_LINE_BYTES: usize = 16 * 1024;
-/// Of a line that matches, so much is shown around the match.
-const SHOWN_BYTES: usize = 300;
-const SHOWN_BEFORE: usize = 100;
+/// Maximum length of the excerpt around a match.
+const EXCERPT_BYTES: usize = 300;
+const EXCERPT_BYTES_BEFORE_MATCH: usize = 100;
 const MAX_TEXT_BYTES: usize = 64 * 1024;
-/// Not searched unless named: what programs keep there is not what is looked for.
-const PASSED_OVER: [&str; 2] = [".git", ".agentd"];
+/// Folders that are only searched if `path` leads into them; they contain data of programs.
+const SKIPPED_FOLDERS: [&str; 2] = [".git", ".agentd"];
 
 #[derive(Deserialize)]
 struct Input {
@@ -59,16 +59,16 @@ pub(crate) fn search_files() -> Arc<dyn Tool> {
         let pattern = compile(&input.pattern)?;
         let wanted = input.max_results.unwrap_or(DEFAULT_RESULTS);
         let source = context.untrusted.clone();
-        blocking(&context, move |workspace, patience| {
+        blocking(&context, move |workspace, deadline| {
             let mut search = Search {
                 workspace,
                 pattern,
-                patience,
+                deadline,
                 wanted,
                 source,
                 found: Vec::new(),
                 text_bytes: 0,
-                left: Left::default(),
+                stats: SearchStats::default(),
             };
             search.run(&path)?;
             Ok(search.finish())
@@ -90,17 +90,17 @@ fn compile(pattern: &str) -> Result<Regex, ToolError> {
 struct Search<'w> {
     workspace: &'w Workspace,
     pattern: Regex,
-    patience: &'w Patience,
+    deadline: &'w Deadline,
     wanted: usize,
     source: UntrustedSource,
     found: Vec<String>,
     text_bytes: usize,
-    left: Left,
+    stats: SearchStats,
 }
 
-/// What was not searched.
+/// Statistics of the search, including what was skipped.
 #[derive(Default)]
-struct Left {
+struct SearchStats {
     files: usize,
     bytes: u64,
     too_large: usize,
@@ -115,50 +115,50 @@ impl Search<'_> {
             self.search(path, &content);
             return Ok(());
         }
-        // The first folder must be there; what goes wrong below is counted.
+        // The first folder must exist; errors below it are counted.
         let mut folders = VecDeque::new();
-        self.folder(self.workspace.list(path)?, &mut folders);
+        self.enqueue_folder(self.workspace.list(path)?, &mut folders);
         while let Some(folder) = folders.pop_front() {
             if self.is_over() {
                 break;
             }
             match self.workspace.list(&folder) {
-                Ok(listing) => self.folder(listing, &mut folders),
-                Err(_) => self.left.unreadable += 1,
+                Ok(listing) => self.enqueue_folder(listing, &mut folders),
+                Err(_) => self.stats.unreadable += 1,
             }
         }
         Ok(())
     }
 
-    fn folder(&mut self, listing: crate::workspaces::Listing, folders: &mut VecDeque<RelativePath>) {
-        self.left.is_cut |= listing.left_out > 0;
+    fn enqueue_folder(&mut self, listing: crate::workspaces::Listing, folders: &mut VecDeque<RelativePath>) {
+        self.stats.is_cut |= listing.left_out > 0;
         for entry in listing.entries {
             if self.is_over() {
                 return;
             }
             match entry.kind {
-                EntryKind::Folder if PASSED_OVER.iter().any(|name| entry.path.ends_with(name)) => {}
-                EntryKind::Folder if folders.len() == MAX_FILES => self.left.is_cut = true,
+                EntryKind::Folder if SKIPPED_FOLDERS.iter().any(|name| entry.path.ends_with(name)) => {}
+                EntryKind::Folder if folders.len() == MAX_FILES => self.stats.is_cut = true,
                 EntryKind::Folder => folders.push_back(entry.path),
-                EntryKind::File { bytes, .. } if bytes > MAX_FILE_BYTES => self.left.too_large += 1,
-                EntryKind::File { has_many_names: true, .. } => self.left.unreadable += 1,
+                EntryKind::File { bytes, .. } if bytes > MAX_FILE_BYTES => self.stats.too_large += 1,
+                EntryKind::File { has_many_names: true, .. } => self.stats.unreadable += 1,
                 EntryKind::File { .. } => match self.workspace.read(&entry.path, MAX_FILE_BYTES) {
                     Ok(content) => self.search(&entry.path, &content),
-                    Err(_) => self.left.unreadable += 1,
+                    Err(_) => self.stats.unreadable += 1,
                 },
-                // Links lead to what is searched anyway, or nowhere.
+                // Links lead to files that are searched anyway, or out of the workspace.
                 EntryKind::Link { .. } | EntryKind::Other => {}
             }
         }
     }
 
     fn search(&mut self, path: &RelativePath, content: &[u8]) {
-        self.left.files += 1;
-        self.left.bytes += content.len() as u64;
+        self.stats.files += 1;
+        self.stats.bytes += content.len() as u64;
         if content.iter().take(8_192).any(|byte| *byte == 0) {
             return;
         }
-        // What follows the last line's end is no line.
+        // No line follows the final line feed.
         let content = content.strip_suffix(b"\n").unwrap_or(content);
         for (index, line) in content.split(|byte| *byte == b'\n').enumerate() {
             if self.is_over() {
@@ -166,7 +166,7 @@ impl Search<'_> {
             }
             let line = &line[..line.len().min(MAX_LINE_BYTES)];
             let Some(found) = self.pattern.find(line) else { continue };
-            let shown = format!("{path}:{}: {}", index + 1, around(line, found.start()));
+            let shown = format!("{path}:{}: {}", index + 1, excerpt(line, found.start()));
             record_path(path, &self.source);
             self.text_bytes += shown.len();
             self.found.push(shown);
@@ -176,14 +176,14 @@ impl Search<'_> {
     fn is_over(&mut self) -> bool {
         let is_full = self.found.len() >= self.wanted || self.text_bytes >= MAX_TEXT_BYTES;
         let is_over =
-            is_full || self.left.files >= MAX_FILES || self.left.bytes >= MAX_TOTAL_BYTES || self.patience.is_over();
-        self.left.is_cut |= is_over;
+            is_full || self.stats.files >= MAX_FILES || self.stats.bytes >= MAX_TOTAL_BYTES || self.deadline.is_over();
+        self.stats.is_cut |= is_over;
         is_over
     }
 
     fn finish(self) -> ToolOutput {
         let mut text = if self.found.is_empty() { "[nothing matches]".to_owned() } else { self.found.join("\n") };
-        if self.left.is_cut {
+        if self.stats.is_cut {
             let reason = if self.found.len() >= self.wanted || self.text_bytes >= MAX_TEXT_BYTES {
                 "there may be more; name a folder or a narrower pattern"
             } else {
@@ -192,22 +192,22 @@ impl Search<'_> {
             let _ = write!(
                 text,
                 "\n[{} in {}; {reason}]",
-                counted(self.found.len(), "line"),
-                counted(self.left.files, "file")
+                format_count(self.found.len(), "line"),
+                format_count(self.stats.files, "file")
             );
         }
-        if self.left.too_large > 0 {
+        if self.stats.too_large > 0 {
             let _ = write!(
                 text,
                 "\n[{} of more than {MAX_FILE_BYTES} bytes passed over]",
-                counted(self.left.too_large, "file")
+                format_count(self.stats.too_large, "file")
             );
         }
-        if self.left.unreadable > 0 {
+        if self.stats.unreadable > 0 {
             let _ = write!(
                 text,
                 "\n[{} could not be read or may lie outside]",
-                match self.left.unreadable {
+                match self.stats.unreadable {
                     1 => "1 entry".to_owned(),
                     many => format!("{many} entries"),
                 }
@@ -217,10 +217,10 @@ impl Search<'_> {
     }
 }
 
-/// The part of a line around a match.
-fn around(line: &[u8], place: usize) -> String {
-    let from = if line.len() <= SHOWN_BYTES { 0 } else { place.saturating_sub(SHOWN_BEFORE) };
-    let to = line.len().min(from + SHOWN_BYTES);
+/// Returns the part of a line around a match.
+fn excerpt(line: &[u8], match_start: usize) -> String {
+    let from = if line.len() <= EXCERPT_BYTES { 0 } else { match_start.saturating_sub(EXCERPT_BYTES_BEFORE_MATCH) };
+    let to = line.len().min(from + EXCERPT_BYTES);
     let text = String::from_utf8_lossy(&line[from..to]);
     let text: String = text.trim_end_matches('\r').chars().filter(|c| *c == '\t' || !c.is_control()).collect();
     format!("{}{text}{}", if from > 0 { "…" } else { "" }, if to < line.len() { "…" } else { "" })

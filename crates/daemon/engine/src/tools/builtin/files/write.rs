@@ -1,4 +1,4 @@
-//! `write_file`: a file, whole or not at all.
+//! The tool `write_file`: writes a file atomically.
 
 use std::sync::Arc;
 
@@ -39,10 +39,10 @@ pub(crate) fn write_file(files: &Files) -> Arc<dyn Tool> {
             if input.content.len() > MAX_BYTES {
                 return Err(ToolError::Invalid(format!("the content is longer than {MAX_BYTES} bytes")));
             }
-            let _turn = files.turn(&context, &path).await;
-            let (mark, shown, bytes, room) = (files.mark(), path.to_string(), input.content.len(), files.room());
+            let _lock = files.lock(&context, &path).await;
+            let (mark, shown, bytes, quota) = (files.mark(), path.to_string(), input.content.len(), files.quota());
             let written = blocking(&context, move |workspace, _| {
-                Ok(workspace.write(&path, input.content.as_bytes(), &mark, &room)?)
+                Ok(workspace.write(&path, input.content.as_bytes(), &mark, &quota)?)
             })
             .await?;
             Ok(ToolOutput::json(json!({"path": shown, "bytes": bytes, "created": written.is_new})))

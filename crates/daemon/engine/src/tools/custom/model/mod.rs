@@ -1,4 +1,4 @@
-//! What a custom tool is, and what makes one valid.
+//! Model and validation of custom tools.
 
 mod request;
 
@@ -24,22 +24,22 @@ agentd_store::stored_ids!(CustomToolId);
 
 const MAX_NAME_CHARACTERS: usize = 64;
 const MAX_DESCRIPTION_CHARACTERS: usize = 4_000;
-/// Also what fits into one argument of a program.
+/// Fits into a single argument of a program.
 const MAX_SOURCE_BYTES: usize = 100 * 1024;
 pub(super) const MAX_TIMEOUT_SECONDS: u32 = 3_600;
 const DEFAULT_TIMEOUT_SECONDS: u32 = 30;
 
-/// What a tool is made of.
+/// Implementation of a custom tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolKind {
-    /// `source_code` runs in the sandbox with the dict `input`; the answer is `result`, or what
-    /// `run(input)` returns, or else what was printed.
+    /// `source_code` runs in the sandbox with the dict `input`. The result is the variable `result`, else the return
+    /// value of `run(input)`, else the printed text.
     Python,
-    /// `request` is sent, its placeholders filled.
+    /// `request` is sent with its placeholders filled in.
     Http,
-    /// `source_code` runs in the sandbox as a script, with the input as JSON on its standard input
-    /// and as variables `INPUT_<NAME>`.
+    /// `source_code` runs in the sandbox as a script. It receives the input as JSON on standard input and as variables
+    /// `INPUT_<NAME>`.
     Shell,
 }
 
@@ -62,7 +62,7 @@ impl ToolKind {
     }
 }
 
-/// A tool that the owner made.
+/// A tool defined by the owner.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CustomTool {
     pub id: CustomToolId,
@@ -70,9 +70,9 @@ pub struct CustomTool {
     pub description: String,
     pub input_schema: Value,
     pub kind: ToolKind,
-    /// Of a python or shell tool.
+    /// Source code of a python or shell tool.
     pub source_code: Option<String>,
-    /// Of an http tool.
+    /// Request of an http tool.
     pub request: Option<HttpToolRequest>,
     pub timeout_seconds: u32,
     pub enabled: bool,
@@ -80,7 +80,7 @@ pub struct CustomTool {
     pub updated_at: Timestamp,
 }
 
-/// What is wanted of a new tool, or to be changed of one.
+/// Fields of a new tool, or changes to an existing one.
 #[derive(Debug, Clone, Default)]
 pub struct CustomToolChange {
     pub name: Option<String>,
@@ -94,7 +94,7 @@ pub struct CustomToolChange {
 }
 
 impl CustomToolChange {
-    /// What is wrong with a tool that is made from it.
+    /// Returns the problems of a tool created from this change.
     pub(crate) fn problems(self) -> Vec<FieldProblem> {
         let mut tool = CustomTool::blank(CustomToolId::from("tool"), Timestamp::default());
         tool.change(self).err().unwrap_or_default()
@@ -102,7 +102,7 @@ impl CustomToolChange {
 }
 
 impl CustomTool {
-    /// A tool of which nothing is known yet.
+    /// Creates an empty tool with default values.
     pub(super) fn blank(id: CustomToolId, now: Timestamp) -> Self {
         Self {
             id,
@@ -119,11 +119,10 @@ impl CustomTool {
         }
     }
 
-    /// Lays a change over the tool. Answers what is to become of its secrets: a value is put, none
-    /// is cleared.
+    /// Applies a change. Returns the changes to its secrets: a value is stored, `None` is cleared.
     ///
     /// # Errors
-    /// Every field that is wrong.
+    /// All invalid fields.
     pub(super) fn change(&mut self, change: CustomToolChange) -> Result<SecretChanges, Vec<FieldProblem>> {
         let mut problems = Problems::new();
         let mut secrets = SecretChanges::new();
@@ -149,7 +148,7 @@ impl CustomTool {
                 self.request = Some(request.into_stored(had.as_ref(), &mut secrets, &mut problems));
             }
         }
-        // A kind that is changed takes along what only the other kind has.
+        // A change of the kind removes fields of the other kind.
         match self.kind {
             ToolKind::Http => self.source_code = None,
             ToolKind::Python | ToolKind::Shell => self.request = None,
@@ -160,12 +159,12 @@ impl CustomTool {
         problems.into_result().map(|()| secrets)
     }
 
-    /// The headers whose values lie in the vault.
+    /// Returns the names of headers whose values are in the vault.
     pub(crate) fn secret_names(&self) -> Vec<String> {
         self.request.iter().flat_map(|request| request.secret_headers.iter().cloned()).collect()
     }
 
-    /// The names of everything that the vault keeps of it.
+    /// Returns the names of all secrets of the tool in the vault.
     pub(crate) fn vault_names(&self) -> Vec<String> {
         let in_url = self.request.iter().flat_map(|request| names_in_url(&request.url));
         self.secret_names().into_iter().chain(in_url).collect()

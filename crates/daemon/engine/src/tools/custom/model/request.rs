@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use agentd_base::{Problems, Secret, SecretUpdate};
-use agentd_core::vault::{SealedUrl, UnknownMask, names_in_url, require_again, server_of};
+use agentd_core::vault::{SealedUrl, UnknownMask, names_in_url, require_reentry, server_origin};
 use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -17,7 +17,7 @@ const MAX_BODY_BYTES: usize = 64 * 1024;
 const MAX_HEADERS: usize = 32;
 const MAX_HEADER_BYTES: usize = 8_192;
 const CREDENTIAL_HEADERS: [&str; 3] = ["authorization", "cookie", "x-api-key"];
-/// Set by the connection, not by a caller.
+/// Set by the HTTP connection.
 const FORBIDDEN_HEADERS: [&str; 13] = [
     "accept-encoding",
     "connection",
@@ -34,7 +34,7 @@ const FORBIDDEN_HEADERS: [&str; 13] = [
     "upgrade",
 ];
 
-/// What becomes of the secrets of a tool.
+/// Changes to the secrets of a tool; `None` clears one.
 pub(crate) type SecretChanges = Vec<(String, Option<Secret>)>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
@@ -67,31 +67,31 @@ impl HttpMethod {
     }
 }
 
-/// The request of an HTTP tool, as it is stored.
+/// Stored request of an HTTP tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpToolRequest {
     pub method: HttpMethod,
-    /// Credentials in it lie in the vault; it says `***` there.
+    /// URL; credentials in it are stored in the vault and replaced with `***`.
     pub url: String,
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// The names, in lower case; the values lie in the vault.
+    /// Names in lower case; the values are in the vault.
     #[serde(default)]
     pub secret_headers: BTreeSet<String>,
     #[serde(default)]
     pub body: Option<String>,
 }
 
-/// A request as it comes in.
+/// A request as submitted.
 #[derive(Debug, Clone)]
 pub struct HttpRequestChange {
     pub method: HttpMethod,
     pub url: String,
     pub headers: BTreeMap<String, String>,
-    /// A name that is left out keeps its value; null clears it.
+    /// An absent name keeps its value; `None` clears it.
     pub secret_headers: BTreeMap<String, Option<SecretUpdate>>,
     pub body: Option<String>,
-    /// What becomes of a `***` in the url that stands for no value.
+    /// Handling of a `***` in the URL that has no stored value.
     pub unknown_masks: UnknownMask,
 }
 
@@ -114,9 +114,9 @@ impl HttpRequestChange {
                 self.url.trim().to_owned()
             }
         };
-        // Who may change a tool may not read its secrets by leading them to himself.
-        let has_moved = before.is_some_and(|before| before.leads_elsewhere(&self.url));
-        let mut unconfirmed = if has_moved { secret_headers.clone() } else { BTreeSet::new() };
+        // A user who may edit a tool must not obtain its secrets by redirecting them to another server.
+        let is_server_changed = before.is_some_and(|before| before.changes_server(&self.url));
+        let mut unconfirmed = if is_server_changed { secret_headers.clone() } else { BTreeSet::new() };
         for (name, update) in self.secret_headers {
             let field = format!("request.secret_headers.{}", name.chars().take(64).collect::<String>());
             let name = name.to_ascii_lowercase();
@@ -139,7 +139,7 @@ impl HttpRequestChange {
             }
         }
         for name in unconfirmed {
-            require_again(format!("request.secret_headers.{name}"), problems);
+            require_reentry(format!("request.secret_headers.{name}"), problems);
         }
         HttpToolRequest {
             method: self.method,
@@ -152,27 +152,28 @@ impl HttpRequestChange {
 }
 
 impl HttpToolRequest {
-    /// Whether `url` names another scheme, host or port.
-    pub(crate) fn leads_elsewhere(&self, url: &str) -> bool {
-        let server = |url: &str| Template::parse(url.trim()).ok().map(|url| server_of(&url.fill(|_| "1".to_owned())));
+    /// Whether `url` has another scheme, host or port.
+    pub(crate) fn changes_server(&self, url: &str) -> bool {
+        let server =
+            |url: &str| Template::parse(url.trim()).ok().map(|url| server_origin(&url.fill(|_| "1".to_owned())));
         server(&self.url) != server(url)
     }
 
-    /// The server of the URL as the owner wrote it, without credentials.
+    /// Returns the host of the URL as written, without credentials.
     pub(crate) fn shown_host(&self) -> String {
         let rest = self.url.split_once("://").map_or(self.url.as_str(), |(_, rest)| rest);
         rest.split(['/', '?', '#', '\\']).next().unwrap_or_default().to_owned()
     }
 
-    /// Whether a model writes a part of what is sent.
+    /// Whether a model provides a part of the request.
     pub(crate) fn has_placeholders(&self) -> bool {
         let texts = [Some(&self.url), self.body.as_ref()].into_iter().flatten().chain(self.headers.values());
         texts.into_iter().any(|text| text.contains("{{"))
     }
 
-    /// Whether a model chooses the host; then it is an agent's request and not the owner's.
-    pub(crate) fn has_steered_host(&self) -> bool {
-        // A placeholder cannot end the host: its value is encoded.
+    /// Whether a model can influence the host; the request then has only the agent's network permissions.
+    pub(crate) fn has_model_controlled_host(&self) -> bool {
+        // A placeholder cannot terminate the host because its value is encoded.
         self.shown_host().contains("{{")
     }
 
@@ -206,7 +207,7 @@ impl HttpToolRequest {
                 problems,
             );
         }
-        if self.has_steered_host() {
+        if self.has_model_controlled_host() {
             let message = "must be empty when the host has placeholders: a model could send the secrets anywhere";
             problems.require(self.secret_headers.is_empty(), "request.secret_headers", message);
             let message = "must hold no credentials when its host has placeholders: a model could send them anywhere";
@@ -231,7 +232,7 @@ impl HttpToolRequest {
         }
     }
 
-    /// What the headers say of the body.
+    /// Returns the content type in the headers.
     pub(crate) fn content_type(&self) -> Option<String> {
         let stated = self.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
         stated.map(|(_, value)| value.to_ascii_lowercase())
@@ -246,7 +247,7 @@ impl HttpToolRequest {
         if !lower.starts_with("http://") && !lower.starts_with("https://") {
             return Err("must begin with http:// or https://".to_owned());
         }
-        // Stands for any value: a host, a port, a part of a path.
+        // Placeholder value that is valid as a host, a port or a path segment.
         let numbered = template.fill(|_| "1".to_owned());
         let url = Url::parse(&numbered).map_err(|error| format!("is not valid: {error}"))?;
         if !url.username().is_empty() || url.password().is_some() {
@@ -261,7 +262,7 @@ pub(crate) fn is_json_type(content_type: &str) -> bool {
     essence == "application/json" || essence.ends_with("+json")
 }
 
-/// Whether a header of this name carries a credential, which belongs into the vault.
+/// Whether a header of this name contains a credential and must be stored in the vault.
 #[must_use]
 pub fn carries_credential(name: &str) -> bool {
     CREDENTIAL_HEADERS.iter().any(|known| known.eq_ignore_ascii_case(name))

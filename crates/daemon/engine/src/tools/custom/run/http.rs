@@ -1,9 +1,9 @@
-//! An HTTP tool: the owner's request with what a model wrote in its placeholders.
+//! Runs an HTTP tool: the owner's request with a model's input in its placeholders.
 
 use std::time::Duration;
 
 use agentd_base::{Redactor, Secret, trace};
-use agentd_core::vault::hide_url_secrets;
+use agentd_core::vault::redact_url_secrets;
 use agentd_net::{FetchLimits, FetchRequest, GuardedClient, NetError};
 use agentd_page_text::read_body;
 use bytes::Bytes;
@@ -18,50 +18,50 @@ use crate::tools::tool::{ToolError, ToolOutput};
 
 const MAX_BODY_BYTES: usize = 1 << 20;
 const MAX_URL_BYTES: usize = 16 * 1024;
-const STEERED_REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = 5;
 
-/// What is sent, before a model's words are in it.
+/// The request before the model's input is filled in.
 #[derive(Clone, Copy)]
-pub(super) struct Sent<'a> {
+pub(super) struct PreparedRequest<'a> {
     pub(super) request: &'a HttpToolRequest,
-    /// With its credentials.
+    /// URL with its credentials.
     pub(super) url: &'a str,
     pub(super) secrets: &'a [(String, Secret)],
 }
 
-/// The answer, without what was sent and is secret: the server may repeat it.
+/// Sends the request and returns the response. Secrets are redacted because the server may echo them.
 pub(super) async fn run(
     client: &GuardedClient,
-    sent: Sent<'_>,
+    request_data: PreparedRequest<'_>,
     input: &Map<String, Value>,
     timeout: Duration,
 ) -> Result<ToolOutput, ToolError> {
-    let mut redactor = Redactor::of(sent.secrets.iter().map(|(_, secret)| secret));
-    hide_url_secrets(&mut redactor, sent.url);
-    let answer = ask(client, sent, input, timeout).await;
+    let mut redactor = Redactor::from_secrets(request_data.secrets.iter().map(|(_, secret)| secret));
+    redact_url_secrets(&mut redactor, request_data.url);
+    let answer = send(client, request_data, input, timeout).await;
     let mut answer = answer.map_err(|error| match error {
-        ToolError::Failed(message) => ToolError::Failed(redactor.hide(message)),
-        ToolError::Invalid(message) => ToolError::Invalid(redactor.hide(message)),
+        ToolError::Failed(message) => ToolError::Failed(redactor.redact(message)),
+        ToolError::Invalid(message) => ToolError::Invalid(redactor.redact(message)),
         other => other,
     })?;
-    redactor.hide_json(&mut answer);
+    redactor.redact_json(&mut answer);
     Ok(ToolOutput::json(answer))
 }
 
-async fn ask(
+async fn send(
     client: &GuardedClient,
-    sent: Sent<'_>,
+    request_data: PreparedRequest<'_>,
     input: &Map<String, Value>,
     timeout: Duration,
 ) -> Result<Value, ToolError> {
-    let request = sent.request;
-    let mut fetch = fill(sent, input)?;
-    // A server must not send the owner's trust somewhere else.
-    let redirects = if request.has_steered_host() { STEERED_REDIRECTS } else { 0 };
-    if let Some(trace) = trace::current().filter(|_| !request.has_steered_host())
-        && let Ok(place) = HeaderValue::from_str(&trace.to_header())
+    let request = request_data.request;
+    let mut fetch = fill(request_data, input)?;
+    // A redirect must not extend the owner's permissions to another server.
+    let redirects = if request.has_model_controlled_host() { MAX_REDIRECTS } else { 0 };
+    if let Some(trace) = trace::current().filter(|_| !request.has_model_controlled_host())
+        && let Ok(traceparent) = HeaderValue::from_str(&trace.to_header())
     {
-        fetch.headers.entry(HeaderName::from_static("traceparent")).or_insert(place);
+        fetch.headers.entry(HeaderName::from_static("traceparent")).or_insert(traceparent);
     }
     let limits = FetchLimits { redirects, body_bytes: MAX_BODY_BYTES, total_time: timeout, idle_time: timeout };
     let fetched = client.fetch(fetch, limits).await.map_err(|error| match error {
@@ -76,7 +76,7 @@ async fn ask(
     Ok(json!({"status": fetched.status.as_u16(), "content_type": content_type, "body": body}))
 }
 
-/// JSON as JSON, pages as readable text, other text as it is.
+/// Converts a body: JSON to JSON, web pages to readable text, other text as is.
 fn body(body: &[u8], content_type: &str, url: &Url, is_truncated: bool) -> Value {
     if body.is_empty() {
         return Value::Null;
@@ -93,15 +93,15 @@ fn body(body: &[u8], content_type: &str, url: &Url, is_truncated: bool) -> Value
     }
 }
 
-fn fill(sent: Sent<'_>, input: &Map<String, Value>) -> Result<FetchRequest, ToolError> {
-    let Sent { request, url, secrets } = sent;
+fn fill(request_data: PreparedRequest<'_>, input: &Map<String, Value>) -> Result<FetchRequest, ToolError> {
+    let PreparedRequest { request, url, secrets } = request_data;
     let template = |text: &str| Template::parse(text).map_err(ToolError::Failed);
     let invalid = |message: String| ToolError::Invalid(message);
     let url = template(url)?.url_encoded(input);
     if url.len() > MAX_URL_BYTES {
         return Err(invalid("the input makes the URL too long".to_owned()));
     }
-    refuse_climbing(&url)?;
+    reject_dot_segments(&url)?;
     let url = Url::parse(&url).map_err(|error| invalid(format!("the input makes no valid URL: {error}")))?;
     let mut headers = HeaderMap::new();
     let name = |name: &str| HeaderName::try_from(name).map_err(|_| ToolError::Failed(format!("`{name}` is no header")));
@@ -127,8 +127,8 @@ fn fill(sent: Sent<'_>, input: &Map<String, Value>) -> Result<FetchRequest, Tool
     Ok(FetchRequest { method: request.method.to_http(), url, headers, body })
 }
 
-/// A value must not lead to another path than the owner's: `..` is read as a step up, encoded too.
-fn refuse_climbing(url: &str) -> Result<(), ToolError> {
+/// Rejects values that would change the path: `..` is a parent segment, also percent-encoded.
+fn reject_dot_segments(url: &str) -> Result<(), ToolError> {
     let path = url.split(['?', '#']).next().unwrap_or_default();
     for part in path.split(['/', '\\']) {
         let part = part.to_ascii_lowercase().replace("%2e", ".");
@@ -139,7 +139,7 @@ fn refuse_climbing(url: &str) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// The body, and what it is where the headers do not say.
+/// Fills the body; returns its default content type.
 fn fill_body(request: &HttpToolRequest, template: &Template, input: &Map<String, Value>) -> (String, &'static str) {
     match request.content_type() {
         Some(stated) if is_json_type(&stated) => (template.json(input), "application/json"),
@@ -174,7 +174,7 @@ mod tests {
     fn filled(url: &str, body: Option<&str>, input: &Value) -> Result<FetchRequest, ToolError> {
         let secrets = [("authorization".to_owned(), Secret::new("Bearer s".to_owned()))];
         let request = request(url, body);
-        fill(Sent { request: &request, url, secrets: &secrets }, input.as_object().unwrap())
+        fill(PreparedRequest { request: &request, url, secrets: &secrets }, input.as_object().unwrap())
     }
 
     #[test]
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_leads_nowhere_else() {
+    fn values_cannot_change_host_or_path() {
         for value in ["..", ".", "%2e%2e", "../x", "..\\x"] {
             let input = json!({"id": value});
             match filled("https://api.example/items/{{input.id}}/x", None, &input) {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn who_chooses_the_host_decides_whose_request_it_is() {
+    fn host_with_placeholders_is_model_controlled() {
         for steered in [
             "https://{{input.h}}/x",
             "https://api.{{input.h}}",
@@ -228,11 +228,11 @@ mod tests {
             "https://{{input.h}}?x",
             "https://a{{input.h}}\\x",
         ] {
-            assert!(request(steered, None).has_steered_host(), "{steered}");
+            assert!(request(steered, None).has_model_controlled_host(), "{steered}");
         }
         for own in ["https://a.example/{{input.h}}", "https://a.example?{{input.h}}=1", "https://a.example#{{input.h}}"]
         {
-            assert!(!request(own, None).has_steered_host(), "{own}");
+            assert!(!request(own, None).has_model_controlled_host(), "{own}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Running a custom tool.
+//! Runs custom tools.
 
 mod http;
 mod python;
@@ -21,28 +21,28 @@ use crate::tools::tool::{
     Author, Consequence, Effect, Share, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput,
 };
 
-/// What custom tools run with. Cheap to clone.
+/// Dependencies for running custom tools. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct Means {
+pub(super) struct ToolRuntime {
     pub(super) runner: CodeRunner,
     entropy: Entropy,
-    /// For hosts that the owner wrote.
+    /// Client for hosts defined by the owner.
     owner: GuardedClient,
-    /// For hosts that a model chooses.
+    /// Client for hosts that a model controls.
     steered: GuardedClient,
 }
 
-impl Means {
+impl ToolRuntime {
     pub(super) fn new(runner: CodeRunner, entropy: Entropy, policy: &PolicyHandle) -> Self {
         Self {
             runner,
             entropy,
             owner: GuardedClient::new(policy.clone(), Trust::Owner),
-            steered: GuardedClient::new(policy.clone(), Trust::Steered),
+            steered: GuardedClient::new(policy.clone(), Trust::Untrusted),
         }
     }
 
-    /// Why a tool of this kind cannot work now.
+    /// Returns the reason why tools of this kind are unavailable, if any.
     pub(super) fn problem(&self, kind: ToolKind) -> Option<String> {
         match kind {
             ToolKind::Python => self.runner.problem(Interpreter::Python),
@@ -56,11 +56,11 @@ impl Means {
 pub(super) struct RunnableTool {
     description: ToolDescription,
     tool: Arc<CustomTool>,
-    /// Of an http tool, with its credentials.
+    /// URL of an http tool, with its credentials.
     url: String,
-    /// Header and value.
+    /// Secret headers and their values.
     secrets: Vec<(String, Secret)>,
-    means: Means,
+    runtime: ToolRuntime,
 }
 
 impl std::fmt::Debug for RunnableTool {
@@ -71,12 +71,12 @@ impl std::fmt::Debug for RunnableTool {
 
 impl RunnableTool {
     /// # Errors
-    /// The schema does not compile, which it did when the tool was saved.
+    /// The schema does not compile, although it did when the tool was saved.
     pub(super) fn new(
         tool: &Arc<CustomTool>,
         url: String,
         secrets: Vec<(String, Secret)>,
-        means: &Means,
+        runtime: &ToolRuntime,
     ) -> Result<Self, String> {
         let description = ToolDescription {
             name: tool.name.clone(),
@@ -85,7 +85,7 @@ impl RunnableTool {
             effect: Effect::Acts,
             time_limit: CodeRunner::call_limit(Duration::from_secs(tool.timeout_seconds.into())),
         };
-        Ok(Self { description, tool: Arc::clone(tool), url, secrets, means: means.clone() })
+        Ok(Self { description, tool: Arc::clone(tool), url, secrets, runtime: runtime.clone() })
     }
 
     fn timeout(&self) -> Duration {
@@ -106,7 +106,7 @@ impl Tool for RunnableTool {
         Author::Trusted
     }
 
-    /// A server answers a request; what code writes is the owner's, unless it reads text of others.
+    /// A server writes the response of a request. Output of code is trusted unless it reads untrusted text.
     fn output_author(&self) -> Author {
         match &self.tool.request {
             Some(request) => Author::Other(request.shown_host()),
@@ -116,7 +116,7 @@ impl Tool for RunnableTool {
 
     fn consequence<'a>(&'a self, _input: &'a Map<String, Value>, _agent: &'a Agent) -> BoxFuture<'a, Consequence> {
         let consequence = match &self.tool.request {
-            Some(request) if !request.method.is_safe() || request.has_steered_host() => Consequence::Acts,
+            Some(request) if !request.method.is_safe() || request.has_model_controlled_host() => Consequence::Acts,
             Some(request) if request.has_placeholders() => Consequence::SendsTo(request.shown_host()),
             Some(_) => Consequence::Contained,
             None => Consequence::Acts,
@@ -138,13 +138,17 @@ impl Tool for RunnableTool {
             let source = self.tool.source_code.as_deref().unwrap_or_default();
             match (self.tool.kind, &self.tool.request) {
                 (ToolKind::Python, _) => {
-                    python::run(&self.means.runner, &self.means.entropy, source, input, self.timeout(), &context).await
+                    python::run(&self.runtime.runner, &self.runtime.entropy, source, input, self.timeout(), &context)
+                        .await
                 }
-                (ToolKind::Shell, _) => shell::run(&self.means.runner, source, &input, self.timeout(), &context).await,
+                (ToolKind::Shell, _) => {
+                    shell::run(&self.runtime.runner, source, &input, self.timeout(), &context).await
+                }
                 (ToolKind::Http, Some(request)) => {
-                    let client = if request.has_steered_host() { &self.means.steered } else { &self.means.owner };
-                    let sent = http::Sent { request, url: &self.url, secrets: &self.secrets };
-                    http::run(client, sent, &input, self.timeout()).await
+                    let client =
+                        if request.has_model_controlled_host() { &self.runtime.steered } else { &self.runtime.owner };
+                    let prepared = http::PreparedRequest { request, url: &self.url, secrets: &self.secrets };
+                    http::run(client, prepared, &input, self.timeout()).await
                 }
                 (ToolKind::Http, None) => Err(ToolError::Failed("the tool has no request".to_owned())),
             }

@@ -1,4 +1,4 @@
-//! A Python tool: a program that finds the dict `input` and leaves an answer.
+//! Runs a Python tool: a program that receives the dict `input` and produces a result.
 
 use std::time::Duration;
 
@@ -24,10 +24,11 @@ pub(super) async fn run(
         workspace: Some(context.workspace.clone()),
         untrusted: context.untrusted.clone(),
     };
-    let answer = runner.run_python_at_length(entropy, job, &context.cancelled).await.map_err(|error| match error {
-        PythonError::NotRun(error) => error.into(),
-        error => ToolError::Failed(format!("the tool failed: {error}")),
-    })?;
+    let answer =
+        runner.run_python_with_long_result(entropy, job, &context.cancelled).await.map_err(|error| match error {
+            PythonError::NotRun(error) => error.into(),
+            error => ToolError::Failed(format!("the tool failed: {error}")),
+        })?;
     if answer.answered {
         return Ok(match answer.result {
             Value::String(text) => ToolOutput::text(text),

@@ -1,4 +1,4 @@
-//! A shell tool: a script that finds its input on standard input and in its environment.
+//! Runs a shell tool: a script that receives its input on standard input and in environment variables.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 use crate::code_runner::{CodeRunner, Interpreter, READ_BYTES};
 use crate::tools::tool::{ToolCallContext, ToolError, ToolOutput};
 
-/// A longer value is found on standard input alone.
+/// Maximum size of one variable; longer values are only on standard input.
 const MAX_VARIABLE_BYTES: usize = 32 * 1024;
-/// All of them together; programs start with a few hundred kilobytes at most.
+/// Maximum total size of the variables; a program's environment is limited to a few hundred kilobytes.
 const MAX_VARIABLES_BYTES: usize = 128 * 1024;
 
 pub(super) async fn run(
@@ -30,7 +30,7 @@ pub(super) async fn run(
     Ok(outcome.into())
 }
 
-/// `INPUT_<NAME>` for each field: texts as they are, everything else as JSON.
+/// Returns `INPUT_<NAME>` for each field: strings as is, other values as JSON.
 fn variables(input: &Map<String, Value>) -> Vec<(OsString, OsString)> {
     let mut variables = Vec::new();
     let mut left = MAX_VARIABLES_BYTES;
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_become_variables() {
+    fn input_fields_become_environment_variables() {
         let input = json!({"city": "Köln", "max-count": 3, "list": [1], "none": null, "nul": "a\u{0}b", "long": "x".repeat(MAX_VARIABLE_BYTES + 1)});
         let found = variables(input.as_object().unwrap());
         let expected = [("INPUT_CITY", "Köln"), ("INPUT_LIST", "[1]"), ("INPUT_MAX_COUNT", "3"), ("INPUT_NONE", "")];

@@ -1,4 +1,4 @@
-//! Paths that must lead nowhere.
+//! Attacks with paths that try to leave the workspace.
 
 use std::os::unix::fs::symlink;
 
@@ -9,8 +9,8 @@ use super::{Bench, calls};
 
 const SECRET: &str = "the secret text";
 
-/// A workspace full of traps.
-fn trapped() -> Bench {
+/// Creates a workspace with links, devices and sockets.
+fn bench_with_traps() -> Bench {
     let bench = Bench::new();
     std::fs::write(bench.outside("secret"), SECRET).unwrap();
     std::fs::create_dir(bench.outside("folder")).unwrap();
@@ -39,14 +39,14 @@ fn trapped() -> Bench {
     std::fs::hard_link(bench.outside("folder/secret"), bench.inside("sub/hard")).unwrap();
     mknodat(CWD, bench.inside("fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     if rustix::process::geteuid().is_root() {
-        // Null and zero: reading the second would never end.
+        // `null` and `zero`; reading the second would never end.
         for (name, minor) in [("null", 3), ("zero", 5)] {
             let device = rustix::fs::makedev(1, minor);
-            // A container may forbid it; then the name is missing, which is refused too.
+            // A container may forbid it; the missing file is rejected as well.
             let _ = mknodat(CWD, bench.inside(name), FileType::CharacterDevice, Mode::RUSR | Mode::WUSR, device);
         }
     }
-    // Lives on as a file when the listener is gone.
+    // The socket file remains after the listener is dropped.
     drop(std::os::unix::net::UnixListener::bind(bench.inside("socket")).unwrap());
     bench
 }
@@ -126,8 +126,8 @@ fn attacks(bench: &Bench) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn no_path_leaves_the_workspace() {
-    let bench = trapped();
+async fn paths_cannot_leave_the_workspace() {
+    let bench = bench_with_traps();
     let attacks = attacks(&bench);
     assert!(attacks.len() >= 60);
     for attack in &attacks {
@@ -147,8 +147,8 @@ async fn no_path_leaves_the_workspace() {
 }
 
 #[tokio::test]
-async fn devices_are_not_opened() {
-    let bench = trapped();
+async fn device_files_are_not_opened() {
+    let bench = bench_with_traps();
     for name in ["null", "zero", "fifo", "socket"] {
         for (tool, input) in calls(name) {
             bench.call(tool, input).await.expect_err(&format!("{tool} took {name}"));
@@ -157,8 +157,8 @@ async fn devices_are_not_opened() {
 }
 
 #[tokio::test]
-async fn walks_meet_no_outside() {
-    let bench = trapped();
+async fn tree_walks_stay_inside_the_workspace() {
+    let bench = bench_with_traps();
     let found = bench.call("search_files", json!({"pattern": "secret|root:"})).await.unwrap();
     assert!(found.starts_with("[nothing matches]"), "{found}");
     assert!(found.contains("2 entries"), "hard links are counted as passed over: {found}");
@@ -168,9 +168,9 @@ async fn walks_meet_no_outside() {
     assert!(!listed.contains("sub/link_up/"), "{listed}");
 }
 
-/// What only looks like a way out is a name like any other.
+/// Names that only look like escapes are ordinary names.
 #[tokio::test]
-async fn strange_names_stay_inside() {
+async fn unusual_names_stay_inside_the_workspace() {
     let bench = Bench::new();
     for name in
         ["...", "..a", "a..", "..\\outside", "%2e%2e", "a b", "-rf", "\u{2024}\u{2024}", "ünï", ".hidden", "~x", "C:x"]

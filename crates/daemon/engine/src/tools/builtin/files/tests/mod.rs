@@ -1,4 +1,4 @@
-//! The file tools, called as the engine calls them.
+//! Tests of the file tools, called like the engine calls them.
 
 mod attacks;
 mod races;
@@ -14,9 +14,9 @@ use tokio_util::sync::CancellationToken;
 use super::{Files, edit_file, list_files, read_file, search_files, write_file};
 use crate::agents::{Agent, AgentId};
 use crate::tools::tool::{Tool, ToolCallContext, ToolError};
-use crate::workspaces::{Room, UntrustedSource};
+use crate::workspaces::{UntrustedSource, WorkspaceQuota};
 
-/// A workspace, a folder beside it, and the tools.
+/// A workspace, a folder next to it, and the tools.
 struct Bench {
     root: tempfile::TempDir,
     tools: Vec<Arc<dyn Tool>>,
@@ -27,7 +27,10 @@ impl Bench {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("workspace")).unwrap();
         std::fs::create_dir(root.path().join("outside")).unwrap();
-        let files = Files::new(Entropy::seeded(1), Room::new(|| agentd_sandbox::Policy::default().workspace_bounds()));
+        let files = Files::new(
+            Entropy::seeded(1),
+            WorkspaceQuota::new(|| agentd_sandbox::Policy::default().workspace_bounds()),
+        );
         let tools = vec![read_file(), write_file(&files), edit_file(&files), list_files(), search_files()];
         Self { root, tools }
     }
@@ -40,7 +43,7 @@ impl Bench {
         self.root.path().join("outside").join(path)
     }
 
-    /// The text that a model would read, or the sentence of the error.
+    /// Returns the text that a model would read, or the error message.
     async fn call(&self, tool: &str, input: Value) -> Result<String, String> {
         let tool = self.tools.iter().find(|known| known.description().name == tool).unwrap();
         let input = tool.description().input_schema.validate(&input).await?;
@@ -76,7 +79,7 @@ fn context(workspace: &Path) -> ToolCallContext {
     }
 }
 
-/// One call of each tool that names this path.
+/// Returns one call of each tool with this path.
 fn calls(path: &str) -> [(&'static str, Value); 5] {
     [
         ("read_file", json!({"path": path})),

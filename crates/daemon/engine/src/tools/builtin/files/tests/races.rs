@@ -1,4 +1,4 @@
-//! Somebody swaps what lies in the workspace while the tools work there: code in the sandbox can.
+//! Races: files of the workspace are swapped while the tools run, as sandboxed code could do.
 
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use serde_json::json;
 use super::{Bench, calls};
 
 const SECRET: &str = "the secret text";
-/// After so many calls of each tool both sides were met, or the test says that they were not.
+/// Number of calls per tool within which both outcomes must occur.
 const LEAST: usize = 300;
-const MOST: usize = 50_000;
+const MAX_CALLS: usize = 50_000;
 
-/// Exchanges two names for as long as it lives, and leaves them as they were.
+/// Exchanges two names repeatedly until dropped, then restores them.
 struct Swapper {
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -31,7 +31,7 @@ impl Swapper {
             while !is_over.load(Ordering::Relaxed) {
                 is_exchanged ^= exchange().is_ok();
             }
-            // Another trap takes its turn with the same file.
+            // Another test step uses the same file.
             if is_exchanged {
                 exchange().expect("the names are exchanged once more");
             }
@@ -49,10 +49,10 @@ impl Drop for Swapper {
     }
 }
 
-/// Calls a tool until it was both let through and refused; nothing it says is a secret.
-async fn storm(bench: &Bench, tool: &str, input: serde_json::Value) {
+/// Calls a tool until it both succeeded and failed; no output may contain the secret.
+async fn race(bench: &Bench, tool: &str, input: serde_json::Value) {
     let (mut through, mut refused) = (0, 0);
-    for round in 0..MOST {
+    for round in 0..MAX_CALLS {
         match bench.call(tool, input.clone()).await {
             Ok(text) => {
                 assert!(!text.contains(SECRET), "{tool} read outside: {text}");
@@ -94,21 +94,21 @@ fn bench() -> Bench {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_folder_that_becomes_a_link_leads_nowhere() {
+async fn folder_replaced_by_a_link_is_not_followed() {
     let bench = bench();
     symlink(bench.outside(""), bench.inside("trap")).unwrap();
     let _swapper = Swapper::start(bench.inside("folder"), bench.inside("trap"));
     for path in ["folder/file", "folder/deep/file"] {
         for (tool, input) in calls(path) {
             match tool {
-                "list_files" => storm(&bench, tool, json!({"path": path.trim_end_matches("/file")})).await,
-                // An edit finds its text once only; afterwards it is refused either way.
+                "list_files" => race(&bench, tool, json!({"path": path.trim_end_matches("/file")})).await,
+                // An edit finds its text only once; afterwards it fails in any case.
                 "edit_file" => {
                     for _ in 0..LEAST {
                         let _ = bench.call(tool, input.clone()).await;
                     }
                 }
-                _ => storm(&bench, tool, input).await,
+                _ => race(&bench, tool, input).await,
             }
         }
     }
@@ -121,21 +121,21 @@ async fn a_folder_that_becomes_a_link_leads_nowhere() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_becomes_a_link_or_gets_a_second_name_leads_nowhere() {
+async fn file_replaced_by_a_link_is_not_followed() {
     let bench = bench();
     std::fs::write(bench.inside("file"), "plain").unwrap();
-    // Another file than the one with two names: each trap must be met for what it is.
+    // A different file than the one with two names, so that each case is tested separately.
     symlink(bench.outside("deep/file"), bench.inside("trap")).unwrap();
     std::fs::hard_link(bench.outside("file"), bench.inside("hard")).unwrap();
     for trap in ["trap", "hard"] {
         let _swapper = Swapper::start(bench.inside("file"), bench.inside(trap));
-        storm(&bench, "read_file", json!({"path": "file"})).await;
-        storm(&bench, "search_files", json!({"path": "file", "pattern": "."})).await;
+        race(&bench, "read_file", json!({"path": "file"})).await;
+        race(&bench, "search_files", json!({"path": "file", "pattern": "."})).await;
         for _ in 0..LEAST {
             let _ = bench.call("edit_file", json!({"path": "file", "old_text": "text", "new_text": "evil"})).await;
         }
     }
-    // A rename can take a trap's place, which is inside; what the trap led to stays.
+    // A rename may replace the link, which is inside; the link's target stays.
     let _swapper = Swapper::start(bench.inside("file"), bench.inside("trap"));
     for _ in 0..LEAST {
         let _ = bench.call("write_file", json!({"path": "file", "content": "evil"})).await;

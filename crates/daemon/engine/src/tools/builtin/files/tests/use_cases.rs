@@ -1,4 +1,4 @@
-//! What the tools are for.
+//! Typical use of the file tools.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -8,7 +8,7 @@ use super::Bench;
 use crate::tools::MAX_READ_CHARACTERS;
 
 #[tokio::test]
-async fn a_file_is_read_page_by_page() {
+async fn file_is_read_in_pages() {
     let bench = Bench::new();
     let text: String = (1..=5_000).map(|number| format!("line {number}\r\n")).collect();
     std::fs::write(bench.inside("long.txt"), text).unwrap();
@@ -32,7 +32,7 @@ async fn a_file_is_read_page_by_page() {
 }
 
 #[tokio::test]
-async fn what_is_no_plain_text_is_said_to_be_so() {
+async fn binary_and_oversized_files_are_reported() {
     let bench = Bench::new();
     std::fs::write(bench.inside("binary"), [0x7f, b'E', 0, 1]).unwrap();
     std::fs::write(bench.inside("latin"), b"caf\xe9\n").unwrap();
@@ -50,7 +50,7 @@ async fn what_is_no_plain_text_is_said_to_be_so() {
 }
 
 #[tokio::test]
-async fn a_file_is_written_whole_and_keeps_its_mode() {
+async fn write_is_atomic_and_keeps_the_mode() {
     let bench = Bench::new();
     let made = bench.call("write_file", json!({"path": "a/b/run.sh", "content": "echo 1\n"})).await.unwrap();
     let made: Value = serde_json::from_str(&made).unwrap();
@@ -67,7 +67,7 @@ async fn a_file_is_written_whole_and_keeps_its_mode() {
 }
 
 #[tokio::test]
-async fn a_text_is_replaced_where_it_is_meant() {
+async fn edit_replaces_only_unambiguous_text() {
     let bench = Bench::new();
     std::fs::write(bench.inside("f"), "one\ntwo\none\n").unwrap();
     let edit =
@@ -85,7 +85,7 @@ async fn a_text_is_replaced_where_it_is_meant() {
 }
 
 #[tokio::test]
-async fn lines_are_replaced_whatever_their_ends() {
+async fn edit_preserves_line_endings() {
     let bench = Bench::new();
     std::fs::write(bench.inside("f"), "one\r\ntwo\r\nthree\r\n").unwrap();
     let edit = |old: &str, new: &str| json!({"path": "f", "old_text": old, "new_text": new});
@@ -97,7 +97,7 @@ async fn lines_are_replaced_whatever_their_ends() {
 }
 
 #[tokio::test]
-async fn edits_of_one_file_at_once_all_count() {
+async fn concurrent_edits_of_one_file_are_all_applied() {
     let bench = Bench::new();
     let text: String = (0..16).map(|number| format!("<{number}>\n")).collect();
     std::fs::write(bench.inside("f"), text).unwrap();
@@ -113,7 +113,7 @@ async fn edits_of_one_file_at_once_all_count() {
 }
 
 #[tokio::test]
-async fn folders_are_listed_level_by_level() {
+async fn folders_are_listed_breadth_first() {
     let bench = Bench::new();
     std::fs::create_dir_all(bench.inside("src/deep/deeper")).unwrap();
     std::fs::write(bench.inside("src/main.rs"), "fn main() {}").unwrap();
@@ -135,7 +135,7 @@ async fn folders_are_listed_level_by_level() {
 }
 
 #[tokio::test]
-async fn lines_are_found_and_bounded() {
+async fn search_results_are_bounded() {
     let bench = Bench::new();
     std::fs::create_dir_all(bench.inside("src")).unwrap();
     std::fs::create_dir_all(bench.inside(".git")).unwrap();
@@ -161,9 +161,9 @@ async fn lines_are_found_and_bounded() {
     }
 }
 
-/// A daemon that is root leaves files that the owner of the workspace can use.
+/// Files written by a root daemon are usable by the owner of the workspace.
 #[tokio::test]
-async fn what_is_made_belongs_to_the_owner_of_the_workspace() {
+async fn new_files_belong_to_the_owner_of_the_workspace() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
