@@ -167,7 +167,8 @@ fn state_contains_databases() {
 
         let second = context().await;
         // Existing data is replaced, even while a page has it open.
-        let other = format!("<script>{}</script><script>indexedDB.open('other', 1)</script>", crate::support::RESULT_SCRIPT);
+        let other =
+            format!("<script>{}</script><script>indexedDB.open('other', 1)</script>", crate::support::RESULT_SCRIPT);
         let tab = open(&second, &other).await;
         second.restore_storage_state(&read).await.unwrap();
         let url = page(&format!("<script>{}</script>{TELLS}", crate::support::RESULT_SCRIPT)).await;
