@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::sync::watch;
 
-/// How a child ended. Both fields are `None` if the system no longer knows.
+/// Exit of a child. Both fields are `None` if the system no longer knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExitOutcome {
     /// Exit code, if the child exited.

@@ -119,7 +119,7 @@ struct Calls {
     grammar: CallGrammar,
 }
 
-/// How a job ended.
+/// Outcome of a job.
 struct Ended {
     reason: FinishReason,
     calls: Vec<FunctionCall>,

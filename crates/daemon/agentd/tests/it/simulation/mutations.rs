@@ -1,10 +1,8 @@
 //! Mutation tests of the simulation: each removes one safeguard of the daemon, and the simulation must detect it.
 //!
-//! Statements are altered before they reach SQLite, and tables are altered in the template; regular builds contain
-//! none of
-//! this. SQLite transactions are serialized, so most unique keys are preceded by a check in the same transaction.
-//! Such keys
-//! and checks are removed together, because either one alone is sufficient.
+//! Statements are altered before they reach SQLite, and tables are altered in the template; regular builds contain none
+//! of this. SQLite transactions are serialized, so most unique keys are preceded by a check in the same transaction. A
+//! key and its check are removed together, because either one alone is sufficient.
 
 use agentd_store::testing::statements::Alteration;
 use agentd_testing_store::postgres_url;
