@@ -14,7 +14,7 @@ FONTS := fonts-droid-fallback fonts-noto-color-emoji
 LINT ?= cargo clippy --workspace --all-targets -- --deny warnings
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help workers-guide channels-guide chat-apis chromium prometheus bench-browser bench-monitoring module-graph run test check bench bench-attacks bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas ui check-ui test-ui pictures bench-page simulation soak faults
+.PHONY: help workers-guide channels-guide chat-apis chromium prometheus bench-browser bench-monitoring module-graph run test check bench bench-attacks bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi api-examples fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas ui check-ui test-ui pictures bench-page simulation soak faults
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -122,6 +122,12 @@ postgres-tools:
 openapi: ## Generate docs/openapi.json from the code
 	cargo run --quiet --package agentd --no-default-features -- openapi > docs/openapi.json.new
 	mv docs/openapi.json.new docs/openapi.json
+
+api-examples: tools models tool-servers prometheus chromium ui ## Record the examples of docs/openapi.json from a run of all tests
+	mkdir -p target; record=$$(mktemp -d -p $(CURDIR)/target); trap 'rm -rf "$$record"' EXIT; export AGENTD_TEST_RECORD=$$record; \
+	scripts/with-summary.sh scripts/in-memory.sh cargo test --workspace --no-fail-fast; \
+	cargo test --workspace --test it -- --ignored --exact examples::examples_are_written_from_the_record
+	$(MAKE) openapi
 
 fuzz-api: tools ## Send generated requests for every API operation to a daemon
 	tests/schemathesis.sh

@@ -33,7 +33,7 @@ const LATE_ARRIVAL_TIME: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone)]
 pub struct Try {
     pub name: String,
-    /// How it was blocked; `None` if Chromium sent nothing.
+    /// Reason for the block; `None` if Chromium sent nothing.
     pub refused: Option<String>,
     /// Data that arrived at a forbidden address.
     pub arrived: Option<String>,

@@ -19,5 +19,4 @@ macro_rules! migration {
 }
 
 /// All migrations, numbered from 1 without a gap. The first two are the schema of 0.1.0.
-pub const MIGRATIONS: &[Migration] =
-    &[STORE, migration!(2, "daemon", "0002_daemon"), migration!(3, "leases", "0003_leases")];
+pub const MIGRATIONS: &[Migration] = &[STORE, migration!(2, "daemon", "0002_daemon")];

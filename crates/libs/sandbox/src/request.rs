@@ -120,7 +120,7 @@ pub enum Ended {
     WorkspaceBytes {
         limit: u64,
     },
-    /// The same for the number of files.
+    /// The workspace exceeds its limit of files, or exceeded it at the start and has grown.
     WorkspaceFiles {
         limit: u64,
     },

@@ -1,5 +1,6 @@
 //! Handle of an open database.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -42,6 +43,22 @@ impl DatabaseUrl {
             _ => Err(StoreError::InvalidUrl {
                 reason: "it must begin with `postgres://` or be `sqlite:` and a path".to_owned(),
             }),
+        }
+    }
+}
+
+/// Shows the engine and the location, without credentials and options.
+impl fmt::Display for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sqlite { path } => write!(f, "SQLite {}", path.display()),
+            Self::Postgres(address) => {
+                let address = address.expose();
+                let location = address.split_once("://").map_or(address, |(_, location)| location);
+                let location = location.split('?').next().unwrap_or_default();
+                let location = location.rsplit_once('@').map_or(location, |(_, location)| location);
+                write!(f, "PostgreSQL {location}")
+            }
         }
     }
 }

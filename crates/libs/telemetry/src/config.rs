@@ -140,6 +140,16 @@ impl TelemetryConfig {
         if problems.is_empty() { Ok(Some(config)) } else { Err(unique(problems)) }
     }
 
+    /// Describes which signals are exported and where to, without paths and credentials.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let signals = [("traces", &self.traces), ("metrics", &self.metrics), ("logs", &self.logs)];
+        let exported = signals.iter().filter_map(|(name, destination)| {
+            Some(format!("{name} to {}", destination.as_ref()?.url.origin().ascii_serialization()))
+        });
+        exported.collect::<Vec<_>>().join(", ")
+    }
+
     /// Returns the telemetry resource: this program, its version, and `instance`, which identifies the process.
     #[must_use]
     pub fn resource(&self, instance: &str) -> Resource {

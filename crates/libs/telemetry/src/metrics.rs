@@ -134,7 +134,7 @@ impl Meter {
         shared.is_finished.send_replace(true);
     }
 
-    /// Sends the last values, once, and ends the export; gives up after `limit`.
+    /// Sends the last values, once, and ends the export; stops after `limit`.
     pub async fn shut_down(&self, limit: Duration) {
         let Some(shared) = &self.0 else { return };
         let mut is_finished = shared.is_finished.subscribe();

@@ -6,6 +6,8 @@ use utoipa::openapi::info::{InfoBuilder, LicenseBuilder};
 use utoipa::openapi::{Components, OpenApi};
 use utoipa::{PartialSchema, ToSchema};
 
+use super::examples::add_examples;
+
 /// Returns a function that builds the OpenAPI document of these routes.
 pub(super) fn describe(routes: &Routes) -> impl Fn() -> OpenApi + Send + Sync + use<> {
     let document = routes.document();
@@ -22,6 +24,7 @@ pub(super) fn describe(routes: &Routes) -> impl Fn() -> OpenApi + Send + Sync + 
             .license(Some(LicenseBuilder::new().name("Apache-2.0").identifier(Some("Apache-2.0")).build()))
             .build();
         complete_document(&mut document);
+        add_examples(&mut document);
         document
     }
 }

@@ -6,6 +6,7 @@ mod collector;
 mod daemon;
 mod document;
 mod error;
+mod examples;
 mod models;
 mod quiesce;
 mod registry;

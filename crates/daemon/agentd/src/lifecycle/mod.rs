@@ -24,7 +24,7 @@ use agentd_core::runtime::{AppContext, DataDir, LiveFeed, Recorder, TaskPanics};
 use agentd_operations::backup::WhileBusy;
 use agentd_operations::monitoring::Readiness;
 use agentd_store::{DatabaseUrl, Db, DbOptions};
-use agentd_telemetry::{Meter, Tracer};
+use agentd_telemetry::{Meter, TelemetryConfig, Tracer};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, timeout_at};
@@ -215,6 +215,7 @@ pub async fn run(config: Config, clock: Clock, entropy: Entropy) -> Result<(), S
     let base_url = config.base_url.clone();
     let listen = config.listen;
     let (telemetry, records) = (config.telemetry.clone(), config.log_records.clone());
+    let sources = Sources::of(&config)?;
     let start = async {
         require_clock_agreement(&config, &clock).await?;
         Running::start(config, clock.clone(), entropy, WorkerMode::Spawned).await
@@ -227,7 +228,7 @@ pub async fn run(config: Config, clock: Clock, entropy: Entropy) -> Result<(), S
     if let Some(telemetry) = &telemetry {
         running.daemon.export_logs(running.context(), telemetry, &records);
     }
-    log_ready(&running, listen, &base_url).await;
+    log_ready(&running, &sources, listen, &base_url).await;
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
@@ -245,9 +246,34 @@ pub async fn run(config: Config, clock: Clock, entropy: Entropy) -> Result<(), S
     Ok(())
 }
 
-async fn log_ready(running: &Running, listen: SocketAddr, base_url: &str) {
+/// Configuration that the log shows once the daemon is ready.
+struct Sources {
+    config_file: String,
+    database: String,
+    telemetry: String,
+}
+
+impl Sources {
+    fn of(config: &Config) -> Result<Self, StartError> {
+        Ok(Self {
+            config_file: config.file.as_ref().map_or_else(|| "none".to_owned(), |file| file.display().to_string()),
+            database: DatabaseUrl::parse(config.database_url.as_ref(), &config.data_dir)?.to_string(),
+            telemetry: config.telemetry.as_ref().map_or_else(|| "off".to_owned(), TelemetryConfig::describe),
+        })
+    }
+}
+
+async fn log_ready(running: &Running, sources: &Sources, listen: SocketAddr, base_url: &str) {
     let shown = if listen.port() == 0 { own_origin(running.address) } else { base_url.to_owned() };
-    tracing::info!(address = %running.address, data = %running.context.data_dir.root().display(), "agentd is ready: open {shown}/");
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        address = %running.address,
+        config.file = %sources.config_file,
+        data.directory = %running.context.data_dir.root().display(),
+        database = %sources.database,
+        telemetry = %sources.telemetry,
+        "agentd is ready: open {shown}/"
+    );
     if !running.address.ip().is_loopback() && running.daemon.is_bootstrapping().await {
         tracing::warn!(
             address = %running.address,

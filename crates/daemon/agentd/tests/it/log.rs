@@ -63,3 +63,23 @@ async fn log_lines_of_a_command_carry_the_id_of_its_request() {
     let listed = spans.iter().find(|span| span["route"] == "/api/auth/keys").expect("the line of the request");
     assert!(listed["request_id"].as_str().is_some_and(|id| id.starts_with("req_")), "{listed}");
 }
+
+#[tokio::test]
+async fn ready_line_names_version_configuration_database_and_telemetry() {
+    let mut process = TestProcess::with_owner().await;
+    process.terminate().await;
+    process
+        .spawn_after("export SVC_LOG_FORMAT=json OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://127.0.0.1:9/v1/traces")
+        .await;
+    let log = process.log();
+    let mut lines = log.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let is_ready =
+        |line: &Value| line["fields"]["message"].as_str().is_some_and(|text| text.starts_with("agentd is ready"));
+    let ready = lines.find(is_ready).expect("the ready line")["fields"].clone();
+    assert_eq!(ready["version"], env!("CARGO_PKG_VERSION"), "{ready}");
+    assert_eq!(ready["config.file"], "none", "{ready}");
+    assert_eq!(ready["telemetry"], "traces to http://127.0.0.1:9", "{ready}");
+    let engine = if process.database_url().is_some() { "PostgreSQL " } else { "SQLite /" };
+    assert!(ready["database"].as_str().is_some_and(|database| database.starts_with(engine)), "{ready}");
+    assert!(!ready["database"].as_str().is_some_and(|database| database.contains('@')), "{ready}");
+}

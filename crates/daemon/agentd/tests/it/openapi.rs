@@ -206,7 +206,7 @@ async fn defaults_stand_in_the_schemas() {
     let app = TestApp::with_owner().await;
     let all = app.get("/api/settings").send().await.expect_status(200).json();
     for (category, reference) in schema_of("AllSettings")["properties"].as_object().expect("categories") {
-        // Of the tools that somebody made there are none at first.
+        // There are no custom tools at first.
         if category == "skills" {
             continue;
         }

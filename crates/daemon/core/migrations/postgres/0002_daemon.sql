@@ -1,41 +1,43 @@
--- One row a category that was ever changed; a category without a row has its defaults.
+-- Settings by section, as JSON. A section without a row has its default values.
 CREATE TABLE settings (
     section TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL,
     updated_at BIGINT NOT NULL
 );
 
--- Sealed with the key file: a version byte, a nonce, and ciphertext bound to scope and name.
+-- Encrypted secrets.
 CREATE TABLE secrets (
     scope TEXT NOT NULL,
     name TEXT NOT NULL,
+    -- Version byte, nonce and ciphertext. Encrypted with the key file and bound to scope and name.
     sealed BYTEA NOT NULL,
     updated_at BIGINT NOT NULL,
     PRIMARY KEY (scope, name)
 );
 
--- What happened once and never again: the first account, the first key. The primary key decides
--- races, and a row outlives what it names, so revoking the last key does not reopen bootstrap.
+-- One-time claims of the first account and the first API key. The primary key decides races between concurrent
+-- requests. A claim outlives its account or key, so that revoking the last key does not reopen bootstrap.
 CREATE TABLE bootstrap_claims (
     claim TEXT PRIMARY KEY NOT NULL CHECK (claim IN ('first_user', 'first_key')),
     claimed_by TEXT NOT NULL,
     claimed_at BIGINT NOT NULL
 );
 
--- password_hash: argon2id in PHC form.
 CREATE TABLE users (
     id TEXT PRIMARY KEY NOT NULL,
     username TEXT NOT NULL UNIQUE,
+    -- argon2id hash in PHC string format.
     password_hash TEXT NOT NULL,
     created_at BIGINT NOT NULL
 );
 
--- key_hash: SHA-256; the key itself is nowhere. Revoked keys keep their row.
+-- API keys. Revoked keys keep their row.
 CREATE TABLE api_keys (
     id TEXT PRIMARY KEY NOT NULL,
     name TEXT NOT NULL,
     description TEXT,
     scope TEXT NOT NULL CHECK (scope IN ('full', 'read')),
+    -- SHA-256 of the key, which itself is not stored.
     key_hash BYTEA NOT NULL UNIQUE,
     created_at BIGINT NOT NULL,
     last_used BIGINT,
@@ -48,20 +50,20 @@ CREATE TABLE user_sessions (
     token_hash BYTEA NOT NULL UNIQUE,
     created_at BIGINT NOT NULL,
     expires_at BIGINT NOT NULL,
-    -- What an owner knows a login by. Sessions from before have none of it.
+    -- last_used_at, user_agent and address are shown in the list of sessions; NULL if unknown.
     last_used_at BIGINT,
     user_agent TEXT,
     address TEXT,
-    -- Page sessions: the second secret of each, and until when its password counts as recently entered. Until now the cookie
-    -- alone was the credential and reached every port of the host, so all sessions end.
+    -- SHA-256 of the page secret, which a page session requires in addition to its cookie; NULL for other sessions.
     page_secret_hash BYTEA,
+    -- Time until which the password of a page session counts as recently confirmed; NULL if it was never confirmed.
     reauthenticated_until BIGINT
 );
 CREATE INDEX user_sessions_of_user ON user_sessions (user_id, created_at);
 CREATE INDEX user_sessions_expiry ON user_sessions (expires_at);
 CREATE UNIQUE INDEX user_sessions_of_page ON user_sessions (page_secret_hash);
 
--- One connection each, by whichever replica it reaches. The credential is the one that asked.
+-- Tickets, each valid for one connection to any replica. The credential is the one that requested the ticket.
 CREATE TABLE auth_tickets (
     id TEXT PRIMARY KEY NOT NULL,
     ticket_hash BYTEA NOT NULL UNIQUE,
@@ -74,10 +76,10 @@ CREATE TABLE auth_tickets (
 CREATE INDEX auth_tickets_of_credential ON auth_tickets (credential_id);
 CREATE INDEX auth_tickets_expiry ON auth_tickets (expires_at);
 
--- Failed logins, and ones still being checked. username_hash: SHA-256, because people type
--- passwords into the wrong field.
+-- Failed logins, and attempts that are still being checked.
 CREATE TABLE login_failures (
     id TEXT PRIMARY KEY NOT NULL,
+    -- SHA-256, because users sometimes type a password into the username field.
     username_hash BYTEA NOT NULL,
     network TEXT NOT NULL,
     failed_at BIGINT NOT NULL
@@ -85,7 +87,7 @@ CREATE TABLE login_failures (
 CREATE INDEX login_failures_of_user ON login_failures (username_hash, network, failed_at);
 CREATE INDEX login_failures_age ON login_failures (failed_at);
 
--- Providers that were set up, and what their last calls said of them. Keys are in `secrets`.
+-- Configured model providers and the result of their last call. API keys are stored in `secrets`.
 CREATE TABLE providers (
     id TEXT PRIMARY KEY NOT NULL,
     base_url TEXT,
@@ -96,7 +98,7 @@ CREATE TABLE providers (
     updated_at BIGINT NOT NULL
 );
 
--- One row a call of a model. cost_micro_usd is NULL where no price is known.
+-- One row per model call.
 CREATE TABLE usage (
     id TEXT PRIMARY KEY NOT NULL,
     at BIGINT NOT NULL,
@@ -112,6 +114,7 @@ CREATE TABLE usage (
     cache_write_tokens BIGINT NOT NULL,
     reasoning_tokens BIGINT NOT NULL,
     source TEXT NOT NULL CHECK (source IN ('provider', 'estimated', 'missing')),
+    -- Millionths of a US dollar; NULL if the price is unknown.
     cost_micro_usd BIGINT,
     project_id TEXT,
     origin TEXT,
@@ -121,8 +124,8 @@ CREATE INDEX usage_time ON usage (at);
 CREATE INDEX usage_project ON usage (project_id) WHERE project_id IS NOT NULL;
 CREATE INDEX usage_agent ON usage (agent_id, at) WHERE agent_id IS NOT NULL;
 
--- Sums of `usage` a day and model, and under the day '' those of all time, so that a budget is
--- judged without reading calls. A sum is spread over shards, so that replicas rarely meet.
+-- Sums of `usage` per day and model, and all-time sums with the day ''. They allow checking a budget without reading
+-- calls. Each sum is spread over shards to reduce contention between replicas.
 CREATE TABLE usage_totals (
     day TEXT NOT NULL,
     provider TEXT NOT NULL,
@@ -139,8 +142,7 @@ CREATE TABLE usage_totals (
     PRIMARY KEY (day, provider, model, shard)
 );
 
--- Agents. A deleted one stays until the purge is through; its name is free at once.
--- leaves_folder: deleted, and its folder may still stand under its name.
+-- Agents. A deleted agent keeps its row until it is purged; its name becomes available immediately.
 CREATE TABLE agents (
     id TEXT PRIMARY KEY NOT NULL,
     svc_name TEXT NOT NULL,
@@ -150,6 +152,7 @@ CREATE TABLE agents (
     evolution_choice TEXT NOT NULL CHECK (evolution_choice IN ('off', 'check', 'auto')),
     profile TEXT NOT NULL,
     answers TEXT NOT NULL,
+    -- 1 if the agent is deleted and its folder may still exist under its name.
     leaves_folder BIGINT NOT NULL DEFAULT 0,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
@@ -158,8 +161,8 @@ CREATE TABLE agents (
 CREATE UNIQUE INDEX agents_name ON agents (svc_name) WHERE deleted_at IS NULL;
 CREATE INDEX agents_leaving ON agents (svc_name) WHERE leaves_folder = 1;
 
--- Sessions: one running turn of an agent each. The owner renews its lease; who finds a running
--- session without a valid lease may end it.
+-- Sessions, each of which is one turn of an agent. The owner renews the lease of a running session. Any process that
+-- finds a running session with an expired lease may end it.
 CREATE TABLE sessions (
     id TEXT PRIMARY KEY NOT NULL,
     agent_id TEXT NOT NULL,
@@ -176,41 +179,43 @@ CREATE TABLE sessions (
     cancel_requested BIGINT NOT NULL DEFAULT 0,
     started_at BIGINT NOT NULL,
     completed_at BIGINT,
-    -- A session that waits for an approval is held by nobody: what it needs to go on stands here.
+    -- Start of the current wait for an approval; NULL if it is not waiting. A waiting session has no owner; its state
+    -- is in parked_turns.
     waiting_since BIGINT,
-    -- Who asked for a turn.
+    -- Source of the request for the turn, such as chat, scheduler or webhook.
     origin TEXT NOT NULL DEFAULT 'chat',
     job_id TEXT,
     run_id TEXT,
-    -- What a turn used is counted for the project that its conversation had when it began.
+    -- Project to which the usage is charged, determined when the turn starts.
     project_id TEXT,
     key_id TEXT,
-    -- Where in a trace a turn was asked for, as a `traceparent` header; NULL where it began its own.
+    -- Trace context in which the turn was requested, as a W3C `traceparent` header; NULL if the turn started its own
+    -- trace.
     traceparent TEXT,
-    -- How long a session waited for approvals, in all: the time limit of a run does not count it.
+    -- Total time spent waiting for approvals, excluding the current wait. It does not count towards the time limit of a
+    -- run.
     waited_micros BIGINT NOT NULL DEFAULT 0
 );
--- One turn at a time in a conversation.
+-- At most one running turn per conversation.
 CREATE UNIQUE INDEX sessions_turn ON sessions (conversation_id) WHERE status = 'running';
 CREATE INDEX sessions_lease ON sessions (lease_until) WHERE status = 'running';
 CREATE INDEX sessions_ended ON sessions (completed_at) WHERE completed_at IS NOT NULL;
 CREATE INDEX sessions_agent ON sessions (agent_id);
 CREATE INDEX sessions_waiting ON sessions (waiting_since) WHERE waiting_since IS NOT NULL;
 
--- What a session said, in order, kept for a day after its end. Number 0, the start, is not stored:
--- the session's row says it all.
+-- Events of a session in order, retained for one day after its end. Event 0, the start, is not stored, because the row
+-- of the session contains its data.
 CREATE TABLE session_events (
     session_id TEXT NOT NULL REFERENCES sessions (id),
     seq BIGINT NOT NULL,
     kind TEXT NOT NULL,
     data TEXT NOT NULL,
-    -- When a step of a tool was: NULL for pieces of text.
+    -- Time of a tool step; NULL for all other events.
     at BIGINT,
     PRIMARY KEY (session_id, seq)
 );
 
--- Conversations. A deleted one stays hidden until its messages are purged.
--- revision rises with every change of the messages, and gives a message its position.
+-- Conversations. A deleted conversation stays hidden until its messages are purged.
 CREATE TABLE conversations (
     id TEXT PRIMARY KEY NOT NULL,
     agent_id TEXT NOT NULL,
@@ -219,16 +224,18 @@ CREATE TABLE conversations (
     mode TEXT NOT NULL CHECK (mode IN ('chat', 'agent', 'plan')),
     execution_mode TEXT NOT NULL CHECK (execution_mode IN ('autonomous', 'approval_required')),
     message_count BIGINT NOT NULL,
+    -- Increases with every change of the messages. Positions of messages are derived from it.
     revision BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
     deleted_at BIGINT,
-    -- What stands for the messages up to a position when a model is asked. The messages stay.
+    -- Replaces the messages up to position summary_through in prompts. The messages themselves are retained.
     summary TEXT,
     summary_through BIGINT NOT NULL DEFAULT 0,
     project_id TEXT,
-    -- Which device began a conversation; it may go on in those and in no others.
+    -- Device that started the conversation; a device can continue only its own conversations.
     device_id TEXT,
+    -- JSON array of the sources of untrusted text that the summary may contain; NULL if there are none.
     summary_sources TEXT
 );
 CREATE INDEX conversations_recent ON conversations (updated_at, id) WHERE deleted_at IS NULL;
@@ -245,11 +252,11 @@ CREATE TABLE messages (
     status TEXT NOT NULL CHECK (status IN ('running', 'complete', 'interrupted', 'cancelled', 'failed')),
     session_id TEXT,
     created_at BIGINT NOT NULL,
-    -- The rounds of a reply that used tools, as JSON.
+    -- Model rounds of a reply that used tools, as a JSON array; NULL if it used none.
     rounds TEXT,
-    -- What somebody said whom the owner does not know, and the answers to it.
+    -- 1 if an unknown sender wrote the message, or if it is a reply to one.
     is_untrusted BIGINT NOT NULL DEFAULT 0,
-    -- Who wrote a reply, with which model, and what the turn used.
+    -- Replies only: the agent and model that wrote the reply, and the usage of the turn.
     agent_id TEXT,
     provider TEXT,
     model TEXT,
@@ -259,16 +266,16 @@ CREATE TABLE messages (
     duration_ms BIGINT,
     UNIQUE (conversation_id, position)
 );
--- When owners write, which suggestions and the heatmap look at.
+-- Used by suggestions and the activity heatmap, which evaluate when the owner writes.
 CREATE INDEX messages_written ON messages (created_at) WHERE role = 'user';
 
+-- State of turns that wait for an approval: everything needed to resume them, as JSON.
 CREATE TABLE parked_turns (
     session_id TEXT PRIMARY KEY NOT NULL REFERENCES sessions (id),
     state TEXT NOT NULL
 );
 
--- What an owner is asked before it happens. `input` is the whole of it; what runs is held against
--- its hash.
+-- Requests for approval of an action by the owner.
 CREATE TABLE approvals (
     id TEXT PRIMARY KEY NOT NULL,
     kind TEXT NOT NULL,
@@ -277,25 +284,27 @@ CREATE TABLE approvals (
     conversation_id TEXT,
     call_id TEXT,
     tool TEXT NOT NULL,
+    -- Complete input of the action.
     input TEXT NOT NULL,
+    -- SHA-256 of the tool name and the input, verified before the action runs.
     input_sha256 TEXT NOT NULL,
     status TEXT NOT NULL CHECK (status IN ('pending', 'approved', 'rejected', 'expired', 'cancelled')),
     reason TEXT,
     requested_at BIGINT NOT NULL,
     expires_at BIGINT NOT NULL,
     decided_at BIGINT,
-    -- Where the untrusted text comes from that an approval asks because of, and that a summary was made of: JSON lists.
+    -- JSON array of the sources of untrusted text that made the approval necessary; NULL if there are none.
     untrusted_sources TEXT
 );
 CREATE INDEX approvals_pending ON approvals (expires_at) WHERE status = 'pending';
 CREATE INDEX approvals_session ON approvals (session_id);
 CREATE INDEX approvals_agent ON approvals (agent_id);
 CREATE INDEX approvals_recent ON approvals (requested_at, id);
--- One proposal at a time waits for the owner of an agent.
+-- At most one pending proposal per agent.
 CREATE UNIQUE INDEX approvals_evolution ON approvals (agent_id) WHERE kind = 'evolution' AND status = 'pending';
 
--- Messages that were cut off and are still to be purged: those of a conversation whose position is
--- beyond after_position, up to through_position. They are out of sight from the commit of this row.
+-- Ranges of truncated messages that are still to be purged: positions after after_position, up to and including
+-- through_position. The messages are hidden as soon as the row is committed.
 CREATE TABLE message_cuts (
     conversation_id TEXT NOT NULL REFERENCES conversations (id),
     after_position BIGINT NOT NULL,
@@ -303,8 +312,8 @@ CREATE TABLE message_cuts (
     PRIMARY KEY (conversation_id, after_position, through_position)
 );
 
--- Messages to people and machines outside. Each has one item in the queue `notify`, which says when it is tried
--- and by whom; the row says what it is and what became of it.
+-- Outgoing messages to users and other systems. Each message has one item in the queue `notify`, which schedules its
+-- attempts; the row stores the content and the outcome.
 CREATE TABLE notifications (
     id TEXT PRIMARY KEY NOT NULL,
     idempotency_key TEXT UNIQUE,
@@ -322,21 +331,21 @@ CREATE TABLE notifications (
     error TEXT,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
-    -- Where in a chat a message goes, and what can be pressed under it: JSON, of messages to chat platforms.
+    -- Messages to chat platforms only: the address in the chat and the buttons, as JSON.
     details TEXT
 );
 CREATE INDEX notifications_recent ON notifications (created_at, id);
 CREATE INDEX notifications_status ON notifications (status, created_at, id);
 CREATE INDEX notifications_ended ON notifications (updated_at) WHERE status <> 'pending';
--- Platforms say later, by their own ids, which messages did not arrive.
+-- Platforms report failed deliveries later, by their own message ids.
 CREATE INDEX notifications_reference ON notifications (platform, reference) WHERE reference IS NOT NULL;
 
--- Built-in tools are on unless they are here.
+-- Disabled built-in tools. A tool without a row is enabled.
 CREATE TABLE builtin_tools_off (
     name TEXT PRIMARY KEY NOT NULL
 );
 
--- Tools that the owner made. Secret headers lie in `secrets`; `request` holds their names.
+-- Tools created by the owner.
 CREATE TABLE custom_tools (
     id TEXT PRIMARY KEY NOT NULL,
     name TEXT NOT NULL UNIQUE,
@@ -344,6 +353,7 @@ CREATE TABLE custom_tools (
     input_schema TEXT NOT NULL,
     kind TEXT NOT NULL CHECK (kind IN ('python', 'http', 'shell')),
     source_code TEXT,
+    -- Contains only the names of secret headers; their values are stored in `secrets`.
     request TEXT,
     timeout_seconds BIGINT NOT NULL,
     enabled BIGINT NOT NULL,
@@ -351,7 +361,7 @@ CREATE TABLE custom_tools (
     updated_at BIGINT NOT NULL
 );
 
--- Every version of an agent's instructions; the highest is the one in force. Empty: none.
+-- Versions of an agent's instructions. The highest version is active; an empty text means no instructions.
 CREATE TABLE agent_versions (
     agent_id TEXT NOT NULL REFERENCES agents (id),
     version BIGINT NOT NULL,
@@ -362,15 +372,16 @@ CREATE TABLE agent_versions (
     PRIMARY KEY (agent_id, version)
 );
 
--- How much an agent has talked since it was last asked what it learned.
+-- Progress of the evolution reviews of an agent.
 CREATE TABLE evolution (
     agent_id TEXT PRIMARY KEY NOT NULL,
+    -- Number of turns since the last review.
     turns BIGINT NOT NULL,
+    -- Time up to which messages were reviewed.
     considered_at BIGINT
 );
 
--- Machines of the owner that are paired with the daemon. connection_id and connected_to: the socket in force and the
--- daemon that holds it; null while there is none.
+-- Devices of the owner that are paired with the daemon.
 CREATE TABLE devices (
     id TEXT PRIMARY KEY NOT NULL,
     name TEXT NOT NULL,
@@ -378,22 +389,24 @@ CREATE TABLE devices (
     platform TEXT NOT NULL,
     metadata TEXT NOT NULL,
     token_hash BYTEA NOT NULL UNIQUE,
+    -- Active connection, and the daemon instance that holds it; both are NULL while the device is disconnected.
     connection_id TEXT,
     connected_to TEXT,
     created_at BIGINT NOT NULL,
     last_seen_at BIGINT
 );
 
--- Codes that can still be used. A used or voided one is deleted. code_hash covers the id, too.
+-- Valid pairing codes. A used or revoked code is deleted.
 CREATE TABLE device_pairing_codes (
     id TEXT PRIMARY KEY NOT NULL,
+    -- SHA-256 of the id and the code.
     code_hash BYTEA NOT NULL,
     wrong_tries BIGINT NOT NULL,
     expires_at BIGINT NOT NULL
 );
 CREATE INDEX device_pairing_codes_expiry ON device_pairing_codes (expires_at);
 
--- Wrong codes by the network that they came from.
+-- Failed pairing attempts by source network.
 CREATE TABLE device_pairing_failures (
     id TEXT PRIMARY KEY NOT NULL,
     network TEXT NOT NULL,
@@ -402,61 +415,63 @@ CREATE TABLE device_pairing_failures (
 CREATE INDEX device_pairing_failures_of_network ON device_pairing_failures (network, failed_at);
 CREATE INDEX device_pairing_failures_age ON device_pairing_failures (failed_at);
 
--- Tool servers that the owner registered. `reach` says how to get to one, without the values of
--- variables and headers, which lie in `secrets`; `revision` counts the changes of either.
+-- Tool servers registered by the owner.
 CREATE TABLE tool_servers (
     id TEXT PRIMARY KEY NOT NULL,
     name TEXT NOT NULL,
     prefix TEXT NOT NULL UNIQUE,
+    -- Transport as JSON, without the values of variables and headers, which are stored in `secrets`.
     reach TEXT NOT NULL,
     enabled BIGINT NOT NULL,
     trusted BIGINT NOT NULL,
     timeout_seconds BIGINT NOT NULL,
     catalog_entry TEXT,
+    -- Increases when the transport or one of these values changes.
     revision BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL
 );
 
--- What a server said last that it offers: known without asking it.
+-- Last tool listing of each server, so that its tools are known without a connection.
 CREATE TABLE tool_server_listings (
     server_id TEXT PRIMARY KEY NOT NULL REFERENCES tool_servers (id),
     listing TEXT NOT NULL,
     listed_at BIGINT NOT NULL
 );
 
--- What agents remember. `number` is the order of creation and what the search indexes know an episode by.
+-- Memory of agents.
 CREATE TABLE episodes (
+    -- Order of creation; identifies the episode in the search indexes.
     number BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
     agent_id TEXT,
     source TEXT NOT NULL,
-    -- What it was made from, so that it is made once.
+    -- Identifier of what the episode was derived from. It is unique, so that nothing is stored twice.
     origin TEXT UNIQUE,
     content TEXT NOT NULL,
     summary TEXT,
     topics TEXT NOT NULL,
-    -- In millionths, so that sums are exact.
+    -- importance and valence are in millionths, so that sums are exact.
     importance BIGINT NOT NULL,
     valence BIGINT NOT NULL,
     access_count BIGINT NOT NULL,
-    -- How often an answer was judged after it was recalled, and how often the answer made use of it.
+    -- Number of times the episode was evaluated after a recall, and number of times the reply used it.
     judged_count BIGINT NOT NULL DEFAULT 0,
     used_count BIGINT NOT NULL DEFAULT 0,
-    -- The newer episode that says otherwise.
+    -- Newer episode that contradicts this one.
     superseded_by TEXT,
-    -- Whose vectors it has; NULL while it has none.
+    -- Model that created the vectors; NULL if there are none.
     embedding_model TEXT,
-    -- By which rules entities were looked for; 0: not yet.
+    -- Version of the rules by which entities were extracted; 0 if they were not extracted yet.
     extraction BIGINT NOT NULL,
     occurred_at BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
-    -- When it was last stored, recalled or changed.
+    -- Time at which the episode was last stored, recalled or changed.
     touched_at BIGINT NOT NULL,
-    -- Whether an episode was made from untrusted text, as all are that hooks store.
+    -- 1 if the episode was derived from untrusted text, as are all episodes stored by hooks.
     is_untrusted BIGINT NOT NULL DEFAULT 0,
-    -- A hash of the words of the content, by which repeated episodes are found; NULL for a text without words.
+    -- Hash of the words of the content, used to find repeated episodes; NULL if the content has no words.
     wording BIGINT
 );
 CREATE INDEX episodes_agent ON episodes (agent_id, number);
@@ -467,7 +482,7 @@ CREATE INDEX episodes_embedding ON episodes (embedding_model, number);
 CREATE INDEX episodes_extraction ON episodes (extraction, number);
 CREATE INDEX episodes_wording ON episodes (agent_id, wording, number) WHERE wording IS NOT NULL;
 
--- Little-endian 32-bit floats, one row for each part of a long text.
+-- Embeddings as little-endian 32-bit floats. A long text has one row per part.
 CREATE TABLE episode_vectors (
     episode BIGINT NOT NULL REFERENCES episodes (number),
     part BIGINT NOT NULL,
@@ -494,7 +509,7 @@ CREATE TABLE episode_entities (
 );
 CREATE INDEX episode_entities_entity ON episode_entities (entity, episode);
 
--- Weights in thousandths.
+-- Sums of episode_relations over all episodes. Weights are in thousandths.
 CREATE TABLE entity_relations (
     source BIGINT NOT NULL REFERENCES entities (number),
     target BIGINT NOT NULL REFERENCES entities (number),
@@ -515,7 +530,7 @@ CREATE TABLE episode_relations (
     PRIMARY KEY (episode, source, target, relation_type)
 );
 
--- Figures of the statistics, changed with what they count.
+-- Counters of the memory statistics, updated in the transaction that changes what they count.
 CREATE TABLE memory_counts (
     kind TEXT NOT NULL,
     name TEXT NOT NULL,
@@ -523,9 +538,10 @@ CREATE TABLE memory_counts (
     PRIMARY KEY (kind, name)
 );
 
--- Simple facts that episodes of agents state; two values of one attribute contradict each other.
+-- Simple facts stated by episodes, used to detect contradictions between two values of the same attribute.
 CREATE TABLE episode_facts (
     episode BIGINT NOT NULL REFERENCES episodes (number),
+    -- Index of the fact in the episode.
     place BIGINT NOT NULL,
     agent_id TEXT NOT NULL,
     subject TEXT NOT NULL,
@@ -536,23 +552,23 @@ CREATE TABLE episode_facts (
 );
 CREATE INDEX episode_facts_of ON episode_facts (agent_id, subject, attribute);
 
--- How far a conversation was gone through: the position of its last message, and the revision that was
--- seen whole, by what remembers messages and by what sums conversations up.
+-- Progress of memory in a conversation.
 CREATE TABLE memory_talks (
     conversation_id TEXT PRIMARY KEY NOT NULL,
     agent_id TEXT NOT NULL,
+    -- Position of the last processed message.
     through BIGINT NOT NULL,
+    -- Revision of the conversation when that message was processed.
     revision BIGINT NOT NULL,
+    -- Revision of the conversation when it was summarized.
     insight_revision BIGINT NOT NULL
 );
 CREATE INDEX memory_talks_agent ON memory_talks (agent_id);
 
--- Long work: who does it, and how far it is. `place` is where the next run goes on.
+-- Progress of long-running memory jobs. Their leases are stored in `leases`.
 CREATE TABLE memory_jobs (
     name TEXT PRIMARY KEY NOT NULL,
-    owner TEXT,
-    attempt BIGINT NOT NULL,
-    lease_until BIGINT NOT NULL,
+    -- Position from which the next run continues.
     place BIGINT NOT NULL,
     done BIGINT NOT NULL,
     total BIGINT NOT NULL,
@@ -561,13 +577,12 @@ CREATE TABLE memory_jobs (
     merged BIGINT NOT NULL,
     skipped BIGINT NOT NULL,
     started_at BIGINT,
+    -- NULL while a run is unfinished.
     finished_at BIGINT,
     updated_at BIGINT NOT NULL
 );
 
--- What agents are to do, and when. Only an active job has a `next_run_at`, so the index on it holds what a
--- tick has to look at and nothing else. `counted_from` is the last scheduled slot, or when the job was made
--- or resumed: no slot before it is handed out any more, and intervals count from it.
+-- Scheduled jobs of agents.
 CREATE TABLE jobs (
     id TEXT PRIMARY KEY NOT NULL,
     name TEXT NOT NULL,
@@ -583,16 +598,19 @@ CREATE TABLE jobs (
     execution_mode TEXT NOT NULL CHECK (execution_mode IN ('autonomous', 'approval_required')),
     time_limit_seconds BIGINT NOT NULL,
     model TEXT,
+    -- Last planned slot, or time of creation, resumption or rescheduling. No earlier slot is planned, and intervals
+    -- start here.
     counted_from BIGINT NOT NULL,
+    -- Set only for active jobs, so that the index jobs_due contains only rows that the scheduler has to check.
     next_run_at BIGINT,
     last_run_at BIGINT,
     run_count BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
     deleted_at BIGINT,
-    -- What a run of a job uses is counted for the project that its job has when its attempt begins.
+    -- Project to which a run is charged: the project of the job when the attempt starts.
     project_id TEXT,
-    -- Jobs that an agent planned by itself; what their owner planned does not count for the agent's bound.
+    -- 1 if an agent created the job. Jobs created by the owner do not count towards the limit of the agent.
     made_by_agent BIGINT NOT NULL DEFAULT 0
 );
 CREATE INDEX jobs_due ON jobs (next_run_at, id) WHERE next_run_at IS NOT NULL;
@@ -602,25 +620,26 @@ CREATE INDEX jobs_agent ON jobs (agent_id, id);
 CREATE INDEX jobs_deleted ON jobs (deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE INDEX jobs_project ON jobs (project_id, created_at, id) WHERE project_id IS NOT NULL;
 
--- One row for each slot of a job, and for each time it was started otherwise (`scheduled_for` is NULL then).
--- `due_at` is when a pending run may be claimed, and when the claim on a running one without a session ends;
--- it is NULL for a running one with a session, which the session holds, and for those that are over.
+-- Runs of jobs: one row per slot of the schedule, and one per manual or chained start.
 CREATE TABLE job_runs (
     id TEXT PRIMARY KEY NOT NULL,
     job_id TEXT NOT NULL REFERENCES jobs (id),
     agent_id TEXT NOT NULL,
+    -- Slot of the schedule; NULL for manual and chained starts.
     scheduled_for BIGINT,
     cause TEXT NOT NULL CHECK (cause IN ('schedule', 'manual', 'chain')),
     status TEXT NOT NULL CHECK (status IN ('pending', 'running', 'success', 'failed', 'cancelled', 'skipped', 'timeout')),
     may_overlap BIGINT NOT NULL,
+    -- Time from which a pending run may be claimed; for a running run without a session, the expiry of the claim. NULL
+    -- if the run has a session, which has its own lease, or has ended.
     due_at BIGINT,
     attempt BIGINT NOT NULL,
     fence BIGINT NOT NULL,
     owner TEXT,
     session_id TEXT,
-    -- When the time of the attempt under way is up.
+    -- Deadline of the current attempt.
     deadline_at BIGINT,
-    -- Why it is being stopped: cancel, timeout, replaced.
+    -- Reason why the run is being stopped: cancel, timeout, replaced or paused.
     stop_reason TEXT,
     output TEXT,
     error TEXT,
@@ -637,10 +656,11 @@ CREATE INDEX job_runs_job ON job_runs (job_id, created_at, id);
 CREATE INDEX job_runs_recent ON job_runs (created_at, status);
 CREATE INDEX job_runs_ended ON job_runs (completed_at) WHERE completed_at IS NOT NULL;
 
--- Jobs that follow each other. `edges` is a JSON array of {from, to, type}.
+-- Chains of dependent jobs.
 CREATE TABLE job_chains (
     id TEXT PRIMARY KEY NOT NULL,
     name TEXT NOT NULL,
+    -- JSON array of {from, to, type}.
     edges TEXT NOT NULL,
     created_at BIGINT NOT NULL
 );
@@ -666,19 +686,18 @@ CREATE TABLE chain_runs (
 CREATE INDEX chain_runs_chain ON chain_runs (chain_id, started_at, id);
 CREATE INDEX chain_runs_ended ON chain_runs (completed_at) WHERE completed_at IS NOT NULL;
 
--- Which run of a job is the step of which run of a chain: one at most.
+-- Runs of jobs as steps of a chain run. A job has at most one run per chain run.
 CREATE TABLE chain_steps (
     chain_run_id TEXT NOT NULL REFERENCES chain_runs (id),
     job_id TEXT NOT NULL,
     run_id TEXT NOT NULL,
+    -- Last recorded status, used when the run itself was purged.
     status TEXT NOT NULL,
     PRIMARY KEY (chain_run_id, job_id)
 );
 CREATE INDEX chain_steps_run ON chain_steps (run_id);
 
--- Hooks: what reacts to events. `scope` is `global` or `agent:<svc_name>`, `agent_id` that agent. A hook hears the
--- events behind `heard_after`, a place in the outbox of the database `heard_in`; in any other one all that are unread.
--- The value of `config.secret` lies in `secrets`.
+-- Actions that run when an event occurs.
 CREATE TABLE hooks (
     id TEXT PRIMARY KEY NOT NULL,
     name TEXT NOT NULL,
@@ -686,8 +705,10 @@ CREATE TABLE hooks (
     hook_type TEXT NOT NULL CHECK (hook_type IN ('http', 'python', 'builtin')),
     enabled BIGINT NOT NULL,
     disabled_reason TEXT,
+    -- `global` or `agent:<svc_name>`; agent_id is the id of that agent.
     scope TEXT NOT NULL,
     agent_id TEXT,
+    -- JSON. The value of the member `secret` is stored in `secrets`.
     config TEXT NOT NULL,
     has_secret BIGINT NOT NULL,
     source_code TEXT,
@@ -696,6 +717,8 @@ CREATE TABLE hooks (
     tags TEXT NOT NULL,
     max_retries BIGINT NOT NULL,
     bundled_id TEXT,
+    -- Outbox position after which the hook receives events, and id of the database that the position belongs to. In any
+    -- other database the hook receives all unread events.
     heard_after TEXT NOT NULL,
     heard_in TEXT NOT NULL,
     created_at BIGINT NOT NULL,
@@ -704,14 +727,13 @@ CREATE TABLE hooks (
 );
 CREATE INDEX hooks_agent ON hooks (agent_id) WHERE agent_id IS NOT NULL;
 
--- Rises with every change of a hook, so that who keeps them in memory knows in a transaction whether they are current.
+-- Version that increases with every change of a hook, so that a transaction can verify that cached hooks are current.
 CREATE TABLE hook_versions (
     name TEXT PRIMARY KEY NOT NULL,
     version BIGINT NOT NULL
 );
 
--- One event on its way to one receiver. due_at: when it may be claimed; while it is processed, when the lease ends;
--- NULL when nothing more is to be done. fence: how often it was claimed. attempt_count: attempts whose result is known.
+-- Deliveries of events to receivers.
 CREATE TABLE hook_deliveries (
     id TEXT PRIMARY KEY NOT NULL,
     hook_id TEXT NOT NULL,
@@ -720,8 +742,12 @@ CREATE TABLE hook_deliveries (
     payload TEXT NOT NULL,
     depth BIGINT NOT NULL,
     status TEXT NOT NULL CHECK (status IN ('pending', 'processing', 'success', 'failed', 'dead_letter')),
+    -- Number of attempts with a known result.
     attempt_count BIGINT NOT NULL,
+    -- Time from which the delivery may be claimed; while it is processed, the expiry of the lease. NULL once it has
+    -- ended.
     due_at BIGINT,
+    -- Number of claims.
     fence BIGINT NOT NULL,
     owner TEXT,
     response_status BIGINT,
@@ -729,7 +755,7 @@ CREATE TABLE hook_deliveries (
     error TEXT,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
-    -- Where in a trace the event happened that a hook hears.
+    -- Trace context of the event, as a W3C `traceparent` header.
     traceparent TEXT,
     UNIQUE (hook_id, event_id)
 );
@@ -737,8 +763,8 @@ CREATE INDEX hook_deliveries_due ON hook_deliveries (hook_id, due_at, id) WHERE 
 CREATE INDEX hook_deliveries_recent ON hook_deliveries (hook_id, created_at, id);
 CREATE INDEX hook_deliveries_status ON hook_deliveries (status, hook_id, created_at, id);
 
--- What a hook did about one event, other than by delivery. due_at, fence and attempt_count as above; a running one
--- that nobody holds yet is due. caused_id: what came of it, by which events that it led to are known.
+-- Executions of hooks that run code or a built-in action. attempt_count, due_at and fence are as in hook_deliveries. An
+-- execution is 'running' from the start, also before its first claim.
 CREATE TABLE hook_executions (
     id TEXT PRIMARY KEY NOT NULL,
     hook_id TEXT NOT NULL,
@@ -753,6 +779,7 @@ CREATE TABLE hook_executions (
     owner TEXT,
     output TEXT,
     error TEXT,
+    -- Id of the created session, notification or episode. Events with this id are attributed to the hook.
     caused_id TEXT,
     started_at BIGINT NOT NULL,
     completed_at BIGINT,
@@ -766,15 +793,17 @@ CREATE INDEX hook_executions_recent ON hook_executions (hook_id, created_at, id)
 CREATE INDEX hook_executions_status ON hook_executions (status, hook_id, created_at, id);
 CREATE INDEX hook_executions_caused ON hook_executions (caused_id) WHERE caused_id IS NOT NULL;
 
--- Receivers that failed last. open_until: nothing is sent before; then one delivery shows whether it is back.
+-- Circuit breakers of receivers that failed since their last success.
 CREATE TABLE hook_circuits (
     hook_id TEXT PRIMARY KEY NOT NULL,
+    -- Number of consecutive failures, and number of times the circuit opened for them.
     failures BIGINT NOT NULL,
     openings BIGINT NOT NULL,
+    -- Nothing is sent before this time; then one delivery probes the receiver. NULL if the circuit never opened.
     open_until BIGINT
 );
 
--- What deliveries and executions came to, a row for each quarter of an hour.
+-- Numbers of completed deliveries and executions, and their total duration, per quarter of an hour.
 CREATE TABLE hook_figures (
     hook_id TEXT NOT NULL,
     event_type TEXT NOT NULL,
@@ -786,7 +815,7 @@ CREATE TABLE hook_figures (
 );
 CREATE INDEX hook_figures_age ON hook_figures (period_start);
 
--- Projects. A deleted one stays, out of sight, until its name is off all that named it.
+-- Projects. A deleted project stays hidden until all references to it are cleared.
 CREATE TABLE projects (
     id TEXT PRIMARY KEY NOT NULL,
     name TEXT NOT NULL,
@@ -799,8 +828,8 @@ CREATE TABLE projects (
 CREATE INDEX projects_recent ON projects (created_at, id) WHERE deleted_at IS NULL;
 CREATE INDEX projects_deleted ON projects (deleted_at) WHERE deleted_at IS NOT NULL;
 
--- Doors for signed requests from outside. Their secrets are in `secrets`. A deleted one stays, out of sight, until
--- its deliveries are purged.
+-- Endpoints for signed requests from other systems. Their secrets are stored in `secrets`. A deleted webhook stays
+-- hidden until its deliveries are purged.
 CREATE TABLE webhooks (
     id TEXT PRIMARY KEY NOT NULL,
     name TEXT NOT NULL,
@@ -816,7 +845,7 @@ CREATE TABLE webhooks (
 CREATE INDEX webhooks_agent ON webhooks (agent_id) WHERE agent_id IS NOT NULL;
 CREATE INDEX webhooks_deleted ON webhooks (deleted_at) WHERE deleted_at IS NOT NULL;
 
--- Requests that were accepted, and what became of each. agent_id: whose turn it started.
+-- Accepted requests and their outcome.
 CREATE TABLE webhook_deliveries (
     id TEXT PRIMARY KEY NOT NULL,
     webhook_id TEXT NOT NULL,
@@ -825,6 +854,7 @@ CREATE TABLE webhook_deliveries (
     event_id TEXT NOT NULL,
     status TEXT NOT NULL CHECK (status IN ('received', 'pending', 'running', 'success', 'failed', 'cancelled', 'interrupted')),
     body_bytes BIGINT NOT NULL,
+    -- Agent whose turn the request started.
     agent_id TEXT,
     session_id TEXT,
     output TEXT,
@@ -838,14 +868,16 @@ CREATE INDEX webhook_deliveries_status ON webhook_deliveries (webhook_id, status
 CREATE INDEX webhook_deliveries_age ON webhook_deliveries (created_at);
 CREATE INDEX webhook_deliveries_agent ON webhook_deliveries (agent_id) WHERE agent_id IS NOT NULL;
 
--- What came, beside its delivery: a change of a delivery does not write two megabytes again.
+-- Contents of requests. Separate from webhook_deliveries, so that an update of a delivery does not rewrite a body of up
+-- to two megabytes.
 CREATE TABLE webhook_requests (
     delivery_id TEXT PRIMARY KEY NOT NULL REFERENCES webhook_deliveries (id),
     headers TEXT NOT NULL,
     body BYTEA NOT NULL
 );
 
--- The senders' own ids of what came in the last day: the same one again is the same delivery.
+-- Message ids assigned by senders, for deduplication: a message id repeated within one day belongs to the same
+-- delivery.
 CREATE TABLE webhook_messages (
     webhook_id TEXT NOT NULL,
     message_id TEXT NOT NULL,
@@ -855,16 +887,17 @@ CREATE TABLE webhook_messages (
 );
 CREATE INDEX webhook_messages_age ON webhook_messages (received_at);
 
--- Turns that agents began by themselves. Both constraints are what bounds them: so many of an agent and day, and one
--- of each cause, ever. `agent_id` is NULL once the agent was deleted, where the row stays as the memory of its cause.
+-- Turns started by agents themselves. The unique constraints limit them to a number per agent and day, and to one per
+-- cause.
 CREATE TABLE proactive_turns (
     id TEXT PRIMARY KEY NOT NULL,
+    -- NULL if the agent was deleted; the row remains, so that its cause does not start another turn.
     agent_id TEXT,
-    -- In the profile's time zone, 2026-01-31, and the how manieth turn of it.
+    -- Date in the profile's time zone, such as 2026-01-31, and number of the turn on that day.
     day TEXT NOT NULL,
     ordinal BIGINT NOT NULL,
     cause TEXT NOT NULL CHECK (cause IN ('failed_run', 'suggestion')),
-    -- The run, or the days and the time of a suggestion.
+    -- Id of the failed run, or days and time of the suggestion.
     cause_id TEXT NOT NULL,
     job_id TEXT,
     subject TEXT NOT NULL,
@@ -880,34 +913,36 @@ CREATE TABLE proactive_turns (
 );
 CREATE INDEX proactive_turns_recent ON proactive_turns (started_at, id);
 
--- Runs that are not kept any more, by the quarter of an hour in which they were planned: figures of a day do not
--- fall when rows go. Kept for some days.
+-- Number of deleted runs by time of creation, so that daily totals do not decrease when runs are deleted. Retained for
+-- three days.
 CREATE TABLE job_runs_gone (
+    -- Quarters of an hour since the Unix epoch.
     quarter BIGINT PRIMARY KEY NOT NULL,
     runs BIGINT NOT NULL
 );
 
--- Messages whose episodes somebody deleted: what is made from their conversations later leaves them out.
+-- Messages whose episodes were deleted. Later summaries of their conversations exclude them.
 CREATE TABLE memory_forgotten (
     origin TEXT PRIMARY KEY NOT NULL,
     agent_id TEXT NOT NULL
 );
 CREATE INDEX memory_forgotten_agent ON memory_forgotten (agent_id);
 
--- Settings of memory whose times count: on from `on_since`, until `off_since`, which is NULL while they are on.
+-- Times at which memory settings were turned on and off.
 CREATE TABLE memory_toggles (
     name TEXT PRIMARY KEY NOT NULL,
     on_since BIGINT NOT NULL,
+    -- NULL while the setting is on.
     off_since BIGINT
 );
 
--- What happened over time, in rows that get coarser with age. `span` is how long the time of a row is, in seconds;
--- `at` is when it begins, and of a day its middle, so that it stays in its day when the time zone changes by some
--- hours. What was counted stands in exactly one row.
--- By the minute, or by the quarter of an hour where there are labels; by the day once that is over.
+-- Event counters in buckets that become coarser with age. Each count is in exactly one row. Counters without a label
+-- start per minute, those with a label per quarter of an hour; later, both are merged per day.
 CREATE TABLE counters (
     name TEXT NOT NULL,
+    -- Start of the bucket; for a day its middle, so that it stays in its day if the time zone changes by some hours.
     at BIGINT NOT NULL,
+    -- Length of the bucket in seconds.
     span BIGINT NOT NULL,
     label TEXT NOT NULL,
     shard BIGINT NOT NULL,
@@ -916,27 +951,29 @@ CREATE TABLE counters (
 );
 CREATE INDEX counters_age ON counters (span, at);
 
--- How long things took, by the minute, later the hour, in the end the day: the buckets of a histogram that can be
--- added to another. `batch` is what was stored at once, '' once several were added.
+-- Latency histograms in buckets as in `counters`, at first per minute, later per hour, finally per day.
 CREATE TABLE latencies (
     series TEXT NOT NULL,
     at BIGINT NOT NULL,
     span BIGINT NOT NULL,
     label TEXT NOT NULL,
+    -- Rows that were stored together; '' after rows were merged.
     batch TEXT NOT NULL,
     count BIGINT NOT NULL,
     errors BIGINT NOT NULL,
+    -- Histogram that can be added to others.
     buckets BYTEA NOT NULL,
     PRIMARY KEY (series, at, span, label, batch)
 );
 CREATE INDEX latencies_age ON latencies (span, at);
 
--- What calls of models used, once by each thing that it is asked by: a row for each pair of them would be as many
--- rows as calls. By the quarter of an hour, by the day once that is over. The label '' is unknown.
+-- Usage of models in buckets as in `counters`, at first per quarter of an hour, later per day. Each call is counted
+-- once per dimension; a row per combination of dimensions would need as many rows as calls.
 CREATE TABLE usage_rollups (
     dimension TEXT NOT NULL CHECK (dimension IN ('model', 'agent', 'project', 'origin', 'key')),
     at BIGINT NOT NULL,
     span BIGINT NOT NULL,
+    -- Value of the dimension; '' if unknown.
     label TEXT NOT NULL,
     shard BIGINT NOT NULL,
     calls BIGINT NOT NULL,
@@ -951,7 +988,7 @@ CREATE TABLE usage_rollups (
 );
 CREATE INDEX usage_rollups_age ON usage_rollups (span, at);
 
--- What somebody is told of, and where each alert stands. What belongs to a firing is NULL while there is none.
+-- Alert rules and their state. Columns of a firing are NULL while there is none.
 CREATE TABLE alerts (
     id TEXT PRIMARY KEY NOT NULL,
     name TEXT NOT NULL,
@@ -963,11 +1000,11 @@ CREATE TABLE alerts (
     notify_resolved BIGINT NOT NULL,
     severity TEXT NOT NULL CHECK (severity IN ('info', 'warning', 'critical')),
     delivery_type TEXT CHECK (delivery_type IN ('webhook', 'email', 'channel')),
-    -- Credentials in it lie in the vault.
+    -- Credentials in the URL are stored in `secrets`.
     delivery_url TEXT,
     enabled BIGINT NOT NULL,
     state TEXT NOT NULL CHECK (state IN ('ok', 'firing', 'acknowledged', 'snoozed', 'resolved')),
-    -- Since when the condition holds that has not fired yet.
+    -- Time since which the condition is true without a firing; NULL if it is not.
     pending_since BIGINT,
     firing_id TEXT,
     firing_since BIGINT,
@@ -975,9 +1012,10 @@ CREATE TABLE alerts (
     snoozed_at BIGINT,
     snoozed_until BIGINT,
     noticed_at BIGINT,
-    -- Of the present firing.
+    -- Number of notices of the current firing.
     notices BIGINT NOT NULL,
-    -- When it was resolved by hand, until its condition was false once.
+    -- Time at which the alert was resolved manually; reset to NULL when the condition is false or the alert fires
+    -- again.
     held_since BIGINT,
     last_triggered BIGINT,
     created_at BIGINT NOT NULL,
@@ -995,34 +1033,34 @@ CREATE TABLE alert_firings (
 CREATE INDEX alert_firings_alert ON alert_firings (alert_id, started_at, id);
 CREATE INDEX alert_firings_ended ON alert_firings (ended_at) WHERE ended_at IS NOT NULL;
 
--- Who was told of a firing, the newest few of them. `error` says why a notice could not even be handed over.
+-- Newest notices of each firing.
 CREATE TABLE alert_notices (
     firing_id TEXT NOT NULL,
     ordinal BIGINT NOT NULL,
     at BIGINT NOT NULL,
     target TEXT NOT NULL,
+    -- Reason why the notice could not be enqueued.
     error TEXT,
     PRIMARY KEY (firing_id, ordinal)
 );
 
--- At most one row: which daemon evaluates, until when, and when somebody last did.
+-- At most one row: the last evaluation by any daemon.
 CREATE TABLE alert_evaluator (
     id BIGINT PRIMARY KEY NOT NULL CHECK (id = 1),
-    owner TEXT NOT NULL,
-    lease_until BIGINT NOT NULL,
     evaluated_at BIGINT NOT NULL
 );
 
--- What was last evaluated by: figures as a JSON object, for each period that alerts have.
+-- Values of the last evaluation as a JSON object, one row per period used by alerts.
 CREATE TABLE alert_figures (
     period_minutes BIGINT PRIMARY KEY NOT NULL,
     figures TEXT NOT NULL,
     updated_at BIGINT NOT NULL
 );
 
--- What a turn did besides what its log shows, for its trace. `id` is that of the span.
+-- Steps of a turn that are not session events, for its trace.
 CREATE TABLE session_steps (
     session_id TEXT NOT NULL REFERENCES sessions (id),
+    -- Id of the span.
     id TEXT NOT NULL,
     kind TEXT NOT NULL CHECK (kind IN ('recall', 'model_call')),
     started_at BIGINT,
@@ -1031,7 +1069,7 @@ CREATE TABLE session_steps (
     PRIMARY KEY (session_id, id)
 );
 
--- Prices that the owner set, each as JSON. They go before the table that ships with the daemon.
+-- Prices set by the owner, as JSON. They take precedence over the built-in price table.
 CREATE TABLE model_prices (
     provider TEXT NOT NULL,
     model TEXT NOT NULL,
@@ -1039,53 +1077,54 @@ CREATE TABLE model_prices (
     PRIMARY KEY (provider, model)
 );
 
--- Tokens that are set aside for a call of a model which is under way: at most so many it can use. Settled with the
--- usage of the call. What is not renewed in time belonged to a daemon that is gone.
+-- Tokens reserved for model calls in progress. A reservation is settled with the usage of its call. One that is not
+-- renewed before it expires belonged to a stopped daemon.
 CREATE TABLE budget_reservations (
     id TEXT PRIMARY KEY NOT NULL,
     agent_id TEXT NOT NULL,
+    -- Maximum number of tokens that the call can use.
     tokens BIGINT NOT NULL,
     expires_at BIGINT NOT NULL
 );
 
--- One row. Whoever sets tokens aside changes it first, so that replicas do so one after the other.
+-- One row. On PostgreSQL every reservation updates it first, which serializes the reservations of all replicas.
 CREATE TABLE budget_turn (
     id BIGINT PRIMARY KEY NOT NULL,
     taken BIGINT NOT NULL
 );
 
--- Messages of chat platforms. One row a message, however often its platform sends it.
+-- Messages received from chat platforms. A message that its platform sends more than once has one row.
 CREATE TABLE channel_messages (
     id TEXT PRIMARY KEY NOT NULL,
     platform TEXT NOT NULL,
     external_id TEXT NOT NULL,
     sender_id TEXT NOT NULL,
     sender_name TEXT NOT NULL,
-    -- Whether the owner let the sender in, or named them; what others write is untrusted.
+    -- 1 if the owner approved the sender or listed it in the settings; messages of others are untrusted.
     is_trusted BIGINT NOT NULL,
     chat_id TEXT NOT NULL,
-    -- Empty: none.
+    -- Empty if there is none.
     thread TEXT NOT NULL,
     is_group BIGINT NOT NULL,
     content TEXT NOT NULL,
-    -- JSON: the names of files.
+    -- JSON array of the attached files, without their contents.
     attachments TEXT NOT NULL,
-    -- JSON: where an answer goes.
+    -- Address of the reply, as JSON.
     reply_to TEXT NOT NULL,
     status TEXT NOT NULL CHECK (status IN ('pending', 'running', 'answered', 'failed', 'dropped')),
     agent_id TEXT,
     conversation_id TEXT,
     session_id TEXT,
-    -- The message of the conversation that is the answer.
+    -- Message of the conversation that is the reply.
     message_id TEXT,
     error TEXT,
     received_at BIGINT NOT NULL,
     completed_at BIGINT,
-    -- Words of others that a message forwards or answers; empty: none.
+    -- Text of others that the message forwards or answers; empty if there is none.
     context TEXT NOT NULL DEFAULT '',
-    -- The album that a message is a part of, until its parts are joined.
+    -- Album that the message is a part of; NULL if there is none or its parts were joined.
     album TEXT,
-    -- A part of an album in a group may mention nobody; another part of the same album does.
+    -- 0 if the agent is not mentioned, which is allowed if another part of the same album mentions it.
     is_addressed BIGINT NOT NULL DEFAULT 1,
     UNIQUE (platform, external_id)
 );
@@ -1096,7 +1135,7 @@ CREATE INDEX channel_messages_agent ON channel_messages (agent_id) WHERE agent_i
 CREATE INDEX channel_messages_age ON channel_messages (received_at);
 CREATE INDEX channel_messages_album ON channel_messages (platform, chat_id, album) WHERE album IS NOT NULL;
 
--- Which conversation goes on in a chat or a thread.
+-- Current conversation of each chat or thread.
 CREATE TABLE channel_conversations (
     platform TEXT NOT NULL,
     chat_id TEXT NOT NULL,
@@ -1107,15 +1146,15 @@ CREATE TABLE channel_conversations (
 );
 CREATE INDEX channel_conversations_conversation ON channel_conversations (conversation_id);
 
--- Strangers who asked to be let in.
+-- Unknown senders that requested access.
 CREATE TABLE channel_pairings (
     platform TEXT NOT NULL,
     sender_id TEXT NOT NULL,
     sender_name TEXT NOT NULL,
     code TEXT NOT NULL,
-    -- JSON: where they are told.
+    -- Address of the reply, as JSON.
     reply_to TEXT NOT NULL,
-    -- The owner said no; no other code is given until it would have ended.
+    -- 1 if the owner refused the request; the sender receives no other code before expires_at.
     is_refused BIGINT NOT NULL,
     requested_at BIGINT NOT NULL,
     expires_at BIGINT NOT NULL,
@@ -1123,7 +1162,7 @@ CREATE TABLE channel_pairings (
     UNIQUE (platform, code)
 );
 
--- Those whom the owner let in.
+-- Senders approved by the owner.
 CREATE TABLE channel_senders (
     platform TEXT NOT NULL,
     sender_id TEXT NOT NULL,
@@ -1132,7 +1171,7 @@ CREATE TABLE channel_senders (
     PRIMARY KEY (platform, sender_id)
 );
 
--- What was last heard of a platform, and what went wrong.
+-- Last activity and last error of each platform.
 CREATE TABLE channel_states (
     platform TEXT PRIMARY KEY NOT NULL,
     last_received_at BIGINT,
@@ -1141,18 +1180,16 @@ CREATE TABLE channel_states (
     pairing_limit_noted_at BIGINT
 );
 
--- Which daemon holds the connection to a platform, until when.
+-- Connections to platforms, each held by the daemon that has its lease in `leases`.
 CREATE TABLE channel_connections (
     platform TEXT PRIMARY KEY NOT NULL,
-    owner TEXT NOT NULL,
-    lease_until BIGINT NOT NULL,
-    -- Where the last connection to a platform was, for whoever opens the next.
+    -- Position from which the next connection resumes; NULL if there is none.
     resume TEXT,
-    -- Whether messages come by it now.
+    -- 1 while the connection receives messages.
     is_connected BIGINT NOT NULL DEFAULT 0
 );
 
--- States of being signed in that the owner keeps. What is in one is sealed among the secrets.
+-- Saved sign-in states of the browser. Their contents are stored in `secrets`.
 CREATE TABLE browser_auth_states (
     name TEXT PRIMARY KEY NOT NULL,
     cookie_count BIGINT NOT NULL,
@@ -1161,10 +1198,10 @@ CREATE TABLE browser_auth_states (
     updated_at BIGINT NOT NULL
 );
 
--- Devices that are woken by Web Push. The address and the keys of each lie in the vault; this is what is shown of them.
+-- Web Push subscriptions of devices. Their endpoints and keys are stored in `secrets`.
 CREATE TABLE push_subscriptions (
     id TEXT PRIMARY KEY NOT NULL,
-    -- Of the address, by which a browser's subscription is known again.
+    -- SHA-256 of the endpoint, by which a repeated subscription is recognized.
     endpoint_sha256 TEXT NOT NULL UNIQUE,
     service TEXT NOT NULL,
     user_agent TEXT NOT NULL,
@@ -1174,33 +1211,42 @@ CREATE TABLE push_subscriptions (
     last_error TEXT
 );
 
--- The sender of each platform who decides approvals in its chats.
+-- Sender on each platform who can decide approvals in its chats.
 CREATE TABLE channel_owners (
     platform TEXT PRIMARY KEY NOT NULL,
     sender_id TEXT NOT NULL
 );
 
--- Approvals that were requested in a chat, and the message with their buttons.
+-- Approvals requested in a chat, and the message with their buttons.
 CREATE TABLE channel_approvals (
     approval_id TEXT PRIMARY KEY NOT NULL,
     platform TEXT NOT NULL,
     chat_id TEXT NOT NULL,
-    -- Empty: none.
+    -- Empty if there is none.
     thread TEXT NOT NULL,
-    -- What a reply names the approval by.
+    -- Number by which a reply refers to the approval.
     code BIGINT NOT NULL,
-    -- Whether the message shows the whole input; otherwise it can only be rejected in the chat.
+    -- 1 if the message shows the whole input; otherwise the approval can only be rejected in the chat.
     can_approve BIGINT NOT NULL,
     -- NULL until the message is sent.
     message_id TEXT,
     UNIQUE (platform, chat_id, thread, code)
 );
 
--- The alerts that every daemon starts with.
+-- Leases by name, for work that only one daemon performs at a time.
+CREATE TABLE leases (
+    name TEXT PRIMARY KEY NOT NULL,
+    owner TEXT NOT NULL,
+    -- Number of times the lease was acquired.
+    fence BIGINT NOT NULL,
+    lease_until BIGINT NOT NULL
+);
+
+-- Built-in alerts, disabled by default.
 INSERT INTO alerts (id, name, expression, threshold, period_minutes, for_minutes, notify_every_minutes, notify_resolved, severity, delivery_type, delivery_url, enabled, state, notices, created_at, updated_at) VALUES
-    ('alert_01k00000000000000000000001', 'Messages or deliveries were given up', 'dead_letters > threshold', 0.0, 15, 0, 60, 0, 'warning', 'email', '', 0, 'ok', 0, CAST(EXTRACT(EPOCH FROM now()) AS BIGINT) * 1000000, CAST(EXTRACT(EPOCH FROM now()) AS BIGINT) * 1000000),
-    ('alert_01k00000000000000000000002', 'The disk is nearly full', 'disk_percent > threshold', 90.0, 5, 5, 60, 0, 'critical', 'email', '', 0, 'ok', 0, CAST(EXTRACT(EPOCH FROM now()) AS BIGINT) * 1000000, CAST(EXTRACT(EPOCH FROM now()) AS BIGINT) * 1000000),
-    ('alert_01k00000000000000000000003', 'Many requests fail', 'error_rate > threshold && requests_per_minute >= 1', 0.05, 5, 5, 60, 0, 'warning', 'email', '', 0, 'ok', 0, CAST(EXTRACT(EPOCH FROM now()) AS BIGINT) * 1000000, CAST(EXTRACT(EPOCH FROM now()) AS BIGINT) * 1000000),
-    ('alert_01k00000000000000000000004', 'A job keeps failing', 'consecutive_failed_runs >= threshold', 3.0, 1440, 0, 60, 0, 'warning', 'email', '', 0, 'ok', 0, CAST(EXTRACT(EPOCH FROM now()) AS BIGINT) * 1000000, CAST(EXTRACT(EPOCH FROM now()) AS BIGINT) * 1000000),
-    ('alert_01k00000000000000000000005', 'The token budget is nearly used up', 'budget_percent >= threshold', 80.0, 5, 0, 60, 0, 'warning', 'email', '', 0, 'ok', 0, CAST(EXTRACT(EPOCH FROM now()) AS BIGINT) * 1000000, CAST(EXTRACT(EPOCH FROM now()) AS BIGINT) * 1000000),
-    ('alert_01k00000000000000000000006', 'No call of a model succeeds', 'failed_model_calls >= model_calls && model_calls > threshold', 0.0, 15, 0, 60, 0, 'critical', 'email', '', 0, 'ok', 0, CAST(EXTRACT(EPOCH FROM now()) AS BIGINT) * 1000000, CAST(EXTRACT(EPOCH FROM now()) AS BIGINT) * 1000000);
+    ('alert_01k00000000000000000000001', 'Failed messages or deliveries', 'dead_letters > threshold', 0.0, 15, 0, 60, 0, 'warning', 'email', '', 0, 'ok', 0, CAST(EXTRACT(EPOCH FROM now()) AS BIGINT) * 1000000, CAST(EXTRACT(EPOCH FROM now()) AS BIGINT) * 1000000),
+    ('alert_01k00000000000000000000002', 'Disk almost full', 'disk_percent > threshold', 90.0, 5, 5, 60, 0, 'critical', 'email', '', 0, 'ok', 0, CAST(EXTRACT(EPOCH FROM now()) AS BIGINT) * 1000000, CAST(EXTRACT(EPOCH FROM now()) AS BIGINT) * 1000000),
+    ('alert_01k00000000000000000000003', 'High request error rate', 'error_rate > threshold && requests_per_minute >= 1', 0.05, 5, 5, 60, 0, 'warning', 'email', '', 0, 'ok', 0, CAST(EXTRACT(EPOCH FROM now()) AS BIGINT) * 1000000, CAST(EXTRACT(EPOCH FROM now()) AS BIGINT) * 1000000),
+    ('alert_01k00000000000000000000004', 'Job failing repeatedly', 'consecutive_failed_runs >= threshold', 3.0, 1440, 0, 60, 0, 'warning', 'email', '', 0, 'ok', 0, CAST(EXTRACT(EPOCH FROM now()) AS BIGINT) * 1000000, CAST(EXTRACT(EPOCH FROM now()) AS BIGINT) * 1000000),
+    ('alert_01k00000000000000000000005', 'Token budget almost used up', 'budget_percent >= threshold', 80.0, 5, 0, 60, 0, 'warning', 'email', '', 0, 'ok', 0, CAST(EXTRACT(EPOCH FROM now()) AS BIGINT) * 1000000, CAST(EXTRACT(EPOCH FROM now()) AS BIGINT) * 1000000),
+    ('alert_01k00000000000000000000006', 'All model calls failing', 'failed_model_calls >= model_calls && model_calls > threshold', 0.0, 15, 0, 60, 0, 'critical', 'email', '', 0, 'ok', 0, CAST(EXTRACT(EPOCH FROM now()) AS BIGINT) * 1000000, CAST(EXTRACT(EPOCH FROM now()) AS BIGINT) * 1000000);

@@ -53,7 +53,7 @@ pub(crate) fn score(
 /// Adds the saturated weight of a term to the scores, and prepares for the next term.
 fn saturate(most: f32, k1: f32, scratch: &mut Scratch) {
     let slots: u32 = scratch.touched.iter().map(|range| range.end - range.start).sum();
-    // A frequent term touches so many short ranges that one pass over all slots is faster.
+    // A frequent term touches a large number of short ranges, so one pass over all slots is faster.
     if slots as usize * 3 > scratch.term.len() {
         scratch.touched.clear();
         scratch.touched.push(0..scratch.term.len() as u32);

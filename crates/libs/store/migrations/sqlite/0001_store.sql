@@ -1,17 +1,18 @@
--- Tables of the store. The other dialect has the same tables, columns and unique indexes.
+-- Tables of the store. SQLite and PostgreSQL have the same tables, columns and unique indexes.
+-- Times are in microseconds since the Unix epoch, booleans are 0 or 1, and JSON is stored as TEXT.
 CREATE TABLE schema_migrations (
     version BIGINT PRIMARY KEY NOT NULL,
     name TEXT NOT NULL,
     applied_at BIGINT NOT NULL
 );
 
--- Facts about this database as a whole.
+-- Properties of the database as a whole, such as its id.
 CREATE TABLE store_info (
     name TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
 );
 
--- PostgreSQL only: a topic's version is the sum of its rows. SQLite counts in memory.
+-- Used on PostgreSQL only, where the version of a topic is the sum over its shards. SQLite keeps versions in memory.
 CREATE TABLE topics (
     name TEXT NOT NULL,
     shard BIGINT NOT NULL,
@@ -19,23 +20,25 @@ CREATE TABLE topics (
     PRIMARY KEY (name, shard)
 );
 
--- Events, in the order (tx_id, seq). Here there is one writer, so seq alone orders them.
+-- Events, ordered by (tx_id, seq). SQLite has a single writer, so tx_id is always 0 and seq alone defines the order.
 CREATE TABLE outbox (
     seq INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
     tx_id BIGINT NOT NULL DEFAULT 0,
     id TEXT NOT NULL UNIQUE,
     event_type TEXT NOT NULL,
+    -- Agent whose hooks receive the event in addition to global hooks; NULL for events of no agent.
     agent TEXT,
     data TEXT NOT NULL,
     created_at BIGINT NOT NULL,
-    -- Where in a trace something was told or asked for, as a `traceparent` header.
+    -- Trace context in which the event was emitted, as a W3C `traceparent` header; NULL if there was none.
     traceparent TEXT
 );
--- What is told of an agent goes with it.
+-- Used to delete the events of an agent.
 CREATE INDEX outbox_agent ON outbox (agent) WHERE agent IS NOT NULL;
--- What happened lately is counted by its type.
+-- Used to count recent events by type.
 CREATE INDEX outbox_activity ON outbox (event_type, created_at);
 
+-- Position of each consumer of the outbox.
 CREATE TABLE cursors (
     consumer TEXT PRIMARY KEY NOT NULL,
     tx_id BIGINT NOT NULL,
@@ -43,8 +46,7 @@ CREATE TABLE cursors (
     updated_at BIGINT NOT NULL
 );
 
--- due_at: when the row may be claimed; of a leased row, when its lease ends.
--- fence: how often the row was claimed; never goes back, while attempt starts again with a retry.
+-- Leased work queues.
 CREATE TABLE queue (
     id TEXT PRIMARY KEY NOT NULL,
     queue TEXT NOT NULL,
@@ -52,8 +54,11 @@ CREATE TABLE queue (
     payload TEXT NOT NULL,
     status TEXT NOT NULL CHECK (status IN ('pending', 'leased', 'done', 'dead_letter')),
     run_at BIGINT NOT NULL,
+    -- Time from which the item may be claimed; for a leased item, the expiry of the lease.
     due_at BIGINT NOT NULL,
+    -- Number of attempts since the last manual retry.
     attempt BIGINT NOT NULL,
+    -- Number of claims. It never decreases, while a manual retry resets attempt.
     fence BIGINT NOT NULL,
     max_attempts BIGINT NOT NULL,
     owner TEXT,
@@ -65,14 +70,17 @@ CREATE TABLE queue (
 );
 CREATE INDEX queue_due ON queue (queue, due_at) WHERE status IN ('pending', 'leased');
 CREATE INDEX queue_ended ON queue (queue, status, updated_at) WHERE status IN ('done', 'dead_letter');
--- What was given up is counted by queue and by time.
+-- Used to count dead-lettered items by queue and time.
 CREATE INDEX queue_dead_letters ON queue (queue, updated_at) WHERE status = 'dead_letter';
 
+-- Responses to requests with an Idempotency-Key, stored in the transaction of the change.
 CREATE TABLE idempotency (
     credential TEXT NOT NULL,
     idempotency_key TEXT NOT NULL,
     request TEXT NOT NULL,
+    -- HMAC-SHA256 of the path, query and body; keyed, because a body may contain a password.
     body_hash BLOB NOT NULL,
+    -- NULL if the response was not stored, because it contained a secret or started a stream.
     status BIGINT,
     body TEXT,
     resource_id TEXT,
@@ -82,12 +90,13 @@ CREATE TABLE idempotency (
 CREATE INDEX idempotency_age ON idempotency (credential, created_at);
 CREATE INDEX idempotency_expiry ON idempotency (created_at);
 
--- Which rows changed, for what is derived from them outside of the database. `row_number` is NULL when
--- every row may have changed. Here there is one writer, so seq alone orders them.
+-- Change logs of rows, for indexes that are derived from them outside the database. SQLite has a single writer, so
+-- tx_id is always 0 and seq alone defines the order.
 CREATE TABLE changes (
     seq INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
     tx_id BIGINT NOT NULL DEFAULT 0,
     log TEXT NOT NULL,
+    -- NULL if any row may have changed.
     row_number BIGINT,
     created_at BIGINT NOT NULL
 );

@@ -355,6 +355,13 @@ fn database_urls_are_parsed_and_never_printed() {
         matches!(parse("sqlite:///abs.db"), Ok(DatabaseUrl::Sqlite { path }) if path == std::path::Path::new("/abs.db"))
     );
     assert!(matches!(parse("postgres://u:p@h/d"), Ok(DatabaseUrl::Postgres(_))));
+    for (url, shown) in [
+        ("sqlite:other.db", "SQLite /data/other.db"),
+        ("postgres://user:hunter2@host:5432/db?sslmode=require", "PostgreSQL host:5432/db"),
+        ("postgres:///db?host=/run&password=hunter2@x", "PostgreSQL /db"),
+    ] {
+        assert_eq!(parse(url).unwrap().to_string(), shown);
+    }
     let refused = parse("mysql://user:hunter2@host/db").unwrap_err();
     assert!(!format!("{refused} {refused:?}").contains("hunter2"));
     assert!(postgres_url().is_none_or(|url| !url.is_empty()));

@@ -75,7 +75,7 @@ pub struct Node {
     runtime: Option<Runtime>,
 }
 
-/// How far a node is run.
+/// Stage up to which a node runs.
 #[derive(Debug, Clone, Copy)]
 pub enum Run {
     /// Runs every ready task this many times.

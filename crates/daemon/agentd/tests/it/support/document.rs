@@ -115,6 +115,15 @@ fn matches(template: &str, path: &str) -> bool {
         && template.iter().zip(&path).all(|(part, given)| part.starts_with('{') && !given.is_empty() || part == given)
 }
 
+/// Returns the validator of a schema of the document, which is compiled once per name.
+pub fn validator_for(name: &str, schema: &Value) -> &'static Validator {
+    let mut validators = VALIDATORS.lock().expect("no test panicked here");
+    validators.entry(name.to_owned()).or_insert_with(|| {
+        let root = json!({"allOf": [schema], "components": components_of(schema)});
+        Box::leak(Box::new(jsonschema::validator_for(&root).expect("the document's schemas are valid")))
+    })
+}
+
 pub fn validate(answer: &TestResponse) {
     if answer.method == reqwest::Method::OPTIONS {
         // Preflights are answered by the middleware, not by an operation.
@@ -141,13 +150,7 @@ pub fn validate(answer: &TestResponse) {
     if schema.is_null() {
         return;
     }
-    let validator = {
-        let mut validators = VALIDATORS.lock().expect("no test panicked here");
-        *validators.entry(format!("{name} {status}")).or_insert_with(|| {
-            let root = json!({"allOf": [schema], "components": components_of(schema)});
-            Box::leak(Box::new(jsonschema::validator_for(&root).expect("the document's schemas are valid")))
-        })
-    };
+    let validator = validator_for(&format!("{name} {status}"), schema);
     let value = answer.json();
     let problems: Vec<String> =
         validator.iter_errors(&value).map(|error| format!("{} at {}", error, error.instance_path())).collect();

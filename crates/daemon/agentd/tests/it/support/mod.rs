@@ -4,6 +4,7 @@
 pub mod database;
 pub mod document;
 pub mod eventually;
+pub mod examples;
 pub mod folder;
 pub mod hold;
 pub mod page;

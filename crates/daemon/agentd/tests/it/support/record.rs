@@ -11,7 +11,7 @@ const VARIABLE: &str = "AGENTD_TEST_RECORD";
 
 static RECORDED: LazyLock<Mutex<HashSet<(String, u16)>>> = LazyLock::new(Mutex::default);
 
-fn folder() -> Option<PathBuf> {
+pub fn folder() -> Option<PathBuf> {
     std::env::var_os(VARIABLE).map(PathBuf::from)
 }
 
@@ -33,7 +33,11 @@ pub fn read() -> BTreeMap<String, BTreeSet<u16>> {
     let folder = folder().unwrap_or_else(|| panic!("{VARIABLE} does not name a folder with recorded responses"));
     let mut answered: BTreeMap<String, BTreeSet<u16>> = BTreeMap::new();
     for entry in std::fs::read_dir(folder).expect("the folder") {
-        let text = std::fs::read_to_string(entry.expect("an entry").path()).expect("a file of lines");
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            continue;
+        }
+        let text = std::fs::read_to_string(path).expect("a file of lines");
         for line in text.lines() {
             let (operation, status) = line.split_once(' ').expect("an operation and a status");
             answered.entry(operation.to_owned()).or_default().insert(status.parse().expect("a status"));

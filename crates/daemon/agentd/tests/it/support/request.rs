@@ -8,6 +8,7 @@ use reqwest::header::HeaderMap;
 use reqwest::{Client, Method, StatusCode};
 use serde_json::Value;
 
+use super::examples::Call;
 use super::{document, record};
 
 /// Maximum wait for the next event.
@@ -27,16 +28,19 @@ pub struct TestRequest {
     method: Method,
     path: String,
     key: Option<String>,
+    /// JSON body, kept for the examples of the API document.
+    json: Option<Value>,
 }
 
 impl TestRequest {
     pub fn new(client: &Client, method: Method, address: SocketAddr, path: &str, key: Option<&str>) -> Self {
         let builder = client.request(method.clone(), format!("http://{address}{path}"));
-        Self { builder, method, path: path.to_owned(), key: key.map(str::to_owned) }
+        Self { builder, method, path: path.to_owned(), key: key.map(str::to_owned), json: None }
     }
 
     pub fn json(mut self, body: &Value) -> Self {
         self.builder = self.builder.json(body);
+        self.json = Some(body.clone());
         self
     }
 
@@ -67,7 +71,7 @@ impl TestRequest {
         self
     }
 
-    async fn execute(self) -> (Method, String, reqwest::Response) {
+    async fn execute(self) -> (Sent, reqwest::Response) {
         let mut builder = self.builder;
         if let Some(key) = &self.key {
             builder = builder.bearer_auth(key);
@@ -82,13 +86,16 @@ impl TestRequest {
         if let Some(operation) = document::find(self.method.as_str(), &self.path) {
             record::note(&operation.id, response.status().as_u16());
         }
-        (self.method, self.path, response)
+        (Sent { method: self.method, path: self.path, json: self.json, status: response.status() }, response)
     }
 
     pub async fn send(self) -> TestResponse {
-        let (method, path, response) = self.execute().await;
-        let (status, headers) = (response.status(), response.headers().clone());
+        let (sent, response) = self.execute().await;
+        let headers = response.headers().clone();
         let body = response.bytes().await.expect("the response body").to_vec();
+        let content_type = headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
+        sent.record(content_type, &body);
+        let Sent { method, path, status, .. } = sent;
         let answer = TestResponse { method, path, status, headers, body };
         document::validate(&answer);
         answer
@@ -96,16 +103,34 @@ impl TestRequest {
 
     /// Sends the request without checking the status, and reads Server-Sent Events as they arrive.
     pub async fn open(self) -> (StatusCode, EventStream) {
-        let (_, _, response) = self.execute().await;
-        (response.status(), EventStream { bytes: Box::pin(response.bytes_stream()), buffer: Vec::new() })
+        let (sent, response) = self.execute().await;
+        (sent.status, EventStream::new(sent, response))
     }
 
     /// Sends the request and reads Server-Sent Events as they arrive.
     pub async fn stream(self) -> EventStream {
-        let (method, path, response) = self.execute().await;
-        let status = response.status();
-        assert_eq!(status, StatusCode::OK, "{method} {path}: {}", response.text().await.unwrap_or_default());
-        EventStream { bytes: Box::pin(response.bytes_stream()), buffer: Vec::new() }
+        let (sent, response) = self.execute().await;
+        if sent.status != StatusCode::OK {
+            panic!("{} {} {}: {}", sent.method, sent.path, sent.status, response.text().await.unwrap_or_default());
+        }
+        EventStream::new(sent, response)
+    }
+}
+
+/// A request that was answered.
+struct Sent {
+    method: Method,
+    path: String,
+    json: Option<Value>,
+    status: StatusCode,
+}
+
+impl Sent {
+    fn record(&self, content_type: &str, body: &[u8]) {
+        if let Some(operation) = document::find(self.method.as_str(), &self.path) {
+            let (target, request, status) = (&self.path, self.json.as_ref(), self.status.as_u16());
+            Call { operation, target, request, status, content_type, body }.record();
+        }
     }
 }
 
@@ -169,9 +194,22 @@ pub struct ServerEvent {
 pub struct EventStream {
     bytes: std::pin::Pin<Box<dyn Stream<Item = reqwest::Result<bytes::Bytes>> + Send>>,
     buffer: Vec<u8>,
+    sent: Sent,
+    /// Beginning of the stream, kept for the examples of the API document.
+    beginning: Vec<u8>,
+}
+
+impl Drop for EventStream {
+    fn drop(&mut self) {
+        self.sent.record("text/event-stream", &self.beginning);
+    }
 }
 
 impl EventStream {
+    fn new(sent: Sent, response: reqwest::Response) -> Self {
+        Self { bytes: Box::pin(response.bytes_stream()), buffer: Vec::new(), sent, beginning: Vec::new() }
+    }
+
     /// Returns the next event, or `None` when the daemon closed the stream. Comments are skipped.
     pub async fn next(&mut self) -> Option<ServerEvent> {
         tokio::time::timeout(EVENT_TIMEOUT, self.read()).await.expect("next event within the time limit")
@@ -187,7 +225,12 @@ impl EventStream {
                 continue;
             }
             match self.bytes.next().await {
-                Some(Ok(more)) => self.buffer.extend_from_slice(&more),
+                Some(Ok(more)) => {
+                    self.buffer.extend_from_slice(&more);
+                    if self.beginning.len() < 1000 {
+                        self.beginning.extend_from_slice(&more);
+                    }
+                }
                 Some(Err(_)) | None => return None,
             }
         }

@@ -136,7 +136,7 @@ fn convert<'a>(one: &'a ModelMessage, request: &'a ModelRequest) -> (&'static st
     }
 }
 
-/// Of parallel calls, only the first carries a signature; a first one without it came from another model.
+/// Only the first of parallel calls carries a signature; a first call without one came from another model.
 fn function_call<'a>(call: &'a ToolCall, request: &'a ModelRequest, is_first: bool) -> Part<'a> {
     let replay = call.replay_for(Vendor::Google, &request.model);
     // Version 0.1 stored only the signature.
