@@ -14,7 +14,7 @@ use crate::hooks::store;
 use crate::hooks::store::figures::{self, Figures};
 
 stored_enum!(
-    /// Length of a bucket.
+    /// Length of a bucket: one hour or one day in the profile's time zone.
     #[derive(Default)]
     #[schema(default = Period::default)]
     Period, Hourly, {

@@ -33,6 +33,8 @@ const MAX_TOPICS: usize = 32;
 const JITTER: f64 = 0.2;
 
 stored_enum!(
+    /// Type of a hook's action: `http` (sends the event to a URL), `python` (runs code in the sandbox) or `builtin`
+    /// (performs a built-in action).
     HookType, Builtin, {
         /// Sends the event to a URL.
         Http = "http",
