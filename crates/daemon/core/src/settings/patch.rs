@@ -54,7 +54,11 @@ pub fn patch_schema<S: Section>(description: &str) -> RefOr<Schema> {
                         .max_length(Some(8192))
                         .write_only(true),
                 )
-                .item(SecretState::schema());
+                .item(SecretState::schema())
+                .description(Some(
+                    "New value of 1 to 8,192 characters. `null` deletes the stored value; the object returned by a read \
+                     keeps it",
+                ));
             replace_property(object, path, RefOr::T(Schema::OneOf(update.build())));
         }
     }

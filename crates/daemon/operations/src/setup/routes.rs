@@ -44,7 +44,7 @@ struct SetupStatus {
     agent: bool,
     /// Whether an API key exists, which completes the wizard.
     complete: bool,
-    /// First incomplete step; null when the wizard is complete.
+    /// First incomplete step; `null` when the wizard is complete.
     #[schema(required = true)]
     next: Option<Step>,
 }
@@ -95,14 +95,16 @@ struct SetupProvider {
     /// Id of a provider as listed by `GET /api/providers`; `local` for the local model.
     #[schema(min_length = 1, max_length = 64)]
     provider: String,
-    /// API key of the provider. Can be omitted if `base_url` names a server that needs none, or if the provider is
-    /// already configured and `base_url` still leads to the same server.
+    /// API key of the provider, 1 to 4,096 characters. Can be omitted if `base_url` names a server that needs none, or
+    /// if the provider is already configured and `base_url` still leads to the same server.
     #[schema(value_type = Option<String>, format = Password, min_length = 1, max_length = 4096, write_only)]
     api_key: Option<Secret>,
-    /// Base URL as used by the vendor's SDK; for OpenAI it ends in `/v1`.
+    /// Base URL as used by the SDK of the vendor, at most 2,048 characters; for OpenAI it ends in `/v1`. Default: the
+    /// configured URL, otherwise the address of the vendor.
     #[schema(max_length = 2048)]
     base_url: Option<String>,
-    /// Model name of the provider.
+    /// Name of the default model, 1 to 200 characters; for `local` a model file. Default: the default model of the
+    /// provider.
     #[schema(min_length = 1, max_length = 200)]
     model: Option<String>,
 }
@@ -157,7 +159,7 @@ async fn setup_agent(
 /// Name of the first API key.
 #[derive(Debug, Deserialize, ToSchema)]
 struct SetupComplete {
-    /// Name of the key; default `first`.
+    /// Name of the key, 1 to 100 characters. Default: `first`.
     #[schema(min_length = 1, max_length = 100)]
     key_name: Option<String>,
 }

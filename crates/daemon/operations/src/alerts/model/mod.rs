@@ -31,7 +31,7 @@ const MAX_NOTIFY_EVERY_MINUTES: u32 = 10_080;
 const DEFAULT_PERIOD_MINUTES: u32 = 5;
 const DEFAULT_NOTIFY_EVERY_MINUTES: u32 = 60;
 
-/// Severity for display; it does not change how an alert is handled.
+/// Severity of an alert. Push notifications of `critical` alerts are urgent and never silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertSeverity {
@@ -54,7 +54,7 @@ impl AlertSeverity {
     }
 }
 
-/// Channel of notices.
+/// Channel through which notices are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertDeliveryType {
@@ -83,10 +83,11 @@ impl AlertDeliveryType {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = AlertDelivery)]
 pub struct Delivery {
+    /// Channel through which notices are sent.
     #[serde(rename = "type")]
     pub kind: AlertDeliveryType,
-    /// Destination in the format given by `type`. Credentials in a URL are encrypted and returned as `***`; sending
-    /// `***` back keeps them.
+    /// Destination in the format given by `type`, at most 2,048 characters. Credentials in a URL are encrypted and
+    /// returned as `***`; sending `***` back keeps them.
     #[schema(max_length = 2_048, example = "https://example.org/alerts")]
     pub url: String,
 }

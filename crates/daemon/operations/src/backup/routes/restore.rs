@@ -16,8 +16,8 @@ pub(super) struct RestoreBackup {
     /// Name of the backup, repeated as confirmation.
     #[schema(max_length = 200)]
     confirm: String,
-    /// Passphrase of the backup's secrets. Without it they must be entered again, unless this daemon created the
-    /// archive.
+    /// Passphrase of the secrets in the backup, at most 1,024 characters. Without it the secrets must be entered again,
+    /// unless this daemon created the archive.
     #[serde(default)]
     #[schema(value_type = Option<String>, format = Password, max_length = 1024, write_only)]
     passphrase: Option<Secret>,

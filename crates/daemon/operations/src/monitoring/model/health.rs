@@ -21,15 +21,18 @@ pub struct ComponentView {
     /// Id: `api`, `db`, `workers`, `memory` or `ai`.
     #[schema(example = "db")]
     pub id: &'static str,
+    /// Display name, such as `Workers`.
     pub name: &'static str,
+    /// Health at the last check.
     pub status: HealthStatus,
     /// Last measured latency in milliseconds. For `api` and `ai` the 95th percentile of requests or model calls of the
     /// last five minutes, otherwise the duration of the check. 0 before the first measurement.
     pub latency: f64,
-    /// Problem and its remedy, or the reason why the status is `unknown`.
+    /// Problem and its remedy, or the reason why the status is `unknown`; omitted if healthy.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = String)]
     pub message: Option<String>,
+    /// Time of the check that produced this result.
     pub last_check: Timestamp,
 }
 
@@ -38,10 +41,13 @@ pub struct ComponentView {
 pub struct ComponentsView {
     /// Worst status of the components; `unknown` is ignored.
     pub overall: HealthStatus,
-    /// Uptime in seconds.
+    /// Time since the daemon started, in seconds.
     pub uptime: u64,
+    /// Version of the daemon.
     pub version: &'static str,
+    /// Components in a fixed order.
     pub components: Vec<ComponentView>,
+    /// Time when the components were checked, at most one second ago.
     pub last_check: Timestamp,
 }
 
