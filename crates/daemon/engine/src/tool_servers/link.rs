@@ -23,12 +23,15 @@ pub(super) const COMMAND_QUEUE_CAPACITY: usize = 64;
 pub enum ServerStatus {
     /// Its tools are not offered.
     Disabled,
-    /// No session; the next call connects.
+    /// Not connected; the next call connects.
     Disconnected,
+    /// A connection is being established.
     Connecting,
+    /// A session is open.
     Connected,
+    /// The session is being closed.
     Disconnecting,
-    /// The last attempt failed, or the server crashed.
+    /// The last connection attempt failed, or the session ended unexpectedly.
     Failed,
 }
 

@@ -27,7 +27,7 @@ struct RemoteTool {
     hints: ToolHints,
 }
 
-/// A tool that cannot be offered.
+/// Tool that cannot be offered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LeftOut {
     /// Name as received from the server.
@@ -39,9 +39,11 @@ pub struct LeftOut {
 /// Identity that a server reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ServerIdentity {
+    /// Name that the server reports.
     pub name: String,
+    /// Version of the server.
     pub version: String,
-    /// Version of the protocol, for example `2025-11-25`.
+    /// Version of the MCP protocol, for example `2025-11-25`.
     pub protocol_version: String,
 }
 

@@ -21,31 +21,38 @@ use super::model::Agent;
 use super::service::Agents;
 pub use bodies::{AgentFields, AgentView};
 
-/// An agent in the list.
+/// Summary of an agent.
 #[derive(Debug, Serialize, ToSchema)]
 struct AgentEntry {
     /// Equal to `svc_name`.
     name: String,
+    /// One to three roles; predefined names, `custom`, or free text.
     archetype: Vec<String>,
+    /// Name of the owner, used in the system prompt.
     user_name: String,
+    /// Machine name, unique among agents.
     svc_name: String,
     created_at: Timestamp,
 }
 
-/// All agents, oldest first.
+/// List of agents.
 #[derive(Debug, Serialize, ToSchema)]
 struct AgentListView {
+    /// All agents, oldest first.
     agents: Vec<AgentEntry>,
 }
 
+/// Confirmation that an agent was deleted.
 #[derive(Debug, Serialize, ToSchema)]
 struct AgentDeleted {
     /// Always `true`.
     deleted: bool,
 }
 
+/// Result of a name check.
 #[derive(Debug, Serialize, ToSchema)]
 struct AgentExists {
+    /// Whether an agent with this `svc_name` exists.
     exists: bool,
 }
 

@@ -15,15 +15,18 @@ use crate::agents::service::Agents;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct VersionsQuery {
+    /// Maximum number of versions to return, 1 to 200. Default: 50.
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<u32>,
+    /// Number of versions to skip. Default: 0.
     #[param(minimum = 0, default = 0)]
     offset: Option<u64>,
 }
 
-/// Versions, the newest first.
+/// Page of versions of an agent's instructions.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AgentVersionList {
+    /// Versions of this page, newest first.
     versions: Vec<AgentVersion>,
     /// Total number of retained versions, at most 200.
     total: u64,

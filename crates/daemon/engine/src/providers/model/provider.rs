@@ -22,8 +22,11 @@ pub enum ProviderStatus {
     Unconfigured,
     /// Configured, and not called since.
     Configured,
+    /// The last call or test succeeded.
     Ok,
+    /// The last call or test failed.
     Failing,
+    /// The last call or test was rejected by a rate limit.
     RateLimited,
 }
 

@@ -37,6 +37,7 @@ const FORBIDDEN_HEADERS: [&str; 13] = [
 /// Changes to the secrets of a tool; `None` clears one.
 pub(crate) type SecretChanges = Vec<(String, Option<Secret>)>;
 
+/// HTTP method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum HttpMethod {
