@@ -141,6 +141,9 @@ pub(super) fn new_secret(bytes: [u8; 32]) -> Secret {
     Secret::new(format!("{SECRET_PREFIX}{}", STANDARD.encode(bytes)))
 }
 
+/// Status of a webhook delivery: `received` (accepted; the webhook names no agent), `pending` (the turn has not
+/// started), `running` (or waiting for an approval), `success`, `failed`, `cancelled` or `interrupted` (the daemon
+/// ended during the turn).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = WebhookDeliveryStatus)]
