@@ -16,10 +16,11 @@ use crate::channels::store;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChannelStatus {
+    /// The channel is disabled.
     Off,
-    /// Receives messages; no delivery failed since the last success.
+    /// Enabled; the last delivery did not fail.
     Ready,
-    /// Receives messages over a connection held by a daemon.
+    /// Receives messages over a connection of a daemon that uses the same database.
     Connected,
     /// The last delivery failed or there is no connection; see `last_error`.
     Error,

@@ -16,7 +16,7 @@ use crate::devices::service::Devices;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct SocketQuery {
-    /// The token that the device received when it was paired.
+    /// Token that the device received when it was paired; required.
     #[param(value_type = Option<String>)]
     token: Option<Secret>,
 }
