@@ -59,7 +59,7 @@ pub(super) fn secret_scope(section: &str) -> String {
     format!("settings.{section}")
 }
 
-/// Partial update as received: an object whose fields are validated by the schema of the section.
+/// Partial update: an object whose fields are validated by the schema of the section.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
 #[schema(value_type = Object)]

@@ -25,9 +25,10 @@ pub(super) struct AvatarUpload {
     file: Vec<u8>,
 }
 
+/// Stored avatar.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AvatarView {
-    /// URL of the picture, which requires a credential.
+    /// Path of the picture; requests to it require a credential.
     avatar_url: String,
 }
 
