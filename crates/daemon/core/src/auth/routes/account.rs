@@ -158,7 +158,7 @@ pub(super) struct LoginView {
     page_secret: Option<String>,
     /// Always `session`.
     token_type: &'static str,
-    /// Lifetime of the session in seconds.
+    /// Lifetime of the session in seconds, from the setting `security.session_ttl_seconds`.
     expires_in: u64,
     /// Account that was logged in.
     user: UserView,
@@ -251,8 +251,8 @@ pub(super) async fn validate(State(auth): State<Auth>, request: Request) -> ApiR
 /// Result of a logout.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct LogoutView {
-    /// Whether a session ended. False if the credential is an API key, which is revoked with `DELETE
-    /// /api/auth/keys/{id}`.
+    /// Whether a session ended. False for an API key, which can be revoked with
+    /// `DELETE /api/auth/keys/{id}`.
     success: bool,
 }
 
