@@ -55,8 +55,9 @@ impl EditedInput {
             None => Ok(()),
             Some(_) => Err(ApiError::invalid(vec![FieldProblem {
                 field: "input".to_owned(),
-                message: "cannot be changed: what was asked for runs as it is; reject it, and give the agent a reason"
-                    .to_owned(),
+                message:
+                    "cannot be changed; an approved action runs exactly as shown. Reject it and give a reason instead"
+                        .to_owned(),
             }])),
         }
     }

@@ -236,7 +236,9 @@ pub(super) async fn truncate_messages(
         (Some(message), None) => Cut::After(message.into()),
         (None, Some(keep)) => Cut::KeepLast(keep),
         _ => {
-            return Err(ChatError::invalid("after_message_id", "give either after_message_id or keep_last").into());
+            return Err(
+                ChatError::invalid("after_message_id", "set exactly one of after_message_id and keep_last").into()
+            );
         }
     };
     Ok(Json(Truncated { removed: chat.truncate(&wanted.conversation_id.into(), cut).await? }))

@@ -42,11 +42,11 @@ impl SearchQuery {
     fn checked(self) -> Result<Search, Vec<FieldProblem>> {
         let mut problems = Problems::new();
         let page = Page::checked(self.limit, self.offset, LIMITS, &mut problems);
-        problems.require(!self.q.trim().is_empty(), "q", "must hold what to look for");
+        problems.require(!self.q.trim().is_empty(), "q", "must not be blank");
         let from = Timestamp::read_field("start_date", self.start_date.as_deref(), Edge::First, &mut problems);
         let until = Timestamp::read_field("end_date", self.end_date.as_deref(), Edge::Last, &mut problems);
         if let (Some(from), Some(until)) = (from, until) {
-            problems.require(from <= until, "end_date", "must not lie before start_date");
+            problems.require(from <= until, "end_date", "must not be before start_date");
         }
         problems.into_result()?;
         let mode = self.mode.unwrap_or_default();
