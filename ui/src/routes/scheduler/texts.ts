@@ -39,7 +39,7 @@ export const say = texts({
     cancelled: 'Cancelled',
     skipped: 'Skipped',
     timeout: 'Timed out',
-    next: 'Next:',
+    next: 'Next run:',
     last: 'Last run:',
     neverRan: 'Never run',
     runNow: 'Run now',
