@@ -116,9 +116,9 @@ impl Slots {
 /// Error in the composition of the daemon.
 #[derive(Debug, thiserror::Error)]
 pub enum SlotError {
-    #[error("composition error: nothing fills the slots {0}; this is a bug, please report it")]
+    #[error("composition error: no implementation is bound to the slots {0}; this is a bug, please report it")]
     Empty(String),
-    #[error("composition error: no slot takes {0}; this is a bug, please report it")]
+    #[error("composition error: no slot accepts {0}; this is a bug, please report it")]
     Unused(String),
 }
 
@@ -154,13 +154,16 @@ mod tests {
         let mut slots = Slots::default();
         let _: (Slot<dyn Listens>, Slot<dyn Forgotten>) = (slots.create(), slots.create());
         let refusal = slots.fill(vec![Binding::new::<dyn Listens>(Arc::new("a"))]).unwrap_err().to_string();
-        assert!(refusal.contains("nothing fills the slots dyn ") && refusal.contains("::Forgotten;"), "{refusal}");
+        assert!(
+            refusal.contains("no implementation is bound to the slots dyn ") && refusal.contains("::Forgotten;"),
+            "{refusal}"
+        );
     }
 
     #[test]
     fn fill_fails_with_name_of_implementation_without_slot() {
         let refusal =
             Slots::default().fill(vec![Binding::new::<dyn Forgotten>(Arc::new("a"))]).unwrap_err().to_string();
-        assert!(refusal.contains("no slot takes dyn ") && refusal.contains("::Forgotten;"), "{refusal}");
+        assert!(refusal.contains("no slot accepts dyn ") && refusal.contains("::Forgotten;"), "{refusal}");
     }
 }

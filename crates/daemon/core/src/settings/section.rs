@@ -108,7 +108,7 @@ fn check_change<S: Section>(mut fields: Map<String, Value>) -> CheckedChange {
     for WriteOnly { path, .. } in S::SECRETS {
         match overlay::take(&mut fields, path).map(serde_json::from_value) {
             Some(Ok(Patch::Set(SecretUpdate::Shown(SecretState { set: false })))) => {
-                let message = "is not cleared by {\"set\": false}; null clears it".to_owned();
+                let message = "cannot be cleared with {\"set\": false}; use null".to_owned();
                 problems.push(FieldProblem { field: (*path).to_owned(), message });
             }
             Some(Ok(secret)) => secrets.push((*path, secret)),

@@ -118,7 +118,7 @@ impl Section for EmailSettings {
         for (field, is_missing) in
             [("smtp_host", self.smtp_host.is_none()), ("from_address", self.from_address.is_none())]
         {
-            problems.require(!self.enabled || !is_missing, field, "is needed when email is enabled");
+            problems.require(!self.enabled || !is_missing, field, "is required when email is enabled");
         }
     }
 }

@@ -143,13 +143,13 @@ fn delivery_problem(text: &str) -> Option<String> {
     };
     match text.split_once(':') {
         Some(("push", "")) => None,
-        Some(("push", _)) => Some("must be `push:` alone, for every device".to_owned()),
+        Some(("push", _)) => Some("must be `push:` without a target; it notifies all devices".to_owned()),
         Some(("email", address)) if is_email_address(address) => None,
         Some(("email", _)) => Some("must have an address such as name@example.org after `email:`".to_owned()),
         Some((platform, channel)) if CHANNEL_PLATFORMS.contains(&platform) => {
             let is_channel = (1..=MAX_CHANNEL).contains(&channel.len())
                 && !channel.chars().any(|c| c.is_whitespace() || c.is_control());
-            (!is_channel).then(|| format!("must have a channel of {platform} after the colon, without spaces"))
+            (!is_channel).then(|| format!("must have a {platform} channel without spaces after the colon"))
         }
         _ => Some(form()),
     }

@@ -92,7 +92,7 @@ impl Section for ProfileSettings {
         problems.require(
             self.avatar_url.as_deref().is_none_or(avatar::is_valid_url),
             "avatar_url",
-            "must be null, the address that POST /api/settings/avatar answered, or an http(s) address",
+            "must be null, the URL that POST /api/settings/avatar returned, or an http(s) URL",
         );
     }
 }

@@ -131,12 +131,12 @@ impl Section for SecuritySettings {
         SafetySetting {
             path: "approval_ttl_seconds",
             strength: Strength::LowerIsStronger,
-            effect: "An approval can be given for longer.",
+            effect: "Approval requests stay open for longer.",
         },
         SafetySetting {
             path: "after_untrusted_text",
             strength: Strength::Ranked(&[&["ask"], &["allow"]]),
-            effect: "Agents act on text from web pages and tool servers without asking.",
+            effect: "Agents act on text from web pages and tool servers without approval.",
         },
     ];
     type Patch = SecurityPatch;

@@ -91,7 +91,7 @@ impl<S: Send + Sync> FromRequest<S> for Picture {
                 continue;
             }
             if picture.is_some() {
-                return Err(SettingsError::field("file", "must be given once; there is one picture").into());
+                return Err(SettingsError::field("file", "must occur only once").into());
             }
             let mut bytes = Vec::new();
             while let Some(chunk) = field.chunk().await.map_err(|error| multipart_error(&error))? {
