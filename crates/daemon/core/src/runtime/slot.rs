@@ -2,8 +2,8 @@
 //!
 //! Domains depend downward only. A lower domain calls upward through a trait that it defines: its constructor takes a
 //! [`Slot`] of that trait, and domains that are composed later bring implementations as [`Binding`]s. [`Slots::fill`]
-//! connects both once, when all services exist. The start fails if a slot has no implementation, or an
-//! implementation no slot.
+//! connects both once, when all services exist. The start fails if a slot has no implementation, or an implementation
+//! has no slot.
 
 use std::any::{Any, type_name};
 use std::sync::{Arc, OnceLock};
