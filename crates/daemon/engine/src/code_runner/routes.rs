@@ -169,7 +169,7 @@ fn unusable_paths(state: &CodeRunnerRoutes, change: &PartialObject) -> Vec<Field
             continue;
         };
         if let Some(problem) = state.runner.path_problem(Path::new(path)) {
-            let message = format!("must be a folder that exists and may be opened to code: {problem}");
+            let message = format!("must be an existing folder that can be shared with code: {problem}");
             problems.push(FieldProblem { field: format!("writable_paths[{index}]"), message });
         }
     }

@@ -184,7 +184,7 @@ impl Link {
                 && let (Some(failure), Some((at, retry_at))) = (&state.failure, state.retry_at)
                 && at > Instant::now()
             {
-                let message = format!("{}; it is tried again at {retry_at}", failure.message);
+                let message = format!("{}; next attempt at {retry_at}", failure.message);
                 return Err(ToolServerError::Failed(Failure { message, ..Failure::clone(failure) }));
             }
             state.failed_attempts
@@ -216,7 +216,7 @@ impl Link {
 fn disconnected() -> Failure {
     Failure {
         code: "tool_server_not_connected",
-        message: "the tool server was disconnected before it was connected".to_owned(),
+        message: "the tool server was disconnected before the connection was established".to_owned(),
         is_local: false,
         diagnosis: String::new(),
     }

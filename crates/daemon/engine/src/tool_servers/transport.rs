@@ -168,7 +168,7 @@ impl StdioTransport {
         problems.require(
             is_command,
             "command",
-            "is required: the name of a program that is installed on this machine, or its absolute path; arguments go into `args`",
+            "is required: the name of an installed program, or its absolute path; put arguments into `args`",
         );
         problems.require(self.args.len() <= MAX_ARGUMENTS, "args", format!("must be at most {MAX_ARGUMENTS}"));
         for (index, argument) in self.args.iter().enumerate() {
@@ -227,27 +227,27 @@ impl HttpTransport {
 
 fn check_url(text: &str) -> Result<(), String> {
     if text.is_empty() || text.len() > MAX_URL_BYTES {
-        return Err(format!("is required: an http or https address of at most {MAX_URL_BYTES} bytes"));
+        return Err(format!("is required: an http or https URL of at most {MAX_URL_BYTES} bytes"));
     }
     let url = Url::parse(text).map_err(|error| format!("is not valid: {error}"))?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
         return Err("must begin with http:// or https://".to_owned());
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("must not hold a user or password; give them as a header".to_owned());
+        return Err("must not contain a user name or password; send them as a header".to_owned());
     }
     Ok(())
 }
 
 fn check_header(name: &str, value: &str) -> Option<&'static str> {
     if HeaderName::try_from(name).is_err() {
-        return Some("must be the name of a header");
+        return Some("must be a valid header name");
     }
     if FORBIDDEN_HEADERS.contains(&name) || name.starts_with("mcp-param-") {
-        return Some("is set by the protocol itself");
+        return Some("is set by the protocol and cannot be changed");
     }
     let fits = !value.is_empty() && value.len() <= MAX_HEADER_BYTES && HeaderValue::from_str(value).is_ok();
-    (!fits).then_some("must be the value of a header: 1 to 8192 bytes in one line")
+    (!fits).then_some("must be a valid header value of 1 to 8192 bytes")
 }
 
 /// Returns the names of variables or headers for display; those in `missing` have no value.

@@ -177,7 +177,7 @@ async fn unusual_results_are_converted_to_readable_text() {
     }
     for (tool, part) in [
         ("nothing", "no content"),
-        ("silent_error", "gave no reason"),
+        ("silent_error", "without giving a reason"),
         ("structured_error", "out of paper"),
         ("picture_error", "[image, image/png"),
     ] {

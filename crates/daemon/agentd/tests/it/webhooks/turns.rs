@@ -161,7 +161,7 @@ async fn read_tools_are_offered_and_named_tools_require_approval() {
     let first = offered(&talk.vendor.requests()[0].body);
     assert!(first.contains(&"look".to_owned()) && !first.contains(&"act".to_owned()), "{first:?}");
     let refused = talk.vendor.requests()[1].body["messages"].to_string();
-    assert!(refused.contains("there is no such tool"), "{refused}");
+    assert!(refused.contains("unknown tool"), "{refused}");
 
     app.put(&ci.path()).json(&json!({"tools": ["act"]})).send().await.expect_status(200);
     let asking = ci.send(app, &build()).await;
@@ -188,7 +188,7 @@ async fn read_tools_are_offered_and_named_tools_require_approval() {
     app.run_workers().await;
     assert_eq!(ci.wait_until_ended(app, &burning).await["status"], "success");
     let refused = talk.vendor.requests()[5].body["messages"].to_string();
-    assert!(refused.contains("there is no such tool"), "{refused}");
+    assert!(refused.contains("unknown tool"), "{refused}");
 }
 
 #[tokio::test]

@@ -159,7 +159,7 @@ impl AgentProfile {
         tools
             .map(|(index, _)| FieldProblem {
                 field: format!("profile.tools[{index}]"),
-                message: format!("must be the whole name of a tool: 1 to {MAX_TOOL_NAME} letters, digits, `_` or `-`"),
+                message: format!("must be a complete tool name: 1 to {MAX_TOOL_NAME} letters, digits, `_` or `-`"),
             })
             .collect()
     }

@@ -215,7 +215,7 @@ pub struct Reply {
 
 /// Error of a session that ended without an answer, as in its `error` event.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the model gave no answer: {message}")]
+#[error("the model did not answer: {message}")]
 pub struct NoAnswer {
     pub code: String,
     pub message: String,

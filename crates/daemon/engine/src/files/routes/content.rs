@@ -59,7 +59,7 @@ fn expected(headers: &HeaderMap) -> Expected {
         (status = 304, description = "The file has the version of `If-None-Match`"),
         (status = 404, body = ErrorBody, description = "`agent_not_found`; `file_not_found`"),
         (status = 409, body = ErrorBody, description = "`is_directory`; `not_a_directory`; `is_link`: links are not \
-            followed; `not_a_file`: a device, a pipe, or a file with several names"),
+            followed; `not_a_file`: a device, a pipe, or a file with several hard links"),
         (status = 416, body = ErrorBody, description = "`range_not_satisfiable`: the range starts after the end")))]
 pub(super) async fn read_agent_file(
     State(files): State<Files>,

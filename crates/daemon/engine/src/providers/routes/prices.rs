@@ -132,7 +132,7 @@ impl PriceFields {
             None => None,
             Some(Ok(day)) => Some(day),
             Some(Err(_)) => {
-                problems.add("as_of", "must be a day such as 2026-01-31");
+                problems.add("as_of", "must be a date such as 2026-01-31");
                 None
             }
         };
@@ -165,7 +165,7 @@ impl PriceUpdate {
                 problems.add(format!("prices[{index}].{}", problem.field), problem.message);
             }
             if let Some(other) = prices.iter().position(|other| other.has_same_key(&price)) {
-                let message = format!("is named twice, by prices[{other}] too");
+                let message = format!("is a duplicate of prices[{other}]");
                 problems.add(format!("prices[{index}].model"), message);
             }
             prices.push(price);
