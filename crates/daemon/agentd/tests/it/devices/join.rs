@@ -175,7 +175,7 @@ async fn wrong_code_and_wrong_address_are_reported() {
     let folder = folder.path();
     let url = format!("http://{}", process.address);
     assert_eq!(Machine::start(folder, &["join", &url, "000000"]).exit_code().await, Some(1));
-    assert!(output(folder).contains("The code is wrong"), "{}", output(folder));
+    assert!(output(folder).contains("the pairing code is wrong"), "{}", output(folder));
     assert_eq!(Machine::start(folder, &["join", "http://127.0.0.1:9", "000000"]).exit_code().await, Some(1));
     assert!(output(folder).contains("no daemon responds at"), "{}", output(folder));
     assert_eq!(Machine::start(folder, &["run"]).exit_code().await, Some(1));

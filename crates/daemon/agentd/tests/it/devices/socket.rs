@@ -190,7 +190,7 @@ async fn shutdown_is_announced_to_devices() {
     let device = pair(&app, "laptop").await;
     let mut socket = Socket::open(&app, &device).await;
     let (closed, ()) = tokio::join!(socket.close_frame(), app.stop());
-    assert_eq!((closed.code, closed.reason.as_str()), (CloseCode::Away, "the daemon is going down"));
+    assert_eq!((closed.code, closed.reason.as_str()), (CloseCode::Away, "the daemon is shutting down"));
     app.try_start().await.expect("the daemon restarts");
     assert_eq!(listed_device(&app, &device.id).await["connected"], false);
     Socket::open(&app, &device).await;

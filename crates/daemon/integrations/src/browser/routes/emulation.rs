@@ -84,11 +84,11 @@ impl Device {
             || self.is_mobile.is_some()
             || self.user_agent.is_some();
         if let Some(preset) = self.preset {
-            problems.require(!is_own, "preset", "is a whole device; leave the other fields out, or leave it out");
+            problems.require(!is_own, "preset", "cannot be combined with other fields");
             problems.into_result().map_err(ApiError::invalid)?;
             return Ok(preset.preset().map(Preset::emulation).unwrap_or_default());
         }
-        problems.require(self.viewport.is_some(), "viewport", "is required where no `preset` is named");
+        problems.require(self.viewport.is_some(), "viewport", "is required without `preset`");
         problems.into_result().map_err(ApiError::invalid)?;
         Ok(Emulation {
             viewport: self.viewport.map(|viewport| (viewport.width, viewport.height)),

@@ -26,7 +26,7 @@ pub(crate) const LIMITS: Limits = Limits {
     senders: 10_000,
     queue: QUEUE,
     max_waiting: 10_000,
-    queue_is_full: "too many messages wait for their agents",
+    queue_is_full: "too many messages are waiting for agents",
 };
 
 /// Retention of answered messages, which also detect repeated deliveries.

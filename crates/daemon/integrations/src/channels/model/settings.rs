@@ -74,14 +74,13 @@ impl ChannelRules {
         problems.require(
             self.agent_id.as_deref().is_none_or(is_agent_name),
             &field("agent_id"),
-            "must be an agent's id or svc_name: lower-case letters, digits, `-` and `_`, at most 63",
+            "must be an agent id or `svc_name`: at most 63 lower-case letters, digits, `-` and `_`",
         );
         problems.require(self.api_base_url.as_deref().is_none_or(is_base_url), &field("api_base_url"), BASE_URL);
         for (index, sender) in self.allowed_senders.iter().enumerate() {
             let is_sender = (1..=MAX_SENDER_BYTES).contains(&sender.len())
                 && !sender.chars().any(|c| c.is_whitespace() || c.is_control());
-            let message =
-                format!("must be a sender's id on the platform, without spaces, at most {MAX_SENDER_BYTES} bytes");
+            let message = format!("must be a sender id on the platform: 1 to {MAX_SENDER_BYTES} bytes without spaces");
             problems.require(is_sender, &field(&format!("allowed_senders[{index}]")), message);
         }
         for (index, tool) in self.tools.iter().enumerate() {
@@ -90,7 +89,7 @@ impl ChannelRules {
             problems.require(
                 (1..=MAX_TOOL_NAME_BYTES).contains(&tool.len()) && name.bytes().all(is_plain),
                 &field(&format!("tools[{index}]")),
-                "must be the name of a tool: letters, digits, `-`, `_`, `.`, and `*` only at the end",
+                "must be a tool name: letters, digits, `-`, `_`, `.`, and `*` only at the end",
             );
         }
     }
@@ -294,7 +293,7 @@ macro_rules! platform_safety {
             SafetySetting {
                 path: concat!($platform, ".tools"),
                 strength: Strength::Permissions,
-                effect: "Messages may set the added tools to work.",
+                effect: "Messages may use the added tools.",
             },
         )*]
     };
@@ -373,16 +372,21 @@ impl Section for ChannelSettings {
         }
         for (field, credential) in self.required_credentials() {
             let is_set = credential.is_some_and(|state| state.set);
-            problems.require(is_set, field, "must be set before the mode is `connect` and the channel is turned on");
+            problems.require(is_set, field, "is required while the channel is enabled with the mode `connect`");
         }
         let mut require = |field: &str, value: &Option<String>, holds: fn(&str) -> bool, message: &str| {
             problems.require(value.as_deref().is_none_or(holds), field, message);
         };
-        require("discord.application_id", &self.discord.application_id, is_number, "must be the application's number");
+        require(
+            "discord.application_id",
+            &self.discord.application_id,
+            is_number,
+            "must be the application id, a number",
+        );
         require("discord.public_key", &self.discord.public_key, is_key, "must be 64 hexadecimal characters");
         require("whatsapp.phone_number_id", &self.whatsapp.phone_number_id, is_number, "must be a number");
-        require("teams.app_id", &self.teams.app_id, is_id, "must be the application's id, such as a UUID");
-        require("teams.tenant_id", &self.teams.tenant_id, is_id, "must be the tenant's id or its domain");
+        require("teams.app_id", &self.teams.app_id, is_id, "must be an application id, such as a UUID");
+        require("teams.tenant_id", &self.teams.tenant_id, is_id, "must be a tenant id or domain");
         for (field, value) in [
             ("teams.login_base_url", &self.teams.login_base_url),
             ("teams.keys_url", &self.teams.keys_url),
@@ -413,7 +417,7 @@ fn is_word(text: &str) -> bool {
 }
 
 /// Message for an invalid base URL.
-const BASE_URL: &str = "must be an http(s) address without a user, a query or a fragment";
+const BASE_URL: &str = "must be an http(s) URL without user, query or fragment";
 
 fn is_base_url(text: &str) -> bool {
     let Ok(url) = Url::parse(text) else { return false };

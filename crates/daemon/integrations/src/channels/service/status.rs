@@ -112,9 +112,8 @@ impl Channels {
     pub async fn register(&self, platform: Platform) -> Result<String, ChannelError> {
         self.0.dependencies.settings.refresh().await?;
         let channel = self.channel(platform).await?.ok_or(ChannelError::Off)?;
-        let url = Url::parse(&self.webhook_url(platform)).map_err(|_| {
-            SendError::NotSetUp("the daemon does not know its own address; set SVC_BASE_URL".to_owned())
-        })?;
+        let url = Url::parse(&self.webhook_url(platform))
+            .map_err(|_| SendError::NotSetUp("the public URL of the daemon is unknown; set SVC_BASE_URL".to_owned()))?;
         Ok(channel.adapter.register(&url).await?)
     }
 }

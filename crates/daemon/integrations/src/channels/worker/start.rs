@@ -72,7 +72,7 @@ impl ItemHandler for StartTurns {
             return Ok(run_command(channels, lease, message, command).await?);
         }
         let off =
-            || Failure::permanent(FinalStatus::Dropped, "the channel was switched off before the message was answered");
+            || Failure::permanent(FinalStatus::Dropped, "the channel was disabled before the message was answered");
         let channel = channels.channel(message.platform).await?.ok_or_else(off)?;
         if !is_first {
             return Err(wait_for_earlier());
@@ -81,7 +81,7 @@ impl ItemHandler for StartTurns {
             match channels.join_album(&message).await? {
                 Album::Joined(joined) => message = *joined,
                 Album::Incomplete(wait) => {
-                    return Err(Failure::retry_after(wait, "further parts of the album may come"));
+                    return Err(Failure::retry_after(wait, "more parts of the album may arrive"));
                 }
                 Album::Unaddressed => return self.complete(lease).await,
             }
@@ -120,7 +120,7 @@ impl ItemHandler for StartTurns {
         tx.complete(lease).await?;
         store::update_ended(tx, message_id, FinalStatus::Failed, Some(error)).await?;
         let details = MessageDetails::new(message.reply_to.clone());
-        let reply_text = "I could not answer that; the owner finds the reason in the log.";
+        let reply_text = "I could not answer this message. The owner can find the reason in the log.";
         tracing::warn!(message = %message_id, error, "chat platform message failed");
         self.0.send_in(tx, message.platform, &details, reply_text, format!("channel:{message_id}"), None).await
     }

@@ -54,7 +54,7 @@ pub(super) async fn connect_device(
         ApiError::new(
             StatusCode::BAD_REQUEST,
             "not_a_websocket",
-            "This address is a WebSocket (RFC 6455, version 13); connect with a WebSocket client",
+            "this endpoint requires a WebSocket connection (RFC 6455, version 13); use a WebSocket client",
         )
     })?;
     let upgrade = upgrade.max_message_size(MAX_FRAME_BYTES).max_frame_size(MAX_FRAME_BYTES);

@@ -57,7 +57,7 @@ fn explain(error: &ChatError) -> (&'static str, String) {
     let sentence = match error.kind() {
         ErrorKind::Internal => {
             tracing::error!(error = error as &dyn std::error::Error, "failed to send device message");
-            "something went wrong inside the daemon; its log explains it".to_owned()
+            "internal error; see the log of the daemon".to_owned()
         }
         ErrorKind::Invalid(fields) if !fields.is_empty() => {
             let fields: Vec<String> =
