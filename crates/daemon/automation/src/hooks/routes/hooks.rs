@@ -229,7 +229,7 @@ pub(super) async fn update_hook(
     if let Some(wanted) = fields.hook_type {
         let mut problems = Problems::new();
         let has = hooks.get(&id).await?.hook_type;
-        problems.require(has == wanted, "hook_type", "cannot be changed; make another hook");
+        problems.require(has == wanted, "hook_type", "cannot be changed; create another hook");
         problems.into_result().map_err(ApiError::invalid)?;
     }
     Ok(Json(HookView::from(&hooks.update(id, fields.into()).await?)))
