@@ -115,7 +115,7 @@ impl ApiError {
         let mut api_error = Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal_error",
-            format!("Something went wrong inside the daemon; its log explains it under {error_id}"),
+            format!("Internal error; see {error_id} in the daemon's log"),
         );
         api_error.body.error_id = Some(error_id);
         api_error

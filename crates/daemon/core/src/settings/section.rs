@@ -333,7 +333,7 @@ mod tests {
             "timezone: must be the IANA",
             "email: must be an address",
             "display_name: must be a string, not null",
-            "nmae: is not known here; known are: ",
+            "nmae: is unknown; known fields: ",
         ] {
             assert!(found.contains(part), "{part} in {found}");
         }

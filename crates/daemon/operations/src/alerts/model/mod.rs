@@ -112,7 +112,7 @@ impl Delivery {
         let wanted = match self.kind {
             AlertDeliveryType::Webhook => "must be an http(s) url",
             AlertDeliveryType::Email => {
-                "must be an address such as name@example.org, or empty for the one in the profile"
+                "must be an address such as name@example.org, or empty to use the address in the profile"
             }
             AlertDeliveryType::Channel => "must be <platform>:<channel>, such as slack:#alerts, or push:",
         };
@@ -226,20 +226,20 @@ impl Alert {
     fn check(&self, has_threshold: bool, problems: &mut Problems) {
         problems.require(!self.name.is_empty(), "name", "is required and must not be blank");
         let characters = self.name.chars().count();
-        problems.require(characters <= MAX_NAME_CHARACTERS, "name", "has 200 characters at most");
+        problems.require(characters <= MAX_NAME_CHARACTERS, "name", "must have at most 200 characters");
         let is_clean = !self.name.chars().any(char::is_control);
         problems.require(is_clean, "name", "must not contain control characters");
         problems.require(self.threshold.is_finite(), "threshold", "must be a number");
         let is_period = (1..=MAX_PERIOD_MINUTES).contains(&self.period_minutes);
-        problems.require(is_period, "period_minutes", "is between 1 and 1,440 (a day)");
-        problems.require(self.for_minutes <= MAX_FOR_MINUTES, "for_minutes", "is between 0 and 1,440 (a day)");
+        problems.require(is_period, "period_minutes", "must be between 1 and 1,440 (one day)");
+        problems.require(self.for_minutes <= MAX_FOR_MINUTES, "for_minutes", "must be between 0 and 1,440 (one day)");
         let is_every = self.notify_every_minutes <= MAX_NOTIFY_EVERY_MINUTES;
-        problems.require(is_every, "notify_every_minutes", "is between 0 (once) and 10,080 (a week)");
+        problems.require(is_every, "notify_every_minutes", "must be between 0 (no repeats) and 10,080 (one week)");
         match CompiledCondition::check(&self.condition) {
             Ok(condition) => problems.require(
                 has_threshold || !condition.names(Figure::Threshold),
                 "threshold",
-                "is required, because the condition names it",
+                "is required because the condition uses it",
             ),
             Err(error) => problems.add("condition", error.to_string()),
         }

@@ -77,7 +77,7 @@ pub(crate) fn rate_requests(recorded: &Recorded) -> ComponentHealth {
     let rate = error_rate(recorded).filter(|_| recorded.latency.count() >= MIN_REQUESTS).unwrap_or(0.0);
     let failed = || {
         let share = percent(rate);
-        format!("{share} of the requests of the last five minutes failed inside the daemon; its log says why")
+        format!("{share} of the requests of the last five minutes failed with an internal error; see the daemon's log")
     };
     if rate >= UNHEALTHY_ERROR_RATE {
         ComponentHealth::unhealthy(failed())
@@ -101,7 +101,7 @@ pub(crate) fn rate_calls(calls: &[(String, Recorded)]) -> Option<ComponentHealth
         failing.map(|(provider, recorded)| format!("{provider} ({} failed)", recorded.errors)).collect();
     let share = percent(rate);
     let message = format!(
-        "{share} of the calls of the last five minutes failed: {}; GET /api/providers says why",
+        "{share} of the model calls of the last five minutes failed: {}; see GET /api/providers for the reasons",
         failing.join(", ")
     );
     Some(if all.errors >= all.latency.count() {
@@ -128,7 +128,7 @@ pub(crate) fn rate_workers(workers: &[WorkerState]) -> ComponentHealth {
     if wrong.is_empty() {
         return ComponentHealth::healthy();
     }
-    ComponentHealth::degraded(format!("{}; the daemon's log says why", wrong.join(", ")))
+    ComponentHealth::degraded(format!("{}; see the daemon's log", wrong.join(", ")))
 }
 
 /// Returns the duration in milliseconds, rounded to microseconds.
