@@ -10,7 +10,7 @@ use serde::Serialize;
 pub struct FieldProblem {
     /// Dotted path of the field, such as `schedule.timezone` or `jobs[2]`.
     pub field: String,
-    /// What is wrong with the value, as a continuation of the name: `must be between 1 and 200`.
+    /// Problem of the value, written as a continuation of the field name, such as `must be between 1 and 200`.
     pub message: String,
 }
 

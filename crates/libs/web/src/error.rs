@@ -180,7 +180,7 @@ impl IntoResponse for ApiError {
             response.headers_mut().append(SET_COOKIE, cookie);
         }
         if let Some(after) = self.retry_after {
-            // Whole seconds, rounded up, so that a client that waits as told is not too early.
+            // Rounded up to whole seconds, so that a client that waits exactly this long is not too early.
             let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
         }

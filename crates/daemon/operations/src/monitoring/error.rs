@@ -60,7 +60,7 @@ impl DomainError for MonitoringError {
     }
 }
 
-/// Reason for a 503 response. `Display` says what the daemon waits for and what the operator can do.
+/// Reason for a 503 response. `Display` names the cause and what the client or the operator can do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotReady {
     #[error("The daemon is starting or migrating its database; retry shortly")]

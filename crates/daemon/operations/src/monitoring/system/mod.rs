@@ -23,7 +23,7 @@ use proc::CpuTime;
 
 /// Minimum interval between two samples; within it the last result is returned.
 const MIN_SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum interval between two samples; a longer one says too little about the present.
+/// Maximum interval between two samples; a longer one does not represent the current load.
 const MAX_SAMPLE_INTERVAL: Duration = Duration::from_secs(60);
 /// Interval between two samples if the last one is too old.
 const SAMPLE_DELAY: Duration = Duration::from_millis(100);
@@ -275,7 +275,7 @@ fn sample_cpu(last: Option<CpuSample>) -> Option<CpuSample> {
 }
 
 /// Returns the utilization between two samples; `None` if they are not comparable.
-#[allow(clippy::cast_precision_loss, reason = "a figure for people")]
+#[allow(clippy::cast_precision_loss, reason = "the value is only displayed")]
 fn busy_percent(before: CpuUsage, now: CpuUsage, elapsed: Duration) -> Option<f64> {
     let share = match (before, now) {
         (CpuUsage::Quota { micros: before, .. }, CpuUsage::Quota { micros, cores }) => {
@@ -293,7 +293,7 @@ fn round_to_hundredths(figure: f64) -> f64 {
     (figure * 100.0).round() / 100.0
 }
 
-#[allow(clippy::cast_precision_loss, reason = "a figure for people")]
+#[allow(clippy::cast_precision_loss, reason = "the value is only displayed")]
 fn percent(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| round_to_hundredths(part as f64 / whole as f64 * 100.0))
 }
