@@ -246,7 +246,7 @@ async fn disabled_webhook_starts_no_turn() {
     app.run_workers().await;
     let cancelled = ci.delivery(app, &off).await;
     assert_eq!(cancelled["status"], "cancelled");
-    assert!(cancelled["error"].as_str().unwrap().contains("switched off"), "{cancelled}");
+    assert!(cancelled["error"].as_str().unwrap().contains("was disabled"), "{cancelled}");
     assert_eq!(ci.delivery(app, &nobody).await["status"], "cancelled");
     let change = json!({"enabled": true, "agent_id": null});
     app.put(&ci.path()).json(&change).send().await.expect_status(200);
