@@ -58,7 +58,7 @@ impl From<Progress> for SetupStatus {
 
 /// Get setup status
 #[utoipa::path(post, path = "/api/setup/status", operation_id = "setup_status", tag = "setup",
-    responses((status = 200, description = "Every step", body = SetupStatus)))]
+    responses((status = 200, description = "Progress of the setup", body = SetupStatus)))]
 async fn setup_status(State(setup): State<Setup>) -> ApiResult<Json<SetupStatus>> {
     Ok(Json(setup.progress().await?.into()))
 }
@@ -70,9 +70,9 @@ async fn setup_status(State(setup): State<Setup>) -> ApiResult<Json<SetupStatus>
     request_body = RegisterRequest,
     params(IdempotencyKey),
     responses(
-        (status = 403, description = "A page of another origin asked for a cookie, or one came without `X-Svc-Csrf`", body = ErrorBody),
-        (status = 201, description = "The account, logged in", body = RegisteredUser),
-        (status = 409, description = "An account exists already", body = ErrorBody),
+        (status = 403, description = "Cookie requested by a page of another origin, or a session cookie sent without `X-Svc-Csrf`", body = ErrorBody),
+        (status = 201, description = "Created account with its session", body = RegisteredUser),
+        (status = 409, description = "An account already exists", body = ErrorBody),
     ))]
 async fn setup_account(
     State(setup): State<Setup>,
@@ -126,7 +126,7 @@ impl Validate<Setup> for SetupProvider {
 #[utoipa::path(post, path = "/api/setup/provider", operation_id = "setup_provider", tag = "setup",
     request_body = SetupProvider,
     responses(
-        (status = 200, description = "Every step", body = SetupStatus),
+        (status = 200, description = "Progress of the setup", body = SetupStatus),
     ))]
 async fn setup_provider(
     State(setup): State<Setup>,
@@ -143,8 +143,8 @@ async fn setup_provider(
     request_body = AgentFields,
     params(IdempotencyKey),
     responses(
-        (status = 201, description = "The agent", body = AgentView),
-        (status = 409, description = "The svc_name is taken", body = ErrorBody),
+        (status = 201, description = "Created agent", body = AgentView),
+        (status = 409, description = "The `svc_name` is already used", body = ErrorBody),
     ))]
 async fn setup_agent(
     State(setup): State<Setup>,
@@ -171,7 +171,7 @@ struct SetupComplete {
     request_body = SetupComplete,
     params(IdempotencyKey),
     responses(
-        (status = 200, description = "The key, shown once", body = CreatedKey),
+        (status = 200, description = "Created key, returned only once", body = CreatedKey),
         (status = 409, description = "A key already exists", body = ErrorBody),
     ))]
 async fn setup_complete(

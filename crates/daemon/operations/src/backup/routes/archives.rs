@@ -25,7 +25,7 @@ use crate::backup::service::Unreadable;
     get, path = "/api/backups", tag = "backups",
     responses(
         (status = 200, body = BackupListView),
-        (status = 403, body = ErrorBody, description = "`insufficient_scope`: the key may only read"),
+        (status = 403, body = ErrorBody, description = "`insufficient_scope`: the API key is read-only"),
     ),
 )]
 pub(super) async fn list_backups(State(backups): State<Backups>) -> Answer<BackupListView> {

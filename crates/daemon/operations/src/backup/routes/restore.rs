@@ -50,7 +50,7 @@ pub(super) async fn restore_backup(
     get, path = "/api/backups/work", tag = "backups",
     responses(
         (status = 200, body = WorkAnswer),
-        (status = 403, body = ErrorBody, description = "`insufficient_scope`: the key may only read"),
+        (status = 403, body = ErrorBody, description = "`insufficient_scope`: the API key is read-only"),
     ),
 )]
 pub(super) async fn get_backup_work(State(backups): State<Backups>) -> Answer<WorkAnswer> {
