@@ -101,7 +101,7 @@ impl Transport {
             Self::Http(_) => check_header(name, "value"),
         };
         let mut problems = Problems::new();
-        problems.require(names.len() <= max_names, field, format!("must be at most {max_names}"));
+        problems.require(names.len() <= max_names, field, format!("must have at most {max_names} entries"));
         for name in names {
             if let Some(problem) = check(name) {
                 problems.add(format!("{field}.{}", name.chars().take(64).collect::<String>()), problem);
@@ -170,15 +170,19 @@ impl StdioTransport {
             "command",
             "is required: the name of an installed program, or its absolute path; put arguments into `args`",
         );
-        problems.require(self.args.len() <= MAX_ARGUMENTS, "args", format!("must be at most {MAX_ARGUMENTS}"));
+        problems.require(
+            self.args.len() <= MAX_ARGUMENTS,
+            "args",
+            format!("must have at most {MAX_ARGUMENTS} entries"),
+        );
         for (index, argument) in self.args.iter().enumerate() {
             let fits = argument.len() <= MAX_ARGUMENT_BYTES && !argument.contains('\0');
             let message = format!("must be at most {MAX_ARGUMENT_BYTES} bytes without NUL characters");
             problems.require(fits, &format!("args[{index}]"), message);
         }
-        problems.require(self.env.len() <= MAX_VARIABLES, "env", format!("must be at most {MAX_VARIABLES}"));
+        problems.require(self.env.len() <= MAX_VARIABLES, "env", format!("must have at most {MAX_VARIABLES} entries"));
         for (field, paths) in [("readable_paths", &self.readable_paths), ("writable_paths", &self.writable_paths)] {
-            problems.require(paths.len() <= MAX_PATHS, field, format!("must be at most {MAX_PATHS}"));
+            problems.require(paths.len() <= MAX_PATHS, field, format!("must have at most {MAX_PATHS} entries"));
             for (index, path) in paths.iter().enumerate() {
                 let parts = Path::new(path).components();
                 let is_plain = path.len() <= MAX_COMMAND_BYTES && is_line(path) && path.starts_with('/');
@@ -217,7 +221,11 @@ impl HttpTransport {
         let mut writes =
             secrets::apply(Kind::Header, &mut self.headers, headers, is_destination_changed, check_header, problems);
         writes.extend(url_secrets);
-        problems.require(self.headers.len() <= MAX_HEADERS, "headers", format!("must be at most {MAX_HEADERS}"));
+        problems.require(
+            self.headers.len() <= MAX_HEADERS,
+            "headers",
+            format!("must have at most {MAX_HEADERS} entries"),
+        );
         if let Err(problem) = check_url(&self.url) {
             problems.add("url", problem);
         }

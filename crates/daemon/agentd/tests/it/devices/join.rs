@@ -137,7 +137,7 @@ async fn machine_joins_works_reconnects_and_is_removed() {
     );
     assert_eq!(token_text(&events), "Done.");
     assert!(output(folder).contains(r"→ shell: echo seen >> file\ncat file; exit 3"), "{}", output(folder));
-    assert!(output(folder).contains("ended with code 3"), "{}", output(folder));
+    assert!(output(folder).contains("exited with code 3"), "{}", output(folder));
     let token = {
         let state = std::fs::read_to_string(folder.join("state/device.json")).expect("the state");
         let state: Value = serde_json::from_str(&state).expect("JSON");

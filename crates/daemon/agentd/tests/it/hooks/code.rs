@@ -71,7 +71,7 @@ async fn printed_output_is_stored_for_every_outcome() {
     let app = app_without_sandbox().await;
     let ends = [
         ("print('before', 'ü')\nraise ValueError('no')", "error", "ValueError: no"),
-        ("print('before ü')\nimport sys\nsys.exit(3)", "error", "the program ended with code 3"),
+        ("print('before ü')\nimport sys\nsys.exit(3)", "error", "the program exited with code 3"),
         ("print('before ü')\nresult = float('nan')", "error", "the result is not JSON"),
         ("print('before ü')\nresult = 'x' * 5_000_000", "error", "the result has more than"),
         ("print('before ü')\nimport os\nos._exit(0)", "error", "ended without a result"),

@@ -153,7 +153,7 @@ pub fn check_tools(field: &str, named: &[String], problems: &mut Problems) {
         problems.require(
             (1..=MAX_TOOL_BYTES).contains(&tool.len()) && tool.bytes().all(is_plain),
             &format!("{field}[{index}]"),
-            "must be the name of a tool: letters, digits, `-`, `_` and `.`",
+            "must be a tool name: letters, digits, `-`, `_` and `.`",
         );
     }
 }

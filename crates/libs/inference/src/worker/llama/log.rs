@@ -23,7 +23,7 @@ pub(super) fn redirect() {
 /// Returns the errors since the last call, as part of a sentence.
 pub(super) fn take_errors() -> String {
     let lines = std::mem::take(&mut *ERRORS.lock());
-    if lines.is_empty() { "the engine gives no reason".to_owned() } else { lines.join("; ") }
+    if lines.is_empty() { "the engine reports no reason".to_owned() } else { lines.join("; ") }
 }
 
 #[allow(clippy::print_stderr, reason = "standard error is this process's log, read by the daemon")]
