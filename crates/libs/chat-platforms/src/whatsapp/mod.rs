@@ -50,7 +50,7 @@ impl ChatPlatform for Whatsapp {
             }
             self.verify(request)?;
             let body = serde_json::from_slice(&request.body)
-                .map_err(|_| Rejection::Malformed("WhatsApp sent what is not JSON".to_owned()))?;
+                .map_err(|_| Rejection::Malformed("the body is not valid JSON".to_owned()))?;
             Ok(self.read(&body))
         }
         .boxed()
@@ -61,7 +61,7 @@ impl ChatPlatform for Whatsapp {
         if (5..=15).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit()) {
             return Ok(Address::of_channel(digits));
         }
-        Err("a WhatsApp channel is a telephone number with its country code, such as +491701234567".to_owned())
+        Err("must be a phone number with country code, such as +491701234567".to_owned())
     }
 
     fn render(&self, markdown: &str) -> Vec<String> {
