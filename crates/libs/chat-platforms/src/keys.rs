@@ -133,7 +133,7 @@ impl KeyCache {
         }
         let cache = keys.cache.lock();
         if !cache.is_younger_than(MAX_STALE_AGE, now) {
-            let problem = problem.unwrap_or_else(|| "they are requested again in a few seconds".to_owned());
+            let problem = problem.unwrap_or_else(|| "the next attempt follows in a few seconds".to_owned());
             return Err(Rejection::Unavailable(format!("the keys of {} are unavailable: {problem}", keys.name)));
         }
         if let Some(problem) = problem {

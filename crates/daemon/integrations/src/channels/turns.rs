@@ -111,7 +111,7 @@ impl AgentDataOwner for Channels {
 fn final_answer(reply: &Reply) -> Option<(FinalStatus, String)> {
     let note = match reply.status {
         SessionStatus::Running => return None,
-        SessionStatus::Done if reply.content.trim().is_empty() => "I have nothing to say to that.",
+        SessionStatus::Done if reply.content.trim().is_empty() => "I have no reply to this message.",
         SessionStatus::Done => return Some((FinalStatus::Answered, reply.content.clone())),
         SessionStatus::Failed => "I cannot answer this now. The owner can find the reason in the conversation.",
         SessionStatus::Cancelled => "I was stopped.",

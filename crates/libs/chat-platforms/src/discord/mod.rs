@@ -72,7 +72,7 @@ impl ChatPlatform for Discord {
         if is_snowflake(channel) {
             Ok(Address::of_channel(channel))
         } else {
-            Err("must be a channel id, such as 1234567890123456789".to_owned())
+            Err("invalid Discord channel; use a channel id, such as 1234567890123456789".to_owned())
         }
     }
 

@@ -58,7 +58,7 @@ impl ChatPlatform for GoogleChat {
         if write::resource_ids(channel, &["spaces"]).is_some() {
             return Ok(Address::of_channel(channel));
         }
-        Err("must be the name of a space, such as spaces/AAAAMpdlehY".to_owned())
+        Err("invalid Google Chat channel; use the name of a space, such as spaces/AAAAMpdlehY".to_owned())
     }
 
     fn render(&self, markdown: &str) -> Vec<String> {

@@ -88,7 +88,8 @@ impl ChatPlatform for Slack {
         if is_id {
             Ok(Address::of_channel(channel))
         } else {
-            Err("must be a channel id, such as C0123456789, or a user id, such as U0123456789".to_owned())
+            Err("invalid Slack channel; use a channel id, such as C0123456789, or a user id, such as U0123456789"
+                .to_owned())
         }
     }
 

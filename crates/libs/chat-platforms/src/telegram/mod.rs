@@ -87,7 +87,8 @@ impl ChatPlatform for Telegram {
         if is_name || channel.parse::<i64>().is_ok_and(|id| id != 0 && id.to_string() == channel) {
             Ok(Address::of_channel(channel))
         } else {
-            Err("must be a chat id, such as -1001234567890, or the @name of a public chat".to_owned())
+            Err("invalid Telegram chat; use a chat id, such as -1001234567890, or the @name of a public chat"
+                .to_owned())
         }
     }
 

@@ -152,7 +152,7 @@ async fn whatsapp_media_url_is_looked_up() {
     fake.put_file("m1", hello());
     assert_eq!(fetch(&app, &fake.document("wamid.1", "491701234567", "See:", "m1")).await, Ok(5));
     let gone = fetch(&app, &fake.document("wamid.2", "491701234567", "", "m2")).await.unwrap_err();
-    assert!(gone.to_string().contains("WhatsApp found no"), "{gone}");
+    assert!(gone.to_string().contains("WhatsApp did not find"), "{gone}");
     fake.set_media_url(Url::parse("https://evil.example/").unwrap());
     let refused = fetch(&app, &fake.document("wamid.3", "491701234567", "", "m1")).await.unwrap_err();
     assert!(refused.to_string().contains("not a host of WhatsApp"), "{refused}");

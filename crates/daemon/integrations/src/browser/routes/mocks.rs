@@ -16,8 +16,8 @@ use crate::browser::service::{Browser, invalid};
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = BrowserMock)]
 pub(super) struct MockView {
-    /// Pattern of the whole URL: `*` matches anything except slashes, `**` anything. For read-only keys only its scheme
-    /// and host, and no body and header values.
+    /// Pattern of the whole URL, 1 to 2,000 characters: `*` matches anything except slashes, `**` anything. For
+    /// read-only keys only its scheme and host, and no body and header values.
     #[schema(min_length = 1, max_length = 2_000, example = "**/api/users/*")]
     url_pattern: String,
     /// Status code of the response, 200 to 599; default 200.

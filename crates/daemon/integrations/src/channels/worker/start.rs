@@ -24,9 +24,9 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_MESSAGE_AGE: Duration = Duration::from_secs(30 * 60);
 const BACKOFF: Backoff =
     Backoff { base: Duration::from_secs(2), multiplier: 2.0, cap: Duration::from_secs(60), jitter: 0.2 };
-const HELP: &str = "Write what you want to know, and I answer here.\n\n- `/new` begins a new conversation: I forget what was \
-                    said in this one.\n- `/stop` ends what I am doing.\n- `approve 123456` and `reject 123456` \
-                    decide an approval by its code, if you are the owner.\n- `/help` shows this.";
+const HELP: &str = "Send me a message, and I reply here.\n\n- `/new` starts a new conversation without the previous context.\n\
+                    - `/stop` stops the current task.\n- `approve 123456` and `reject 123456` decide an approval by its \
+                    code, if you are the owner.\n- `/help` shows this message.";
 /// Lifetime of a typing indicator on most platforms is about five seconds.
 const TYPING_INTERVAL: Duration = Duration::from_secs(4);
 /// Maximum duration of the typing indicator; the answer is still sent after it.
@@ -144,13 +144,13 @@ async fn run_command(
             Command::Help => HELP,
             Command::New => {
                 store::delete_conversation(tx, message.platform, &message.chat).await?;
-                "A new conversation begins with your next message."
+                "Your next message starts a new conversation."
             }
             Command::Stop => {
                 if let Some(running) = store::find_conversation(tx, message.platform, &message.chat).await? {
                     cancel_in_conversation(tx, &running).await?;
                 }
-                "I stop."
+                "Stopped."
             }
             Command::Decide { .. } => &decided,
         };

@@ -90,9 +90,7 @@ pub(super) struct DeviceList {
     total: usize,
 }
 
-/// List paired devices
-///
-/// Sorted by pairing time, oldest first.
+/// List paired devices, oldest first
 #[utoipa::path(
     get,
     path = "/api/devices",

@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use crate::devices::connection::Connection;
 use crate::devices::model::to_device;
 
-/// The maximum number of replies that one connection follows at once.
+/// Maximum number of replies that one connection follows concurrently.
 pub(super) const MAX_REPLIES: usize = 8;
 
 /// A chat message from a device with the id of its frame.
