@@ -26,7 +26,8 @@ pub enum SandboxError {
         source: io::Error,
     },
     #[error(
-        "`{name}` is not a valid environment variable: a name must not be empty or contain `=`, and neither name nor value may contain NUL"
+        "`{name}` is not a valid environment variable: a name must not be empty or contain `=`, and neither name \
+         nor value may contain NUL"
     )]
     Variable { name: String },
     #[error("limit of concurrent sandboxes reached ({limit}); retry later")]

@@ -154,12 +154,14 @@ impl std::fmt::Display for Ended {
             Self::FileLimit => f.write_str("exceeded the limit of files and was stopped"),
             Self::WorkspaceBytes { limit } => write!(
                 f,
-                "was stopped because its workspace reached the limit of {} MB (`workspace_limit_mb`); delete files first",
+                "was stopped because its workspace reached the limit of {} MB (`workspace_limit_mb`); delete \
+                 files first",
                 limit >> 20
             ),
             Self::WorkspaceFiles { limit } => write!(
                 f,
-                "was stopped because its workspace reached the limit of {limit} files and folders (`workspace_max_files`); delete files first"
+                "was stopped because its workspace reached the limit of {limit} files and folders \
+                 (`workspace_max_files`); delete files first"
             ),
             Self::DiskShort => f.write_str(
                 "was stopped because only the disk space reserved for the daemon is left; free disk space first",

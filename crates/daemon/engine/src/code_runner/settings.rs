@@ -114,7 +114,7 @@ impl Section for SandboxSettings {
         SafetySetting {
             path: "network",
             strength: Strength::LowerIsStronger,
-            effect: "Code of agents and hooks may reach the network.",
+            effect: "Code of agents and hooks may access the network.",
         },
         SafetySetting {
             path: "timeout_seconds",
@@ -134,7 +134,7 @@ impl Section for SandboxSettings {
         SafetySetting {
             path: "workspace_max_files",
             strength: Strength::LowerIsStronger,
-            effect: "Workspaces may hold more files.",
+            effect: "Workspaces may contain more files.",
         },
         SafetySetting {
             path: "env_allowlist",
@@ -144,7 +144,7 @@ impl Section for SandboxSettings {
         SafetySetting {
             path: "writable_paths",
             strength: Strength::Permissions,
-            effect: "Code may change the added folders.",
+            effect: "Code may modify the added folders.",
         },
     ];
     type Patch = SandboxPatch;

@@ -18,15 +18,18 @@ pub enum ProviderError {
     #[error("no model available: {reason}")]
     NoModel { reason: String },
     #[error(
-        "daily token budget exhausted ({limit} tokens), or too little of it remains for this call; wait until midnight, or raise daily_token_limit with PUT /api/settings/agent"
+        "daily token budget exhausted ({limit} tokens), or too little of it remains for this call; wait until \
+         midnight, or raise daily_token_limit with PUT /api/settings/agent"
     )]
     DailyBudget { limit: u64, retry_after: Duration },
     #[error(
-        "total token budget exhausted ({limit} tokens), or too little of it remains for this call; raise total_token_limit with PUT /api/settings/agent"
+        "total token budget exhausted ({limit} tokens), or too little of it remains for this call; raise \
+         total_token_limit with PUT /api/settings/agent"
     )]
     TotalBudget { limit: u64 },
     #[error(
-        "daily token budget of the agent exhausted ({limit} tokens), or too little of it remains for this call; wait until midnight, or raise daily_token_limit of its profile with PATCH /api/agents/{{name}}"
+        "daily token budget of the agent exhausted ({limit} tokens), or too little of it remains for this call; wait \
+         until midnight, or raise daily_token_limit of its profile with PATCH /api/agents/{{name}}"
     )]
     AgentBudget { limit: u64, retry_after: Duration },
     #[error("the remaining token budget is reserved for calls in progress; retry later, or raise the limit")]

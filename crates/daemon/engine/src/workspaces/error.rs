@@ -23,7 +23,8 @@ pub enum WorkspaceError {
     #[error("`{path}` is too large ({bytes} bytes, limit {limit}); process it with a program")]
     TooLarge { path: String, bytes: u64, limit: u64 },
     #[error(
-        "workspace file limit reached ({limit} files and folders, `workspace_max_files` of the sandbox settings); delete files first"
+        "workspace file limit reached ({limit} files and folders, `workspace_max_files` of the sandbox settings); \
+         delete files first"
     )]
     TooManyFiles { limit: u64 },
     #[error(

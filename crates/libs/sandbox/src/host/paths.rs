@@ -120,7 +120,7 @@ pub(crate) fn resolve(
 }
 
 /// Whether a path is one of the daemon's own directories, or contains or is inside one. The daemon itself opens parts
-/// of them; nobody else can.
+/// of them; no other caller can.
 pub(crate) fn is_own(path: &Path, guarded: &[PathBuf]) -> bool {
     let Ok(path) = path.canonicalize() else { return false };
     guarded.iter().any(|guarded| guarded.starts_with(&path) || path.starts_with(guarded))

@@ -174,7 +174,7 @@ async fn creating_too_many_files_ends_the_run() {
     }
 }
 
-/// Uses a folder that nobody else may read while it grows.
+/// Uses a folder that no other user may read while it grows.
 #[tokio::test]
 async fn files_in_closed_folders_are_counted() {
     let hidden = "import os\nfor m in range(400):\n  os.mkdir(f'd{m}')\n  for n in range(1000):\n    os.close(os.open(f'd{m}/f{n}', os.O_CREAT))\n  os.chmod(f'd{m}', 0)\n";

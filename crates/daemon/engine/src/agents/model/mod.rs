@@ -169,7 +169,7 @@ impl CreateAgent {
     /// Variant of [`Self::validated`] for a new agent.
     ///
     /// # Errors
-    /// Every bad field.
+    /// All invalid fields.
     pub(super) fn validated_as_new(self) -> Result<Self, Vec<FieldProblem>> {
         let mut problems = Vec::new();
         // Agents are found by name or id, so a name in the form of an id could refer to another agent.
@@ -189,7 +189,7 @@ impl CreateAgent {
     /// Trims texts and validates all fields.
     ///
     /// # Errors
-    /// Every bad field.
+    /// All invalid fields.
     pub(super) fn validated(mut self) -> Result<Self, Vec<FieldProblem>> {
         self.user_name = self.user_name.trim().to_owned();
         for archetype in &mut self.archetypes {

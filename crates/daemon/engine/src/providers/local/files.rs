@@ -32,9 +32,13 @@ impl LocalOptions {
         };
         let folder = self.folders.first().map(|folder| folder.display().to_string()).unwrap_or_default();
         found.ok_or_else(|| match wanted {
-            Some(name) => format!("model file {name} not found in {folder}; copy it there, or change `local_model` of PUT /api/settings/agent"),
+            Some(name) => format!(
+                "model file {name} not found in {folder}; copy it there, or change `local_model` with \
+                 PUT /api/settings/agent"
+            ),
             None => format!(
-                "no model file found in {folder}; run `make models`, or copy a GGUF file there and set `local_model` with PUT /api/settings/agent"
+                "no model file found in {folder}; run `make models`, or copy a GGUF file there and set `local_model` \
+                 with PUT /api/settings/agent"
             ),
         })
     }

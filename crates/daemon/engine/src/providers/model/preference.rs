@@ -91,9 +91,12 @@ pub(crate) fn choose(preference: ModelPreference, candidates: &Candidates<'_>) -
         (None, Some(model)) => choose_by_model_name(&model, candidates),
         (None, None) => match candidates.vendors.first() {
             Some((vendor, model)) => Ok(Choice::Vendor { vendor: *vendor, model: model.clone() }),
-            None => (candidates.local)().map(|_| Choice::Local).map_err(|missing| format!(
-                "no provider has a key; set one with PUT /api/providers/{{id}}/key, or use the built-in model: {missing}"
-            )),
+            None => (candidates.local)().map(|_| Choice::Local).map_err(|missing| {
+                format!(
+                    "no provider has a key; set one with PUT /api/providers/{{id}}/key, or use the built-in \
+                 model: {missing}"
+                )
+            }),
         },
     }
 }

@@ -88,12 +88,12 @@ const SERVER_SAFETY: [SafetySetting; 4] = [
     SafetySetting {
         path: "trusted",
         strength: Strength::LowerIsStronger,
-        effect: "Its tools run without approval where it says that they only read.",
+        effect: "Tools that the server declares read-only run without approval.",
     },
     SafetySetting {
         path: "network",
         strength: Strength::LowerIsStronger,
-        effect: "The tool server may reach the network.",
+        effect: "The tool server may access the network.",
     },
     SafetySetting {
         path: "readable_paths",
@@ -103,7 +103,7 @@ const SERVER_SAFETY: [SafetySetting; 4] = [
     SafetySetting {
         path: "writable_paths",
         strength: Strength::Permissions,
-        effect: "The tool server may change the added folders.",
+        effect: "The tool server may modify the added folders.",
     },
 ];
 

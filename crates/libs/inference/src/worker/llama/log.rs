@@ -13,8 +13,8 @@ static ERRORS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// Redirects the engine's log.
 #[allow(unsafe_code, reason = "the engine takes its log callback by pointer")]
 pub(super) fn redirect() {
-    // SAFETY: the callback is a function without captured state, so the null user data is never
-    // read, and it stays valid for as long as the process.
+    // SAFETY: the callback is a function without captured state, so the null user data is never read, and it
+    // stays valid for as long as the process.
     unsafe {
         llama_cpp_sys_2::llama_log_set(Some(on_line), std::ptr::null_mut());
     }

@@ -81,7 +81,8 @@ fn edit(
                 .map(|position| line_number(&content, *position).to_string());
             let lines = lines.collect::<Vec<_>>().join(", ");
             return invalid(format!(
-                "old_text occurs {count} times in `{path}` (first in lines {lines}); include more of the surrounding text, or set replace_all"
+                "old_text occurs {count} times in `{path}` (first in lines {lines}); include more of the \
+                 surrounding text, or set replace_all"
             ));
         }
     }
