@@ -137,8 +137,8 @@ pub(super) fn error_for_code(code: i64, detail: &str) -> SendError {
 /// Returns the error for an unknown object, which API versions report differently, for numbers and files alike.
 fn unknown_object() -> SendError {
     SendError::Credentials(
-        "WhatsApp did not find the phone number or file; check channels.whatsapp.phone_number_id and the permissions of \
-         channels.whatsapp.access_token"
+        "WhatsApp did not find the phone number or file; check channels.whatsapp.phone_number_id and the permissions \
+         of channels.whatsapp.access_token"
             .to_owned(),
     )
 }

@@ -24,9 +24,9 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_MESSAGE_AGE: Duration = Duration::from_secs(30 * 60);
 const BACKOFF: Backoff =
     Backoff { base: Duration::from_secs(2), multiplier: 2.0, cap: Duration::from_secs(60), jitter: 0.2 };
-const HELP: &str = "Send me a message, and I reply here.\n\n- `/new` starts a new conversation without the previous context.\n\
-                    - `/stop` stops the current task.\n- `approve 123456` and `reject 123456` decide an approval by its \
-                    code, if you are the owner.\n- `/help` shows this message.";
+const HELP: &str = "Send me a message, and I reply here.\n\n- `/new` starts a new conversation without the previous \
+                    context.\n- `/stop` stops the current task.\n- `approve 123456` and `reject 123456` decide an \
+                    approval by its code, if you are the owner.\n- `/help` shows this message.";
 /// Lifetime of a typing indicator on most platforms is about five seconds.
 const TYPING_INTERVAL: Duration = Duration::from_secs(4);
 /// Maximum duration of the typing indicator; the answer is still sent after it.
