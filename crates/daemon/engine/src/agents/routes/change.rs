@@ -66,7 +66,7 @@ impl From<AgentChange> for UpdateAgent {
 ///
 /// Takes effect with the next reply. Concurrent changes of different fields are all applied.
 #[utoipa::path(patch, path = "/api/agents/{name}", operation_id = "update_agent", tag = "agents",
-    params(("name" = String, Path, description = "svc_name or id")), request_body = AgentChange,
+    params(("name" = String, Path, description = "`svc_name` or id of the agent")), request_body = AgentChange,
     responses((status = 200, body = AgentView),
         (status = 409, body = ErrorBody, description = "The instructions differ from `expected_instructions`")))]
 pub(super) async fn update_agent(

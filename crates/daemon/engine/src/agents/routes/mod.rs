@@ -93,7 +93,8 @@ fn render_list(agents: &[Arc<Agent>]) -> Bytes {
 /// Creates its workspace as well.
 #[utoipa::path(post, path = "/api/agents", operation_id = "create_agent", tag = "agents", request_body = AgentFields,
     params(IdempotencyKey),
-    responses((status = 201, body = AgentView), (status = 409, body = ErrorBody, description = "The svc_name is taken")))]
+    responses((status = 201, body = AgentView),
+        (status = 409, body = ErrorBody, description = "The svc_name is taken")))]
 async fn create_agent(
     State(agents): State<Agents>,
     once: IdempotencyKey,
@@ -106,7 +107,7 @@ async fn create_agent(
 
 /// Get an agent
 #[utoipa::path(get, path = "/api/agents/{name}", operation_id = "get_agent", tag = "agents",
-    params(("name" = String, Path, description = "svc_name or id")),
+    params(("name" = String, Path, description = "`svc_name` or id of the agent")),
     responses((status = 200, body = AgentView)))]
 async fn get_agent(State(agents): State<Agents>, Path(name): Path<String>) -> ApiResult<Json<AgentView>> {
     Ok(Json(AgentView::from(&*agents.get(&name).await?)))
@@ -117,7 +118,7 @@ async fn get_agent(State(agents): State<Agents>, Path(name): Path<String>) -> Ap
 /// Deletes its workspace, conversations and memory as well. The data is unreachable immediately and deleted in the
 /// background.
 #[utoipa::path(delete, path = "/api/agents/{name}", operation_id = "delete_agent", tag = "agents",
-    params(("name" = String, Path, description = "svc_name or id")),
+    params(("name" = String, Path, description = "`svc_name` or id of the agent")),
     responses((status = 200, body = AgentDeleted)))]
 async fn delete_agent(State(agents): State<Agents>, Path(name): Path<String>) -> ApiResult<Json<AgentDeleted>> {
     agents.delete(&name).await?;
@@ -126,7 +127,7 @@ async fn delete_agent(State(agents): State<Agents>, Path(name): Path<String>) ->
 
 /// Check whether a name is taken
 #[utoipa::path(get, path = "/api/agents/{name}/exists", operation_id = "get_agent_exists", tag = "agents",
-    params(("name" = String, Path, description = "svc_name")),
+    params(("name" = String, Path, description = "`svc_name` to check")),
     responses((status = 200, body = AgentExists)))]
 async fn get_agent_exists(State(agents): State<Agents>, Path(name): Path<String>) -> ApiResult<Json<AgentExists>> {
     Ok(Json(AgentExists { exists: agents.exists(&name).await? }))

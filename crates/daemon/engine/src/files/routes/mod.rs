@@ -123,7 +123,7 @@ struct AgentFileDeleted {
 /// Lists one directory: directories first, then by name. `usage` covers the whole workspace; external changes appear
 /// after 30 seconds at the latest.
 #[utoipa::path(get, path = "/api/agents/{name}/files", operation_id = "list_agent_files", tag = "agents",
-    params(("name" = String, Path, description = "svc_name or id"), ListQuery),
+    params(("name" = String, Path, description = "`svc_name` or id of the agent"), ListQuery),
     responses((status = 200, body = AgentFileList),
         (status = 404, body = ErrorBody, description = "`agent_not_found`; `file_not_found`"),
         (status = 409, body = ErrorBody, description = "`not_a_directory`; `is_link`: links are not followed")))]
@@ -139,7 +139,7 @@ async fn list_agent_files(
 
 /// Get a workspace entry
 #[utoipa::path(get, path = "/api/agents/{name}/files/entry", operation_id = "get_agent_file", tag = "agents",
-    params(("name" = String, Path, description = "svc_name or id"), PathQuery),
+    params(("name" = String, Path, description = "`svc_name` or id of the agent"), PathQuery),
     responses((status = 200, body = AgentFile),
         (status = 404, body = ErrorBody, description = "`agent_not_found`; `file_not_found`"),
         (status = 409, body = ErrorBody, description = "`not_a_directory`; `is_link`: links are not followed")))]
@@ -155,7 +155,8 @@ async fn get_agent_file(
 ///
 /// Fails if the new path exists or its directory does not.
 #[utoipa::path(patch, path = "/api/agents/{name}/files", operation_id = "move_agent_file", tag = "agents",
-    params(("name" = String, Path, description = "svc_name or id"), PathQuery), request_body = AgentFileMove,
+    params(("name" = String, Path, description = "`svc_name` or id of the agent"), PathQuery),
+    request_body = AgentFileMove,
     responses((status = 200, body = AgentFile),
         (status = 404, body = ErrorBody, description = "`agent_not_found`; `file_not_found`"),
         (status = 409, body = ErrorBody, description = "`file_exists`: the new path is taken; `not_a_file`; \
@@ -173,7 +174,7 @@ async fn move_agent_file(
 ///
 /// Deletes a link itself, not its target.
 #[utoipa::path(delete, path = "/api/agents/{name}/files", operation_id = "delete_agent_file", tag = "agents",
-    params(("name" = String, Path, description = "svc_name or id"), DeleteQuery),
+    params(("name" = String, Path, description = "`svc_name` or id of the agent"), DeleteQuery),
     responses((status = 200, body = AgentFileDeleted),
         (status = 404, body = ErrorBody, description = "`agent_not_found`; `file_not_found`"),
         (status = 409, body = ErrorBody, description = "`directory_not_empty`: without `recursive`")))]
@@ -190,7 +191,7 @@ async fn delete_agent_file(
 ///
 /// Creates missing parents. An existing directory is returned unchanged.
 #[utoipa::path(put, path = "/api/agents/{name}/files/directory", operation_id = "create_agent_directory",
-    tag = "agents", params(("name" = String, Path, description = "svc_name or id"), PathQuery),
+    tag = "agents", params(("name" = String, Path, description = "`svc_name` or id of the agent"), PathQuery),
     responses((status = 200, body = AgentFile),
         (status = 404, body = ErrorBody, description = "`agent_not_found`"),
         (status = 409, body = ErrorBody, description = "`not_a_directory`: a parent is a file; `is_link`; \

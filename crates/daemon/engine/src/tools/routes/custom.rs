@@ -332,7 +332,8 @@ pub(super) async fn list_custom_tools(
 #[utoipa::path(post, path = "/api/settings/skills/custom", operation_id = "create_custom_tool", tag = "skills",
     request_body = CustomToolFields,
     params(IdempotencyKey),
-    responses((status = 201, body = CustomToolView), (status = 409, body = ErrorBody, description = "The name is taken")))]
+    responses((status = 201, body = CustomToolView),
+        (status = 409, body = ErrorBody, description = "The name is taken")))]
 pub(super) async fn create_custom_tool(
     State(state): State<ToolRoutes>,
     once: IdempotencyKey,
@@ -347,7 +348,7 @@ pub(super) async fn create_custom_tool(
 
 /// Get a custom tool
 #[utoipa::path(get, path = "/api/settings/skills/custom/{id}", operation_id = "get_custom_tool", tag = "skills",
-    params(("id" = String, Path, description = "The tool's id")),
+    params(("id" = String, Path, description = "Id of the custom tool")),
     responses((status = 200, body = CustomToolView)))]
 pub(super) async fn get_custom_tool(
     State(state): State<ToolRoutes>,
@@ -362,8 +363,9 @@ pub(super) async fn get_custom_tool(
 /// Absent fields keep their values; the response of GET may be sent back as a whole. Takes effect with the next turn.
 /// If `url` changes to another scheme, host or port, the values of secret headers must be entered again or cleared.
 #[utoipa::path(put, path = "/api/settings/skills/custom/{id}", operation_id = "update_custom_tool", tag = "skills",
-    params(("id" = String, Path, description = "The tool's id")), request_body = CustomToolPatch,
-    responses((status = 200, body = CustomToolView), (status = 409, body = ErrorBody, description = "The name is taken")))]
+    params(("id" = String, Path, description = "Id of the custom tool")), request_body = CustomToolPatch,
+    responses((status = 200, body = CustomToolView),
+        (status = 409, body = ErrorBody, description = "The name is taken")))]
 pub(super) async fn update_custom_tool(
     State(state): State<ToolRoutes>,
     Path(id): Path<String>,
@@ -377,7 +379,7 @@ pub(super) async fn update_custom_tool(
 ///
 /// Deletes its secrets as well.
 #[utoipa::path(delete, path = "/api/settings/skills/custom/{id}", operation_id = "delete_custom_tool", tag = "skills",
-    params(("id" = String, Path, description = "The tool's id")),
+    params(("id" = String, Path, description = "Id of the custom tool")),
     responses((status = 200, body = CustomToolDeleted)))]
 pub(super) async fn delete_custom_tool(
     State(state): State<ToolRoutes>,
@@ -391,7 +393,7 @@ pub(super) async fn delete_custom_tool(
 ///
 /// Sets the state of the body; without a body, toggles the current state.
 #[utoipa::path(post, path = "/api/settings/skills/custom/{id}/toggle", operation_id = "toggle_custom_tool",
-    tag = "skills", params(("id" = String, Path, description = "The tool's id"), IdempotencyKey),
+    tag = "skills", params(("id" = String, Path, description = "Id of the custom tool"), IdempotencyKey),
     request_body = ToggleTool,
     responses((status = 200, body = CustomToolView)))]
 pub(super) async fn toggle_custom_tool(
