@@ -131,7 +131,7 @@ async fn invalid_tools_are_rejected_as_a_whole() {
         |name: &str, schema: &serde_json::Value| json!({"name": name, "description": "", "input_schema": schema});
     let bad = [
         (vec![tool("a b", &schema)], "`a b`"),
-        (vec![tool(&"x".repeat(33), &schema)], "no name of a tool"),
+        (vec![tool(&"x".repeat(33), &schema)], "not a valid tool name"),
         (vec![tool("a", &schema), tool("a", &schema)], "twice"),
         (vec![tool("good", &schema), tool("bad", &json!({"type": "string"}))], "`bad`"),
     ];
